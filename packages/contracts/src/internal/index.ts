@@ -1,1 +1,2 @@
-export {}
+export * from './leases.ts'
+export * from './tenants.ts'

@@ -1,0 +1,91 @@
+import { z } from 'zod'
+import { namedScopes } from './scope.ts'
+
+/** A UUID in lower case; ids that Postern makes are version 7 (RFC 9562). */
+export const uuidSchema = z
+  .uuid()
+  .toLowerCase()
+  .meta({ examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] })
+
+/** RFC 3339 in UTC with milliseconds. */
+export const timestampSchema = z.iso.datetime({ precision: 3 }).meta({ examples: ['2026-11-21T09:30:00.000Z'] })
+
+/** A calendar date, `YYYY-MM-DD`. */
+export const dateSchema = z.iso.date().meta({ examples: ['2026-11-21'] })
+
+/** Text that people read: no NUL, no lone surrogates, which neither PostgreSQL nor UTF-8 can hold. */
+export function text(min: number, max: number) {
+  return z
+    .string()
+    .min(min)
+    .max(max)
+    .refine((value) => !value.includes('\u0000') && value.isWellFormed(), {
+      message: 'must not hold NUL or lone surrogates',
+    })
+}
+
+/** One line of text: trimmed, no control characters. */
+export function line(min: number, max: number) {
+  return z
+    .string()
+    .transform((value) => value.trim())
+    .pipe(
+      z
+        .string()
+        .min(min)
+        .max(max)
+        .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not hold control characters'),
+    )
+    .meta({ minLength: min, maxLength: max })
+}
+
+/** The integrator's own key of a resource: unique in the tenant for the kind of resource. */
+export const externalIdSchema = line(1, 255)
+
+/** A person as an integrator knows them; an e-mail address that matches a synced person is linked to it. */
+export const personRefSchema = z
+  .strictObject({
+    person_id: uuidSchema.optional(),
+    email: z.email().max(254).optional(),
+    name: line(1, 255).optional(),
+  })
+  .refine((person) => person.person_id !== undefined || person.email !== undefined || person.name !== undefined, {
+    message: 'must name a person by person_id, email or name',
+  })
+  .meta({ id: 'Person reference' })
+export type PersonRef = z.infer<typeof personRefSchema>
+
+/** Who made a resource. */
+export const createdBySchema = z
+  .object({ type: z.enum(['api_key', 'user', 'operator', 'connector']), id: z.string(), label: z.string() })
+  .meta({ id: 'Actor' })
+export type CreatedBy = z.infer<typeof createdBySchema>
+
+/** The integrator's own fields: at most 50, each a string, number, boolean or null. */
+export const customSchema = z
+  .record(line(1, 64), z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
+  .refine((fields) => Object.keys(fields).length <= 50, { message: 'must hold at most 50 fields' })
+
+export const namedScopeSchema = z.enum(namedScopes)
+
+/** A resource's address in a path: its id, `ref:<reference>` or `ext:<external id>`. */
+export const resourceAddressSchema = z
+  .union([
+    uuidSchema,
+    z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/),
+    z.string().regex(/^ext:[^\p{Cc}]{1,255}$/u),
+  ])
+  .meta({ description: 'An id, `ref:` and a reference, or `ext:` and an external id' })
+
+/** How a parsed resource address selects: exactly one of the three. */
+export type ResourceAddress =
+  | { readonly by: 'id'; readonly id: string }
+  | { readonly by: 'reference'; readonly reference: string }
+  | { readonly by: 'external-id'; readonly externalId: string }
+
+/** Splits a resource address that `resourceAddressSchema` has accepted. */
+export function parseResourceAddress(address: string): ResourceAddress {
+  if (address.startsWith('ref:')) return { by: 'reference', reference: address.slice(4) }
+  if (address.startsWith('ext:')) return { by: 'external-id', externalId: address.slice(4) }
+  return { by: 'id', id: address }
+}

@@ -1,0 +1,57 @@
+import { z } from 'zod'
+import { timestampSchema, uuidSchema } from '../common.ts'
+import { grantableScopeSchema } from '../keys/api-key.ts'
+import { namedScopes, roles } from '../scope.ts'
+import { defineRoute } from '../route.ts'
+
+export const whoamiSchema = z
+  .object({
+    kind: z.enum(['api_key', 'user']),
+    id: z.string(),
+    label: z.string(),
+    tenant: z.object({ id: uuidSchema, name: z.string() }),
+    granted: z.array(grantableScopeSchema).meta({ description: 'As granted, wildcards included' }),
+    scopes: z.array(z.enum(namedScopes)).meta({ description: 'The named scopes that this amounts to' }),
+    roles: z.array(z.enum(roles)),
+    masked: z.string().nullable(),
+    expires_at: timestampSchema.nullable(),
+  })
+  .meta({ id: 'Principal' })
+export type Whoami = z.infer<typeof whoamiSchema>
+
+export const whoami = defineRoute({
+  id: 'gateway.whoami',
+  method: 'GET',
+  path: '/api/v1/whoami',
+  upstream: 'gateway',
+  access: { kind: 'any' },
+  tag: 'Access',
+  summary: 'Who these credentials are and what they may do',
+  answers: { 200: { description: 'The principal', schema: whoamiSchema } },
+})
+
+export const openApiDocument = defineRoute({
+  id: 'gateway.openapi',
+  method: 'GET',
+  path: '/api/v1/openapi.json',
+  upstream: 'gateway',
+  access: { kind: 'public' },
+  tag: 'Access',
+  summary: 'This API as an OpenAPI 3.1 document',
+  answers: { 200: { description: 'The document', schema: z.record(z.string(), z.unknown()) } },
+})
+
+export const problemPage = defineRoute({
+  id: 'gateway.problem',
+  method: 'GET',
+  path: '/problems/:slug',
+  upstream: 'gateway',
+  access: { kind: 'public' },
+  tag: 'Access',
+  summary: 'What a problem type means and what to do',
+  params: z.strictObject({ slug: z.string().regex(/^[a-z0-9-]{1,64}$/) }),
+  answers: { 200: { description: 'A page', mediaType: 'text/html' } },
+  problems: ['not_found'],
+})
+
+export const gatewayRoutes = [whoami, openApiDocument, problemPage] as const

@@ -1,0 +1,140 @@
+import { z } from 'zod'
+import { grantableScopes } from '../scope.ts'
+
+/**
+ * What the gateway and the keys service say to each other. None of this is public; every request is signed (RFC 9421)
+ * with the secret that the two share.
+ */
+
+/** Length of a lease in milliseconds, as revocation.md calls L. */
+export const leaseMs = 2000
+/** How long before the end of a lease the gateway stops using it, in milliseconds. */
+export const leaseMarginMs = 50
+/** Renewals a lease: a gateway renews every `leaseMs / renewalsPerLease`. */
+export const renewalsPerLease = 4
+/** How long a cached key record may be used after the keys service read it, in milliseconds (L2 TTL, and the cap for L1). */
+export const recordTtlMs = 10 * 60 * 1000
+/** How long a gateway remembers that a key or tenant changed: longer than any record of before can live in any cache. */
+export const floorTtlMs = 2 * recordTtlMs
+
+/** Redis: key of a key's record, channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
+export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
+export const redisRevocationChannel = 'postern:revocations'
+
+const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
+
+/** A key as the gateway needs it. Times are milliseconds since the epoch on the database clock. */
+export const keyRecordSchema = z.strictObject({
+  hash: hashSchema,
+  id: z.uuid(),
+  tenantId: z.uuid(),
+  tenantName: z.string(),
+  tenantStatus: z.enum(['active', 'suspended']),
+  /** Grows with every change of the tenant's status. */
+  tenantVersion: z.int(),
+  label: z.string(),
+  lastFour: z.string(),
+  scopes: z.array(z.enum(grantableScopes)),
+  allowedAddresses: z.array(z.string()),
+  expiresAt: z.int(),
+  revoked: z.boolean(),
+  /** Grows with every change that could narrow the key. */
+  version: z.int(),
+  /** When the keys service read this, on the database clock: no cache may use it after `readAt + recordTtlMs`. */
+  readAt: z.int(),
+  /** Requests a minute that the key and its tenant may make over all gateways. */
+  keyLimit: z.int().min(1),
+  tenantLimit: z.int().min(1),
+})
+export type KeyRecord = z.infer<typeof keyRecordSchema>
+
+export const tenantRecordSchema = z.strictObject({
+  tenantId: z.uuid(),
+  tenantName: z.string(),
+  tenantStatus: z.enum(['active', 'suspended']),
+  tenantVersion: z.int(),
+  tenantLimit: z.int().min(1),
+  readAt: z.int(),
+})
+export type TenantRecord = z.infer<typeof tenantRecordSchema>
+
+/**
+ * One entry of the revocation log, in commit order. `key`: records of the hash below `version` are void, and when
+ * `revoked` is set the key is dead. `tenant`: records of the tenant with a `tenantVersion` below `version` are void.
+ */
+export const revocationSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('key'), seq: z.int(), hash: hashSchema, version: z.int(), revoked: z.boolean() }),
+  z.strictObject({ kind: z.literal('tenant'), seq: z.int(), tenantId: z.uuid(), version: z.int() }),
+])
+export type Revocation = z.infer<typeof revocationSchema>
+
+/** `POST /internal/v1/leases`. `gateway` is new for every process start; `cursor` is null until the first answer is applied. */
+export const leaseRequestSchema = z.strictObject({
+  gateway: z.uuid(),
+  name: z.string().max(100),
+  cursor: z.int().min(0).nullable(),
+})
+export type LeaseRequest = z.infer<typeof leaseRequestSchema>
+
+export const leaseAnswerSchema = z.strictObject({
+  /** Whether the lease runs until `leaseMs` after the request was sent. Never while the gateway's cursor lags. */
+  granted: z.boolean(),
+  /** All that the log holds after the request's cursor (with no cursor: of the last `floorTtlMs`). */
+  revocations: z.array(revocationSchema),
+  /** Where the log stood when it was read. */
+  cursor: z.int().min(0),
+  /** The cursor was older than the log or ahead of it: forget all caches and start as new. */
+  reset: z.boolean(),
+  /** Database clock when the log was read, in milliseconds since the epoch. */
+  now: z.int(),
+})
+export type LeaseAnswer = z.infer<typeof leaseAnswerSchema>
+
+/** `POST /internal/v1/leases/release`: a gateway that stops gives its lease back, so that no revocation waits for it. */
+export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
+
+/** `POST /internal/v1/keys/lookup` → a key record, or null where no key has the hash. */
+export const lookupRequestSchema = z.strictObject({ hash: hashSchema })
+export const lookupAnswerSchema = z.strictObject({ record: keyRecordSchema.nullable(), now: z.int() })
+
+/** `POST /internal/v1/tenants/lookup` → a tenant record, or null. */
+export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
+export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
+
+/** `POST /internal/v1/usage`: what a gateway saw of keys since its last report; 204. */
+export const usageReportSchema = z.strictObject({
+  uses: z
+    .array(
+      z.strictObject({
+        keyId: z.uuid(),
+        tenantId: z.uuid(),
+        address: z.string().max(64),
+        lastUsedAt: z.int(),
+        count: z.int().min(1),
+      }),
+    )
+    .max(10_000),
+  denials: z
+    .array(
+      z.strictObject({
+        keyId: z.uuid(),
+        tenantId: z.uuid(),
+        address: z.string().max(64),
+        reason: z.enum(['expired', 'revoked']),
+        at: z.int(),
+        count: z.int().min(1),
+      }),
+    )
+    .max(10_000),
+})
+export type UsageReport = z.infer<typeof usageReportSchema>
+
+export const internalPaths = {
+  leases: '/internal/v1/leases',
+  releaseLease: '/internal/v1/leases/release',
+  lookupKey: '/internal/v1/keys/lookup',
+  lookupTenant: '/internal/v1/tenants/lookup',
+  usage: '/internal/v1/usage',
+  tenants: '/internal/v1/tenants',
+  pushEntities: '/internal/v1/entities',
+} as const

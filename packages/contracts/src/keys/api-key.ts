@@ -1,0 +1,147 @@
+import { z } from 'zod'
+import { line, timestampSchema, uuidSchema } from '../common.ts'
+import { pageQuery, anyOf } from '../page.ts'
+import { grantableScopes } from '../scope.ts'
+
+export const keyStates = ['active', 'expired', 'revoked'] as const
+export type KeyState = (typeof keyStates)[number]
+
+export const expiryChoices = ['30d', '90d', '1y', 'custom'] as const
+
+export const grantableScopeSchema = z.enum(grantableScopes)
+
+const scopesSchema = z
+  .array(grantableScopeSchema)
+  .min(1)
+  .max(grantableScopes.length)
+  .refine((scopes) => new Set(scopes).size === scopes.length, { message: 'must not repeat a scope' })
+  .meta({ examples: [['read:findings']] })
+
+/** One CIDR range, IPv4 or IPv6; a bare address means that address alone. */
+export const cidrSchema = z
+  .union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()])
+  .meta({ description: 'IPv4 or IPv6 range in CIDR notation, or one address', examples: ['203.0.113.0/24'] })
+
+const addressesSchema = z.array(cidrSchema).max(100)
+
+/** An RFC 3339 time with any offset, as a person or a script writes it. */
+const anyTimestampSchema = z.iso.datetime({ offset: true })
+
+export const apiKeySchema = z
+  .object({
+    id: uuidSchema,
+    label: z.string(),
+    masked: z.string().meta({ description: '`•••••` and the last four characters', examples: ['•••••x7Qp'] }),
+    state: z.enum(keyStates),
+    scopes: z.array(grantableScopeSchema),
+    allowed_addresses: z.array(z.string()),
+    created_by: z.object({ type: z.string(), id: z.string(), label: z.string() }),
+    created_at: timestampSchema,
+    expires_at: timestampSchema,
+    revoked_at: timestampSchema.nullable(),
+    revoked_by: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
+    revoke_reason: z.string().nullable(),
+    last_used_at: timestampSchema.nullable().meta({ description: 'Right within 60 seconds' }),
+    rotated_from: uuidSchema.nullable(),
+    version: z.int(),
+  })
+  .meta({ id: 'ApiKey' })
+export type ApiKey = z.infer<typeof apiKeySchema>
+
+/** The one answer that ever holds a key's value. */
+export const createdApiKeySchema = apiKeySchema
+  .extend({ key: z.string().meta({ description: 'The key itself. It is shown in this answer and never again.' }) })
+  .meta({ id: 'CreatedApiKey' })
+export type CreatedApiKey = z.infer<typeof createdApiKeySchema>
+
+export const createApiKeyBodySchema = z
+  .strictObject({
+    label: line(1, 100),
+    expires_in: z.enum(expiryChoices),
+    expires_at: anyTimestampSchema
+      .optional()
+      .meta({ description: 'With `expires_in: custom` only: in the future, at most the tenant maximum ahead' }),
+    scopes: scopesSchema,
+    allowed_addresses: addressesSchema.default([]),
+  })
+  .refine((body) => (body.expires_in === 'custom') === (body.expires_at !== undefined), {
+    path: ['expires_at'],
+    message: '`expires_at` goes with `expires_in: custom`, and with that alone',
+  })
+  .meta({ id: 'CreateApiKey' })
+
+export const updateApiKeyBodySchema = z
+  .strictObject({
+    label: line(1, 100).optional(),
+    scopes: scopesSchema.optional(),
+    allowed_addresses: addressesSchema.optional(),
+    expires_at: anyTimestampSchema.optional(),
+  })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
+  .meta({
+    id: 'UpdateApiKey',
+    description: 'JSON Merge Patch (RFC 7396): label; scopes, addresses and expiry may only become narrower',
+  })
+
+export const revokeApiKeyBodySchema = z.strictObject({ reason: line(1, 500).optional() }).meta({ id: 'RevokeApiKey' })
+
+/** What the revocation knows about its own enforcement. */
+export const enforcementSchema = z
+  .object({
+    gateways: z.int().min(0).meta({ description: 'Gateways that could have accepted the key when it was revoked' }),
+    confirmed: z.int().min(0).meta({ description: 'Those that confirmed that they refuse it' }),
+    fenced: z
+      .int()
+      .min(0)
+      .meta({ description: 'Those whose lease ran out: they refuse everything until they have caught up' }),
+    waited_ms: z.number().min(0),
+  })
+  .meta({ id: 'Enforcement' })
+export type Enforcement = z.infer<typeof enforcementSchema>
+
+export const revokedApiKeySchema = apiKeySchema
+  .extend({ enforcement: enforcementSchema.nullable() })
+  .meta({ id: 'RevokedApiKey' })
+
+export const rotateApiKeyBodySchema = z
+  .strictObject({
+    overlap: z
+      .string()
+      .regex(/^(0|[1-9][0-9]{0,3})(s|m|h|d)$/)
+      .default('24h')
+      .meta({ description: 'How long the old key still works: 0s to 7d', examples: ['24h'] }),
+    expires_in: z
+      .enum(['30d', '90d', '1y'])
+      .optional()
+      .meta({ description: 'Default: as long as the old key was made for' }),
+  })
+  .meta({ id: 'RotateApiKey' })
+
+export const apiKeyEventSchema = z
+  .object({
+    id: uuidSchema,
+    type: z.enum([
+      'created',
+      'rotated',
+      'updated',
+      'revoked',
+      'denied_expired',
+      'denied_revoked',
+      'used_from_new_address',
+    ]),
+    at: timestampSchema,
+    actor: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
+    address: z.string().nullable(),
+    detail: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: 'ApiKeyEvent' })
+export type ApiKeyEvent = z.infer<typeof apiKeyEventSchema>
+
+export const listApiKeysQuery = z.strictObject({
+  ...pageQuery,
+  state: anyOf(keyStates).optional(),
+  scope: anyOf(grantableScopes).optional(),
+  label: line(1, 100).optional().meta({ description: 'Part of the label, in any case' }),
+})
+
+export const keyIdParams = z.strictObject({ id: uuidSchema })

@@ -1,0 +1,122 @@
+import { z } from 'zod'
+import { pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import {
+  apiKeyEventSchema,
+  apiKeySchema,
+  createApiKeyBodySchema,
+  createdApiKeySchema,
+  keyIdParams,
+  listApiKeysQuery,
+  revokeApiKeyBodySchema,
+  revokedApiKeySchema,
+  rotateApiKeyBodySchema,
+  updateApiKeyBodySchema,
+} from './api-key.ts'
+
+const base = { upstream: 'keys', tag: 'API keys', access: { kind: 'person', role: 'admin' } } as const
+
+export const createApiKey = defineRoute({
+  ...base,
+  id: 'keys.create',
+  method: 'POST',
+  path: '/api/v1/api-keys',
+  summary: 'Generate a key',
+  body: createApiKeyBodySchema,
+  answers: {
+    201: { description: 'The key. Its value is in this answer and never again.', schema: createdApiKeySchema },
+  },
+  problems: ['invalid_content'],
+})
+
+export const listApiKeys = defineRoute({
+  ...base,
+  id: 'keys.list',
+  method: 'GET',
+  path: '/api/v1/api-keys',
+  summary: 'List keys',
+  query: listApiKeysQuery,
+  answers: { 200: { description: 'Keys, newest first', schema: z.array(apiKeySchema) } },
+})
+
+export const getApiKey = defineRoute({
+  ...base,
+  id: 'keys.get',
+  method: 'GET',
+  path: '/api/v1/api-keys/:id',
+  summary: 'Read a key',
+  params: keyIdParams,
+  answers: { 200: { description: 'The key', schema: apiKeySchema } },
+  problems: ['not_found'],
+})
+
+export const updateApiKey = defineRoute({
+  ...base,
+  id: 'keys.update',
+  method: 'PATCH',
+  path: '/api/v1/api-keys/:id',
+  summary: 'Rename a key or make it narrower',
+  params: keyIdParams,
+  body: updateApiKeyBodySchema,
+  bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
+  answers: {
+    200: { description: 'The key as it is now; a narrowing is enforced on every gateway', schema: apiKeySchema },
+  },
+  problems: [
+    'not_found',
+    'conflict',
+    'precondition_failed',
+    'precondition_required',
+    'invalid_content',
+    'revocation_unconfirmed',
+  ],
+})
+
+export const revokeApiKey = defineRoute({
+  ...base,
+  id: 'keys.revoke',
+  method: 'POST',
+  path: '/api/v1/api-keys/:id/revoke',
+  summary: 'Revoke a key, at once and for good',
+  description: 'Answers when no gateway accepts the key any more in a request that arrives after the answer.',
+  params: keyIdParams,
+  body: revokeApiKeyBodySchema.optional(),
+  answers: {
+    200: { description: 'The revoked key; the same answer when it was revoked before', schema: revokedApiKeySchema },
+  },
+  problems: ['not_found', 'revocation_unconfirmed'],
+})
+
+export const rotateApiKey = defineRoute({
+  ...base,
+  id: 'keys.rotate',
+  method: 'POST',
+  path: '/api/v1/api-keys/:id/rotate',
+  summary: 'Replace a key by a new one, with an overlap',
+  params: keyIdParams,
+  body: rotateApiKeyBodySchema.optional(),
+  answers: { 201: { description: 'The new key; the old one expires after the overlap', schema: createdApiKeySchema } },
+  problems: ['not_found', 'conflict', 'invalid_content', 'revocation_unconfirmed'],
+})
+
+export const listApiKeyEvents = defineRoute({
+  ...base,
+  id: 'keys.events',
+  method: 'GET',
+  path: '/api/v1/api-keys/:id/events',
+  summary: "A key's audit trail",
+  params: keyIdParams,
+  query: z.strictObject(pageQuery),
+  answers: { 200: { description: 'Events, newest first', schema: z.array(apiKeyEventSchema) } },
+  problems: ['not_found'],
+})
+
+export const keysRoutes = [
+  createApiKey,
+  listApiKeys,
+  getApiKey,
+  updateApiKey,
+  revokeApiKey,
+  rotateApiKey,
+  listApiKeyEvents,
+] as const

@@ -1,0 +1,203 @@
+import { z } from 'zod'
+import { problemMediaType, problemSchema, problemTypes, problemUri, type ProblemCode } from './problem.ts'
+import { routeTable } from './route-table.ts'
+import type { Route } from './route.ts'
+import { namedScopes, scopeDescriptions } from './scope.ts'
+
+/** The version of the interface, sent as `API-Version`. */
+export const apiVersion = '1.0.0-beta'
+
+type Json = Record<string, unknown>
+
+/** Problems that every route with credentials can give, whatever it does. */
+const commonProblems: readonly ProblemCode[] = [
+  'bad_request',
+  'missing_credentials',
+  'invalid_key',
+  'key_expired',
+  'key_revoked',
+  'not_acceptable',
+  'too_many_requests',
+  'internal_error',
+  'bad_gateway',
+  'service_unavailable',
+  'auth_unavailable',
+  'gateway_timeout',
+]
+
+/** The OpenAPI 3.1 document of the whole public API, derived from the route table. `serverUrl` is the API's origin. */
+export function openApi(serverUrl: string): Json {
+  const schemas = new Map<string, unknown>()
+  const paths: Record<string, Record<string, Json>> = {}
+  for (const route of routeTable) {
+    const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}')
+    const item = (paths[path] ??= {})
+    item[route.method.toLowerCase()] = operation(route, schemas)
+  }
+  schemaOf(problemSchema, 'output', schemas)
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: 'Postern',
+      version: apiVersion,
+      summary: 'Scoped API-key access to an audit-management system',
+      license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+    },
+    servers: [{ url: serverUrl }],
+    paths,
+    components: {
+      schemas: Object.fromEntries([...schemas].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+      securitySchemes: {
+        apiKey: { type: 'http', scheme: 'ApiKey', description: 'Authorization: ApiKey <key>' },
+        person: {
+          type: 'http',
+          scheme: 'bearer',
+          bearerFormat: 'JWT',
+          description: 'OpenID Connect access token of a person',
+        },
+      },
+    },
+    tags: [...new Set(routeTable.map((route) => route.tag))].map((name) => ({ name })),
+    'x-scopes': Object.fromEntries(namedScopes.map((scope) => [scope, scopeDescriptions[scope]])),
+  }
+}
+
+function operation(route: Route, schemas: Map<string, unknown>): Json {
+  return {
+    operationId: route.id,
+    tags: [route.tag],
+    summary: route.summary,
+    ...(route.description === undefined ? {} : { description: route.description }),
+    ...security(route),
+    ...parameters(route, schemas),
+    ...requestBody(route, schemas),
+    responses: { ...answers(route, schemas), ...problems(route) },
+  }
+}
+
+function security({ access }: Route): Json {
+  switch (access.kind) {
+    case 'public':
+      return { security: [] }
+    case 'any':
+      return { security: [{ apiKey: [] }, { person: [] }] }
+    case 'scope':
+      return { security: [{ apiKey: [access.scope] }, { person: [access.scope] }], 'x-required-scope': access.scope }
+    case 'person':
+      return { security: [{ person: [access.role] }], 'x-required-role': access.role }
+    default:
+      return access satisfies never
+  }
+}
+
+function parameters(route: Route, schemas: Map<string, unknown>): Json {
+  const list = [
+    ...Object.entries(route.params?.shape ?? {}).map(([name, schema]) => parameter('path', name, schema, schemas)),
+    ...Object.entries(route.query?.shape ?? {}).map(([name, schema]) => parameter('query', name, schema, schemas)),
+  ]
+  return list.length === 0 ? {} : { parameters: list }
+}
+
+function parameter(place: 'path' | 'query', name: string, schema: unknown, schemas: Map<string, unknown>): Json {
+  if (!(schema instanceof z.ZodType)) throw new TypeError(`${name} is not a schema`)
+  const { description, ...rest } = asJson(schemaOf(schema, 'input', schemas))
+  return {
+    name,
+    in: place,
+    required: place === 'path' || !schema.safeParse(undefined).success,
+    ...(description === undefined ? {} : { description }),
+    schema: rest,
+  }
+}
+
+function requestBody(route: Route, schemas: Map<string, unknown>): Json {
+  if (route.body === undefined && route.bodyMediaTypes === undefined) return {}
+  const mediaTypes = route.bodyMediaTypes ?? ['application/json']
+  const schema = route.body === undefined ? {} : schemaOf(route.body, 'input', schemas)
+  return {
+    requestBody: {
+      required: route.body === undefined || !route.body.safeParse(undefined).success,
+      content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
+    },
+  }
+}
+
+function answers(route: Route, schemas: Map<string, unknown>): Json {
+  return Object.fromEntries(
+    Object.entries(route.answers).map(([status, answer]) => [
+      status,
+      {
+        description: answer.description,
+        ...(answer.schema === undefined && answer.mediaType === undefined
+          ? {}
+          : {
+              content: {
+                [answer.mediaType ?? 'application/json']: {
+                  schema: answer.schema === undefined ? { type: 'string' } : schemaOf(answer.schema, 'output', schemas),
+                },
+              },
+            }),
+      },
+    ]),
+  )
+}
+
+function problems(route: Route): Json {
+  const codes = new Set<ProblemCode>(route.problems)
+  if (route.access.kind !== 'public') for (const code of commonProblems) codes.add(code)
+  if (route.access.kind === 'scope') codes.add('insufficient_scope').add('address_not_allowed').add('tenant_suspended')
+  if (route.access.kind === 'person') codes.add('role_required').add('invalid_token').add('tenant_suspended')
+  if (route.params !== undefined) codes.add('bad_request')
+  if (route.body !== undefined)
+    codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
+  const byStatus = Map.groupBy(codes, (code) => problemTypes[code].status)
+  return Object.fromEntries(
+    [...byStatus].map(([status, list]) => [
+      String(status),
+      {
+        description: list.map((code) => `\`${code}\` (${problemUri(code)}): ${problemTypes[code].title}`).join('; '),
+        content: { [problemMediaType]: { schema: { $ref: '#/components/schemas/Problem' } } },
+      },
+    ]),
+  )
+}
+
+/** A schema as JSON Schema 2020-12; one with an id becomes a component and is referred to. */
+function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string, unknown>): unknown {
+  const {
+    $schema: _dialect,
+    $defs,
+    ...root
+  } = asJson(z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12' }))
+  for (const [id, definition] of Object.entries(asJson($defs ?? {})))
+    schemas.set(componentName(id), withComponentRefs(definition))
+  const named = asJson(root)
+  if (typeof named.id === 'string') {
+    const { id, ...definition } = named
+    schemas.set(componentName(String(id)), withComponentRefs(definition))
+    return { $ref: `#/components/schemas/${componentName(String(id))}` }
+  }
+  return withComponentRefs(root)
+}
+
+function componentName(id: string): string {
+  return id.replaceAll(/[^A-Za-z0-9._-]+(.)/g, (_match, next: string) => next.toUpperCase())
+}
+
+function withComponentRefs(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withComponentRefs)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([name]) => name !== 'id' || typeof Reflect.get(value, 'id') !== 'string')
+      .map(([name, inner]) =>
+        name === '$ref' && typeof inner === 'string' && inner.startsWith('#/$defs/')
+          ? [name, `#/components/schemas/${componentName(decodeURIComponent(inner.slice('#/$defs/'.length)))}`]
+          : [name, withComponentRefs(inner)],
+      ),
+  )
+}
+
+function asJson(value: unknown): Json {
+  return typeof value === 'object' && value !== null ? Object.fromEntries(Object.entries(value)) : {}
+}

@@ -1,0 +1,17 @@
+import { evidenceRoutes } from './evidence/routes.ts'
+import { findingsRoutes } from './findings/routes.ts'
+import { gatewayRoutes } from './gateway/routes.ts'
+import { keysRoutes } from './keys/routes.ts'
+import type { Route } from './route.ts'
+import { syncRoutes } from './sync/routes.ts'
+import { universeRoutes } from './universe/routes.ts'
+
+/** Every route of the public API. What is not here does not exist: the gateway forwards nothing else. */
+export const routeTable: readonly Route[] = [
+  ...gatewayRoutes,
+  ...keysRoutes,
+  ...findingsRoutes,
+  ...universeRoutes,
+  ...evidenceRoutes,
+  ...syncRoutes,
+]

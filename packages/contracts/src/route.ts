@@ -1,0 +1,75 @@
+import type { z } from 'zod'
+import type { ProblemCode } from './problem.ts'
+import type { NamedScope, Role } from './scope.ts'
+
+/** The parts of Postern that a route can lead to; `gateway` answers itself. */
+export const upstreams = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
+export type Upstream = (typeof upstreams)[number]
+
+/**
+ * Who may call a route.
+ * - `public`: anyone, no credential is looked at.
+ * - `any`: any active key or signed-in person.
+ * - `scope`: keys and people that hold the scope.
+ * - `person`: people with the role; never an API key.
+ */
+export type Access =
+  | { readonly kind: 'public' }
+  | { readonly kind: 'any' }
+  | { readonly kind: 'scope'; readonly scope: NamedScope }
+  | { readonly kind: 'person'; readonly role: Role }
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+
+export interface Answer {
+  readonly description: string
+  readonly schema?: z.ZodType
+  readonly mediaType?: string
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+/** One route of the public API: the gateway matches and authorizes by it, the service validates by it. */
+export interface Route {
+  /** Stable name, `<area>.<operation>`; the OpenAPI operationId. */
+  readonly id: string
+  readonly method: Method
+  /** Path pattern from the origin; a parameter is `:name` and never spans a `/`. */
+  readonly path: string
+  readonly upstream: Upstream | 'gateway'
+  readonly access: Access
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
+  /** The JSON body. A route without it and without `bodyMediaTypes` takes no body. */
+  readonly body?: z.ZodType
+  /** Media types of the body; `application/json` where `body` is given and this is not. */
+  readonly bodyMediaTypes?: readonly string[]
+  /** The largest body that the gateway lets through, in bytes; 0 where the route takes none. */
+  readonly maxBodyBytes: number
+  /** How long the gateway waits for the head of the answer, in milliseconds. */
+  readonly answerWithinMs: number
+  readonly answers: Readonly<Record<number, Answer>>
+  /** Problems beyond those that every route can give. */
+  readonly problems: readonly ProblemCode[]
+}
+
+export type RouteInput = Omit<Route, 'maxBodyBytes' | 'answerWithinMs' | 'problems'> &
+  Partial<Pick<Route, 'maxBodyBytes' | 'answerWithinMs' | 'problems'>>
+
+/** Default limit of a JSON body: 1 MiB. */
+export const defaultMaxBodyBytes = 1024 * 1024
+
+/** Completes a route with the defaults: 1 MiB where a body is taken, 0 otherwise; an answer within 30 s. */
+export function defineRoute<const R extends RouteInput>(route: R): R & Route {
+  const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
+  return { maxBodyBytes: takesBody ? defaultMaxBodyBytes : 0, answerWithinMs: 30_000, problems: [], ...route }
+}
+
+/** The parsed input of a route: what a handler receives. */
+export interface RouteInputs<R extends Route> {
+  readonly params: R['params'] extends z.ZodType ? z.output<R['params']> : Record<string, never>
+  readonly query: R['query'] extends z.ZodType ? z.output<R['query']> : Record<string, never>
+  readonly body: R['body'] extends z.ZodType ? z.output<R['body']> : undefined
+}

@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
+import { pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import { entityFields } from '../universe/routes.ts'
+
+export const connectorTypes = [
+  'csv_upload',
+  'inline_json',
+  'http_json',
+  'scim_pull',
+  'scim_inbound',
+  'ldap',
+  'sql',
+  'sftp_csv',
+] as const
+export const datasets = ['org_structure', 'auditable_entities', 'people', 'test_procedures'] as const
+
+export const connectorSchema = z
+  .object({
+    id: uuidSchema,
+    key: z.string(),
+    name: z.string(),
+    type: z.enum(connectorTypes),
+    dataset: z.enum(datasets),
+    state: z.enum(['active', 'paused', 'error']),
+    last_run_at: timestampSchema.nullable(),
+    created_at: timestampSchema,
+    updated_at: timestampSchema,
+    version: z.int(),
+  })
+  .meta({ id: 'Connector' })
+export type Connector = z.infer<typeof connectorSchema>
+
+/** One row of a push: the source's own key, its parent's key if any, and the entity's fields. */
+export const pushedEntitySchema = z
+  .strictObject({ external_id: externalIdSchema, parent_external_id: externalIdSchema.optional(), ...entityFields })
+  .meta({ id: 'PushedEntity' })
+export type PushedEntity = z.infer<typeof pushedEntitySchema>
+
+export const pushEntitiesBodySchema = z.array(pushedEntitySchema).min(1).max(5000)
+
+export const pushResultSchema = z
+  .object({
+    run_id: uuidSchema,
+    status: z.enum(['succeeded', 'failed']),
+    counts: z.object({ fetched: z.int(), created: z.int(), updated: z.int(), unchanged: z.int() }),
+  })
+  .meta({ id: 'PushResult' })
+export type PushResult = z.infer<typeof pushResultSchema>
+
+const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
+
+export const listConnectors = defineRoute({
+  ...base,
+  id: 'sync.list-connectors',
+  method: 'GET',
+  path: '/api/v1/connectors',
+  summary: 'List connectors',
+  query: z.strictObject({ ...pageQuery, key: line(1, 64).optional() }),
+  answers: { 200: { description: 'Connectors, by key', schema: z.array(connectorSchema) } },
+})
+
+export const pushEntities = defineRoute({
+  ...base,
+  id: 'sync.push-entities',
+  method: 'POST',
+  path: '/api/v1/sync/entities',
+  summary: 'Push auditable entities',
+  description:
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order.',
+  body: pushEntitiesBodySchema,
+  maxBodyBytes: 16 * 1024 * 1024,
+  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  problems: ['invalid_content', 'conflict', 'content_too_large'],
+})
+
+export const syncRoutes = [listConnectors, pushEntities] as const
