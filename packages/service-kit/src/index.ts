@@ -1,1 +1,36 @@
-export {}
+export { createApp, requestIdPattern } from './app.ts'
+export {
+  type BaseConfig,
+  ConfigurationError,
+  type Environment,
+  baseConfig,
+  baseEnvironment,
+  parseEnvironment,
+  settings,
+} from './config.ts'
+export {
+  type AnswerBody,
+  type AnswerControl,
+  type App,
+  type ContractInput,
+  type InternalRoute,
+  type RequestInfo,
+  contractRoute,
+  internalRoute,
+} from './contract-route.ts'
+export { assertIfMatch, matchesEtag } from './etag.ts'
+export { type CallerKind, knownRoles, knownScopes, roleNeeded, scopeNeeded } from './guard.ts'
+export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
+export { type Registry, createMetrics } from './metrics.ts'
+export { type Page, type PageInput, openPage } from './page.ts'
+export { answerClientError } from './problem-handler.ts'
+export { ProblemError, type ProblemOptions, problem } from './problem.ts'
+export {
+  type BaseDeps,
+  type RunningService,
+  type ServiceDefinition,
+  failStart,
+  runService,
+  startService,
+} from './run-service.ts'
+export { closeOnSignal } from './shutdown.ts'

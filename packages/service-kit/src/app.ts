@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto'
+import { createVerifier } from '@postern/signed-context'
+import { fastify } from 'fastify'
+import type { BaseConfig } from './config.ts'
+import { type App, equip } from './contract-route.ts'
+import { guardRoutes } from './guard.ts'
+import { healthRoutes } from './health.ts'
+import { parseJsonBody } from './json-body.ts'
+import type { Logger } from './logger.ts'
+import { type Registry, measureRequests } from './metrics.ts'
+import { answerClientError, answerProblems } from './problem-handler.ts'
+
+/** A request id that may come from outside: short, and without anything that could break a log line or a header. */
+export const requestIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/
+
+export interface AppParts {
+  readonly config: BaseConfig
+  readonly logger: Logger
+  readonly metrics: Registry
+  readonly ready: () => Promise<void>
+  readonly isDraining: () => boolean
+}
+
+/** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
+export function createApp({ config, logger, metrics, ready, isDraining }: AppParts): App {
+  const app = fastify({
+    logger: false,
+    // The gateway answers before this; it is the last limit on a caller that has got past it.
+    requestTimeout: 0,
+    connectionTimeout: 0,
+    keepAliveTimeout: 75_000,
+    bodyLimit: 1024 * 1024,
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 1024, caseSensitive: true, ignoreTrailingSlash: false },
+    genReqId: (request) => {
+      const given = request.headers['x-request-id']
+      return typeof given === 'string' && requestIdPattern.test(given) ? given : newRequestId()
+    },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
+  })
+  equip(app, { logger, checkAnswers: config.checkAnswers })
+  readJson(app)
+  measureRequests(app, metrics)
+  if (config.requestLog) logRequests(app, logger)
+  answerProblems(app, logger)
+  const verifiers = new Map(
+    Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
+  )
+  guardRoutes(app, verifiers, logger)
+  healthRoutes(app, { ready, isDraining, metrics })
+  return app
+}
+
+function newRequestId(): string {
+  return randomBytes(12)
+    .toString('base64url')
+    .replace(/^[^A-Za-z0-9]/, '0')
+}
+
+function readJson(app: App): void {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    ['application/json', 'application/merge-patch+json'],
+    { parseAs: 'buffer' },
+    async (_request: unknown, body: Buffer) => parseJsonBody(body),
+  )
+}
+
+function logRequests(app: App, logger: Logger): void {
+  app.addHook('onResponse', async (request, reply) => {
+    if (request.routeOptions.config.guard === 'open') return
+    logger.info({
+      event: 'request',
+      request_id: request.id,
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      status: reply.statusCode,
+      duration_ms: Math.round(reply.elapsedTime * 100) / 100,
+      ...(request.tenantContext === undefined
+        ? {}
+        : { tenant_id: request.tenantContext.tenantId, caller: request.tenantContext.kind }),
+    })
+  })
+}

@@ -1,0 +1,132 @@
+import { readFileSync } from 'node:fs'
+import { type KeyRing, parseKeyRing } from '@postern/signed-context'
+import { z } from 'zod'
+import { type LogLevel, logLevels } from './logger.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What the configuration of every service holds. */
+export interface BaseConfig {
+  /** Address to listen on. Default 127.0.0.1: reachable from outside only when asked for. */
+  readonly host: string
+  /** 0 takes any free port; the `listening` log line says which. */
+  readonly port: number
+  readonly logLevel: LogLevel
+  /** One log line a request. */
+  readonly requestLog: boolean
+  /** Whether each answer is compared with its contract before it is sent: for tests, since it costs time. */
+  readonly checkAnswers: boolean
+  /** Whose signed requests this service reads: name of the key → the secrets, current and previous. */
+  readonly verifiers: Readonly<Record<string, KeyRing>>
+}
+
+/** All that is wrong with the environment, in one message without any value. */
+export class ConfigurationError extends Error {
+  constructor(faults: readonly string[]) {
+    super(`the configuration is not valid:\n${faults.map((fault) => `  ${fault}`).join('\n')}`)
+    this.name = 'ConfigurationError'
+  }
+}
+
+/**
+ * Reads the named settings from environment variables, each also from the file that `<NAME>_FILE` names, which is how
+ * secrets are mounted. Throws a ConfigurationError that lists every fault; it never prints a value.
+ */
+export function parseEnvironment<const S extends Readonly<Record<string, z.ZodType>>>(
+  env: Environment,
+  shape: S,
+): z.output<z.ZodObject<S>> {
+  const faults: string[] = []
+  const given: Record<string, string> = {}
+  for (const name of Object.keys(shape)) {
+    const value = readSetting(env, name, faults)
+    if (value !== undefined) given[name] = value
+  }
+  const parsed = z.object(shape).safeParse(given)
+  for (const issue of parsed.error?.issues ?? []) {
+    const name = issue.path.join('.')
+    const missing = given[name] === undefined
+    if (!faults.some((fault) => fault.startsWith(`${name}`))) {
+      faults.push(`${name}: ${missing ? 'must be set (or the file that holds it, with _FILE)' : issue.message}`)
+    }
+  }
+  if (parsed.data === undefined || faults.length > 0) throw new ConfigurationError(faults)
+  return parsed.data
+}
+
+function readSetting(env: Environment, name: string, faults: string[]): string | undefined {
+  const value = env[name] === '' ? undefined : env[name]
+  const file = env[`${name}_FILE`]
+  if (file === undefined || file === '') return value
+  if (value !== undefined) {
+    faults.push(`${name}: set it or ${name}_FILE, not both`)
+    return undefined
+  }
+  try {
+    return readFileSync(file, 'utf8').replace(/\r?\n$/, '')
+  } catch {
+    faults.push(`${name}_FILE: the file cannot be read`)
+    return undefined
+  }
+}
+
+const integer = ({ min, max, fallback }: { min: number; max: number; fallback: number }) =>
+  z
+    .string()
+    .regex(/^[0-9]{1,15}$/, 'must be a whole number')
+    .transform(Number)
+    .pipe(z.int().min(min).max(max))
+    .default(fallback)
+
+const url = (protocols: readonly string[]) =>
+  z.string().refine((text) => protocols.some((protocol) => text.startsWith(`${protocol}://`)) && URL.canParse(text), {
+    message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
+  })
+
+/** Parsers of single environment settings. */
+export const settings = {
+  integer,
+  port: (fallback: number) => integer({ min: 0, max: 65_535, fallback }),
+  onOff: (fallback: 'on' | 'off') =>
+    z
+      .enum(['on', 'off'])
+      .default(fallback)
+      .transform((value) => value === 'on'),
+  text: (fallback: string) => z.string().min(1).default(fallback),
+  databaseUrl: url(['postgres', 'postgresql']),
+  redisUrl: url(['redis', 'rediss']),
+  httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
+  /** One or two secrets, current first: `id:base64url[,id:base64url]`. */
+  keyRing: z.string().transform((text, context): KeyRing => {
+    try {
+      return parseKeyRing(text)
+    } catch {
+      context.addIssue({ code: 'custom', message: 'must be id:secret[,id:secret], each secret 32 bytes in base64url' })
+      return z.NEVER
+    }
+  }),
+} as const
+
+/** The settings that every service reads. */
+export const baseEnvironment = {
+  POSTERN_HOST: settings.text('127.0.0.1'),
+  POSTERN_PORT: settings.port(0),
+  POSTERN_LOG_LEVEL: z.enum(logLevels).default('info'),
+  POSTERN_REQUEST_LOG: settings.onOff('on'),
+  POSTERN_CHECK_ANSWERS: settings.onOff('off'),
+} as const
+
+/** The part of a configuration that `baseEnvironment` describes. */
+export function baseConfig(
+  values: z.output<z.ZodObject<typeof baseEnvironment>>,
+  verifiers: Readonly<Record<string, KeyRing>>,
+): BaseConfig {
+  return {
+    host: values.POSTERN_HOST,
+    port: values.POSTERN_PORT,
+    logLevel: values.POSTERN_LOG_LEVEL,
+    requestLog: values.POSTERN_REQUEST_LOG,
+    checkAnswers: values.POSTERN_CHECK_ANSWERS,
+    verifiers,
+  }
+}

@@ -1,0 +1,225 @@
+import type { Method, ProblemCode, Route, RouteInputs } from '@postern/contracts'
+import type { TenantContext } from '@postern/signed-context'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import { matchesEtag } from './etag.ts'
+import type { CallerKind, Guard } from './guard.ts'
+import { inputErrors } from './input-errors.ts'
+import type { Logger } from './logger.ts'
+import { problem } from './problem.ts'
+
+export type App = FastifyInstance
+
+/** How a handler shapes its answer beyond the body. */
+export interface AnswerControl {
+  /** Default: the lowest 2xx of the route's contract. */
+  status(code: number): void
+  header(name: string, value: string): void
+  /** Sets `ETag`; a GET whose `If-None-Match` holds it is answered 304. `value` has its quotes. */
+  etag(value: string): void
+}
+
+export interface RequestInfo {
+  /** Who calls, for which tenant, and the assertion that PostgreSQL will check: all of it verified. */
+  readonly context: TenantContext
+  readonly requestId: string
+  readonly answer: AnswerControl
+  readonly raw: FastifyRequest
+  readonly log: Logger
+}
+
+export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo
+
+/** What the handler of a route returns: the body of one of its answers. */
+export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
+type Bodies<R extends Route> = {
+  [S in keyof R['answers']]: R['answers'][S] extends { readonly schema: infer Z extends z.ZodType }
+    ? z.output<Z>
+    : never
+}[keyof R['answers']]
+
+interface Kit {
+  readonly logger: Logger
+  readonly checkAnswers: boolean
+}
+
+const kits = new WeakMap<App, Kit>()
+
+/** Tells the routes of an app where to log and whether to check answers. */
+export function equip(app: App, kit: Kit): void {
+  kits.set(app, kit)
+}
+
+/**
+ * The only way to register a route of the public API: access, validation and the form of the answer come from its
+ * contract, so a route that is not in the route table cannot exist and an answer that does not fit does not compile.
+ *
+ * Unknown or malformed parameters are 400, a body that is not JSON is 400, a body that is JSON but no valid resource 422.
+ */
+export function contractRoute<const R extends Route>(
+  app: App,
+  route: R,
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R>>,
+): void {
+  const { upstream } = route
+  register(app, {
+    method: route.method,
+    path: route.path,
+    guard: { signedBy: upstream === 'keys' ? ['keys', 'operator'] : [upstream], access: route.access },
+    params: route.params,
+    query: route.query ?? z.strictObject({}),
+    body: route.body,
+    mediaTypes: route.bodyMediaTypes ?? ['application/json'],
+    maxBodyBytes: route.maxBodyBytes,
+    success: lowestSuccess(route),
+    answer: answerSchema(route),
+    // The inputs were parsed with the very schemas that this type is inferred from.
+    handler: handler as (input: Inputs & RequestInfo) => Promise<unknown>,
+  })
+}
+
+export interface InternalRoute {
+  readonly method: Method
+  readonly path: string
+  readonly params?: z.ZodObject
+  readonly body?: z.ZodType
+  readonly maxBodyBytes?: number
+  /** Names of the keys whose signatures are accepted. */
+  readonly signedBy: readonly string[]
+  readonly callers: readonly CallerKind[]
+}
+
+/** Registers a route between parts of Postern. It is in no route table: the gateway forwards nothing to it. */
+export function internalRoute<const R extends InternalRoute>(
+  app: App,
+  route: R,
+  handler: (
+    input: {
+      readonly params: R['params'] extends z.ZodType ? z.output<R['params']> : Record<string, never>
+      readonly body: R['body'] extends z.ZodType ? z.output<R['body']> : undefined
+    } & RequestInfo,
+  ) => Promise<unknown>,
+): void {
+  register(app, {
+    method: route.method,
+    path: route.path,
+    guard: { signedBy: route.signedBy, access: { kind: 'internal', callers: route.callers } },
+    params: route.params,
+    query: z.strictObject({}),
+    body: route.body,
+    mediaTypes: ['application/json'],
+    maxBodyBytes: route.maxBodyBytes ?? 1024 * 1024,
+    success: 200,
+    answer: undefined,
+    // As in contractRoute.
+    handler: handler as (input: Inputs & RequestInfo) => Promise<unknown>,
+  })
+}
+
+interface Inputs {
+  readonly params: unknown
+  readonly query: unknown
+  readonly body: unknown
+}
+
+interface Registration {
+  readonly method: Method
+  readonly path: string
+  readonly guard: Guard
+  readonly params: z.ZodType | undefined
+  readonly query: z.ZodType
+  readonly body: z.ZodType | undefined
+  readonly mediaTypes: readonly string[]
+  readonly maxBodyBytes: number
+  readonly success: number
+  readonly answer: z.ZodType | undefined
+  readonly handler: (input: Inputs & RequestInfo) => Promise<unknown>
+}
+
+function register(app: App, registration: Registration): void {
+  const kit = kits.get(app)
+  if (kit === undefined) throw new Error('routes can be registered on an app made by createApp only')
+  if (!registration.mediaTypes.includes('*/*')) {
+    addRoute(app, registration, kit)
+    return
+  }
+  // A body of any type is a stream that nobody reads before the handler does.
+  app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    addRoute(scope, registration, kit)
+  })
+}
+
+function addRoute(app: App, registration: Registration, kit: Kit): void {
+  const { method, path, guard, maxBodyBytes, handler, success } = registration
+  app.route({
+    method,
+    url: path,
+    config: { guard },
+    ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
+    handler: async (request, reply) => {
+      const context = request.tenantContext
+      if (context === undefined) throw problem('unsigned_request')
+      reply.header('x-request-id', request.id)
+      reply.code(success)
+      const answer = controlOf(reply)
+      const inputs = parseInputs(request, registration)
+      const body = await handler({ ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger })
+      if (isUnchanged(request, reply)) return await reply.code(304).send()
+      if (kit.checkAnswers) registration.answer?.parse(body)
+      if (body === undefined) return await reply.send()
+      return await reply.type('application/json; charset=utf-8').send(JSON.stringify(body))
+    },
+  })
+}
+
+function parseInputs(request: FastifyRequest, registration: Registration): Inputs {
+  return {
+    params: parse(registration.params, request.params, 'not_found', 'parameter'),
+    query: parse(registration.query, request.query, 'bad_request', 'parameter'),
+    body: parseBody(request, registration),
+  }
+}
+
+function parseBody(request: FastifyRequest, { body, mediaTypes }: Registration): unknown {
+  if (body === undefined) return undefined
+  const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
+  if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
+    throw problem('unsupported_media_type', { detail: `Send the body as ${mediaTypes.join(' or ')}.` })
+  }
+  return parse(body, request.body, 'invalid_content', 'body')
+}
+
+function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode, where: 'body' | 'parameter'): unknown {
+  if (schema === undefined) return {}
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return parsed.data
+  // A path parameter that cannot be an id addresses nothing: the same 404 as an id that is not there.
+  if (code === 'not_found') throw problem(code)
+  throw problem(code, { detail: 'See `errors` for what to mend.', errors: inputErrors(parsed.error, where) })
+}
+
+function controlOf(reply: FastifyReply): AnswerControl {
+  return {
+    status: (code) => void reply.code(code),
+    header: (name, value) => void reply.header(name, value),
+    etag: (value) => void reply.header('etag', value),
+  }
+}
+
+function isUnchanged(request: FastifyRequest, reply: FastifyReply): boolean {
+  const etag = reply.getHeader('etag')
+  if (typeof etag !== 'string' || (request.method !== 'GET' && request.method !== 'HEAD')) return false
+  const given = request.headers['if-none-match']
+  return given !== undefined && matchesEtag(given, etag)
+}
+
+function lowestSuccess(route: Route): number {
+  const codes = Object.keys(route.answers).map(Number)
+  return Math.min(...codes.filter((code) => code >= 200 && code < 300))
+}
+
+function answerSchema(route: Route): z.ZodType | undefined {
+  return route.answers[lowestSuccess(route)]?.schema
+}

@@ -1,0 +1,23 @@
+import type { RequestInfo } from './contract-route.ts'
+import { problem } from './problem.ts'
+
+/** Whether a list of entity tags (RFC 9110 §13.1.2) holds the tag, in weak comparison; `*` matches anything. */
+export function matchesEtag(list: string, etag: string): boolean {
+  const wanted = withoutWeakness(etag)
+  return list.split(',').some((part) => part.trim() === '*' || withoutWeakness(part.trim()) === wanted)
+}
+
+function withoutWeakness(etag: string): string {
+  return etag.startsWith('W/') ? etag.slice(2) : etag
+}
+
+/** Demands `If-Match` with the resource's tag: 428 when it is missing, 412 when the resource has changed since. */
+export function assertIfMatch({ raw }: Pick<RequestInfo, 'raw'>, etag: string): void {
+  const given = raw.headers['if-match']
+  if (given === undefined) {
+    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
+  }
+  if (!matchesEtag(given, etag)) {
+    throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
+  }
+}

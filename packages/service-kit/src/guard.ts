@@ -1,0 +1,99 @@
+import { type Access, type NamedScope, type Role, namedScopes, roles } from '@postern/contracts'
+import type { TenantContext, Verifier } from '@postern/signed-context'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { Logger } from './logger.ts'
+import { problem } from './problem.ts'
+
+export type CallerKind = TenantContext['kind']
+
+/** What a route asks of its caller, besides the signature. */
+export interface Guard {
+  /** Names of the keys whose signatures the route accepts. */
+  readonly signedBy: readonly string[]
+  readonly access: Access | { readonly kind: 'internal'; readonly callers: readonly CallerKind[] }
+}
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** Who may call the route. A route without a guard cannot be called; `open` is for health and metrics alone. */
+    readonly guard?: Guard | 'open'
+  }
+  interface FastifyRequest {
+    tenantContext: TenantContext | undefined
+  }
+}
+
+/** Checks the gateway's signature and the caller's rights again, before anything of the request is read. */
+export function guardRoutes(app: FastifyInstance, verifiers: ReadonlyMap<string, Verifier>, logger: Logger): void {
+  app.decorateRequest('tenantContext', undefined)
+  app.addHook('onRequest', async (request) => {
+    const { guard } = request.routeOptions.config
+    if (request.is404 || guard === 'open') return
+    if (guard === undefined) throw problem('not_found')
+    request.tenantContext = verify(request, guard, verifiers, logger)
+    assertAccess(guard.access, request.tenantContext)
+  })
+}
+
+function verify(
+  request: FastifyRequest,
+  guard: Guard,
+  verifiers: ReadonlyMap<string, Verifier>,
+  logger: Logger,
+): TenantContext {
+  const { method, url: target, rawHeaders } = request.raw
+  const reasons: string[] = []
+  for (const name of guard.signedBy) {
+    const result = verifiers
+      .get(name)
+      ?.verify({ method: method ?? '', target: target ?? '', headers: rawHeaders }, Date.now())
+    if (result?.ok === true) return result.context
+    if (result !== undefined) reasons.push(`${name}: ${result.reason}`)
+  }
+  logger.warn({ event: 'signature_refused', request_id: request.id, reasons })
+  throw problem('unsigned_request', {
+    detail: 'Send the request to the gateway: this service reads signed requests only.',
+  })
+}
+
+function assertAccess(access: Guard['access'], caller: TenantContext): void {
+  switch (access.kind) {
+    case 'public':
+      return
+    case 'any':
+      if (caller.kind === 'api_key' || caller.kind === 'user') return
+      break
+    case 'scope':
+      if (caller.scopes.includes(access.scope)) return
+      throw problem('insufficient_scope', scopeNeeded(access.scope))
+    case 'person':
+      if (caller.kind === 'operator' || (caller.kind === 'user' && caller.roles.includes(access.role))) return
+      throw problem('role_required', roleNeeded(access.role))
+    case 'internal':
+      if (access.callers.includes(caller.kind)) return
+      break
+    default:
+      access satisfies never
+  }
+  throw problem('unsigned_request')
+}
+
+/** The words of a 403 for a missing scope, the same from the gateway and from a service. */
+export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
+  return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
+}
+
+/** The words of a 403 for a missing role. */
+export function roleNeeded(role: Role): { detail: string } {
+  return { detail: `This operation is for signed-in people with the role ${role}. An API key cannot do it.` }
+}
+
+/** The words that a signed context may hold, narrowed to those that contracts knows. */
+export function knownScopes(context: TenantContext): readonly NamedScope[] {
+  return namedScopes.filter((scope) => context.scopes.includes(scope))
+}
+
+/** Roles of the signed context that contracts knows. */
+export function knownRoles(context: TenantContext): readonly Role[] {
+  return roles.filter((role) => context.roles.includes(role))
+}

@@ -1,0 +1,45 @@
+import type { FastifyInstance } from 'fastify'
+import type { Registry } from './metrics.ts'
+
+const readyTimeoutMs = 2_000
+
+export interface Health {
+  /** Rejects when a request would fail now. */
+  readonly ready: () => Promise<void>
+  readonly isDraining: () => boolean
+  readonly metrics: Registry
+}
+
+/**
+ * Liveness, readiness and metrics for the platform. They carry no signature, hold nothing of any tenant, and are reachable
+ * on the internal port only: the gateway's route table does not name them.
+ */
+export function healthRoutes(app: FastifyInstance, { ready, isDraining, metrics }: Health): void {
+  const open = { config: { guard: 'open' } } as const
+  app.get('/internal/health/live', open, () => ({ status: 'ok' }))
+  app.get('/internal/health/ready', open, async (_request, reply) => {
+    if (isDraining()) return await reply.code(503).send({ status: 'draining' })
+    try {
+      await within(readyTimeoutMs, ready())
+      return { status: 'ok' }
+    } catch (error) {
+      return await reply
+        .code(503)
+        .send({ status: 'unavailable', reason: error instanceof Error ? error.name : 'unknown' })
+    }
+  })
+  app.get('/internal/metrics', open, async (_request, reply) => {
+    reply.type(metrics.contentType)
+    return await metrics.metrics()
+  })
+}
+
+async function within(limitMs: number, work: Promise<void>): Promise<void> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => reject(new Error('not ready in time')), limitMs)
+  try {
+    await Promise.race([work, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

@@ -1,0 +1,33 @@
+import type { InputError } from '@postern/contracts'
+import type { z } from 'zod'
+
+const maxErrors = 50
+
+/** What zod found wrong, as the problem document lists it: with JSON Pointers into a body, or by parameter name. */
+export function inputErrors(error: z.ZodError, where: 'body' | 'parameter'): InputError[] {
+  return error.issues.flatMap((issue) => fromIssue(issue, where)).slice(0, maxErrors)
+}
+
+function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter'): InputError[] {
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => ({
+      ...locate([...issue.path, key], where),
+      code: 'unknown',
+      detail: where === 'body' ? 'is not a field of this resource' : 'is not a parameter of this operation',
+    }))
+  }
+  return [{ ...locate(issue.path, where), code: codeOf(issue), detail: issue.message }]
+}
+
+function codeOf(issue: z.core.$ZodIssue): string {
+  if (issue.code === 'invalid_type' && issue.message.endsWith('received undefined')) return 'required'
+  return issue.code === 'custom' ? 'invalid' : issue.code
+}
+
+function locate(
+  path: readonly PropertyKey[],
+  where: 'body' | 'parameter',
+): { pointer: string } | { parameter: string } {
+  if (where === 'parameter') return { parameter: String(path[0] ?? '') }
+  return { pointer: path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('') }
+}

@@ -1,0 +1,34 @@
+import type { FastifyInstance } from 'fastify'
+import { Counter, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
+
+export type { Registry } from 'prom-client'
+
+/** A registry with the process's own figures (CPU, memory, event loop, file descriptors). */
+export function createMetrics(service: string): Registry {
+  const registry = new Registry()
+  registry.setDefaultLabels({ service })
+  collectDefaultMetrics({ register: registry })
+  return registry
+}
+
+/** Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. */
+export function measureRequests(app: FastifyInstance, registry: Registry): void {
+  const requests = new Counter({
+    name: 'postern_http_requests_total',
+    help: 'Requests answered, by route, method and status',
+    labelNames: ['route', 'method', 'status'],
+    registers: [registry],
+  })
+  const duration = new Histogram({
+    name: 'postern_http_request_duration_seconds',
+    help: 'Time from the arrival of a request to the end of its answer',
+    labelNames: ['route', 'method'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers: [registry],
+  })
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'unknown'
+    requests.inc({ route, method: request.method, status: reply.statusCode })
+    duration.observe({ route, method: request.method }, reply.elapsedTime / 1000)
+  })
+}

@@ -1,0 +1,97 @@
+import { createHash } from 'node:crypto'
+import type { Route } from '@postern/contracts'
+import type { TenantContext } from '@postern/signed-context'
+import type { FastifyRequest } from 'fastify'
+import type { z } from 'zod'
+import type { AnswerControl } from './contract-route.ts'
+import { type ProblemError, problem } from './problem.ts'
+
+/** One page of a list in keyset order. */
+export interface Page<Key> {
+  /** Resources a page. Ask the store for one more: it tells whether there is a next page. */
+  readonly limit: number
+  /** Where the page before ended; undefined on the first page. */
+  readonly after: Key | undefined
+  /** Whether `count=true` was given. */
+  readonly wantsTotal: boolean
+  /** Cuts the rows (up to `limit` + 1) to the page and sets `Link` when there is a next one. */
+  finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key): Row[]
+  /** Sets `X-Total-Count`. */
+  total(count: number): void
+}
+
+export interface PageInput {
+  readonly query: {
+    readonly limit: number
+    readonly cursor?: string | undefined
+    readonly count?: 'true' | 'false' | undefined
+  }
+  readonly context: TenantContext
+  readonly answer: AnswerControl
+  readonly raw: FastifyRequest
+}
+
+/**
+ * Opens the page that a list request asks for. A cursor is the key of the last row, bound to tenant, route, filters and
+ * sort: used anywhere else it is refused with 400. It holds nothing that its bearer has not seen, hence it is not secret.
+ */
+export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key>): Page<Key> {
+  const { query, context, answer, raw } = input
+  const binding = bindingOf(context.tenantId, route, raw)
+  return {
+    limit: query.limit,
+    after: query.cursor === undefined ? undefined : readCursor(query.cursor, binding, key),
+    wantsTotal: query.count === 'true',
+    finish: (rows, keyOf) => {
+      const page = rows.slice(0, query.limit)
+      const last = page.at(-1)
+      if (rows.length > query.limit && last !== undefined) {
+        const cursor = Buffer.from(JSON.stringify([binding, keyOf(last)])).toString('base64url')
+        answer.header('link', `<${nextTarget(raw, cursor)}>; rel="next"`)
+      }
+      return page
+    },
+    total: (count) => answer.header('x-total-count', String(count)),
+  }
+}
+
+function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): Key {
+  let value: unknown
+  try {
+    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
+  } catch {
+    throw refuse()
+  }
+  if (!Array.isArray(value) || value.length !== 2 || value[0] !== binding) throw refuse()
+  const parsed = key.safeParse(value[1])
+  if (!parsed.success) throw refuse()
+  return parsed.data
+}
+
+function searchOf(raw: FastifyRequest): URLSearchParams {
+  const target = raw.raw.url ?? ''
+  const at = target.indexOf('?')
+  return new URLSearchParams(at === -1 ? '' : target.slice(at + 1))
+}
+
+function bindingOf(tenantId: string, route: Route, raw: FastifyRequest): string {
+  const search = searchOf(raw)
+  for (const name of ['cursor', 'limit', 'count']) search.delete(name)
+  search.sort()
+  const path = (raw.raw.url ?? '').split('?', 1)[0]
+  return createHash('sha256').update(`${tenantId}\n${route.id}\n${path}\n${search}`).digest('base64url').slice(0, 22)
+}
+
+function nextTarget(raw: FastifyRequest, cursor: string): string {
+  const search = searchOf(raw)
+  search.delete('count')
+  search.set('cursor', cursor)
+  return `${(raw.raw.url ?? '').split('?', 1)[0]}?${search}`
+}
+
+function refuse(): ProblemError {
+  return problem('bad_request', {
+    detail: 'The cursor does not belong to this list. Begin again without a cursor.',
+    errors: [{ parameter: 'cursor', code: 'invalid', detail: 'is not a cursor of this list, filter and sort' }],
+  })
+}

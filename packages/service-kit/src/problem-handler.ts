@@ -1,0 +1,89 @@
+import type { Socket } from 'node:net'
+import { type ProblemCode, problemDocument, problemMediaType, problemTypes } from '@postern/contracts'
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from './logger.ts'
+import { ProblemError, problem } from './problem.ts'
+
+/** The one place that writes problem documents (RFC 9457) to clients of a service. */
+export function answerProblems(app: FastifyInstance, logger: Logger): void {
+  app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, problem('not_found')))
+  app.setErrorHandler(async (error, request, reply) => {
+    const known = toProblem(error)
+    if (known !== undefined) {
+      if (known.cause !== undefined) {
+        const level = problemTypes[known.code].status >= 500 ? 'error' : 'info'
+        logger[level]({ event: 'request_failed', request_id: request.id, code: known.code, err: known.cause })
+      }
+      return await sendProblem(request, reply, known)
+    }
+    logger.error({ event: 'request_crashed', request_id: request.id, err: error })
+    return await sendProblem(request, reply, problem('internal_error'))
+  })
+}
+
+async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: ProblemError): Promise<FastifyReply> {
+  const { retryAfterSeconds, ...options } = error.options
+  if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
+  // What a refused request had set belongs to an answer that is not given.
+  reply.removeHeader('etag').removeHeader('link')
+  return await reply
+    .code(problemTypes[error.code].status)
+    .header('x-request-id', request.id)
+    .header('cache-control', 'no-store')
+    .type(problemMediaType)
+    .send(JSON.stringify(problemDocument(error.code, request.id, options)))
+}
+
+const fastifyProblems: Readonly<Record<string, ProblemCode>> = {
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'unsupported_media_type',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'content_too_large',
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: 'bad_request',
+  FST_ERR_CTP_EMPTY_JSON_BODY: 'malformed_json',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'malformed_json',
+  FST_ERR_BAD_URL: 'non_canonical_path',
+  FST_ERR_ASYNC_CONSTRAINT: 'bad_request',
+  FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
+}
+
+function toProblem(error: unknown): ProblemError | undefined {
+  if (error instanceof ProblemError) return error
+  if (!isFastifyError(error)) return undefined
+  const code = fastifyProblems[error.code]
+  if (code !== undefined) return problem(code, { detail: detailOf(code) })
+  return undefined
+}
+
+function isFastifyError(error: unknown): error is FastifyError {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' && error.code.startsWith('FST_')
+}
+
+function detailOf(code: ProblemCode): string | undefined {
+  switch (code) {
+    case 'unsupported_media_type':
+      return 'Send a Content-Type that this operation takes; most take application/json.'
+    case 'content_too_large':
+      return 'The body is larger than this operation takes.'
+    default:
+      return undefined
+  }
+}
+
+/** Answers a client whose bytes are not HTTP, or too slow, and closes the connection: Node has no request to give us. */
+export function answerClientError(error: NodeJS.ErrnoException, socket: Socket, requestId: string): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const code = clientErrors[error.code ?? ''] ?? 'malformed_http'
+  const { status } = problemTypes[code]
+  const body = JSON.stringify(problemDocument(code, requestId))
+  socket.end(
+    `HTTP/1.1 ${status} ${code}\r\ncontent-type: ${problemMediaType}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `x-request-id: ${requestId}\r\ncache-control: no-store\r\nconnection: close\r\n\r\n${body}`,
+  )
+}
+
+const clientErrors: Readonly<Record<string, ProblemCode>> = {
+  HPE_HEADER_OVERFLOW: 'header_fields_too_large',
+  ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}

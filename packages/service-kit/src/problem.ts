@@ -1,0 +1,32 @@
+import type { InputError, ProblemCode } from '@postern/contracts'
+
+export interface ProblemOptions {
+  /** For the caller: what to mend. Never what happened inside. */
+  readonly detail?: string | undefined
+  readonly errors?: readonly InputError[] | undefined
+  readonly required_scope?: string | undefined
+  /** What would be allowed instead: methods, states. */
+  readonly allowed?: readonly string[] | undefined
+  /** Sent as `Retry-After`. */
+  readonly retryAfterSeconds?: number | undefined
+  /** For the log. */
+  readonly cause?: unknown
+}
+
+/** Ends a request with a problem document. Made by `problem`, written to the client by the problem handler alone. */
+export class ProblemError extends Error {
+  readonly code: ProblemCode
+  readonly options: ProblemOptions
+
+  constructor(code: ProblemCode, options: ProblemOptions) {
+    super(code, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = 'ProblemError'
+    this.code = code
+    this.options = options
+  }
+}
+
+/** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */
+export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
+  return new ProblemError(code, options)
+}

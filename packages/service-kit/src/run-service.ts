@@ -1,0 +1,98 @@
+import type { AddressInfo } from 'node:net'
+import { createApp } from './app.ts'
+import type { BaseConfig, Environment } from './config.ts'
+import { ConfigurationError } from './config.ts'
+import type { App } from './contract-route.ts'
+import { type Logger, createLogger } from './logger.ts'
+import { type Registry, createMetrics } from './metrics.ts'
+import { closeOnSignal } from './shutdown.ts'
+
+/** What a service has opened. */
+export interface BaseDeps {
+  /** Rejects when a request would fail now. */
+  ready(): Promise<void>
+  /** Closes everything, in the reverse order of its opening. */
+  close(): Promise<void>
+}
+
+export interface ServiceDefinition<Config extends BaseConfig, Deps extends BaseDeps> {
+  readonly name: string
+  readConfig(env: Environment): Config
+  openDeps(config: Config, base: { readonly logger: Logger; readonly metrics: Registry }): Promise<Deps>
+  buildApp(app: App, deps: Deps, config: Config): void
+}
+
+export interface RunningService {
+  readonly url: string
+  readonly port: number
+  readonly logger: Logger
+  /** Answers what has arrived, takes nothing new, and closes what the service has opened. */
+  close(): Promise<void>
+}
+
+/**
+ * Starts a service in this process. `overrides` replaces single dependencies, for tests. Logs `listening` with the port
+ * once requests are answered.
+ */
+export async function startService<Config extends BaseConfig, Deps extends BaseDeps>(
+  definition: ServiceDefinition<Config, Deps>,
+  env: Environment,
+  options: { readonly overrides?: Partial<Deps>; readonly writeLog?: (line: string) => void } = {},
+): Promise<RunningService> {
+  const config = definition.readConfig(env)
+  const logger = createLogger({
+    service: definition.name,
+    level: config.logLevel,
+    ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
+  })
+  const metrics = createMetrics(definition.name)
+  const opened = await definition.openDeps(config, { logger, metrics })
+  const deps = { ...opened, ...options.overrides }
+  let draining = false
+  const app = createApp({ config, logger, metrics, ready: async () => await deps.ready(), isDraining: () => draining })
+  try {
+    definition.buildApp(app, deps, config)
+    await app.listen({ host: config.host, port: config.port })
+  } catch (error) {
+    await deps.close()
+    throw error
+  }
+  const port = portOf(app)
+  logger.info({ event: 'listening', host: config.host, port })
+  return {
+    url: `http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${port}`,
+    port,
+    logger,
+    close: async () => {
+      draining = true
+      await app.close()
+      await deps.close()
+    },
+  }
+}
+
+function portOf(app: App): number {
+  const address: AddressInfo | string | null = app.server.address()
+  if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
+  return address.port
+}
+
+/** The whole of a service's main.ts: starts it from the process's environment and ends with the process's signals. */
+export async function runService<Config extends BaseConfig, Deps extends BaseDeps>(
+  definition: ServiceDefinition<Config, Deps>,
+): Promise<void> {
+  try {
+    const running = await startService(definition, process.env)
+    closeOnSignal(running.logger, running.close)
+  } catch (error) {
+    failStart(definition.name, error)
+  }
+}
+
+/** Says in one log line why a process cannot start, and ends it with exit code 1. */
+export function failStart(service: string, error: unknown): never {
+  const logger = createLogger({ service, level: 'info' })
+  if (error instanceof ConfigurationError) logger.fatal({ event: 'configuration_refused', reason: error.message })
+  else logger.fatal({ event: 'start_failed', err: error })
+  process.exit(1)
+}
