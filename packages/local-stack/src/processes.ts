@@ -1,0 +1,205 @@
+import { execFile, spawn } from 'node:child_process'
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, renameSync } from 'node:fs'
+import { open, readFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { holdOnLeash, releaseFromLeash } from './leash.ts'
+import type { ServerAccount } from './server-account.ts'
+
+/** How a process ended: its exit code, or the signal that ended it. */
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** One running process of the stack. */
+export interface ManagedProcess {
+  readonly name: string
+  readonly pid: number
+  /** Everything that the process prints, stdout and stderr. The file of the start before it is beside it, `.1`. */
+  readonly logFile: string
+  readonly exited: Promise<Exit>
+  readonly running: boolean
+  /** Sends a signal; does nothing when the process has ended. */
+  kill(signal: NodeJS.Signals): void
+  /** Stops the process in order; by force when it has not ended after the time limit. Resolves when it has ended. */
+  stop(timeoutMs?: number): Promise<Exit>
+}
+
+export interface LaunchOptions {
+  readonly name: string
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+  readonly logFile: string
+  /** What the process reads on its standard input: the way to hand over a secret that `ps` must not show. */
+  readonly input?: string
+  readonly account?: ServerAccount | undefined
+  /** The signal that asks for an orderly end. */
+  readonly stopSignal?: 'SIGTERM' | 'SIGINT'
+}
+
+const defaultStopTimeoutMs = 15_000
+const logTailBytes = 4_096
+
+/** Keeps the log of the start before, and begins a new one. */
+function openLog(path: string): number {
+  mkdirSync(dirname(path), { recursive: true })
+  if (existsSync(path)) renameSync(path, `${path}.1`)
+  return openSync(path, 'a', 0o600)
+}
+
+/**
+ * Starts a program in a process group of its own, so that Ctrl-C in a terminal reaches only us and we stop the others
+ * in order. Its output goes to a file that it holds itself: nothing is lost when it, or we, end suddenly.
+ */
+export async function launch(options: LaunchOptions): Promise<ManagedProcess> {
+  const { name, logFile, stopSignal = 'SIGTERM' } = options
+  const log = openLog(logFile)
+  const child = spawn(options.command, options.args, {
+    cwd: options.cwd,
+    env: { ...options.env },
+    detached: true,
+    stdio: [options.input === undefined ? 'ignore' : 'pipe', log, log],
+    ...options.account,
+  })
+  closeSync(log)
+  const spawned = Promise.withResolvers<number>()
+  const ended = Promise.withResolvers<Exit>()
+  let running = true
+  child.once('error', (cause) => {
+    running = false
+    spawned.reject(new Error(`${name} could not be started: ${options.command}`, { cause }))
+  })
+  child.once('spawn', () => spawned.resolve(child.pid ?? 0))
+  child.once('exit', (code, signal) => {
+    running = false
+    if (child.pid !== undefined) releaseFromLeash(child.pid)
+    ended.resolve({ code, signal })
+  })
+  if (child.pid !== undefined) holdOnLeash(child.pid, stopSignal)
+  if (child.stdin !== null) {
+    // The program may end before it has read everything; its exit says so.
+    child.stdin.on('error', () => undefined)
+    child.stdin.end(options.input)
+  }
+  const pid = await spawned.promise
+  return {
+    name,
+    pid,
+    logFile,
+    exited: ended.promise,
+    get running() {
+      return running
+    },
+    kill: (signal) => {
+      child.kill(signal)
+    },
+    stop: async (timeoutMs = defaultStopTimeoutMs) => {
+      if (!running) return await ended.promise
+      child.kill(stopSignal)
+      // A frozen process must wake up to see that it should end.
+      child.kill('SIGCONT')
+      const force = setTimeout(() => child.kill('SIGKILL'), timeoutMs)
+      try {
+        return await ended.promise
+      } finally {
+        clearTimeout(force)
+      }
+    },
+  }
+}
+
+/** Whether a process with this number exists. */
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // It is there, and belongs to another user.
+    return error instanceof Error && 'code' in error && error.code === 'EPERM'
+  }
+}
+
+/** The command line of a process; undefined when there is none or it cannot be told. */
+export async function commandOf(pid: number): Promise<string | undefined> {
+  try {
+    if (process.platform === 'linux') {
+      return (await readFile(`/proc/${pid}/cmdline`, 'utf8')).replaceAll('\0', ' ').trim()
+    }
+    const { stdout } = await promisify(execFile)('ps', ['-ww', '-o', 'command=', '-p', String(pid)])
+    return stdout.trim()
+  } catch {
+    return undefined
+  }
+}
+
+/** The last lines that a process has printed, for the message that says why it did not start. */
+export async function readLogTail(logFile: string): Promise<string> {
+  try {
+    await using file = await open(logFile, 'r')
+    const { size } = await file.stat()
+    const length = Math.min(size, logTailBytes)
+    const { buffer } = await file.read(Buffer.alloc(length), 0, length, size - length)
+    return buffer.toString('utf8').trim()
+  } catch {
+    return ''
+  }
+}
+
+/** The failure of a process to start, with the end of its log. */
+export async function startFailure(process: Pick<ManagedProcess, 'name' | 'logFile'>, what: string): Promise<Error> {
+  const tail = await readLogTail(process.logFile)
+  const shown = tail === '' ? '' : `\n${tail.replaceAll(/^/gm, `  ${process.name}| `)}`
+  return new Error(`${process.name} ${what} (log: ${process.logFile})${shown}`)
+}
+
+/**
+ * Waits until `check` gives a value. Fails when the process ends first or the time is over; the process is then
+ * killed, so that a failed start never leaves it behind.
+ */
+export async function waitUntilReady<T>(
+  process: ManagedProcess,
+  check: () => Promise<T | undefined>,
+  { timeoutMs, everyMs = 10 }: { timeoutMs: number; everyMs?: number },
+): Promise<T> {
+  const deadline = performance.now() + timeoutMs
+  for (;;) {
+    const value = await check()
+    if (value !== undefined) return value
+    if (!process.running) {
+      const exit = await process.exited
+      throw await startFailure(process, `ended at its start (${exit.signal ?? `exit code ${exit.code}`})`)
+    }
+    if (performance.now() > deadline) {
+      process.kill('SIGKILL')
+      await process.exited
+      throw await startFailure(process, `did not become ready in ${timeoutMs / 1000} s`)
+    }
+    await delay(everyMs)
+  }
+}
+
+/** The port that a service says it listens on, from the line with `event: "listening"` in its log, once it is there. */
+export function findListeningPort(logFile: string): number | undefined {
+  for (const line of readFileSync(logFile, 'utf8').split('\n')) {
+    if (!line.startsWith('{') || !line.includes('"listening"')) continue
+    const port = parseListening(line)
+    if (port !== undefined) return port
+  }
+  return undefined
+}
+
+function parseListening(line: string): number | undefined {
+  let entry: unknown
+  try {
+    entry = JSON.parse(line)
+  } catch {
+    return undefined
+  }
+  if (typeof entry !== 'object' || entry === null) return undefined
+  if (!('event' in entry) || entry.event !== 'listening') return undefined
+  return 'port' in entry && typeof entry.port === 'number' ? entry.port : undefined
+}

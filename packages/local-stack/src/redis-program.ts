@@ -1,0 +1,223 @@
+import { execFile } from 'node:child_process'
+import { access, constants, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+import { loopback } from './ports.ts'
+
+/** How to run a Redis that reads its configuration from standard input. */
+export interface RedisProgram {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  /** Address and port for the configuration: inside a container they are not those that we connect to. */
+  readonly bind: string
+  readonly port: number
+}
+
+const execute = promisify(execFile)
+
+const serverNames = ['redis-server', 'valkey-server'] as const
+const containerImage = 'redis:7'
+const containerPort = 6379
+const aptTimeoutMs = 180_000
+
+/**
+ * The Redis of this machine: one on the PATH; else the distribution's package (Debian and Ubuntu), unpacked into
+ * `installFolder` without root; else a container. Fails with one line that says what to install.
+ */
+export async function findRedisProgram(
+  installFolder: string,
+  port: number,
+  log: (line: string) => void,
+): Promise<RedisProgram> {
+  for (const name of serverNames) {
+    const command = await findOnPath(name)
+    if (command !== undefined) return directly(command, port)
+  }
+  const unpacked = await findUnpacked(installFolder)
+  if (unpacked !== undefined) return directly(unpacked, port, libraryPath(installFolder))
+  const reasons: string[] = []
+  if ((await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined) {
+    log("no Redis on the PATH: unpacking the distribution's package (a few seconds, once)")
+    try {
+      return directly(await unpackPackage(installFolder), port, libraryPath(installFolder))
+    } catch (error) {
+      reasons.push(`the distribution's package could not be unpacked: ${firstLine(error)}`)
+    }
+  }
+  const docker = await findDocker()
+  if (docker !== undefined) return inContainer(docker, port)
+  throw new Error(
+    'postern needs Redis 7 or Valkey: install redis-server (Debian, Ubuntu: apt-get install redis-server; ' +
+      `macOS: brew install redis) or Docker, and start again${reasons.map((reason) => ` (${reason})`).join('')}`,
+  )
+}
+
+function directly(command: string, port: number, libraries?: string): RedisProgram {
+  const env = { PATH: '/usr/bin:/bin', ...(libraries === undefined ? {} : { LD_LIBRARY_PATH: libraries }) }
+  return { command, args: ['-'], env, bind: loopback, port }
+}
+
+function inContainer(docker: string, port: number): RedisProgram {
+  return {
+    command: docker,
+    args: [
+      'run',
+      '--rm',
+      '--interactive',
+      `--publish=${loopback}:${port}:${containerPort}`,
+      containerImage,
+      'redis-server',
+      '-',
+    ],
+    // The client finds its daemon and settings through these.
+    env: Object.fromEntries(
+      ['PATH', 'HOME', 'DOCKER_HOST', 'DOCKER_CONTEXT', 'DOCKER_CONFIG'].flatMap((name) => {
+        const value = process.env[name]
+        return value === undefined ? [] : [[name, value]]
+      }),
+    ),
+    bind: '0.0.0.0',
+    port: containerPort,
+  }
+}
+
+async function findOnPath(name: string): Promise<string | undefined> {
+  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
+    // A relative entry would make what we run depend on where we are started.
+    if (!folder.startsWith('/')) continue
+    if (await isProgram(join(folder, name))) return join(folder, name)
+  }
+  return undefined
+}
+
+async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+async function findDocker(): Promise<string | undefined> {
+  const docker = await findOnPath('docker')
+  if (docker === undefined) return undefined
+  try {
+    await execute(docker, ['info'], { timeout: 10_000 })
+    return docker
+  } catch {
+    return undefined
+  }
+}
+
+async function findUnpacked(installFolder: string): Promise<string | undefined> {
+  for (const name of serverNames) {
+    const command = join(installFolder, 'usr', 'bin', name)
+    if (await isProgram(command)) return command
+  }
+  return undefined
+}
+
+/** Debian keeps libraries in a folder named for the architecture, some packages in one directly below `lib`. */
+function libraryPath(installFolder: string): string {
+  const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
+  return ['usr/lib', 'lib']
+    .flatMap((folder) => [join(installFolder, folder, `${machine}-linux-gnu`), join(installFolder, folder)])
+    .join(':')
+}
+
+/** Unpacks the server and the libraries it needs. The folder appears by a rename, whole or not at all. */
+async function unpackPackage(installFolder: string): Promise<string> {
+  const work = `${installFolder}.new-${process.pid}`
+  await rm(work, { recursive: true, force: true })
+  await mkdir(join(work, 'packages'), { recursive: true })
+  try {
+    await downloadPackages(work)
+    for (const name of await readdir(join(work, 'packages'))) {
+      await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
+    }
+    await rename(join(work, 'root'), installFolder)
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+  const command = await findUnpacked(installFolder)
+  if (command !== undefined) return command
+  await rm(installFolder, { recursive: true, force: true })
+  throw new Error('no server was in it')
+}
+
+async function downloadPackages(work: string): Promise<void> {
+  // Without the sandbox user, who could not write into our folder.
+  const apt = ['-qq', '-o', 'APT::Sandbox::User=']
+  try {
+    await download(apt, work)
+  } catch {
+    // The machine's package lists are empty, as in a container, or older than the archive: fetch lists of our own.
+    const lists = join(work, 'lists')
+    const cache = join(work, 'cache')
+    await mkdir(join(lists, 'partial'), { recursive: true })
+    await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
+    const own = [...apt, '-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`]
+    await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
+    await download(own, work)
+  }
+}
+
+async function download(apt: readonly string[], work: string): Promise<void> {
+  const packages = await listNeededPackages(apt)
+  await execute('apt-get', [...apt, 'download', ...packages], { cwd: join(work, 'packages'), timeout: aptTimeoutMs })
+}
+
+/** The C library and what belongs to it: there on every system that runs Node, and not to be mixed with another. */
+const alwaysThere = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
+
+/** The server's package, its tools (Debian keeps the program itself there) and the libraries below them. */
+async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
+  for (const name of serverNames) {
+    const dependencies = await readDependencies(apt, name)
+    const needed = new Set<string>([name])
+    const [product = ''] = name.split('-')
+    // A set may grow while it is walked: this visits what is added on the way.
+    for (const item of needed) {
+      for (const dependency of dependencies.get(item) ?? []) {
+        const isLibrary = dependency.startsWith('lib') && !alwaysThere.has(dependency)
+        if (isLibrary || dependency.startsWith(`${product}-`)) needed.add(dependency)
+      }
+    }
+    if (needed.size > 1) return [...needed]
+  }
+  throw new Error('the package lists know neither redis-server nor valkey-server')
+}
+
+/** Each package that can be reached from `name`, with what it depends on. */
+async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>()
+  let text: string
+  try {
+    text = (await execute('apt-cache', [...apt, 'depends', '--important', '--recurse', name], { maxBuffer: 2 ** 26 }))
+      .stdout
+  } catch {
+    // apt-cache fails for a package that it does not know.
+    return found
+  }
+  let current: string[] = []
+  let isAlternative = false
+  for (const line of text.split('\n')) {
+    const match = /^ ( |\|)(?:Pre)?Depends: ([a-z0-9][a-z0-9.+-]*)/.exec(line)
+    if (match === null) {
+      if (/^[a-z0-9]/.test(line)) found.set(line, (current = []))
+      continue
+    }
+    const [, bar, dependency = ''] = match
+    // `|` says that the next line is another choice: the first one is the distribution's own.
+    if (!isAlternative) current.push(dependency)
+    isAlternative = bar === '|'
+  }
+  return found
+}
+
+function firstLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text.split('\n').find((line) => line.startsWith('E: ')) ?? text.split('\n')[0] ?? ''
+}

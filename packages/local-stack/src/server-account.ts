@@ -1,0 +1,90 @@
+import { chmod, chown, cp, lstat, mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+
+/** The unprivileged account that a server runs as when we are root: PostgreSQL refuses to run as root. */
+export interface ServerAccount {
+  readonly uid: number
+  readonly gid: number
+}
+
+const nobody: ServerAccount = { uid: 65534, gid: 65534 }
+
+/** `nobody` when we are root, otherwise undefined: servers then run as ourselves. */
+export function serverAccount(): ServerAccount | undefined {
+  return process.getuid?.() === 0 ? nobody : undefined
+}
+
+/**
+ * Where programs and data go when we are root and the account that a server runs as cannot enter our own folders.
+ */
+export const machineFolder = '/var/lib/postern'
+
+const mayRead = 0o4
+const mayPass = 0o1
+
+/** Whether the account can pass through every folder on the way to `folder`, and through `folder` itself. */
+export async function canPass(account: ServerAccount, folder: string): Promise<boolean> {
+  for (let path = resolve(folder); ; path = dirname(path)) {
+    if (!(await isAllowed(account, path, mayPass))) return false
+    if (path === dirname(path)) return true
+  }
+}
+
+/** Whether the account can reach a program, or a folder, and read it. */
+export async function canRead(account: ServerAccount, path: string): Promise<boolean> {
+  return (await isAllowed(account, path, mayRead | mayPass)) && (await canPass(account, dirname(path)))
+}
+
+async function isAllowed(account: ServerAccount, path: string, wanted: number): Promise<boolean> {
+  const entry = await stat(path)
+  const shift = entry.uid === account.uid ? 6 : entry.gid === account.gid ? 3 : 0
+  return ((entry.mode >> shift) & wanted) === wanted
+}
+
+/** Creates a folder that belongs to the account (or to us) and is closed to everyone else. */
+export async function makePrivateFolder(path: string, account: ServerAccount | undefined): Promise<void> {
+  await mkdir(path, { recursive: true, mode: 0o700 })
+  if (account !== undefined) await chown(path, account.uid, account.gid)
+}
+
+/** Creates a folder of ours that everyone may enter and read, whatever the umask. */
+export async function makeOpenFolder(path: string): Promise<void> {
+  await mkdir(path, { recursive: true })
+  await chmod(path, 0o755)
+}
+
+/** Copies a folder so that everyone may read it. Complete or not there at all: it appears by a rename. */
+export async function copyReadable(from: string, to: string): Promise<void> {
+  const unfinished = `${to}.new-${process.pid}`
+  await rm(unfinished, { recursive: true, force: true })
+  await cp(from, unfinished, { recursive: true, verbatimSymlinks: true })
+  await openToAll(unfinished)
+  try {
+    await rename(unfinished, to)
+  } catch (error) {
+    // Another start has put the same copy there in the meantime.
+    await rm(unfinished, { recursive: true, force: true })
+    if (!(await exists(to))) throw error
+  }
+}
+
+async function openToAll(path: string): Promise<void> {
+  const entry = await lstat(path)
+  if (entry.isSymbolicLink()) return
+  if (!entry.isDirectory()) {
+    await chmod(path, (entry.mode & 0o100) === 0 ? 0o644 : 0o755)
+    return
+  }
+  await chmod(path, 0o755)
+  for (const name of await readdir(path)) await openToAll(join(path, name))
+}
+
+/** Whether there is anything at `path`. */
+export async function exists(path: string): Promise<boolean> {
+  try {
+    await lstat(path)
+    return true
+  } catch {
+    return false
+  }
+}
