@@ -1,0 +1,50 @@
+import { hash } from 'node:crypto'
+
+/** Computes the HMAC-SHA-256 of a text's UTF-8 bytes under one secret. */
+export interface Mac {
+  /** Standard base64 with padding: 44 characters. */
+  base64(text: string): string
+  /** URL-safe base64 without padding: 43 characters. */
+  base64url(text: string): string
+}
+
+const blockBytes = 64
+const digestBytes = 32
+/** Texts up to this many characters (at most three bytes each) fit into the buffer that is kept. */
+const keptCharacters = 8192
+
+/**
+ * Gives the HMAC-SHA-256 (RFC 2104) of texts under `secret`.
+ *
+ * HOT PATH: one MAC a request in the gateway and one in the service. `createHmac` spends most of its time on setting up
+ * a context: for a signature base of 500 bytes it takes ten times as long with the secret as bytes, and nearly twice as
+ * long with a KeyObject, as the two one-shot digests that an HMAC consists of. The padded secret is therefore written
+ * once in front of a buffer that every text is copied into. The result is compared with `createHmac` in the tests.
+ */
+export function createMac(secret: Uint8Array): Mac {
+  const key = secret.length > blockBytes ? hash('sha256', secret, 'buffer') : secret
+  const inner = Buffer.alloc(blockBytes + keptCharacters * 3, 0)
+  const outer = Buffer.alloc(blockBytes + digestBytes, 0)
+  for (let at = 0; at < blockBytes; at += 1) {
+    const byte = key[at] ?? 0
+    inner[at] = byte ^ 0x36
+    outer[at] = byte ^ 0x5c
+  }
+
+  // INVARIANT: nothing here waits, so two texts never meet in the buffers.
+  function prepareOuter(text: string): Buffer {
+    if (text.length > keptCharacters) {
+      const long = Buffer.concat([inner.subarray(0, blockBytes), Buffer.from(text, 'utf8')])
+      outer.write(hash('sha256', long, 'binary'), blockBytes, 'latin1')
+      return outer
+    }
+    const end = blockBytes + inner.write(text, blockBytes, 'utf8')
+    outer.write(hash('sha256', inner.subarray(0, end), 'binary'), blockBytes, 'latin1')
+    return outer
+  }
+
+  return {
+    base64: (text) => hash('sha256', prepareOuter(text), 'base64'),
+    base64url: (text) => hash('sha256', prepareOuter(text), 'base64url'),
+  }
+}
