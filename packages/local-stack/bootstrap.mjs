@@ -1,0 +1,312 @@
+// What every npm script calls first. Plain JavaScript for Node 18 and later without any dependency: it brings a new
+// enough Node (Linux), pnpm and the locked packages into the clone, and then runs the command with them.
+import { spawn, spawnSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { constants } from 'node:os'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { runCheck, runFix } from './check.mjs'
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
+const tools = join(root, '.tools')
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+
+/** To stderr: standard output belongs to the command, which may be read by a script. */
+function say(line) {
+  process.stderr.write(`postern: ${line}\n`)
+}
+
+class Refusal extends Error {}
+
+function isAtLeast(version, minimum) {
+  const [have, want] = [version, minimum].map((text) => text.split('.').map(Number))
+  for (const index of [0, 1, 2]) {
+    if (have[index] !== want[index]) return have[index] > want[index]
+  }
+  return true
+}
+
+// ---- installation
+
+/** Settings that say where and how packages are fetched; all else that npm hands to its scripts concerns this run. */
+const kept =
+  /^npm_config_(registry|userconfig|globalconfig|cache|ca|cafile|cert|key|strict_ssl|proxy|https_proxy|noproxy|fetch_.*|offline|prefer_offline|\/\/.*|@.*)$/i
+
+function cleanEnvironment() {
+  const entries = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name) || kept.test(name))
+  return Object.fromEntries(entries)
+}
+
+/** npm itself: the one that runs us where there is one, else the one on the PATH. */
+function npm(args) {
+  const cli = process.env.npm_execpath
+  const [command, first] = cli && /npm-cli\.[cm]?js$/.test(cli) ? [process.execPath, [cli]] : ['npm', []]
+  run(command, [...first, ...args], { cwd: tools, env: cleanEnvironment() })
+}
+
+function run(command, args, options) {
+  const { status, signal, error } = spawnSync(command, args, { stdio: ['ignore', 2, 2], ...options })
+  if (error) throw new Refusal(`${command} could not be run: ${error.message}`)
+  if (status !== 0) throw new Refusal(`${command} ${args.join(' ')} failed (${signal ?? `exit code ${status}`})`)
+}
+
+/** Installs one npm package into a folder of its own below .tools; the folder appears by a rename, whole or not. */
+function installTool(folder, specifier) {
+  const unfinished = `${folder}.new-${process.pid}`
+  rmSync(unfinished, { recursive: true, force: true })
+  mkdirSync(unfinished, { recursive: true })
+  try {
+    npm([
+      'install',
+      `--prefix=${unfinished}`,
+      '--no-save',
+      '--no-package-lock',
+      '--ignore-scripts',
+      '--no-audit',
+      '--no-fund',
+      '--loglevel=error',
+      specifier,
+    ])
+    rmSync(folder, { recursive: true, force: true })
+    renameSync(unfinished, folder)
+  } finally {
+    rmSync(unfinished, { recursive: true, force: true })
+  }
+}
+
+function nodePlan() {
+  const { min, pin } = manifest.config.node
+  if (isAtLeast(process.versions.node, min)) return { path: process.execPath }
+  const isGlibc = process.platform === 'linux' && process.report.getReport().header.glibcVersionRuntime !== undefined
+  if (!isGlibc || !['x64', 'arm64'].includes(process.arch)) {
+    throw new Refusal(`Node ${min} or later is needed, and this is ${process.versions.node}: install Node ${pin}`)
+  }
+  const name = `node-linux-${process.arch}`
+  const folder = join(tools, `node-${pin}`)
+  return {
+    path: join(folder, 'node_modules', name, 'bin', 'node'),
+    install: () => {
+      say(`this is Node ${process.versions.node}: fetching Node ${pin} into .tools (once)`)
+      installTool(folder, `${name}@${pin}`)
+    },
+  }
+}
+
+function pnpmPlan() {
+  const [name, version] = manifest.packageManager.split('@')
+  const folder = join(tools, `${name}-${version}`)
+  return {
+    path: join(folder, 'node_modules', '.bin', name),
+    install: () => {
+      say(`fetching ${name} ${version} into .tools (once)`)
+      installTool(folder, `${name}@${version}`)
+    },
+  }
+}
+
+/** What the installed packages depend on, as one hash. */
+function dependencyState(node) {
+  const hash = createHash('sha256').update(`${node} ${process.platform} ${process.arch}\n`)
+  const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', join('test', 'package.json')]
+  for (const group of ['packages', 'services']) {
+    for (const name of readdirSync(join(root, group)).toSorted?.() ?? readdirSync(join(root, group)).sort()) {
+      manifests.push(join(group, name, 'package.json'))
+    }
+  }
+  for (const name of manifests) {
+    const path = join(root, name)
+    hash.update(`${name}\n`).update(existsSync(path) ? readFileSync(path) : '')
+  }
+  return hash.digest('hex')
+}
+
+// In node_modules, so that who removes that removes this too.
+const stamp = join(root, 'node_modules', '.postern-installed')
+
+function isInstalled(state) {
+  return existsSync(stamp) && readFileSync(stamp, 'utf8') === state
+}
+
+function installPackages(pnpm, node, state) {
+  say('installing the locked packages')
+  const env = cleanEnvironment()
+  // With NODE_ENV=production the compiler and the tests would be left out.
+  delete env.NODE_ENV
+  env.PATH = [dirname(node), dirname(pnpm), env.PATH].join(delimiter)
+  run(pnpm, ['install', '--frozen-lockfile', '--config.confirmModulesPurge=false'], { cwd: root, env })
+  writeFileSync(stamp, state)
+}
+
+/** Runs `work` while no other process of this clone does. */
+function exclusively(work) {
+  mkdirSync(tools, { recursive: true })
+  const lock = join(tools, 'lock')
+  let told = false
+  for (;;) {
+    try {
+      const file = openSync(lock, 'wx')
+      writeSync(file, String(process.pid))
+      closeSync(file)
+      break
+    } catch (error) {
+      if (error.code !== 'EEXIST') throw error
+    }
+    const holder = lockHolder(lock)
+    if (holder === undefined) continue
+    if (!told) say(`waiting for the installation that process ${holder} does`)
+    told = true
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+  }
+  const release = () => rmSync(lock, { force: true })
+  // Ctrl-C during an installation reaches npm or pnpm too, which then fail; the lock goes with us in any case.
+  process.once('exit', release)
+  try {
+    return work()
+  } finally {
+    release()
+    process.off('exit', release)
+  }
+}
+
+/** The live process that holds the lock; undefined when it is free now, having been removed if its holder is gone. */
+function lockHolder(lock) {
+  let text
+  try {
+    text = readFileSync(lock, 'utf8')
+  } catch {
+    return undefined
+  }
+  const pid = Number(text)
+  // Empty for the moment between its creation and the number.
+  if (text === '') return 'unknown'
+  try {
+    process.kill(pid, 0)
+    return pid
+  } catch (error) {
+    if (error.code === 'EPERM') return pid
+    rmSync(lock, { force: true })
+    return undefined
+  }
+}
+
+/** Makes sure of Node, pnpm and packages; gives the Node to use. Nothing is written when all is there. */
+function prepare() {
+  const node = nodePlan()
+  const version = node.install ? manifest.config.node.pin : process.versions.node
+  const isReady = () => existsSync(node.path) && isInstalled(dependencyState(version))
+  if (isReady()) return node.path
+  exclusively(() => {
+    if (isReady()) return
+    if (!existsSync(node.path)) node.install()
+    const pnpm = pnpmPlan()
+    if (!existsSync(pnpm.path)) pnpm.install()
+    installPackages(pnpm.path, node.path, dependencyState(version))
+  })
+  return node.path
+}
+
+// ---- commands
+
+/** The environment of a command: ours without what npm adds, and with the clone's own tools first on the PATH. */
+function commandEnvironment(node) {
+  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
+  env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
+  return env
+}
+
+/** Runs a program to its end, hands on the signals that ask for one, and gives its exit code as a shell would. */
+function follow(command, args, { env, cwd = root, leash = false }) {
+  return new Promise((resolve, reject) => {
+    // The program sees the end of descriptor 3 when we are gone, however we went.
+    const stdio = leash ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
+    const child = spawn(command, args, { cwd, env: leash ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
+    child.stdio[3]?.on('error', () => undefined)
+    const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => child.kill(signal)])
+    for (const [signal, handler] of handlers) process.on(signal, handler)
+    child.once('error', reject)
+    child.once('exit', (code, signal) => {
+      for (const [name, handler] of handlers) process.off(name, handler)
+      resolve(code ?? 128 + (constants.signals[signal] ?? 0))
+    })
+  })
+}
+
+const reports = join(root, '.test-reports')
+
+/** The checks, then every test; with arguments only the tests that they select. Both leave a report for CI. */
+async function test(context, args) {
+  rmSync(reports, { recursive: true, force: true })
+  mkdirSync(reports, { recursive: true })
+  let checked = 0
+  if (args.length === 0)
+    checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
+  const tested = await follow(
+    'vitest',
+    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${join(reports, 'vitest.json')}`, ...args],
+    context,
+  )
+  return checked || tested
+}
+
+function fromSource(path) {
+  return async ({ node, ...context }, args, options = {}) =>
+    await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
+}
+
+const start = fromSource('packages/local-stack/src/start.ts')
+const postern = fromSource('packages/cli/src/main.ts')
+
+/** The command finds the system that `npm start` runs by the files in its home; what is set by hand goes before. */
+function operatorEnvironment(env) {
+  const home = env.POSTERN_HOME ?? join(root, '.postern')
+  const found = { POSTERN_HOME: home }
+  for (const name of ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS']) {
+    if (env[name] === undefined) found[`${name}_FILE`] = join(home, 'secrets', name)
+  }
+  try {
+    found.POSTERN_KEYS_URL = JSON.parse(readFileSync(join(home, 'stack.json'), 'utf8')).services.keys
+  } catch {
+    // It was never started from here: the command says what it lacks.
+  }
+  return { ...found, ...env }
+}
+
+const commands = {
+  start: (context, args) => start(context, args, { leash: true }),
+  test,
+  check: (context) => runCheck({ ...context, boundaries: true }),
+  fix: (context) => runFix(context),
+  bench: fromSource('test/bench/run.ts'),
+  // Where the caller is, so that a path in an argument means what it says there.
+  postern: (context, args) =>
+    postern({ ...context, env: operatorEnvironment(context.env) }, args, {
+      cwd: process.env.INIT_CWD ?? process.cwd(),
+    }),
+}
+
+async function main([name, ...args]) {
+  const command = Object.hasOwn(commands, name ?? '') ? commands[name] : undefined
+  if (command === undefined) throw new Refusal(`no such command; there are ${Object.keys(commands).join(', ')}`)
+  const node = prepare()
+  return await command({ root, node, env: commandEnvironment(node), follow }, args)
+}
+
+try {
+  process.exitCode = await main(process.argv.slice(2))
+} catch (error) {
+  if (!(error instanceof Refusal)) throw error
+  say(error.message)
+  process.exitCode = 1
+}

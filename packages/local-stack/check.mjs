@@ -1,0 +1,62 @@
+// `npm run check` and `npm run fix`: every rule that a machine can judge, and those that it can mend.
+import { spawn } from 'node:child_process'
+import { existsSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const boundaries = join('test', 'repository', 'boundaries.test.ts')
+
+/** Each check with the command that fails when it does. */
+const checks = [
+  { name: 'types of the sources', command: ['tsc', '-b'] },
+  { name: 'types of the tests', command: ['tsc', '--noEmit', '-p', 'tsconfig.tests.json'] },
+  { name: 'lint', command: ['oxlint', '--type-aware', '--deny-warnings'] },
+  { name: 'format', command: ['oxfmt', '--check'] },
+  { name: 'unused code and dependencies', command: ['knip'] },
+]
+
+/** Dependency rules between modules: a test, which `npm test` runs among the others. */
+const boundaryCheck = {
+  name: 'boundaries',
+  command: ['vitest', 'run', boundaries],
+  env: { POSTERN_TEST_SERVERS: 'none' },
+}
+
+/**
+ * Runs all checks, also when one fails, and shows the output of those that do. Gives the exit code; with `report`, the
+ * path of a JSON file, the results are written there.
+ */
+export async function runCheck({ root, env, report, boundaries: withBoundaries }) {
+  const all = withBoundaries ? [...checks, boundaryCheck] : checks
+  const results = []
+  for (const check of all) {
+    const started = performance.now()
+    const { ok, output } = await capture(check.command, { cwd: root, env: { ...env, ...check.env } })
+    const seconds = ((performance.now() - started) / 1000).toFixed(1)
+    process.stdout.write(`${ok ? 'ok    ' : 'FAILED'} ${check.name} (${seconds} s)\n${ok ? '' : `${output}\n`}`)
+    results.push({ name: check.name, ok })
+  }
+  if (report !== undefined) writeFileSync(report, `${JSON.stringify(results, undefined, 2)}\n`)
+  return results.every(({ ok }) => ok) ? 0 : 1
+}
+
+/** Formats everything and mends what the linter can mend safely. */
+export async function runFix({ root, env, follow }) {
+  const formatted = await follow('oxfmt', [], { cwd: root, env })
+  const linted = await follow('oxlint', ['--type-aware', '--fix'], { cwd: root, env })
+  return formatted || linted
+}
+
+function capture([command, ...args], options) {
+  return new Promise((resolve) => {
+    if (!existsSync(join(options.cwd, 'node_modules', '.bin', command))) {
+      resolve({ ok: false, output: `${command} is not installed` })
+      return
+    }
+    const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
+    const chunks = []
+    child.stdout.on('data', (chunk) => chunks.push(chunk))
+    child.stderr.on('data', (chunk) => chunks.push(chunk))
+    child.once('error', (error) => resolve({ ok: false, output: error.message }))
+    child.once('close', (code) => resolve({ ok: code === 0, output: Buffer.concat(chunks).toString('utf8').trim() }))
+  })
+}
