@@ -1,0 +1,11 @@
+import type { App } from '@postern/service-kit'
+import type { Config } from './config.ts'
+import type { Deps } from './deps.ts'
+import { receiptRoutes } from './receipt/routes.ts'
+import { uploadRoutes } from './upload/routes.ts'
+
+/** Registers what the evidence service answers. */
+export function buildApp(app: App, deps: Deps, config: Config): void {
+  uploadRoutes(app, deps, config)
+  receiptRoutes(app, deps)
+}

@@ -1,0 +1,195 @@
+import { randomBytes } from 'node:crypto'
+import { constants } from 'node:fs'
+import { type FileHandle, access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+
+/**
+ * Bytes on a file system. README.md beside this file says why the steps are what they are; in short:
+ * `incoming/` holds what is still arriving, `settling/<tenant>/` what is whole but perhaps not yet recorded, and
+ * `blobs/<tenant>/<first two digits>/<sha256>` what rows may name.
+ */
+export interface BlobStore {
+  /** Opens an empty file for bytes that arrive. It ends with `settle` or `discard`, never with neither. */
+  openIncoming(): Promise<IncomingBlob>
+  /**
+   * Puts settled bytes in their place, durably; where the tenant has the same bytes already, that is their place. To be
+   * called under the lock of the blob.
+   */
+  place(blob: SettlingBlob): Promise<void>
+  /** Says that the blob's fate is in the database: the settling entry goes, the blob stays. */
+  finish(blob: SettlingBlob): Promise<void>
+  /** Takes a blob that no row names out of its place. To be called under the lock of the blob. */
+  remove(blob: SettlingBlob): Promise<void>
+  /** Entries of a tenant whose upload ended, if it ended at all, before `olderThan` (milliseconds since the epoch). */
+  listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
+  /** Deletes what stopped arriving before `olderThan` (milliseconds since the epoch); answers how many files. */
+  sweepIncoming(olderThan: number): Promise<number>
+  /** Rejects when nothing could be stored now. */
+  assertWritable(): Promise<void>
+}
+
+export interface IncomingBlob {
+  /** Appends the whole chunk; resolves when the file system has taken it, which is how a slow disk slows its client. */
+  write(chunk: Uint8Array): Promise<void>
+  /** Makes the bytes durable and hands them to the tenant under their hash. */
+  settle(tenantId: string, sha256: string): Promise<SettlingBlob>
+  /** Deletes the bytes. Harmless when repeated and after `settle`. */
+  discard(): Promise<void>
+}
+
+export interface SettlingBlob {
+  readonly tenantId: string
+  readonly sha256: string
+  /** Name of the entry in the tenant's settling directory, different for every upload. */
+  readonly entry: string
+}
+
+// Names of directories come from verified contexts and hashes of our own. They are checked all the same: a path is the
+// one place where a slip would leave the tenant's directory.
+const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const hashPattern = /^[0-9a-f]{64}$/
+const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
+
+/** Opens a blob directory, made when absent, readable by this account alone. */
+export async function openBlobStore(directory: string): Promise<BlobStore> {
+  const root = resolve(directory)
+  const incoming = join(root, 'incoming')
+  const settling = join(root, 'settling')
+  const blobs = join(root, 'blobs')
+  for (const path of [root, incoming, settling, blobs]) await mkdir(path, { recursive: true, mode: 0o700 })
+
+  const settlingPath = ({ tenantId, entry }: SettlingBlob) =>
+    join(settling, checked(tenantId, tenantPattern), checked(entry, entryPattern))
+  const blobPath = ({ tenantId, sha256 }: SettlingBlob) =>
+    join(blobs, checked(tenantId, tenantPattern), checked(sha256, hashPattern).slice(0, 2), sha256)
+
+  return {
+    openIncoming: async () => {
+      const path = join(incoming, randomBytes(16).toString('hex'))
+      const file = await open(path, 'wx', 0o600)
+      return incomingBlob(file, path, settling)
+    },
+    place: async (blob) => {
+      const path = blobPath(blob)
+      await makeDurably(dirname(path), blobs)
+      try {
+        await link(settlingPath(blob), path)
+      } catch (error) {
+        if (codeOf(error) !== 'EEXIST') throw error
+        await assertSameSize(settlingPath(blob), path)
+      }
+      await syncDirectory(dirname(path))
+    },
+    finish: async (blob) => await rm(settlingPath(blob), { force: true }),
+    remove: async (blob) => await rm(blobPath(blob), { force: true }),
+    listSettling: async (tenantId, olderThan) => {
+      const directoryPath = join(settling, checked(tenantId, tenantPattern))
+      const old = await entriesOlderThan(directoryPath, olderThan)
+      return old.flatMap((entry) => {
+        const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
+        return sha256 === undefined ? [] : [{ tenantId, sha256, entry }]
+      })
+    },
+    sweepIncoming: async (olderThan) => {
+      const old = await entriesOlderThan(incoming, olderThan)
+      for (const entry of old) await rm(join(incoming, entry), { force: true })
+      return old.length
+    },
+    assertWritable: async () => await access(incoming, constants.W_OK | constants.X_OK),
+  }
+}
+
+function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
+  let open = true
+  const close = async () => {
+    if (!open) return
+    open = false
+    await file.close()
+  }
+  return {
+    write: async (chunk) => {
+      let written = 0
+      while (written < chunk.byteLength) {
+        const { bytesWritten } = await file.write(chunk, written, chunk.byteLength - written)
+        written += bytesWritten
+      }
+    },
+    settle: async (tenantId, sha256) => {
+      await file.sync()
+      await close()
+      const directory = join(settling, checked(tenantId, tenantPattern))
+      const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
+      await mkdir(directory, { recursive: true, mode: 0o700 })
+      await rename(path, join(directory, entry))
+      // Durable before the blob is: otherwise a crash could keep the blob and lose the entry by which it is found.
+      await syncDirectory(directory)
+      await syncDirectory(settling)
+      return { tenantId, sha256, entry }
+    },
+    discard: async () => {
+      await close()
+      await rm(path, { force: true })
+    },
+  }
+}
+
+async function assertSameSize(settled: string, placed: string): Promise<void> {
+  const [expected, found] = await Promise.all([stat(settled), stat(placed)])
+  if (expected.size !== found.size) throw new Error('a blob in its place does not have the size that its hash implies')
+}
+
+/** Makes a directory and its parents below `root`, and makes the new names durable. */
+async function makeDurably(directory: string, root: string): Promise<void> {
+  const first = await mkdir(directory, { recursive: true, mode: 0o700 })
+  if (first === undefined) return
+  for (let path = dirname(directory); path.startsWith(root); path = dirname(path)) await syncDirectory(path)
+}
+
+async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
+  try {
+    await directory.sync()
+  } finally {
+    await directory.close()
+  }
+}
+
+/** Names of files last written before `olderThan`; none where the directory does not exist. */
+async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
+  const old: string[] = []
+  for (const name of await namesIn(directory)) {
+    try {
+      const { mtimeMs } = await stat(join(directory, name))
+      if (mtimeMs < olderThan) old.push(name)
+    } catch (error) {
+      // Another upload or another process was done with it in between.
+      if (codeOf(error) !== 'ENOENT') throw error
+    }
+  }
+  return old
+}
+
+async function namesIn(directory: string): Promise<string[]> {
+  try {
+    return await readdir(directory)
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return []
+    throw error
+  }
+}
+
+function checked(name: string, pattern: RegExp): string {
+  if (!pattern.test(name)) throw new Error('a name for the blob directory is not in its form')
+  return name
+}
+
+function codeOf(error: unknown): unknown {
+  return error instanceof Error && 'code' in error ? error.code : undefined
+}
+
+const noRoomCodes: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT', 'EFBIG'])
+
+/** Whether a file system error says that there is no room: disk full, quota used up, file size limit of the process. */
+export function isNoRoom(error: unknown): boolean {
+  return noRoomCodes.has(codeOf(error))
+}

@@ -1,0 +1,37 @@
+import type { Logger } from '@postern/service-kit'
+import type { Config } from '../config.ts'
+import type { BlobStore } from './blob-store.ts'
+
+export interface Sweep {
+  /** Ends the sweeping, after the round in progress. */
+  stop(): Promise<void>
+}
+
+/** Deletes what broken uploads have left in `incoming/`, once before it resolves and then every `sweepEveryMs`. */
+export async function sweepRegularly(
+  blobs: BlobStore,
+  { abandonedAfterMs, sweepEveryMs }: Pick<Config, 'abandonedAfterMs' | 'sweepEveryMs'>,
+  { logger, now }: { readonly logger: Logger; readonly now: () => number },
+): Promise<Sweep> {
+  const sweep = async (): Promise<void> => {
+    try {
+      const count = await blobs.sweepIncoming(now() - abandonedAfterMs)
+      if (count > 0) logger.info({ event: 'incoming_swept', files: count })
+    } catch (error) {
+      // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
+      logger.error({ event: 'sweep_failed', err: error })
+    }
+  }
+  await sweep()
+  let round: Promise<void> = Promise.resolve()
+  const timer = setInterval(() => {
+    round = round.then(sweep)
+  }, sweepEveryMs)
+  timer.unref()
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await round
+    },
+  }
+}

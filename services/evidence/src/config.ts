@@ -1,0 +1,73 @@
+import { type KeyObject, createPrivateKey } from 'node:crypto'
+import { maxEvidenceBytes } from '@postern/contracts'
+import {
+  type BaseConfig,
+  type Environment,
+  baseConfig,
+  baseEnvironment,
+  parseEnvironment,
+  settings,
+} from '@postern/service-kit'
+import { z } from 'zod'
+
+export interface Config extends BaseConfig {
+  readonly databaseUrl: string
+  /** Connections to PostgreSQL that this process may hold. An upload holds one only while it is recorded. Default 10. */
+  readonly maxConnections: number
+  /** Where the bytes live: a directory on one file system, since blobs are moved into place by link and rename. */
+  readonly blobDirectory: string
+  /** The largest file, in bytes. Default, and at most, what the contract says. */
+  readonly maxFileBytes: number
+  /** An upload that brings no byte for this long is ended. Milliseconds, default 60 s. */
+  readonly stallMs: number
+  /** Age after which what an upload has left behind is taken for abandoned. Milliseconds, default 1 h. */
+  readonly abandonedAfterMs: number
+  /** How often abandoned files are looked for. Milliseconds, default 1 h. */
+  readonly sweepEveryMs: number
+  /** Signs receipts (Ed25519). */
+  readonly receiptKey: KeyObject
+  /** The key before: no longer signs, still published, so that receipts of before the change can be checked. */
+  readonly previousReceiptKey: KeyObject | undefined
+}
+
+const ed25519Key = z.string().transform((pem, context): KeyObject => {
+  try {
+    const key = createPrivateKey(pem)
+    if (key.asymmetricKeyType === 'ed25519') return key
+  } catch {
+    // Falls through to the one message: what the parser says may quote the key.
+  }
+  context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410)' })
+  return z.NEVER
+})
+
+const hourMs = 60 * 60 * 1000
+
+/** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
+export function readConfig(env: Environment): Config {
+  const values = parseEnvironment(env, {
+    ...baseEnvironment,
+    POSTERN_DATABASE_URL: settings.databaseUrl,
+    POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
+    POSTERN_SIGNING_EVIDENCE: settings.keyRing,
+    POSTERN_BLOB_DIRECTORY: z.string().min(1),
+    POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
+    POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
+    POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings.integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs }),
+    POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
+    POSTERN_RECEIPT_KEY: ed25519Key,
+    POSTERN_RECEIPT_PREVIOUS_KEY: ed25519Key.optional(),
+  })
+  return {
+    ...baseConfig(values, { evidence: values.POSTERN_SIGNING_EVIDENCE }),
+    databaseUrl: values.POSTERN_DATABASE_URL,
+    maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    blobDirectory: values.POSTERN_BLOB_DIRECTORY,
+    maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
+    stallMs: values.POSTERN_EVIDENCE_STALL_MS,
+    abandonedAfterMs: values.POSTERN_EVIDENCE_ABANDONED_AFTER_MS,
+    sweepEveryMs: values.POSTERN_EVIDENCE_SWEEP_MS,
+    receiptKey: values.POSTERN_RECEIPT_KEY,
+    previousReceiptKey: values.POSTERN_RECEIPT_PREVIOUS_KEY,
+  }
+}

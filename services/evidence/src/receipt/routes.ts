@@ -1,0 +1,12 @@
+import { receiptKeys } from '@postern/contracts'
+import { type App, contractRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+
+/** Publishes the keys that verify receipts. */
+export function receiptRoutes(app: App, { receipts }: Pick<Deps, 'receipts'>): void {
+  contractRoute(app, receiptKeys, async ({ answer }) => {
+    // Short enough that a new key is known within minutes of its first receipt.
+    answer.header('cache-control', 'public, max-age=300')
+    return { keys: receipts.publicKeys.map((key) => ({ ...key })) }
+  })
+}

@@ -1,0 +1,37 @@
+import { type KeyObject, createPublicKey } from 'node:crypto'
+import type { Receipt } from '@postern/contracts'
+import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
+
+/** Everything that a receipt says, before it is signed. */
+export type ReceiptContent = Omit<Receipt, 'jws'>
+
+export interface ReceiptSigner {
+  /** Gives the receipt with its signature: a compact JWS (RFC 7515) whose payload is the JSON of the other fields. */
+  sign(content: ReceiptContent): Promise<Receipt>
+  /** Public halves of all keys whose receipts can still be checked (RFC 7517), the signing one first. */
+  readonly publicKeys: readonly JWK[]
+}
+
+/** Told apart by `typ` (RFC 7515 §4.1.9): no other thing that this key may one day sign can pass for a receipt. */
+export const receiptType = 'postern-receipt'
+
+/** Opens the signer of receipts. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
+export async function openReceiptSigner(key: KeyObject, previous: KeyObject | undefined): Promise<ReceiptSigner> {
+  const current = await publicJwk(key)
+  const publicKeys = previous === undefined ? [current] : [current, await publicJwk(previous)]
+  const header = { alg: 'EdDSA', kid: current.kid, typ: receiptType }
+  return {
+    publicKeys,
+    sign: async (content) => {
+      const payload = new TextEncoder().encode(JSON.stringify(content))
+      const jws = await new CompactSign(payload).setProtectedHeader(header).sign(key)
+      return { ...content, jws }
+    },
+  }
+}
+
+async function publicJwk(key: KeyObject): Promise<JWK & { readonly kid: string }> {
+  const jwk = await exportJWK(createPublicKey(key))
+  const kid = await calculateJwkThumbprint(jwk, 'sha256')
+  return { ...jwk, kid, alg: 'EdDSA', use: 'sig' }
+}

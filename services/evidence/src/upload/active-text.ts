@@ -1,0 +1,68 @@
+/** Elements by which a browser that sniffs takes text for HTML, and SVG, which can hold scripts too. */
+const activeElements: ReadonlySet<string> = new Set([
+  'a',
+  'b',
+  'body',
+  'br',
+  'div',
+  'embed',
+  'font',
+  'form',
+  'frameset',
+  'h1',
+  'head',
+  'iframe',
+  'img',
+  'link',
+  'meta',
+  'object',
+  'p',
+  'script',
+  'style',
+  'svg',
+  'table',
+  'title',
+])
+
+/**
+ * Says what active text the first bytes begin: a script for an interpreter, or markup that a browser would run. Undefined
+ * where they begin neither. Magic numbers cannot tell formats that are text; this follows what browsers do (WHATWG MIME
+ * Sniffing §7.1), and resolves doubt, such as a comment that does not end within the bytes, by refusing.
+ */
+export function activeText(head: Buffer): string | undefined {
+  const text = decode(head)
+  if (text.startsWith('#!')) return 'a script'
+  const name = firstElement(text)
+  if (name === undefined) return undefined
+  if (name === 'svg') return 'an SVG image, which can hold scripts'
+  if (name === '' || name === 'html') return 'a web page'
+  // What declares itself to be XML is not sniffed for HTML: many a ledger has a root element called table.
+  return activeElements.has(name) && !text.startsWith('<?xml') ? 'a web page' : undefined
+}
+
+/** The text without its byte order mark; bytes that are no text decode to something that begins no element. */
+function decode(head: Buffer): string {
+  const encoding =
+    head[0] === 0xff && head[1] === 0xfe ? 'utf-16le' : head[0] === 0xfe && head[1] === 0xff ? 'utf-16be' : 'utf-8'
+  return new TextDecoder(encoding).decode(head)
+}
+
+/** Name of the first element in lower case without its prefix; '' where a comment or declaration does not end. */
+function firstElement(text: string): string | undefined {
+  let rest = text.trimStart()
+  for (;;) {
+    if (rest.startsWith('<!--')) rest = after(rest, '-->')
+    else if (rest.startsWith('<?')) rest = after(rest, '>')
+    else break
+    if (rest === '') return ''
+    rest = rest.trimStart()
+  }
+  const doctype = /^<!doctype\s+(?:[a-z0-9_-]+:)?(?<name>[a-z0-9_-]+)/i.exec(rest)
+  const element = doctype ?? /^<(?:[a-z0-9_-]+:)?(?<name>[a-z0-9_-]+)[\s/>]/i.exec(rest)
+  return element?.groups?.['name']?.toLowerCase()
+}
+
+function after(text: string, end: string): string {
+  const at = text.indexOf(end)
+  return at === -1 ? '' : text.slice(at + end.length)
+}

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import { judgeBytes, judgeDeclared } from './file-kind.ts'
+
+const hex = (digits: string, length = 200) => Buffer.concat([Buffer.from(digits, 'hex'), Buffer.alloc(length)])
+const utf16 = (text: string) => Buffer.concat([Buffer.from([0xff, 0xfe]), Buffer.from(text, 'utf16le')])
+
+describe('the first bytes of an upload', () => {
+  test.each([
+    ['an ELF program', hex('7f454c4602010100')],
+    ['a Windows program', hex('4d5a90000300000004000000ffff0000')],
+    ['a Mach-O program', hex('cffaedfe0700000103000000')],
+    ['a Java class', hex('cafebabe00000041')],
+    ['WebAssembly', hex('0061736d01000000')],
+    ['a Windows shortcut', hex('4c0000000114020000000000c000000000000046')],
+    ['a shell script', Buffer.from('#!/bin/sh\nrm -rf /\n')],
+    ['a script behind a byte order mark', Buffer.from('\uFEFF#!/usr/bin/env python3\n')],
+    ['HTML', Buffer.from('<!DOCTYPE html><title>x</title>')],
+    ['HTML without a head', Buffer.from('\n\t<ScRipt>alert(1)</script>')],
+    ['HTML behind a comment', Buffer.from('<!-- quarterly report --> <body>')],
+    ['HTML behind a comment that does not end in sight', Buffer.from(`<!-- ${'x'.repeat(5000)}`).subarray(0, 4100)],
+    ['HTML in UTF-16', utf16('<html><body>')],
+    ['SVG', Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')],
+    ['SVG with a declaration', Buffer.from('<?xml version="1.0"?>\n<!-- x -->\n<svg:svg onload="x()">')],
+    ['SVG with a document type', Buffer.from('<!DOCTYPE svg PUBLIC "-//W3C//DTD SVG 1.1//EN" "x"><svg/>')],
+  ])('%s is refused', async (_name, head) => {
+    expect(await judgeBytes(head)).toMatchObject({ accepted: false })
+  })
+
+  test.each([
+    ['a PDF', Buffer.from('%PDF-1.7\n%âãÏÓ\n'), 'application/pdf'],
+    ['a PNG', hex('89504e470d0a1a0a0000000d49484452'), 'image/png'],
+    ['a CSV', Buffer.from('user,role\nann,admin\n'), null],
+    ['a CSV about Mozambique', Buffer.from(`MZ,Maputo\n${'MZ,Beira\n'.repeat(50)}`), null],
+    ['an e-mail', Buffer.from('From: a@example.org\r\nSubject: <html>\r\n\r\n'), null],
+    ['XML that is data', Buffer.from('<?xml version="1.0"?><ledger><html>no</html></ledger>'), 'application/xml'],
+    ['XML with a table', Buffer.from('<?xml version="1.0"?><table><row/></table>'), 'application/xml'],
+    ['one byte', Buffer.from('x'), null],
+    ['text with an arrow', Buffer.from('<-- see below'), null],
+    ['a container that is cut off', hex('504b0304140000000800', 30), 'application/zip'],
+  ])('%s is taken', async (_name, head, detected) => {
+    expect(await judgeBytes(head)).toEqual({ accepted: true, detected })
+  })
+})
+
+describe('what the sender declares', () => {
+  test.each([
+    ['report.pdf', 'text/html'],
+    ['report.pdf', 'Image/SVG+XML; charset=utf-8'],
+    ['report.pdf', 'application/x-msdownload'],
+    ['report.pdf.exe', 'application/pdf'],
+    ['REPORT.EXE', 'application/pdf'],
+    ['report.exe. .', 'application/pdf'],
+    ['report.html', 'text/plain'],
+  ])('%s as %s is refused', (fileName, contentType) => {
+    expect(judgeDeclared(fileName, contentType).accepted).toBe(false)
+  })
+
+  test.each([
+    ['report.pdf', 'application/pdf'],
+    ['executive summary.docx', 'application/octet-stream'],
+    ['com', 'text/plain'],
+    ['Übersicht 2026.csv', 'text/csv; charset=utf-8'],
+  ])('%s as %s is taken', (fileName, contentType) => {
+    expect(judgeDeclared(fileName, contentType).accepted).toBe(true)
+  })
+})

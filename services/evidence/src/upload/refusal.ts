@@ -1,0 +1,65 @@
+import { problem } from '@postern/service-kit'
+import type { UploadRefusal } from './rules.ts'
+import type { RecordFailure } from './store.ts'
+
+/** The problem that a refused upload is answered with. */
+export function refused(refusal: UploadRefusal): Error {
+  switch (refusal.why) {
+    case 'empty':
+      return problem('invalid_content', { detail: 'The body is empty. Send the bytes of the file as the body.' })
+    case 'too_large':
+      return problem('content_too_large', { detail: 'The file is larger than evidence may be.' })
+    case 'kind':
+      return problem('unsupported_media_type', { detail: refusal.reason })
+    case 'encoded':
+      return problem('unsupported_media_type', { detail: 'Send the file itself, without a Content-Encoding.' })
+    case 'content_type':
+      return problem('unsupported_media_type', { detail: 'The Content-Type is not a media type.' })
+    case 'content_digest':
+      return problem('bad_request', {
+        detail: 'The Content-Digest header cannot be checked.',
+        errors: [{ parameter: 'Content-Digest', code: 'invalid', detail: refusal.reason }],
+      })
+    case 'length_mismatch':
+      return problem('bad_request', { detail: 'The body does not have the length that Content-Length says.' })
+    case 'digest_mismatch':
+      return problem('digest_mismatch', {
+        detail: 'The SHA-256 of the body is not the one in Content-Digest. Nothing was kept; send the file again.',
+      })
+    default:
+      return refusal satisfies never
+  }
+}
+
+/** The problem for a place, file system or database, that has no room. */
+export function noRoom(cause: unknown): Error {
+  return problem('insufficient_storage', {
+    detail: 'There is no room for the file at present. Nothing was kept; send it again later.',
+    retryAfterSeconds: 300,
+    cause,
+  })
+}
+
+/** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
+export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
+  switch (failure) {
+    case 'no_room':
+      return noRoom(cause)
+    case 'assertion_refused':
+      // The gateway vouches for a tenant for a limited time, and this upload has taken longer.
+      return problem('request_timeout', {
+        detail: 'The upload took too long. Nothing was kept; send the file again over a faster connection.',
+        cause,
+      })
+    case 'unavailable':
+      return problem('service_unavailable', {
+        detail: 'The upload could not be recorded, and there is no receipt. Send the file again.',
+        retryAfterSeconds: 5,
+        cause,
+      })
+    case 'unexpected':
+      return cause
+    default:
+      return failure satisfies never
+  }
+}
