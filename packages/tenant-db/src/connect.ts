@@ -1,0 +1,22 @@
+import { Client } from 'pg'
+
+/** A connection of its own for administration, closed at the end of the scope. */
+export interface Connection extends AsyncDisposable {
+  readonly client: Client
+}
+
+const connectTimeoutMs = 10_000
+
+/** Connects, or rejects after ten seconds. */
+export async function connect(connectionString: string): Promise<Connection> {
+  const client = new Client({
+    connectionString,
+    connectionTimeoutMillis: connectTimeoutMs,
+    application_name: 'postern-admin',
+    keepAlive: true,
+  })
+  // The statement under way reports the failure; without a listener the process would end.
+  client.on('error', () => undefined)
+  await client.connect()
+  return { client, [Symbol.asyncDispose]: () => client.end() }
+}

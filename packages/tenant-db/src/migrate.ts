@@ -1,0 +1,146 @@
+import { createHash } from 'node:crypto'
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Client } from 'pg'
+import { connect } from './connect.ts'
+import { ownerRole } from './roles.ts'
+
+export interface MigrateOptions {
+  /** Of the migrator, who becomes the owner for it. */
+  readonly connectionString: string
+  /** The schema that the files make and change; a name for the bookkeeping, nothing is created here. */
+  readonly schema: string
+  /** Holds files named 000001_verb_noun.sql; other kinds of files are left alone. */
+  readonly directory: string | URL
+}
+
+/** What the directory holds and what the database has do not fit together. Nothing was changed. */
+export class MigrationRefused extends Error {
+  override readonly name = 'MigrationRefused'
+}
+
+/** The migrations of the tenancy schema, which every other schema needs to be there first. */
+export const tenancyMigrations: MigrateOptions['directory'] = new URL('../migrations/', import.meta.url)
+
+// Long enough for another starter to finish; short enough that statements of a running release, which queue behind a
+// migration that waits for a table, do not notice much.
+const otherMigratorTimeout = '120s'
+const lockTimeout = '3s'
+
+/**
+ * Applies the files that the database does not have yet, in the order of their numbers, each in a transaction of its
+ * own. Several processes may start it at once. It refuses a released file that was edited, a file with a number below
+ * the last one applied, and a database that has migrations which this directory does not know.
+ */
+export async function migrate(options: MigrateOptions): Promise<{ applied: string[] }> {
+  const files = await readMigrations(options.directory)
+  await using connection = await connect(options.connectionString)
+  const { client } = connection
+  await client.query(`set role ${ownerRole}`)
+  await client.query("set search_path = ''")
+  // Held until the connection ends, so that a second starter waits here and then finds everything done.
+  await client.query(`set lock_timeout = '${otherMigratorTimeout}'`)
+  await client.query("select pg_advisory_lock(hashtextextended('postern.migrate', 0))")
+  await client.query(`set lock_timeout = '${lockTimeout}'`)
+  await client.query(bookkeeping)
+  const pending = findPending(options.schema, files, await readApplied(client, options.schema))
+  for (const file of pending) await apply(client, options.schema, file)
+  return { applied: pending.map((file) => file.name) }
+}
+
+const bookkeeping = `
+  create schema if not exists postern_meta;
+  create table if not exists postern_meta.migration (
+    schema_name text not null,
+    name text not null,
+    sha256 text not null,
+    applied_at timestamptz not null default now(),
+    constraint migration_pk primary key (schema_name, name)
+  )`
+
+interface MigrationFile {
+  readonly name: string
+  readonly sql: string
+  /** Of the text with Unix line ends, so that a checkout on another system is the same file. */
+  readonly sha256: string
+}
+
+const fileName = /^\d{6}_[a-z0-9]+(_[a-z0-9]+)*\.sql$/
+// Not the begin and end of a function's body, which have no semicolon after begin.
+const transactionControl = /^\s*(begin|commit|rollback|start\s+transaction)\s*;/im
+
+async function readMigrations(directory: string | URL): Promise<MigrationFile[]> {
+  const folder = directory instanceof URL ? fileURLToPath(directory) : directory
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).toSorted()
+  const files: MigrationFile[] = []
+  for (const name of names) {
+    if (!fileName.test(name)) throw new MigrationRefused(`${name} is not named like 000001_verb_noun.sql`)
+    if (files.at(-1)?.name.slice(0, 6) === name.slice(0, 6)) {
+      throw new MigrationRefused(`${name} has the same number as ${files.at(-1)?.name}`)
+    }
+    const sql = (await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
+    if (transactionControl.test(sql)) {
+      throw new MigrationRefused(`${name} begins or ends a transaction: each file is one transaction already`)
+    }
+    files.push({ name, sql, sha256: createHash('sha256').update(sql).digest('hex') })
+  }
+  return files
+}
+
+async function readApplied(client: Client, schema: string): Promise<ReadonlyMap<string, string>> {
+  const { rows } = await client.query<{ name: string; sha256: string }>(
+    'select name, sha256 from postern_meta.migration where schema_name = $1 order by name',
+    [schema],
+  )
+  return new Map(rows.map((row) => [row.name, row.sha256]))
+}
+
+function findPending(
+  schema: string,
+  files: readonly MigrationFile[],
+  applied: ReadonlyMap<string, string>,
+): MigrationFile[] {
+  const known = new Set(files.map((file) => file.name))
+  const unknown = [...applied.keys()].filter((name) => !known.has(name))
+  if (unknown.length > 0) {
+    throw new MigrationRefused(
+      `schema ${schema} has migrations that this release does not know, so it belongs to a newer one: ${unknown.join(', ')}`,
+    )
+  }
+  const last = [...applied.keys()].at(-1) ?? ''
+  const pending: MigrationFile[] = []
+  for (const file of files) {
+    const sha256 = applied.get(file.name)
+    if (sha256 === undefined) {
+      if (file.name < last) {
+        throw new MigrationRefused(
+          `${schema}: ${file.name} comes before ${last}, which is applied: give it a higher number`,
+        )
+      }
+      pending.push(file)
+    } else if (sha256 !== file.sha256) {
+      throw new MigrationRefused(
+        `${schema}: ${file.name} was changed after it was applied: restore it, and make the change in a new file`,
+      )
+    }
+  }
+  return pending
+}
+
+async function apply(client: Client, schema: string, file: MigrationFile): Promise<void> {
+  await client.query('begin')
+  try {
+    // First, so that two that passed the lock after all cannot both run the file: the primary key lets one wait and fail.
+    await client.query('insert into postern_meta.migration (schema_name, name, sha256) values ($1, $2, $3)', [
+      schema,
+      file.name,
+      file.sha256,
+    ])
+    await client.query(file.sql)
+    await client.query('commit')
+  } catch (cause) {
+    await client.query('rollback').catch(() => undefined)
+    throw new Error(`migration ${file.name} of ${schema} failed and was rolled back`, { cause })
+  }
+}

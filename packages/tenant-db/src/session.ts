@@ -1,0 +1,180 @@
+import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
+import { DatabaseError } from 'pg'
+import { destroy, whyLost } from './pool.ts'
+import { DatabaseTimeout, DatabaseUnavailable } from './sql-error.ts'
+
+/** A statement and its parameters. With a name it is prepared once a connection; a name always has the same text. */
+export interface Statement {
+  readonly text: string
+  readonly values: readonly unknown[]
+  readonly name?: string
+}
+
+/** The open transaction. It ends with the function that it was given to; a statement issued later rejects. */
+export interface Tx {
+  /** The rows. bigint, numeric and date are text, timestamptz is a Date. */
+  query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]>
+  /** The number of rows that were inserted, changed or deleted. */
+  execute(statement: Statement): Promise<number>
+}
+
+// Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
+const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
+
+// in_failed_sql_transaction: the statement failed only because one before it had.
+const consequence = '25P02'
+
+// After these a connection is as good as before, once the transaction is rolled back: the data or the tenant was at
+// fault. After any other (a plan that no longer fits, a lost prepared statement, a sick server) it is not used again.
+const ordinaryStates = new Set([consequence, '25006', '28000', '42501', '55000', '55P03', '57014', 'P0001'])
+const ordinaryClasses = new Set(['22', '23', '40'])
+
+/** One transaction on a borrowed connection, and what became of it. */
+export class Session implements Tx {
+  readonly #client: PoolClient
+  readonly #timeoutMs: number
+  #ended = false
+  #odd = false
+  #timedOut = false
+  #outstanding = 0
+  #timer: NodeJS.Timeout | undefined
+  #firstFailure: unknown
+
+  constructor(client: PoolClient, timeoutMs: number) {
+    this.#client = client
+    this.#timeoutMs = timeoutMs
+  }
+
+  /** Runs what issues statements; they leave together when it returns. */
+  together<T>(issue: () => T): T {
+    const { stream } = this.#client.connection
+    stream.cork()
+    try {
+      return issue()
+    } finally {
+      stream.uncork()
+    }
+  }
+
+  begin(command: string, assertion: string): void {
+    // Their failures show in every statement that follows, and in the answer to COMMIT.
+    void this.#send(command)
+    void this.#send({ ...setAssertion, values: [assertion] })
+  }
+
+  async query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]> {
+    return (await this.#issue<Row>(statement)).rows
+  }
+
+  async execute(statement: Statement): Promise<number> {
+    return (await this.#issue(statement)).rowCount ?? 0
+  }
+
+  /** Ends the transaction and gives PostgreSQL's word for how: COMMIT, or ROLLBACK also for the commit of a failed one. */
+  async end(command: 'commit' | 'rollback'): Promise<string> {
+    this.#ended = true
+    return (await this.#send(command)).command
+  }
+
+  /** As `answer`, but rejects when the connection is lost while `answer` waits for something else. */
+  async orLost<T>(answer: Promise<T>): Promise<T> {
+    const connectionLost = Promise.withResolvers<never>()
+    const reject = (error: Error): void => connectionLost.reject(this.#translate(error))
+    this.#client.once('error', reject)
+    try {
+      return await Promise.race([answer, connectionLost.promise])
+    } finally {
+      this.#client.removeListener('error', reject)
+    }
+  }
+
+  /** The failure to report: what came first, where `error` is only its consequence or is not there. */
+  reason(error: unknown): unknown {
+    const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
+    if (!isConsequence) return error
+    return this.#firstFailure ?? error ?? new DatabaseUnavailable('the transaction was rolled back')
+  }
+
+  /** Returns the connection to the pool, or destroys it unless all is known to be well. */
+  giveBack(): void {
+    this.#ended = true
+    const isWell =
+      !this.#odd &&
+      this.#outstanding === 0 &&
+      whyLost(this.#client) === undefined &&
+      this.#client.getTransactionStatus() === 'I'
+    if (isWell) this.#client.release()
+    else destroy(this.#client)
+  }
+
+  #issue<Row extends QueryResultRow>(statement: Statement): Promise<QueryResult<Row>> {
+    if (this.#ended) {
+      return Promise.reject(
+        new Error('a statement was issued after its transaction: in a read, issue all of them at once'),
+      )
+    }
+    const { text, values, name } = statement
+    return this.#send<Row>({ text, values: [...values], ...(name === undefined ? {} : { name }) })
+  }
+
+  #send<Row extends QueryResultRow>(statement: string | SentStatement): Promise<QueryResult<Row>> {
+    this.#startWaiting()
+    const result = this.#client.query<Row, unknown[]>(statement).then(
+      (answer) => {
+        this.#stopWaiting()
+        return answer
+      },
+      (error: unknown) => {
+        this.#stopWaiting()
+        throw this.#failed(error)
+      },
+    )
+    // Whoever issued it may be waiting for another statement: this one's failure is remembered and must not end the process.
+    result.catch(() => undefined)
+    return result
+  }
+
+  #failed(error: unknown): unknown {
+    const translated = this.#translate(error)
+    this.#firstFailure ??= translated
+    if (!isOrdinary(translated)) this.#odd = true
+    return translated
+  }
+
+  #translate(error: unknown): unknown {
+    if (error instanceof DatabaseError) return error
+    if (this.#timedOut) return new DatabaseTimeout(`no answer from the database in ${this.#timeoutMs} ms`)
+    const why = whyLost(this.#client)
+    if (why instanceof DatabaseError) return why
+    return why === undefined ? error : new DatabaseUnavailable('the database connection broke', { cause: why })
+  }
+
+  #startWaiting(): void {
+    this.#outstanding += 1
+    this.#timer ??= setTimeout(() => {
+      this.#timedOut = true
+      this.#client.connection.stream.destroy()
+    }, this.#timeoutMs)
+  }
+
+  #stopWaiting(): void {
+    this.#outstanding -= 1
+    if (this.#outstanding > 0) {
+      this.#timer?.refresh()
+      return
+    }
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+}
+
+interface SentStatement {
+  readonly text: string
+  readonly name?: string
+  values: unknown[]
+}
+
+function isOrdinary(error: unknown): boolean {
+  if (!(error instanceof DatabaseError) || error.code === undefined || error.severity !== 'ERROR') return false
+  return ordinaryStates.has(error.code) || ordinaryClasses.has(error.code.slice(0, 2))
+}

@@ -1,0 +1,108 @@
+import type { Pool } from 'pg'
+import type { PoolOptions } from './pool.ts'
+import { acquire, openPool } from './pool.ts'
+import type { Tx } from './session.ts'
+import { Session } from './session.ts'
+
+/** What the gateway has minted for this request and PostgreSQL verifies. */
+export interface TenantAssertion {
+  readonly assertion: string
+}
+
+/** Runs statements for one tenant at a time. Failures of the database are told apart by `sqlError`. */
+export interface TenantDb {
+  /**
+   * Runs statements in one READ ONLY transaction and one round trip: BEGIN, the assertion, every statement that `fn`
+   * issues before it first gives up control, and COMMIT leave together. A statement issued later rejects. All of them
+   * see the same state of the database.
+   */
+  read<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * Runs `fn` in a transaction that is committed when it resolves and rolled back when it rejects. The first statement
+   * travels with BEGIN and the assertion. Resolves only after PostgreSQL has said that it committed. After a statement
+   * has failed nothing can be committed any more, also when `fn` catches the failure: it rejects with that failure.
+   */
+  write<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** As `write`, for no tenant: definer functions and tables without one. Statements on tenant tables are refused. */
+  system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
+  /** Rejects when a request would find no database. */
+  ping(): Promise<void>
+  /** Waits for the transactions that are running, then closes every connection. */
+  close(): Promise<void>
+  stats(): { readonly total: number; readonly idle: number; readonly waiting: number }
+}
+
+export interface TenantDbOptions extends PoolOptions {
+  /** How long a statement may go without an answer before its connection is destroyed. More than statement_timeout. */
+  readonly queryTimeoutMs: number
+}
+
+/** Opens a pool of connections for one runtime role. None is made before its first use. */
+export function openTenantDb(options: TenantDbOptions): TenantDb {
+  const pool = openPool(options)
+  const { queryTimeoutMs } = options
+  return {
+    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn),
+    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn),
+    // Empty, not left alone: a setting that something left in the session must not hold here.
+    system: (fn) => write(pool, queryTimeoutMs, '', fn),
+    ping: () => ping(pool, queryTimeoutMs),
+    close: () => pool.end(),
+    stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+  }
+}
+
+// One snapshot for every statement. A read-only transaction never fails for being repeatable.
+const beginRead = 'begin isolation level repeatable read read only'
+const beginWrite = 'begin isolation level read committed read write'
+
+type Work<T> = (tx: Tx) => Promise<T>
+
+// HOT PATH: one write to the socket, one wait.
+async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
+  const session = new Session(await acquire(pool), timeoutMs)
+  const { answer, ending } = session.together(() => {
+    session.begin(beginRead, assertion)
+    return { answer: start(work, session), ending: session.end('commit') }
+  })
+  // The connection goes back as soon as PostgreSQL is done with it, however long `work` still computes.
+  const [value, ended] = await Promise.allSettled([answer, ending.finally(() => session.giveBack())])
+  if (value.status === 'rejected') throw session.reason(value.reason)
+  if (ended.status === 'rejected') throw session.reason(ended.reason)
+  if (ended.value !== 'COMMIT') throw session.reason(undefined)
+  return value.value
+}
+
+async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
+  const session = new Session(await acquire(pool), timeoutMs)
+  try {
+    const answer = session.together(() => {
+      session.begin(beginWrite, assertion)
+      return start(work, session)
+    })
+    const value = await session.orLost(answer)
+    // The commit of a transaction that has failed is answered with ROLLBACK, and is no error to PostgreSQL.
+    if ((await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
+    return value
+  } catch (error) {
+    // Its own failure adds nothing: the connection is then destroyed, which rolls back as well.
+    await session.end('rollback').catch(() => undefined)
+    throw session.reason(error)
+  } finally {
+    session.giveBack()
+  }
+}
+
+/** Runs `work` up to the point where it first gives up control, before this returns; a throw becomes a rejection. */
+async function start<T>(work: Work<T>, tx: Tx): Promise<T> {
+  return await work(tx)
+}
+
+async function ping(pool: Pool, timeoutMs: number): Promise<void> {
+  const session = new Session(await acquire(pool), timeoutMs)
+  try {
+    await session.query({ text: 'select 1', values: [] })
+  } finally {
+    session.giveBack()
+  }
+}
