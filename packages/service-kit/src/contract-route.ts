@@ -33,10 +33,10 @@ export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo
 /** What the handler of a route returns: the body of one of its answers. */
 export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
 type Bodies<R extends Route> = {
-  [S in keyof R['answers']]: R['answers'][S] extends { readonly schema: infer Z extends z.ZodType }
-    ? z.output<Z>
-    : never
-}[keyof R['answers']]
+  [S in StatusWithBody]: R['answers'][S] extends { readonly schema: infer Z extends z.ZodType } ? z.output<Z> : never
+}[StatusWithBody]
+// Named one by one: a route is also a Route, hence the keys of its answers are any number.
+type StatusWithBody = 200 | 201 | 202
 
 interface Kit {
   readonly logger: Logger
