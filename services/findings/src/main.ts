@@ -1,0 +1,4 @@
+import { runService } from '@postern/service-kit'
+import { findingsService } from './service.ts'
+
+await runService(findingsService)

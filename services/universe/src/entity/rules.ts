@@ -1,0 +1,54 @@
+import type { Entity } from '@postern/contracts'
+
+/** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
+export type CalendarDate = string
+
+/** What is stored of an entity; the rest of an `Entity` follows from it and from the date of the reading. */
+export type StoredEntity = Omit<Entity, 'stale' | 'next_audit_due'>
+
+const riskFreshMonths = 12
+const lastDate: CalendarDate = '9999-12-31'
+
+/** The entity as it is read on a day: with the fields that change by themselves. */
+export function asRead(stored: StoredEntity, today: CalendarDate): Entity {
+  return { ...stored, stale: isStale(stored, today), next_audit_due: nextAuditDue(stored) }
+}
+
+/** Whether the risk was last assessed more than twelve months ago, or never. */
+function isStale({ risk_assessed_at }: StoredEntity, today: CalendarDate): boolean {
+  return risk_assessed_at === null || addMonths(risk_assessed_at, riskFreshMonths) < today
+}
+
+/** The last audit plus the frequency, or the regulator's date where that is earlier; null where neither is known. */
+function nextAuditDue(entity: StoredEntity): CalendarDate | null {
+  const { last_audit_date, audit_frequency_months, regulatory_next_due } = entity
+  const byFrequency =
+    last_audit_date === null || audit_frequency_months === null
+      ? null
+      : addMonths(last_audit_date, audit_frequency_months)
+  if (byFrequency === null || regulatory_next_due === null) return byFrequency ?? regulatory_next_due
+  return byFrequency < regulatory_next_due ? byFrequency : regulatory_next_due
+}
+
+/** The same day so many months later; the last day of the month where that month is shorter. Never after the year 9999. */
+export function addMonths(date: CalendarDate, months: number): CalendarDate {
+  const [year = 0, month = 1, day = 1] = date.split('-').map(Number)
+  const monthIndex = year * 12 + (month - 1) + months
+  const [toYear, toMonth] = [Math.floor(monthIndex / 12), monthIndex % 12]
+  if (toYear > 9999) return lastDate
+  const toDay = Math.min(day, daysInMonth(toYear, toMonth))
+  return [String(toYear).padStart(4, '0'), pad(toMonth + 1), pad(toDay)].join('-')
+}
+
+function daysInMonth(year: number, monthIndex: number): number {
+  return new Date(Date.UTC(year, monthIndex + 1, 0)).getUTCDate()
+}
+
+function pad(number: number): string {
+  return String(number).padStart(2, '0')
+}
+
+/** The entity tag: an entity reads differently when its version or the day has changed. */
+export function entityTag(version: number, today: CalendarDate): string {
+  return `"${version}.${today}"`
+}

@@ -1,0 +1,4 @@
+import { runService } from '@postern/service-kit'
+import { universeService } from './service.ts'
+
+await runService(universeService)

@@ -1,0 +1,85 @@
+import type { CreatedBy, PushedEntity } from '@postern/contracts'
+import { type ApplyEntitiesAnswer, applyEntitiesBodySchema } from '@postern/contracts/internal'
+import { type App, type RequestInfo, internalRoute, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import {
+  type RowFault,
+  asInputErrors,
+  cycleFault,
+  depthFault,
+  faultsOfPush,
+  maxDepth,
+  outsideParents,
+  statusFault,
+  unknownParentFault,
+} from './rules.ts'
+import {
+  type Tx,
+  applyEntities,
+  isTreeRefusal,
+  listMisplaced,
+  listStatuses,
+  listUnknownKeys,
+  lockTree,
+} from './store.ts'
+
+/** Above the limit of a push at the edge: the sync service writes the rows anew, with defaults, in other spacing. */
+const maxBodyBytes = 24 * 1024 * 1024
+
+/** Taking in what the sync service pushes: all rows or none. */
+export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: '/internal/v1/entities',
+      body: applyEntitiesBodySchema,
+      maxBodyBytes,
+      signedBy: ['sync-universe'],
+      callers: ['service'],
+    },
+    async ({ body: { entities, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+      refuse(faultsOfPush(entities))
+      const outcome = await db
+        .write(context, async (tx) => apply(tx, entities, actorOf(context)))
+        .catch(async (error: unknown) => {
+          if (!isTreeRefusal(error)) throw error
+          const misplaced = await db.read(context, async (tx) => listMisplaced(tx, entities, maxDepth))
+          refuse(misplaced.map(({ index, fault }) => (fault === 'cycle' ? cycleFault(index) : depthFault(index))))
+          // The tree has changed between the refusal and the look: the same push may be fine now.
+          throw problem('conflict', { detail: 'The tree of entities was changed meanwhile. Push again.', cause: error })
+        })
+      log.info({ event: 'entities_applied', request_id: requestId, run_id, ...outcome })
+      return outcome
+    },
+  )
+}
+
+async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
+  const parents = outsideParents(entities)
+  const keys = entities.map(({ external_id }) => external_id)
+  const [, unknownKeys, statuses] = await Promise.all([
+    lockTree(tx),
+    listUnknownKeys(tx, [...parents.keys()]),
+    listStatuses(tx, keys),
+  ])
+  const orphans = unknownKeys.flatMap((key) => (parents.get(key) ?? []).map(unknownParentFault))
+  const stuck = entities.flatMap(({ external_id, status }, index) => {
+    const fault = statusFault(index, statuses.get(external_id) ?? status, status)
+    return fault === undefined ? [] : [fault]
+  })
+  refuse([...orphans, ...stuck])
+  return await applyEntities(tx, entities, createdBy)
+}
+
+function refuse(faults: readonly RowFault[]): void {
+  if (faults.length === 0) return
+  throw problem('invalid_content', {
+    detail: 'Nothing was taken in. See `errors` for the rows to mend.',
+    errors: asInputErrors(faults),
+  })
+}
+
+function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
+  return { type: kind === 'service' ? 'connector' : kind, id, label }
+}

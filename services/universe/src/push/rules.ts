@@ -1,0 +1,130 @@
+import type { Entity, InputError, PushedEntity } from '@postern/contracts'
+
+/** Most faults that one answer lists. */
+export const maxFaults = 50
+/** Entities from a root down to the deepest, both counted. The database holds the same limit. */
+export const maxDepth = 12
+
+const earliestDate = '1900-01-01'
+const dateFields = ['risk_assessed_at', 'last_audit_date', 'regulatory_next_due'] as const
+
+/** A fault of one row of a push: which row, which of its fields. */
+export interface RowFault {
+  readonly index: number
+  readonly field: keyof PushedEntity
+  readonly code: 'duplicate' | 'out_of_range' | 'unknown' | 'cycle' | 'too_deep' | 'invalid_transition'
+  readonly detail: string
+}
+
+/** The faults as a problem lists them, in the order of the rows. */
+export function asInputErrors(faults: readonly RowFault[]): InputError[] {
+  return faults
+    .toSorted((a, b) => a.index - b.index)
+    .slice(0, maxFaults)
+    .map(({ index, field, code, detail }) => ({ pointer: `/entities/${index}/${field}`, code, detail }))
+}
+
+/** What is wrong with a push by itself, whatever is stored: repeated keys, dates, circles, chains too long. */
+export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
+  return [...repeatedKeys(entities), ...entities.flatMap(dateFaults), ...chainFaults(entities)]
+}
+
+function repeatedKeys(entities: readonly PushedEntity[]): RowFault[] {
+  const firstOf = new Map<string, number>()
+  return entities.flatMap(({ external_id }, index): RowFault[] => {
+    const first = firstOf.get(external_id)
+    if (first === undefined) {
+      firstOf.set(external_id, index)
+      return []
+    }
+    return [{ index, field: 'external_id', code: 'duplicate', detail: `is the external_id of row ${first} already` }]
+  })
+}
+
+function dateFaults(entity: PushedEntity, index: number): RowFault[] {
+  return dateFields.flatMap((field): RowFault[] => {
+    const date = entity[field]
+    if (date === undefined || date >= earliestDate) return []
+    return [{ index, field, code: 'out_of_range', detail: `must be ${earliestDate} or later` }]
+  })
+}
+
+/** Follows each row upwards through the push. Each row is walked once: what is known of a parent is not asked again. */
+function chainFaults(entities: readonly PushedEntity[]): RowFault[] {
+  const indexOf = new Map(entities.map(({ external_id }, index) => [external_id, index]))
+  const parentOf = entities.map(({ parent_external_id: key }) => (key === undefined ? undefined : indexOf.get(key)))
+  const depths = depthsOf(parentOf)
+  return depths.flatMap((depth, index): RowFault[] => {
+    if (depth === Infinity) return [cycleFault(index)]
+    return depth > maxDepth ? [depthFault(index)] : []
+  })
+}
+
+/** How deep each row lies in the trees that the rows form by themselves; Infinity in a circle and below one. */
+function depthsOf(parentOf: readonly (number | undefined)[]): number[] {
+  const depths: (number | undefined)[] = Array.from({ length: parentOf.length }, () => undefined)
+  for (let start = 0; start < parentOf.length; start += 1) {
+    const walked: number[] = []
+    const walking = new Set<number>()
+    let at: number | undefined = start
+    while (at !== undefined && depths[at] === undefined && !walking.has(at)) {
+      walking.add(at)
+      walked.push(at)
+      at = parentOf[at]
+    }
+    let above = at === undefined ? 0 : (depths[at] ?? Infinity)
+    for (const index of walked.toReversed()) {
+      above += 1
+      depths[index] = above
+    }
+  }
+  return depths.map((depth) => depth ?? Infinity)
+}
+
+export function cycleFault(index: number): RowFault {
+  return { index, field: 'parent_external_id', code: 'cycle', detail: 'would put this entity above itself' }
+}
+
+export function depthFault(index: number): RowFault {
+  return {
+    index,
+    field: 'parent_external_id',
+    code: 'too_deep',
+    detail: `would make the tree more than ${maxDepth} entities deep`,
+  }
+}
+
+export function unknownParentFault(index: number): RowFault {
+  return {
+    index,
+    field: 'parent_external_id',
+    code: 'unknown',
+    detail: 'is the external_id of no entity, neither stored nor in this push',
+  }
+}
+
+const nextStatuses: Readonly<Record<Entity['status'], readonly Entity['status'][]>> = {
+  draft: ['active'],
+  active: ['archived'],
+  archived: ['active'],
+}
+
+/** Where a stored entity cannot take the status that its row names; undefined where it can. */
+export function statusFault(index: number, from: Entity['status'], to: Entity['status']): RowFault | undefined {
+  if (from === to || nextStatuses[from].includes(to)) return undefined
+  const allowed = [from, ...nextStatuses[from]].join(' or ')
+  return { index, field: 'status', code: 'invalid_transition', detail: `must be ${allowed}: the entity is ${from} now` }
+}
+
+/** The rows' parents that the push itself does not hold: parent's key → the rows that name it. */
+export function outsideParents(entities: readonly PushedEntity[]): Map<string, number[]> {
+  const inside = new Set(entities.map(({ external_id }) => external_id))
+  const outside = new Map<string, number[]>()
+  for (const [index, { parent_external_id: key }] of entities.entries()) {
+    if (key === undefined || inside.has(key)) continue
+    const named = outside.get(key)
+    if (named === undefined) outside.set(key, [index])
+    else named.push(index)
+  }
+  return outside
+}
