@@ -62,7 +62,7 @@ export type RouteInput = Omit<Route, 'maxBodyBytes' | 'answerWithinMs' | 'proble
 export const defaultMaxBodyBytes = 1024 * 1024
 
 /** Completes a route with the defaults: 1 MiB where a body is taken, 0 otherwise; an answer within 30 s. */
-export function defineRoute<const R extends RouteInput>(route: R): R & Route {
+export function defineRoute<const R extends RouteInput>(route: R): R & Omit<Route, keyof R> {
   const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
   return { maxBodyBytes: takesBody ? defaultMaxBodyBytes : 0, answerWithinMs: 30_000, problems: [], ...route }
 }
