@@ -1,1 +1,1 @@
-export {}
+export { findFreePort } from './ports.ts'

@@ -1,0 +1,236 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Upstream } from '@postern/contracts'
+import { repositoryRoot } from './paths.ts'
+import { loopback } from './ports.ts'
+import type { ManagedProcess } from './processes.ts'
+import { findListeningPort, launch, waitUntilReady } from './processes.ts'
+import type { RingName, Secrets } from './secrets.ts'
+
+/** The name of one process of a service: the service, and for gateways a number from 1. */
+export type ServiceProcessName = Upstream | `gateway-${number}`
+
+/** A service as it runs now. A restart keeps its port and changes its process. */
+export interface ServiceProcess {
+  readonly name: ServiceProcessName
+  readonly url: string
+  readonly process: ManagedProcess
+}
+
+export interface ServicesOptions {
+  readonly home: string
+  readonly secrets: Secrets
+  /** Connection string of a service's own role. */
+  databaseUrl(service: Upstream): string
+  readonly redisUrl: string
+  readonly ports: Readonly<Record<Upstream, number>>
+  readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
+  /** Variables for every process, over those that the stack sets. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Ends the start between two processes. */
+  readonly signal?: AbortSignal
+}
+
+export interface Services {
+  readonly gateways: readonly string[]
+  url(service: Upstream): string
+  process(name: ServiceProcessName): ManagedProcess
+  list(): readonly ServiceProcess[]
+  /** Stops a process if it still runs, and starts it again on the same port. */
+  restart(name: ServiceProcessName, env?: Readonly<Record<string, string>>): Promise<void>
+  /** Gateways first, so that none is left without the services behind it. */
+  stop(): Promise<void>
+  /** Resolves when a process ends that nobody has stopped. */
+  readonly failed: Promise<ManagedProcess>
+}
+
+const startTimeoutMs = 60_000
+
+/** What a service is given beside its address: rings by the name of the variable, and where it finds the others. */
+interface Needs {
+  readonly rings: readonly RingName[]
+  readonly database: boolean
+  readonly redis: boolean
+  readonly upstreams: readonly Upstream[]
+}
+
+const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
+  keys: {
+    rings: ['POSTERN_SIGNING_KEYS', 'POSTERN_SIGNING_OPERATOR', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'],
+    database: true,
+    redis: true,
+    upstreams: [],
+  },
+  findings: { rings: ['POSTERN_SIGNING_FINDINGS'], database: true, redis: false, upstreams: [] },
+  universe: {
+    rings: ['POSTERN_SIGNING_UNIVERSE', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+    database: true,
+    redis: false,
+    upstreams: [],
+  },
+  evidence: { rings: ['POSTERN_SIGNING_EVIDENCE'], database: true, redis: false, upstreams: [] },
+  sync: {
+    rings: ['POSTERN_SIGNING_SYNC', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+    database: true,
+    redis: false,
+    upstreams: ['universe'],
+  },
+  gateway: {
+    rings: [
+      'POSTERN_SIGNING_KEYS',
+      'POSTERN_SIGNING_FINDINGS',
+      'POSTERN_SIGNING_UNIVERSE',
+      'POSTERN_SIGNING_EVIDENCE',
+      'POSTERN_SIGNING_SYNC',
+      'POSTERN_ASSERTION_KEYS',
+      'POSTERN_INTERNAL',
+      'POSTERN_CACHE_MAC',
+    ],
+    database: false,
+    redis: true,
+    upstreams: ['keys', 'findings', 'universe', 'evidence', 'sync'],
+  },
+}
+
+const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
+
+/** Starts every service as a process of its own, then the gateways, and resolves when all answer requests. */
+export async function startServices(options: ServicesOptions): Promise<Services> {
+  const running = new Map<ServiceProcessName, ServiceProcess>()
+  const starts = new Map<ServiceProcessName, number>()
+  const failed = Promise.withResolvers<ManagedProcess>()
+  const expected = new WeakSet<ManagedProcess>()
+
+  const startOne = async (name: ServiceProcessName, port: number, extra: Readonly<Record<string, string>>) => {
+    options.signal?.throwIfAborted()
+    const kind = kindOf(name)
+    const count = (starts.get(name) ?? 0) + 1
+    starts.set(name, count)
+    const process = await launch({
+      name,
+      command: globalThis.process.execPath,
+      args: ['--conditions=@postern/source', '--enable-source-maps', mainOf(kind)],
+      env: { ...(await environment(name, port, options)), ...extra },
+      cwd: repositoryRoot,
+      // A log a start: what an earlier process has said stays until the whole stack starts anew.
+      logFile: join(options.home, 'logs', count === 1 ? `${name}.log` : `${name}.${count}.log`),
+    })
+    const service = { name, url: `http://${loopback}:${port}`, process }
+    running.set(name, service)
+    await waitUntilReady(process, async () => findListeningPort(process.logFile), {
+      timeoutMs: startTimeoutMs,
+      everyMs: 20,
+    })
+    void process.exited.then(() => {
+      if (!expected.has(process)) failed.resolve(process)
+    })
+  }
+
+  const stopOne = async ({ process }: ServiceProcess) => {
+    expected.add(process)
+    await process.stop()
+  }
+
+  const stop = async () => {
+    const all = [...running.values()]
+    await Promise.all(all.filter(({ name }) => kindOf(name) === 'gateway').map(stopOne))
+    await Promise.all(all.filter(({ name }) => kindOf(name) !== 'gateway').map(stopOne))
+  }
+
+  try {
+    await settle(services.map(async (name) => await startOne(name, options.ports[name], {})))
+    await settle(options.gateways.map(async ({ port }, index) => await startOne(`gateway-${index + 1}`, port, {})))
+  } catch (error) {
+    await stop()
+    throw error
+  }
+
+  const find = (name: ServiceProcessName): ServiceProcess => {
+    const service = running.get(name)
+    if (service === undefined) throw new Error(`no process is called ${name}`)
+    return service
+  }
+  return {
+    gateways: options.gateways.map(({ port }) => `http://${loopback}:${port}`),
+    url: (service) => find(service).url,
+    process: (name) => find(name).process,
+    list: () => [...running.values()],
+    restart: async (name, env = {}) => {
+      const before = find(name)
+      await stopOne(before)
+      await startOne(name, Number(new URL(before.url).port), env)
+    },
+    stop,
+    failed: failed.promise,
+  }
+}
+
+/** Waits for all, also when one fails: a start that is still under way must not escape the stop that follows. */
+async function settle(work: readonly Promise<void>[]): Promise<void> {
+  const results = await Promise.allSettled(work)
+  for (const result of results) if (result.status === 'rejected') throw result.reason
+}
+
+function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
+  return services.find((service) => service === name) ?? 'gateway'
+}
+
+function mainOf(kind: Upstream | 'gateway'): string {
+  return join(repositoryRoot, 'services', kind, 'src', 'main.ts')
+}
+
+/**
+ * The whole environment of one process: nothing of ours leaks into it. A secret is a path to a file that only we can
+ * read, never a value that `ps` or a crash report could show.
+ */
+async function environment(
+  name: ServiceProcessName,
+  port: number,
+  options: ServicesOptions,
+): Promise<Record<string, string>> {
+  const { home, secrets, ports } = options
+  const kind = kindOf(name)
+  const { rings, database, redis, upstreams } = needs[kind]
+  const env: Record<string, string> = {
+    PATH: '/usr/bin:/bin',
+    TZ: 'UTC',
+    // Compiled sources are kept between starts.
+    NODE_COMPILE_CACHE: join(home, 'cache', 'node'),
+    POSTERN_HOST: loopback,
+    POSTERN_PORT: String(port),
+  }
+  for (const ring of rings) env[`${ring}_FILE`] = secrets.ringFile(ring)
+  for (const upstream of upstreams) {
+    env[`POSTERN_${upstream.toUpperCase()}_URL`] = `http://${loopback}:${ports[upstream]}`
+  }
+  if (database && kind !== 'gateway') {
+    env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${kind}`, options.databaseUrl(kind))
+  }
+  if (redis) env['POSTERN_REDIS_URL_FILE'] = await secrets.put(`redis-url-${name}`, options.redisUrl)
+  if (kind === 'evidence') {
+    env['POSTERN_BLOB_DIRECTORY'] = join(home, 'blobs')
+    env['POSTERN_RECEIPT_KEY_FILE'] = secrets.receiptKeyFile
+  }
+  if (kind === 'gateway') {
+    const index = options.gateways.findIndex((gateway) => gateway.port === port)
+    env['POSTERN_ADMIN_PORT'] = String(options.gateways[index]?.adminPort ?? 0)
+    env['POSTERN_GATEWAY_NAME'] = name
+    env['POSTERN_GATEWAY_COUNT'] = String(options.gateways.length)
+  }
+  for (const [variable, value] of Object.entries(options.env ?? {})) {
+    // A service refuses a setting that is given both as a value and as a file.
+    delete env[`${variable}_FILE`]
+    env[variable] = value
+  }
+  return env
+}
+
+/** Whether the sources of a service are there; used for the message when one is not. */
+export function missingServices(): string[] {
+  return [...services, 'gateway' as const].filter((kind) => !existsSync(mainOf(kind)))
+}
+
+/** All that the processes below `home` have printed in this run. */
+export function readLogs(files: readonly string[]): string {
+  return files.map((file) => readFileSync(file, 'utf8')).join('\n')
+}

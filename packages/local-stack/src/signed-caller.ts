@@ -1,0 +1,149 @@
+import { randomUUID } from 'node:crypto'
+import type { Readable } from 'node:stream'
+import {
+  assertionHeader,
+  contextHeader,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+} from '@postern/contracts'
+import type { Caller } from '@postern/signed-context'
+import {
+  createSigner,
+  mintAssertion,
+  nilTenantId,
+  noAssertion,
+  parseKeyRing,
+  serializeContext,
+} from '@postern/signed-context'
+import { Agent, type Dispatcher } from 'undici'
+
+export interface SignedCallerOptions {
+  /** Origin of the service, without a path. */
+  readonly baseUrl: string
+  /** What the service calls the ring: `findings`, `operator`, `internal` … */
+  readonly keyName: string
+  /** The ring itself, as configuration text. */
+  readonly ring: string
+  /** The ring that PostgreSQL's assertions are minted with, as configuration text. */
+  readonly assertionKeys: string
+}
+
+/** On whose behalf a call is made. Default: an API key without scopes. */
+export type Principal = Pick<Caller, 'tenantId'> & Partial<Caller>
+
+export interface CallOptions {
+  /** Sent as JSON, unless it is a buffer, a string or a stream. */
+  readonly body?: unknown
+  /** Names in lower case. */
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface CallAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+  /** The body, where it is JSON. */
+  readonly json: unknown
+}
+
+/** Speaks to a service directly, signed as the gateway (or the operator's command) signs. */
+export interface SignedCaller {
+  call(principal: Principal, method: Dispatcher.HttpMethod, target: string, options?: CallOptions): Promise<CallAnswer>
+}
+
+/** The operator of the platform: no tenant, all scopes come with the kind. */
+export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'local', label: 'Local operator' }
+
+const answerTimeoutMs = 60_000
+
+/** A caller for one service. */
+export function createSignedCaller(options: SignedCallerOptions): SignedCaller {
+  const signer = createSigner(parseKeyRing(options.ring), options.keyName)
+  const assertionRing = parseKeyRing(options.assertionKeys)
+  const connections = new Agent({ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
+  return {
+    call: async (principal, method, target, { body, headers = {} } = {}) => {
+      const caller: Caller = {
+        kind: 'api_key',
+        id: '00000000-0000-4000-8000-000000000001',
+        label: 'A test key',
+        scopes: [],
+        roles: [],
+        ...principal,
+      }
+      const now = Date.now()
+      const payload = encodeBody(body)
+      const sent: Record<string, string> = { ...payload.headers, ...headers }
+      const context = serializeContext(caller)
+      const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
+      const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, now)
+      const requestId = sent[requestIdHeader] ?? randomUUID()
+      const { signatureInput, signature } = signer.sign(
+        {
+          method,
+          target,
+          context,
+          assertion,
+          requestId,
+          contentType: sent['content-type'],
+          contentLength: sent['content-length'],
+          contentDigest: sent['content-digest'],
+          idempotencyKey: sent['idempotency-key'],
+          ifMatch: sent['if-match'],
+        },
+        now,
+      )
+      const answer = await connections.request({
+        origin: options.baseUrl,
+        method,
+        path: target,
+        headers: {
+          ...sent,
+          [contextHeader]: context,
+          [assertionHeader]: assertion,
+          [requestIdHeader]: requestId,
+          [signatureInputHeader]: signatureInput,
+          [signatureHeader]: signature,
+        },
+        body: payload.content,
+      })
+      const text = await answer.body.text()
+      return { status: answer.statusCode, headers: flatten(answer.headers), text, json: parseJson(text) }
+    },
+  }
+}
+
+interface Payload {
+  readonly content: Buffer | Readable | null
+  readonly headers: Record<string, string>
+}
+
+function encodeBody(body: unknown): Payload {
+  if (body === undefined) return { content: null, headers: {} }
+  if (isStream(body)) return { content: body, headers: {} }
+  const isRaw = Buffer.isBuffer(body) || typeof body === 'string'
+  const content = Buffer.from(isRaw ? body : JSON.stringify(body))
+  const headers = { 'content-length': String(content.length) }
+  return { content, headers: isRaw ? headers : { 'content-type': 'application/json', ...headers } }
+}
+
+function isStream(body: unknown): body is Readable {
+  return typeof body === 'object' && body !== null && 'pipe' in body && typeof body.pipe === 'function'
+}
+
+function flatten(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,105 @@
+import { mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { prepareDatabase, rolePasswords, roleUrl } from '../database.ts'
+import { repositoryRoot } from '../paths.ts'
+import { findFreePort } from '../ports.ts'
+import { startPostgres } from '../postgres.ts'
+import { openSecrets } from '../secrets.ts'
+
+/** Names the file that tells test workers where the cluster of this run is. */
+export const clusterVariable = 'POSTERN_TEST_CLUSTER'
+
+/** Where Redis is unpacked for tests when the machine has none: it outlives the run. */
+export const testInstallFolder: string = join(repositoryRoot, '.tools', 'redis-package')
+
+/** The PostgreSQL that all tests of one run share; each takes a database of its own from it. */
+export interface Cluster {
+  /** Holds secrets, logs and whatever tests put there; removed at the end. */
+  readonly home: string
+  readonly port: number
+  readonly superuserPassword: string
+  readonly template: string
+  readonly passwords: ReturnType<typeof rolePasswords>
+  readonly assertionKeys: string
+  /**
+   * What the template lacks, and why. The run goes on: a test that needs it fails, the others say what they have to say.
+   */
+  readonly failures: readonly string[]
+}
+
+export interface RunningCluster {
+  readonly cluster: Cluster
+  /** Stops PostgreSQL and removes everything. */
+  stop(): Promise<void>
+}
+
+/**
+ * Starts PostgreSQL on a free port without regard for the data's safety, makes a template database with all migrations,
+ * and sets the variable that `createTestDatabase` finds it by.
+ */
+export async function startTestCluster(): Promise<RunningCluster> {
+  const home = await mkdtemp(join(tmpdir(), 'postern-test-'))
+  const secrets = await openSecrets(home)
+  const { superuser } = secrets.passwords
+  const port = await findFreePort()
+  const postgres = await startPostgres({ home, port, password: superuser, durable: false, maxConnections: 400 })
+  const stop = async (): Promise<void> => {
+    delete process.env[clusterVariable]
+    await postgres.stop()
+    await rm(postgres.folder, { recursive: true, force: true })
+    await rm(home, { recursive: true, force: true })
+  }
+  try {
+    const template = 'postern_template'
+    const passwords = rolePasswords(secrets)
+    const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
+    const failures: string[] = []
+    await prepareDatabase({
+      database: template,
+      superuserUrl: postgres.superuserUrl,
+      url: (role) => roleUrl(role, passwords[role], port, template),
+      passwords,
+      assertionKeys,
+      onFailure: (schema, error) => failures.push(`schema ${schema}: ${explain(error)}`),
+    })
+    const cluster: Cluster = {
+      home,
+      port,
+      superuserPassword: superuser,
+      template,
+      passwords,
+      assertionKeys,
+      failures,
+    }
+    const file = join(home, 'cluster.json')
+    await writeFile(file, JSON.stringify(cluster), { mode: 0o600 })
+    process.env[clusterVariable] = file
+    return { cluster, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** The messages of an error and its causes, in one line. */
+function explain(error: unknown): string {
+  const texts: string[] = []
+  for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)
+  return texts.join(': ')
+}
+
+/** The cluster of this run. Fails outside a run. */
+export async function findCluster(): Promise<Cluster> {
+  const file = process.env[clusterVariable]
+  if (file === undefined) throw new Error('no test PostgreSQL: run this under vitest, or call startTestCluster first')
+  const cluster: Cluster = JSON.parse(await readFile(file, 'utf8'))
+  return cluster
+}
+
+/** A new folder below the cluster's home. */
+export async function makeTestFolder(prefix: string): Promise<string> {
+  const { home } = await findCluster()
+  await mkdir(join(home, 'work'), { recursive: true })
+  return await mkdtemp(join(home, 'work', `${prefix}-`))
+}

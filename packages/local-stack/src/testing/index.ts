@@ -1,0 +1,6 @@
+export { type CallAnswer, type CallOptions, type Principal, type SignedCaller } from '../signed-caller.ts'
+export { createSignedCaller as createTestCaller, operator } from '../signed-caller.ts'
+export { randomRing } from '../secrets.ts'
+export { type Cluster, type RunningCluster, makeTestFolder, startTestCluster } from './cluster.ts'
+export { type TestDatabase, createTestDatabase } from './test-database.ts'
+export { type TestRedis, startTestRedis } from './test-redis.ts'

@@ -1,0 +1,49 @@
+import { randomBytes } from 'node:crypto'
+import { ensureDatabase } from '@postern/tenant-db'
+import type { LoginRole } from '@postern/tenant-db'
+import { Client, escapeIdentifier } from 'pg'
+import { roleUrl } from '../database.ts'
+import { loopback } from '../ports.ts'
+import type { Cluster } from './cluster.ts'
+import { findCluster } from './cluster.ts'
+
+/** A database with all migrations and no rows. */
+export interface TestDatabase {
+  readonly name: string
+  /** Connection string of a role. */
+  url(role: LoginRole | 'superuser'): string
+  /** The ring whose assertions the database believes, as configuration text. */
+  readonly assertionKeys: string
+  /** Ends all sessions and removes the database. The end of the run removes it too. */
+  drop(): Promise<void>
+}
+
+/** Makes a database of its own for a test file, from the template of this run. */
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const cluster = await findCluster()
+  const name = `test_${randomBytes(8).toString('hex')}`
+  await administer(cluster, `create database ${escapeIdentifier(name)} template ${escapeIdentifier(cluster.template)}`)
+  // Owner and grants belong to the database itself, so that a copy of the template does not have them.
+  await ensureDatabase(superuserUrl(cluster, 'postgres'), name)
+  return {
+    name,
+    url: (role) =>
+      role === 'superuser' ? superuserUrl(cluster, name) : roleUrl(role, cluster.passwords[role], cluster.port, name),
+    assertionKeys: cluster.assertionKeys,
+    drop: async () => await administer(cluster, `drop database if exists ${escapeIdentifier(name)} with (force)`),
+  }
+}
+
+function superuserUrl(cluster: Cluster, database: string): string {
+  return `postgres://postgres:${encodeURIComponent(cluster.superuserPassword)}@${loopback}:${cluster.port}/${database}`
+}
+
+async function administer(cluster: Cluster, statement: string): Promise<void> {
+  const client = new Client({ connectionString: superuserUrl(cluster, 'postgres'), application_name: 'postern-tests' })
+  await client.connect()
+  try {
+    await client.query(statement)
+  } finally {
+    await client.end()
+  }
+}
