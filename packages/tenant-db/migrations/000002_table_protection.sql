@@ -181,9 +181,8 @@ end
 $$;
 
 grant execute on function tenancy.asserted_tenant() to postern_tenancy;
--- The owner too: row security is forced, so its statements on tenant tables ask for the tenant as well.
 call tenancy.give_function('tenancy.tenant_id()', 'postern_tenancy', array[
-  'postern_owner', 'postern_keys_definer',
+  'postern_keys_definer',
   'postern_keys', 'postern_findings', 'postern_universe', 'postern_evidence', 'postern_sync']);
 call tenancy.give_function('tenancy.assert_operator()', 'postern_tenancy', array[
-  'postern_owner', 'postern_keys_definer', 'postern_keys']);
+  'postern_keys_definer', 'postern_keys']);
