@@ -1,6 +1,8 @@
 -- Evidence files, their custody and the counter behind their references.
 -- The bytes are in the blob directory; a row here says that they are there, whole, and whose they are.
 
+create schema evidence;
+
 create table evidence.reference_counter (
   tenant_id uuid not null,
   year integer not null,
@@ -63,7 +65,17 @@ comment on table evidence.custody_event is 'Who had a file in hand, and when. Ap
 
 create index custody_event_file on evidence.custody_event (tenant_id, file_id, id);
 
--- A file is what its receipt says: the service may add files and custody events, never change or delete them.
+-- A file is what its receipt says: the service may add files and custody events, never change or delete them, and the
+-- triggers hold the owner to it as well.
+create trigger file_never_changes before update or delete on evidence.file
+  for each row execute function tenancy.refuse_change();
+create trigger file_is_never_emptied before truncate on evidence.file
+  for each statement execute function tenancy.refuse_change();
+create trigger custody_event_never_changes before update or delete on evidence.custody_event
+  for each row execute function tenancy.refuse_change();
+create trigger custody_event_is_never_emptied before truncate on evidence.custody_event
+  for each statement execute function tenancy.refuse_change();
+
 call tenancy.protect_table('evidence.reference_counter', 'postern_evidence', array['select', 'insert', 'update']);
 call tenancy.protect_table('evidence.file', 'postern_evidence', array['select', 'insert']);
 call tenancy.protect_table('evidence.custody_event', 'postern_evidence', array['select', 'insert']);

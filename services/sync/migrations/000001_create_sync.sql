@@ -1,5 +1,7 @@
 -- Connectors and the runs that they, or a push, have made.
 
+create schema sync;
+
 create table sync.connector (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),

@@ -100,10 +100,10 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
 }
 
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
-  let open = true
+  let isOpen = true
   const close = async () => {
-    if (!open) return
-    open = false
+    if (!isOpen) return
+    isOpen = false
     await file.close()
   }
   return {

@@ -1,0 +1,158 @@
+import { spawn } from 'node:child_process'
+import { createHash, generateKeyPairSync, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { type Receipt, receiptSchema } from '@postern/contracts'
+import {
+  type CallAnswer,
+  type CallOptions,
+  type Principal,
+  type SignedCaller,
+  createTestCaller,
+  createTestDatabase,
+  makeTestFolder,
+  randomRing,
+} from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { openTenantDb } from '@postern/tenant-db'
+import { expect } from 'vitest'
+import { evidenceService } from '../src/service.ts'
+
+/** An Ed25519 key as configuration text. */
+export function makeReceiptKey(): string {
+  return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
+}
+
+/** What an evidence service needs to start, with a database and a blob directory of its own. */
+export async function makeEnvironment() {
+  const database = await createTestDatabase()
+  const ring = randomRing()
+  const blobDirectory = await makeTestFolder('blobs')
+  const env: Record<string, string> = {
+    POSTERN_DATABASE_URL: database.url('evidence'),
+    POSTERN_SIGNING_EVIDENCE: ring,
+    POSTERN_BLOB_DIRECTORY: blobDirectory,
+    POSTERN_RECEIPT_KEY: makeReceiptKey(),
+    POSTERN_REQUEST_LOG: 'off',
+    POSTERN_CHECK_ANSWERS: 'on',
+  }
+  return {
+    database,
+    blobDirectory,
+    env,
+    caller: (baseUrl: string) =>
+      createTestCaller({ baseUrl, keyName: 'evidence', ring, assertionKeys: database.assertionKeys }),
+  }
+}
+
+/** An evidence service in this process, on real PostgreSQL and a real directory. */
+export async function startEvidence(extra: Record<string, string> = {}) {
+  const { database, blobDirectory, env, caller } = await makeEnvironment()
+  const logs: string[] = []
+  const service = await startService(
+    evidenceService,
+    { ...env, ...extra },
+    { writeLog: (line) => void logs.push(line) },
+  )
+  const owner = openTenantDb({
+    connectionString: database.url('superuser'),
+    maxConnections: 1,
+    connectTimeoutMs: 2000,
+    queryTimeoutMs: 5000,
+    applicationName: 'evidence-test',
+  })
+  return {
+    env: { ...env, ...extra },
+    url: service.url,
+    caller: caller(service.url),
+    database,
+    logs,
+    blobDirectory,
+    /** Rows of all tenants, read past row security. */
+    rows: async (text: string, values: readonly unknown[] = []) =>
+      await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
+    filesIn: async (folder: string) => await listFiles(join(blobDirectory, folder)),
+    close: async () => {
+      await service.close()
+      await owner.close()
+      await database.drop()
+    },
+  }
+}
+
+/** An evidence service in a process of its own. `fileBlocks` limits the size of files that it can write (ulimit -f). */
+export async function spawnEvidence(env: Record<string, string>, fileBlocks?: number) {
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+  const limit = fileBlocks === undefined ? '' : `ulimit -f ${fileBlocks}; `
+  const child = spawn(
+    '/bin/sh',
+    ['-c', `${limit}exec "$0" --conditions=@postern/source "$1"`, process.execPath, main],
+    {
+      env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    },
+  )
+  const lines = createInterface({ input: child.stdout })
+  let port: unknown
+  for await (const line of lines) {
+    const entry: { event?: string; port?: number } = JSON.parse(line)
+    if (entry.event === 'listening') {
+      port = entry.port
+      break
+    }
+  }
+  child.stdout.resume()
+  if (typeof port !== 'number') throw new Error('the evidence service did not start')
+  return {
+    url: `http://127.0.0.1:${port}`,
+    kill: async (signal: NodeJS.Signals) => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const exited = once(child, 'exit')
+      child.kill(signal)
+      await exited
+    },
+  }
+}
+
+/** An API key of a new tenant that may upload evidence. */
+export function uploader(tenantId: string = randomUUID()): Principal {
+  return { tenantId, scopes: ['write:evidence'] }
+}
+
+/** Uploads and answers the receipt; fails unless it is a 201. */
+export async function uploaded(
+  caller: SignedCaller,
+  principal: Principal,
+  body: string | Buffer,
+  name = 'a.csv',
+): Promise<Receipt> {
+  const answer = await upload(caller, principal, { body, headers: { 'content-type': 'text/csv' } }, name)
+  expect(answer.status, answer.text).toBe(201)
+  return receiptSchema.parse(answer.json)
+}
+
+export async function upload(
+  caller: SignedCaller,
+  principal: Principal,
+  options: CallOptions,
+  name = 'a.csv',
+): Promise<CallAnswer> {
+  return await caller.call(principal, 'POST', `/api/v1/evidence?file_name=${encodeURIComponent(name)}`, options)
+}
+
+export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(bytes).digest('hex')
+export const contentDigest = (bytes: string | Buffer) =>
+  `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
+
+async function listFiles(directory: string): Promise<string[]> {
+  const entries = await readdir(directory, { recursive: true }).catch(() => [])
+  const files: string[] = []
+  for (const entry of entries) {
+    const found = await stat(join(directory, entry)).catch(() => undefined)
+    if (found?.isFile() === true) files.push(entry)
+  }
+  return files.toSorted()
+}

@@ -1,0 +1,332 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { problemSchema, receiptSchema } from '@postern/contracts'
+import { createTestCaller, randomRing } from '@postern/local-stack/testing'
+import { mintAssertion, parseKeyRing } from '@postern/signed-context'
+import { openTenantDb } from '@postern/tenant-db'
+import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { contentDigest, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => {
+  service = await startEvidence({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
+})
+afterAll(async () => await service.close())
+
+const codeOf = (answer: { json: unknown }) => problemSchema.parse(answer.json).code
+const csv = { 'content-type': 'text/csv' }
+
+async function expectNothingKept(tenantId: string): Promise<void> {
+  // A client that broke off knows of it before the service does.
+  await vi.waitFor(async () => expect(await service.filesIn('incoming')).toEqual([]), { timeout: 5000 })
+  expect(await service.filesIn(`settling/${tenantId}`)).toEqual([])
+  expect(await service.filesIn(`blobs/${tenantId}`)).toEqual([])
+  expect(await service.rows('select from evidence.file where tenant_id = $1', [tenantId])).toEqual([])
+}
+
+describe('an upload is refused and leaves nothing', () => {
+  let principal = uploader()
+  afterEach(async () => {
+    await expectNothingKept(principal.tenantId)
+    principal = uploader()
+  })
+
+  test('without the signature of the gateway', async () => {
+    const answer = await fetch(`${service.url}/api/v1/evidence?file_name=a.csv`, { method: 'POST', body: 'a' })
+    expect(answer.status).toBe(401)
+  })
+
+  test('with a signature made with another secret', async () => {
+    const stranger = createTestCaller({
+      baseUrl: service.url,
+      keyName: 'evidence',
+      ring: randomRing(),
+      assertionKeys: service.database.assertionKeys,
+    })
+    const answer = await upload(stranger, principal, { body: 'a', headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([401, 'unsigned_request'])
+  })
+
+  test.each(['read:findings', 'read:universe', 'write:findings', 'admin:sync'])('with the scope %s', async (scope) => {
+    const answer = await upload(service.caller, { ...principal, scopes: [scope] }, { body: 'a', headers: csv })
+    expect(answer.status).toBe(403)
+    expect(problemSchema.parse(answer.json)).toMatchObject({
+      code: 'insufficient_scope',
+      required_scope: 'write:evidence',
+    })
+  })
+
+  test.each([
+    ['no file name', ''],
+    ['a path as file name', '?file_name=..%2Fa.csv'],
+    ['a file name with a line break', '?file_name=a%0Ab.csv'],
+    ['a file name that is turned around', '?file_name=a%E2%80%AEfdp.csv'],
+    ['two file names', '?file_name=a.csv&file_name=b.csv'],
+    ['a parameter that there is not', '?file_name=a.csv&tenant_id=x'],
+    ['a test procedure with a control character', '?file_name=a.csv&test_procedure=a%00'],
+  ])('with %s', async (_what, query) => {
+    const answer = await service.caller.call(principal, 'POST', `/api/v1/evidence${query}`, { body: 'a', headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([400, 'bad_request'])
+  })
+
+  test('with a Content-Digest that cannot be checked', async () => {
+    const answer = await upload(service.caller, principal, {
+      body: 'a',
+      headers: { ...csv, 'content-digest': 'sha-512=:AAAA:' },
+    })
+    expect([answer.status, codeOf(answer)]).toEqual([400, 'bad_request'])
+  })
+
+  test('larger than the limit by what Content-Length says', async () => {
+    const answer = await upload(service.caller, principal, { body: Buffer.alloc(1_048_577, 'a'), headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([413, 'content_too_large'])
+  })
+
+  test('larger than the limit when its length is not announced', async () => {
+    const body = Readable.from([Buffer.alloc(1_000_000, 'a'), Buffer.alloc(100_000, 'a')])
+    const answer = await upload(service.caller, principal, { body, headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([413, 'content_too_large'])
+  })
+
+  test.each([
+    [
+      'a program',
+      'report.pdf',
+      'application/pdf',
+      Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(64)]),
+    ],
+    ['a web page', 'report.txt', 'text/plain', Buffer.from('<!doctype html><script>alert(1)</script>')],
+    ['a script', 'report.txt', 'text/plain', Buffer.from('#!/bin/sh\necho')],
+    ['SVG by its declared type', 'chart', 'image/svg+xml', Buffer.from('anything')],
+    ['an ending that runs', 'report.pdf.exe', 'application/pdf', Buffer.from('%PDF-1.7')],
+    ['a media type that is none', 'report.pdf', 'pdf', Buffer.from('%PDF-1.7')],
+  ])('as %s', async (_what, name, type, body) => {
+    const answer = await upload(service.caller, principal, { body, headers: { 'content-type': type } }, name)
+    expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
+  })
+
+  test('as a program that is long, before the whole of it was read', async () => {
+    const body = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), randomBytes(900_000)])
+    const answer = await upload(service.caller, principal, { body, headers: csv })
+    expect(answer.status).toBe(415)
+  })
+
+  test('with a Content-Encoding', async () => {
+    const answer = await upload(service.caller, principal, {
+      body: 'a',
+      headers: { ...csv, 'content-encoding': 'gzip' },
+    })
+    expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
+  })
+
+  test.each([
+    ['with a length of 0', { body: Buffer.alloc(0), headers: csv }],
+    ['that is not there', { headers: { 'content-length': '0' } }],
+  ])('with a body %s', async (_what, options) => {
+    const answer = await upload(service.caller, principal, options)
+    expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
+  })
+
+  test('with a digest that is not that of its bytes', async () => {
+    const headers = { ...csv, 'content-digest': contentDigest('other bytes') }
+    const answer = await upload(service.caller, principal, { body: 'these bytes', headers })
+    expect([answer.status, codeOf(answer)]).toEqual([422, 'digest_mismatch'])
+  })
+
+  test('when the sender breaks off', async () => {
+    const body = Readable.from(
+      (async function* breakOff() {
+        yield Buffer.alloc(100_000, 'a')
+        await vi.waitFor(async () => expect(await service.filesIn('incoming')).toHaveLength(1))
+        throw new Error('the sender breaks off')
+      })(),
+    )
+    await expect(upload(service.caller, principal, { body, headers: csv })).rejects.toThrow('breaks off')
+  })
+
+  test('when the sender brings no more bytes', async () => {
+    const body = new Readable({ read: () => undefined })
+    body.push(Buffer.alloc(1000, 'a'))
+    await expect(upload(service.caller, principal, { body, headers: csv })).rejects.toThrow(/socket|closed/)
+  })
+})
+
+describe('an upload', () => {
+  test('is answered with a receipt of exactly its bytes', async () => {
+    const body = Buffer.from('%PDF-1.7\naccess review')
+    const answer = await service.caller.call(
+      uploader(),
+      'POST',
+      '/api/v1/evidence?file_name=u%CC%88bersicht.pdf&test_procedure=ref:TP-0001&test_procedure=ext:SOX-7',
+      { body, headers: { 'content-type': 'application/pdf', 'content-digest': contentDigest(body) } },
+    )
+    expect(answer.status, answer.text).toBe(201)
+    expect(answer.headers['cache-control']).toBe('no-store')
+    expect(receiptSchema.parse(answer.json)).toMatchObject({
+      reference: `EV-${new Date().getUTCFullYear()}-000001`,
+      file_name: 'übersicht.pdf',
+      content_type: 'application/pdf',
+      detected_content_type: 'application/pdf',
+      size_bytes: body.length,
+      sha256: sha256(body),
+      test_procedures: ['ref:TP-0001', 'ext:SOX-7'],
+      scan: 'not_configured',
+    })
+  })
+
+  test('can hold any bytes, and any number of them up to the limit', async () => {
+    const principal = uploader()
+    for (const size of [1, 4099, 4100, 4101, 1_048_576]) {
+      const body = Buffer.alloc(size, 'x')
+      expect(await uploaded(service.caller, principal, body)).toMatchObject({ size_bytes: size, sha256: sha256(body) })
+    }
+  })
+
+  test('may come without its length', async () => {
+    const body = Readable.from([Buffer.from('half '), Buffer.from('and half')])
+    const answer = await upload(service.caller, uploader(), { body, headers: csv })
+    expect(receiptSchema.parse(answer.json)).toMatchObject({ size_bytes: 13, sha256: sha256('half and half') })
+  })
+
+  test('has a receipt that anyone can check with the published keys', async () => {
+    const receipt = await uploaded(service.caller, uploader(), 'a,b\n')
+    const answer = await service.caller.call(
+      { tenantId: '00000000-0000-0000-0000-000000000000', kind: 'service', id: 'gateway', label: '' },
+      'GET',
+      '/.well-known/jwks.json',
+    )
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.text).not.toContain('"d"')
+    const keys = createLocalJWKSet(JSON.parse(answer.text))
+    const { payload, protectedHeader } = await compactVerify(receipt.jws, keys)
+    const { jws, ...content } = receipt
+    expect(JSON.parse(Buffer.from(payload).toString())).toEqual(content)
+    expect(protectedHeader).toMatchObject({ alg: 'EdDSA', typ: 'postern-receipt' })
+
+    const forged = Buffer.from(JSON.stringify({ ...content, size_bytes: 1 })).toString('base64url')
+    const [header, , signature] = jws.split('.')
+    await expect(compactVerify(`${header}.${forged}.${signature}`, keys)).rejects.toThrow('signature')
+  })
+
+  test('leaves its bytes in the place of the tenant, a row, and who brought it', async () => {
+    const principal = { ...uploader(), id: 'key-7', label: 'Evidence robot' }
+    const receipt = await uploaded(service.caller, principal, 'robot')
+    const digest = sha256('robot')
+    const path = join(service.blobDirectory, 'blobs', principal.tenantId, digest.slice(0, 2), digest)
+    expect(await readFile(path, 'utf8')).toBe('robot')
+    expect(await service.filesIn('incoming')).toEqual([])
+    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+    const events = await service.rows(
+      'select file_id, kind, actor_type, actor_id, actor_label from evidence.custody_event where tenant_id = $1',
+      [principal.tenantId],
+    )
+    expect(events).toEqual([
+      {
+        file_id: receipt.id,
+        kind: 'received',
+        actor_type: 'api_key',
+        actor_id: 'key-7',
+        actor_label: 'Evidence robot',
+      },
+    ])
+  })
+
+  test('of bytes that the tenant has already is a file of its own that shares them', async () => {
+    const principal = uploader()
+    const first = await uploaded(service.caller, principal, 'the same', 'march.csv')
+    const second = await uploaded(service.caller, principal, 'the same', 'april.csv')
+    expect(second.id).not.toBe(first.id)
+    expect(second.reference).not.toBe(first.reference)
+    expect(second.sha256).toBe(first.sha256)
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
+  })
+
+  test('gets a reference of its own however many arrive at once', async () => {
+    const principal = uploader()
+    const receipts = await Promise.all(
+      Array.from({ length: 20 }, async (_, index) => await uploaded(service.caller, principal, `bytes ${index % 4}`)),
+    )
+    expect(new Set(receipts.map(({ reference }) => reference)).size).toBe(20)
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(4)
+    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+  })
+
+  test('cannot be read back with any method', async () => {
+    const principal = uploader()
+    const { id } = await uploaded(service.caller, principal, 'secret')
+    for (const target of ['/api/v1/evidence', `/api/v1/evidence/${id}`]) {
+      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
+        const answer = await service.caller.call(principal, method, target)
+        expect([method, target, answer.status]).toEqual([method, target, 404])
+      }
+    }
+  })
+})
+
+describe('tenants', () => {
+  test('with the same bytes have each their own copy, reference and row', async () => {
+    const [one, other] = [uploader(), uploader()]
+    const first = await uploaded(service.caller, one, 'shared bytes')
+    const second = await uploaded(service.caller, other, 'shared bytes')
+    expect(second.reference).toBe(first.reference)
+    expect(second.id).not.toBe(first.id)
+    for (const { tenantId } of [one, other]) {
+      expect(await service.filesIn(`blobs/${tenantId}`)).toEqual([join(first.sha256.slice(0, 2), first.sha256)])
+    }
+  })
+
+  test('see their own rows alone, also when a statement names another tenant', async () => {
+    const [one, other] = [uploader(), uploader()]
+    await uploaded(service.caller, one, 'one')
+    await uploaded(service.caller, other, 'other')
+    const db = openTenantDb({
+      connectionString: service.database.url('evidence'),
+      maxConnections: 1,
+      connectTimeoutMs: 2000,
+      queryTimeoutMs: 5000,
+      applicationName: 'evidence-test',
+    })
+    try {
+      const assertion = mintAssertion(parseKeyRing(service.database.assertionKeys), one.tenantId, Date.now())
+      const tenantsOf = async (table: string) =>
+        await db.read({ assertion }, async (tx) =>
+          tx.query({ text: `select distinct tenant_id from evidence.${table}`, values: [] }),
+        )
+      for (const table of ['file', 'custody_event', 'reference_counter']) {
+        expect(await tenantsOf(table)).toEqual([{ tenant_id: one.tenantId }])
+      }
+      const insert = async (tenantId: string) =>
+        await db.write({ assertion }, async (tx) =>
+          tx.execute({
+            text: 'insert into evidence.reference_counter (tenant_id, year, last_number) values ($1, 1999, 1)',
+            values: [tenantId],
+          }),
+        )
+      await expect(insert(other.tenantId)).rejects.toMatchObject({ code: '42501' })
+      expect(await insert(one.tenantId)).toBe(1)
+      const change = async (text: string) =>
+        await db.write({ assertion }, async (tx) => tx.execute({ text, values: [] }))
+      await expect(change("update evidence.file set file_name = 'x'")).rejects.toMatchObject({ code: '42501' })
+      await expect(change('delete from evidence.custody_event')).rejects.toMatchObject({ code: '42501' })
+    } finally {
+      await db.close()
+    }
+  })
+
+  test('whose assertion the database does not believe store nothing', async () => {
+    const principal = uploader(randomUUID())
+    const deceived = createTestCaller({
+      baseUrl: service.url,
+      keyName: 'evidence',
+      ring: service.env['POSTERN_SIGNING_EVIDENCE'] ?? '',
+      assertionKeys: randomRing(),
+    })
+    const answer = await upload(deceived, principal, { body: 'a', headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([408, 'request_timeout'])
+    expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toEqual([])
+    expect(decodeProtectedHeader((await uploaded(service.caller, principal, 'a')).jws).alg).toBe('EdDSA')
+  })
+})

@@ -1,0 +1,10 @@
+import type { App } from '@postern/service-kit'
+import { connectorRoutes } from './connector/routes.ts'
+import type { Deps } from './deps.ts'
+import { pushRoutes } from './push/routes.ts'
+
+/** Registers what the sync service answers. */
+export function buildApp(app: App, deps: Deps): void {
+  connectorRoutes(app, deps)
+  pushRoutes(app, deps)
+}

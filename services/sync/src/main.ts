@@ -1,0 +1,4 @@
+import { runService } from '@postern/service-kit'
+import { syncService } from './service.ts'
+
+await runService(syncService)

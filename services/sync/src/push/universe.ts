@@ -1,0 +1,162 @@
+import { type ApplyEntitiesAnswer, applyEntitiesAnswerSchema, internalPaths } from '@postern/contracts/internal'
+import {
+  type InputError,
+  type PushedEntity,
+  assertionHeader,
+  contextHeader,
+  problemSchema,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+} from '@postern/contracts'
+import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
+import { Pool } from 'undici'
+
+/** One push, as the universe is asked to apply it: all rows or none. */
+export interface Application {
+  readonly tenantId: string
+  /** Passed on from the gateway: the universe's rows open to it as they would to a request of the same tenant. */
+  readonly assertion: string
+  readonly runId: string
+  /** Whose push it is, for the universe's own records. */
+  readonly label: string
+  readonly requestId: string
+  readonly entities: readonly PushedEntity[]
+}
+
+/** What the universe has made of a push. */
+export type ApplicationOutcome =
+  | { readonly kind: 'applied'; readonly counts: ApplyEntitiesAnswer }
+  /** The rows are not valid together; nothing was changed. Pointers are into the array of entities. */
+  | { readonly kind: 'refused'; readonly detail: string | undefined; readonly errors: readonly InputError[] }
+  | { readonly kind: 'conflict'; readonly detail: string | undefined }
+  | { readonly kind: 'too_large' }
+  /** It could not be reached; nothing was changed. */
+  | { readonly kind: 'unreachable'; readonly cause: unknown }
+  /** It says that it cannot do it now, perhaps after having begun. */
+  | { readonly kind: 'unavailable' }
+  /** No answer in time, or none at all: it may have applied the rows. Pushing them again is harmless. */
+  | { readonly kind: 'unknown'; readonly timedOut: boolean; readonly cause: unknown }
+  /** It answered what the contract does not have. */
+  | { readonly kind: 'unexpected'; readonly status: number }
+
+export interface Universe {
+  apply(application: Application): Promise<ApplicationOutcome>
+  close(): Promise<void>
+}
+
+const maxConnections = 16
+const maxAnswerBytes = 4 * 1024 * 1024
+const connectTimeoutMs = 2_000
+
+/** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
+export function openUniverse(
+  { url, ring, timeoutMs }: { readonly url: string; readonly ring: KeyRing; readonly timeoutMs: number },
+  now: () => number,
+): Universe {
+  const pool = new Pool(new URL(url).origin, {
+    connections: maxConnections,
+    pipelining: 1,
+    connect: { timeout: connectTimeoutMs },
+    headersTimeout: timeoutMs,
+    bodyTimeout: timeoutMs,
+    maxResponseSize: maxAnswerBytes,
+  })
+  const signer = createSigner(ring, 'sync-universe')
+  return {
+    apply: async (application) => {
+      const body = Buffer.from(JSON.stringify({ run_id: application.runId, entities: application.entities }))
+      const method = 'POST'
+      const path = internalPaths.pushEntities
+      const headers = signedHeaders(application, body.length)
+      const { signatureInput, signature } = signer.sign(
+        {
+          method,
+          target: path,
+          context: headers[contextHeader],
+          assertion: headers[assertionHeader],
+          requestId: headers[requestIdHeader],
+          contentType: headers['content-type'],
+          contentLength: headers['content-length'],
+        },
+        now(),
+      )
+      try {
+        const answer = await pool.request({
+          method,
+          path,
+          headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
+          body,
+          signal: AbortSignal.timeout(timeoutMs),
+        })
+        return outcomeOf(answer.statusCode, parseJson(await answer.body.text()))
+      } catch (error) {
+        return failureOf(error)
+      }
+    },
+    close: async () => await pool.close(),
+  }
+}
+
+function signedHeaders({ tenantId, assertion, runId, label, requestId }: Application, contentLength: number) {
+  return {
+    [contextHeader]: serializeContext({ tenantId, kind: 'service', id: runId, label, scopes: [], roles: [] }),
+    [assertionHeader]: assertion,
+    [requestIdHeader]: requestId,
+    'content-type': 'application/json',
+    'content-length': String(contentLength),
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function outcomeOf(status: number, body: unknown): ApplicationOutcome {
+  if (status === 200) {
+    const counts = applyEntitiesAnswerSchema.safeParse(body)
+    return counts.success ? { kind: 'applied', counts: counts.data } : { kind: 'unexpected', status }
+  }
+  const problem = problemSchema.safeParse(body).data
+  switch (status) {
+    case 422:
+      return { kind: 'refused', detail: problem?.detail, errors: (problem?.errors ?? []).map(fromRowError) }
+    case 409:
+      return { kind: 'conflict', detail: problem?.detail }
+    case 413:
+      return { kind: 'too_large' }
+    case 503:
+      return { kind: 'unavailable' }
+    default:
+      return { kind: 'unexpected', status }
+  }
+}
+
+/** The caller sent the array alone: `/entities/3/name` of the internal body is `/3/name` of theirs. */
+function fromRowError(error: InputError): InputError {
+  const { pointer, ...rest } = error
+  const [, row] = /^\/entities(?<row>\/.*)?$/s.exec(pointer ?? '') ?? []
+  return { ...rest, pointer: row ?? '' }
+}
+
+/** Errors of name resolution and of connecting: no byte of the request has left. */
+const beforeSending: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+const timeouts: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+
+function failureOf(cause: unknown): ApplicationOutcome {
+  const code = cause instanceof Error && 'code' in cause ? cause.code : undefined
+  if (beforeSending.has(code)) return { kind: 'unreachable', cause }
+  const timedOut = timeouts.has(code) || (cause instanceof Error && cause.name === 'TimeoutError')
+  return { kind: 'unknown', timedOut, cause }
+}
