@@ -1,0 +1,46 @@
+import ipaddr from 'ipaddr.js'
+
+type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
+
+/**
+ * Gives an address range in the one form in which it is stored and compared: with its prefix, host bits cleared, IPv4 in
+ * IPv6 clothing (`::ffff:a.b.c.d`) as IPv4. Undefined when the text is no address or range.
+ */
+export function canonicalRange(text: string): string | undefined {
+  const range = parseRange(text)
+  if (range === undefined) return undefined
+  const [address, prefix] = range
+  return address instanceof ipaddr.IPv4
+    ? `${ipaddr.IPv4.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toString()}/${prefix}`
+    : `${ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toRFC5952String()}/${prefix}`
+}
+
+/** Whether every address that the new list lets in was let in by the old one. An empty list lets in all. */
+export function isNarrowerOrEqualList(newList: readonly string[], oldList: readonly string[]): boolean {
+  if (oldList.length === 0) return true
+  if (newList.length === 0) return false
+  const oldRanges = oldList.map(parseRange)
+  return newList.every((text) => {
+    const range = parseRange(text)
+    return range !== undefined && oldRanges.some((old) => old !== undefined && contains(old, range))
+  })
+}
+
+function contains([outer, outerPrefix]: Range, [inner, innerPrefix]: Range): boolean {
+  if (innerPrefix < outerPrefix) return false
+  if (outer instanceof ipaddr.IPv4) return inner instanceof ipaddr.IPv4 && inner.match(outer, outerPrefix)
+  return inner instanceof ipaddr.IPv6 && inner.match(outer, outerPrefix)
+}
+
+function parseRange(text: string): Range | undefined {
+  const [addressText = '', prefixText, ...more] = text.split('/')
+  if (more.length > 0 || !ipaddr.isValid(addressText) || addressText.includes('%')) return undefined
+  const address = ipaddr.parse(addressText)
+  const bits = address instanceof ipaddr.IPv4 ? 32 : 128
+  const prefix = prefixText === undefined ? bits : Number(prefixText)
+  if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) return undefined
+  if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && prefix >= 96) {
+    return [address.toIPv4Address(), prefix - 96]
+  }
+  return [address, prefix]
+}

@@ -1,0 +1,40 @@
+import { keyState, maskKey } from '@postern/api-key'
+import { type ApiKey, grantableScopeSchema } from '@postern/contracts'
+import type { StoredKey } from './store.ts'
+
+/** Gives a key as the API shows it: its mask, never its hash; its state at the moment it was read. */
+export function toApiKey(key: StoredKey): ApiKey {
+  return {
+    id: key.id,
+    label: key.label,
+    masked: maskKey(key.lastFour),
+    state: keyState({ revokedAt: key.revoked?.at ?? null, expiresAt: key.expiresAt }, key.readAt),
+    scopes: key.scopes.map((scope) => grantableScopeSchema.parse(scope)),
+    allowed_addresses: [...key.addresses],
+    created_by: key.createdBy,
+    created_at: key.createdAt.toISOString(),
+    expires_at: key.expiresAt.toISOString(),
+    revoked_at: key.revoked?.at.toISOString() ?? null,
+    revoked_by: key.revoked?.by ?? null,
+    revoke_reason: key.revoked?.reason ?? null,
+    last_used_at: key.lastUsedAt?.toISOString() ?? null,
+    rotated_from: key.rotatedFrom,
+    version: key.version,
+  }
+}
+
+/**
+ * The entity tag of a key: its version, and what changes without one (last use, expiry by time), so that a conditional
+ * read never misses it. A conditional write compares the version alone: a use in between is no conflict.
+ */
+export function etagOf(key: StoredKey): string {
+  return `"${key.version}.${key.lastUsedAt?.valueOf() ?? 0}.${toApiKey(key).state}"`
+}
+
+/** Whether an `If-Match` field (RFC 9110 §13.1.1) names this version of the key. */
+export function matchesVersion(ifMatch: string, version: number): boolean {
+  return ifMatch.split(',').some((tag) => {
+    const text = tag.trim()
+    return text === '*' || /^"(\d{1,10})\.\d{1,16}\.[a-z]{1,10}"$/.exec(text)?.[1] === String(version)
+  })
+}

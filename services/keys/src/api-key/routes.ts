@@ -1,0 +1,220 @@
+import { generateKey } from '@postern/api-key'
+import {
+  createApiKey,
+  getApiKey,
+  listApiKeys,
+  revokeApiKey,
+  rotateApiKey,
+  updateApiKey,
+  uuidSchema,
+} from '@postern/contracts'
+import { leaseMs } from '@postern/contracts/internal'
+import { type App, type RequestInfo, contractRoute, openPage, problem } from '@postern/service-kit'
+import { actorOf } from '../actor.ts'
+import type { Deps } from '../deps.ts'
+import { confirmed } from '../revocation/revoke.ts'
+import { etagOf, matchesVersion, toApiKey } from './answer.ts'
+import {
+  type Ruling,
+  decideAddresses,
+  decideChange,
+  decideExpiry,
+  decideOverlap,
+  decideSuccessorExpiry,
+} from './rules.ts'
+import {
+  countKeys,
+  findKey,
+  findKeyForChange,
+  findKeyPolicy,
+  insertKey,
+  listKeys,
+  revokeKey,
+  updateKey,
+} from './store.ts'
+
+/**
+ * From this overlap on, a rotation need not wait: any gateway that has not heard of the old key's new expiry by then has
+ * lost its lease, and knows nothing about the key any more.
+ */
+const overlapWithoutWaitMs = 2 * leaseMs
+
+/** The life of keys: made, read, narrowed, replaced, revoked. */
+export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
+  contractRoute(app, createApiKey, async ({ body, context, answer }) => {
+    const actor = actorOf(context)
+    const addresses = allowedBy(decideAddresses(body.allowed_addresses))
+    const { value, hash, lastFour } = generateKey()
+    const key = await db.write(context, async (tx) => {
+      const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
+      const expiresAt = allowedBy(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
+      const made = { hash, lastFour, label: body.label, scopes: body.scopes, addresses, rotatedFrom: null }
+      return await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
+    })
+    answer.header('cache-control', 'no-store')
+    answer.header('location', `/api/v1/api-keys/${key.id}`)
+    answer.etag(etagOf(key))
+    return { ...toApiKey(key), key: value }
+  })
+
+  contractRoute(app, listApiKeys, async (input) => {
+    const { query, context } = input
+    const page = openPage(input, listApiKeys, uuidSchema)
+    const filter = { states: query.state, scopes: query.scope, label: query.label }
+    const [keys, total] = await db.read(
+      context,
+      async (tx) =>
+        await Promise.all([
+          listKeys(tx, filter, { after: page.after, limit: page.limit + 1 }),
+          page.wantsTotal ? countKeys(tx, filter) : undefined,
+        ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(keys, (key) => key.id).map(toApiKey)
+  })
+
+  contractRoute(app, getApiKey, async ({ params, context, answer }) => {
+    const key = await db.read(context, async (tx) => await findKey(tx, params.id))
+    if (key === undefined) throw problem('not_found')
+    answer.etag(etagOf(key))
+    return toApiKey(key)
+  })
+
+  contractRoute(app, revokeApiKey, async ({ params, body, context, answer }) => {
+    const actor = actorOf(context)
+    const key = await confirmed(
+      async () =>
+        await db.write(
+          context,
+          async (tx) =>
+            (await revokeKey(tx, { id: params.id, reason: body?.reason, actor })) ?? (await findKey(tx, params.id)),
+        ),
+    )
+    if (key === undefined) throw problem('not_found')
+    // Also for a key that was revoked before: the call that did it may not have lived to see it enforced.
+    const enforcement = await enforcer.enforceKey(key.hash)
+    answer.etag(etagOf(key))
+    return { ...toApiKey(key), enforcement }
+  })
+
+  contractRoute(app, updateApiKey, async (input) => {
+    const { params, body, context, answer } = input
+    const actor = actorOf(context)
+    const addresses =
+      body.allowed_addresses === undefined ? undefined : allowedBy(decideAddresses(body.allowed_addresses))
+    const { key, isNarrowing } = await confirmed(
+      async () =>
+        await db.write(context, async (tx) => {
+          const current = await findKeyForChange(tx, params.id)
+          if (current === undefined) throw problem('not_found')
+          assertVersion(input, current.version)
+          if (current.revoked !== null) {
+            throw problem('conflict', {
+              detail: 'The key is revoked, and a revoked key never changes. Create a new key.',
+            })
+          }
+          const change = decideChange(current, {
+            ...(body.label === undefined ? {} : { label: body.label }),
+            ...(body.scopes === undefined ? {} : { scopes: body.scopes }),
+            ...(addresses === undefined ? {} : { addresses }),
+            ...(body.expires_at === undefined ? {} : { expiresAt: futureOf(body.expires_at, current.readAt) }),
+          })
+          if (change.kind === 'refused') {
+            throw problem('conflict', {
+              detail: 'A key can only become narrower. Create a new key with what you need, and revoke this one.',
+              errors: change.errors,
+            })
+          }
+          // Nothing to do; but an earlier, equal request may have been left without an answer, so what there is is enforced.
+          if (Object.keys(change.changes).length === 0) return { key: current, isNarrowing: true }
+          const detail = { changes: change.changes }
+          const changed = await updateKey(tx, { id: current.id, ...change.next, event: 'updated', detail, actor })
+          return { key: changed, isNarrowing: change.isNarrowing }
+        }),
+    )
+    if (isNarrowing) await enforcer.enforceKey(key.hash)
+    else await enforcer.announceKey(key.hash)
+    answer.etag(etagOf(key))
+    return toApiKey(key)
+  })
+
+  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, log }) => {
+    const actor = actorOf(context)
+    const overlap = body?.overlap ?? '24h'
+    const overlapMs = allowedBy(decideOverlap(overlap))
+    const { value, hash, lastFour } = generateKey()
+    const { old, successor } = await confirmed(
+      async () =>
+        await db.write(context, async (tx) => {
+          const current = await findKeyForChange(tx, params.id)
+          if (current === undefined) throw problem('not_found')
+          const { state } = toApiKey(current)
+          if (state !== 'active') {
+            throw problem('conflict', {
+              detail: `The key is ${state}. Only an active key is rotated: create a new one.`,
+            })
+          }
+          const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
+          const expiresAt = allowedBy(
+            decideSuccessorExpiry({ choice: body?.expires_in, madeForMs: current.madeForMs, ...policy }),
+          )
+          const { label, scopes, addresses } = current
+          const made = { hash, lastFour, label, scopes, addresses, rotatedFrom: current.id }
+          const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
+          const end = new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
+          const ended = await updateKey(tx, {
+            id: current.id,
+            label,
+            scopes,
+            addresses,
+            expiresAt: end,
+            event: 'rotated',
+            detail: { rotated_to: created.id, overlap, expires_at: end.toISOString() },
+            actor,
+          })
+          return { old: ended, successor: created }
+        }),
+    )
+    if (overlapMs >= overlapWithoutWaitMs) {
+      await enforcer.announceKey(old.hash)
+    } else {
+      // The new key is in this answer alone: it is given also when the old one's end could not be confirmed.
+      await enforcer.enforceKey(old.hash).catch((error: unknown) => {
+        log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
+      })
+    }
+    answer.header('cache-control', 'no-store')
+    answer.header('location', `/api/v1/api-keys/${successor.id}`)
+    answer.etag(etagOf(successor))
+    return { ...toApiKey(successor), key: value }
+  })
+}
+
+function allowedBy<T>(ruling: Ruling<T>): T {
+  if (ruling.ok) return ruling.value
+  throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors: ruling.errors })
+}
+
+function futureOf(text: string, now: Date): Date {
+  const moment = new Date(text)
+  if (moment > now) return moment
+  throw problem('invalid_content', {
+    detail: 'See `errors` for what to mend. To end a key now, revoke it.',
+    errors: [{ pointer: '/expires_at', code: 'not_in_future', detail: 'must be in the future' }],
+  })
+}
+
+function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
+  const given = raw.headers['if-match']
+  if (given === undefined) {
+    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the key as you read it.' })
+  }
+  if (!matchesVersion(given, version)) {
+    throw problem('precondition_failed', { detail: 'Read the key again and repeat the change on what it is now.' })
+  }
+}
+
+/** An assertion can name a tenant that the platform does not have (any more): nothing of it exists. */
+function refuseTenant(): never {
+  throw problem('not_found')
+}

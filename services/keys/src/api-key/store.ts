@@ -1,0 +1,297 @@
+import type { KeyState } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { Actor } from '../actor.ts'
+
+/** A key as the database holds it. Never answered or logged as it is: it carries the hash. */
+export interface StoredKey {
+  readonly id: string
+  /** SHA-256 of the key, lower-case hex. */
+  readonly hash: string
+  readonly lastFour: string
+  readonly label: string
+  readonly scopes: readonly string[]
+  readonly addresses: readonly string[]
+  readonly createdBy: Actor
+  readonly createdAt: Date
+  readonly expiresAt: Date
+  /** From creation to the expiry it was made with. */
+  readonly madeForMs: number
+  readonly revoked: { readonly at: Date; readonly by: Actor; readonly reason: string | null } | null
+  readonly lastUsedAt: Date | null
+  readonly rotatedFrom: string | null
+  readonly version: number
+  /** Database clock when it was read. */
+  readonly readAt: Date
+}
+
+export interface NewKey {
+  readonly hash: string
+  readonly lastFour: string
+  readonly label: string
+  readonly scopes: readonly string[]
+  readonly addresses: readonly string[]
+  readonly createdAt: Date
+  readonly expiresAt: Date
+  readonly rotatedFrom: string | null
+}
+
+interface KeyRow {
+  readonly [column: string]: unknown
+  readonly id: string
+  readonly hash: string
+  readonly last_four: string
+  readonly label: string
+  readonly scopes: string[]
+  readonly allowed_addresses: string[]
+  readonly created_by_type: string
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly created_at: Date
+  readonly expires_at: Date
+  readonly made_for_ms: number
+  readonly revoked_at: Date | null
+  readonly revoked_by_type: string | null
+  readonly revoked_by_id: string | null
+  readonly revoked_by_label: string | null
+  readonly revoke_reason: string | null
+  readonly last_used_at: Date | null
+  readonly rotated_from: string | null
+  readonly version: number
+  readonly read_at: Date
+}
+
+const columns = `
+  k.id, encode(k.hash, 'hex') as hash, k.last_four, k.label, k.scopes, k.allowed_addresses::text[] as allowed_addresses,
+  k.created_by_type, k.created_by_id, k.created_by_label, k.created_at, k.expires_at,
+  (extract(epoch from k.made_for) * 1000)::float8 as made_for_ms,
+  k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
+  k.last_used_at, k.rotated_from, k.version, clock_timestamp() as read_at`
+
+/** The database clock and the longest life of a key of this tenant. Undefined when there is no such tenant. */
+export async function findKeyPolicy(tx: Tx): Promise<{ now: Date; maxKeyDays: number } | undefined> {
+  const [row] = await tx.query<{ now: Date; max_key_days: number }>({
+    name: 'keys_find_key_policy',
+    text: `select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days from keys.tenant as t`,
+    values: [],
+  })
+  return row === undefined ? undefined : { now: row.now, maxKeyDays: row.max_key_days }
+}
+
+/** Stores a new key and its event in one statement, so that neither can be without the other. */
+export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Actor): Promise<StoredKey> {
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_insert_key',
+    text: `
+      with made as (
+        insert into keys.api_key as k (
+          tenant_id, hash, last_four, label, scopes, allowed_addresses,
+          created_by_type, created_by_id, created_by_label, created_at, expires_at, rotated_from)
+        values ($1, decode($2, 'hex'), $3, $4, $5, $6::text[]::cidr[], $7, $8, $9, $10, $11, $12)
+        returning ${columns}),
+      noted as (
+        insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+        select $1, made.id, 'created', $7, $8, $9,
+               jsonb_strip_nulls(jsonb_build_object(
+                 'label', made.label, 'scopes', made.scopes, 'allowed_addresses', made.allowed_addresses,
+                 'expires_at', $13::text, 'rotated_from', made.rotated_from))
+          from made)
+      select * from made`,
+    values: [
+      tenantId,
+      key.hash,
+      key.lastFour,
+      key.label,
+      key.scopes,
+      key.addresses,
+      actor.type,
+      actor.id,
+      actor.label,
+      key.createdAt.toISOString(),
+      key.expiresAt.toISOString(),
+      key.rotatedFrom,
+      key.expiresAt.toISOString(),
+    ],
+  })
+  if (row === undefined) throw new Error('an insert gave no row')
+  return toKey(row)
+}
+
+/** Finds a key of the tenant. Served by api_key_pk. */
+export async function findKey(tx: Tx, id: string): Promise<StoredKey | undefined> {
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_find_key',
+    text: `select ${columns} from keys.api_key as k where k.id = $1`,
+    values: [id],
+  })
+  return row === undefined ? undefined : toKey(row)
+}
+
+/** Finds a key and holds it until the transaction ends, so that what is decided about it stays true. */
+export async function findKeyForChange(tx: Tx, id: string): Promise<StoredKey | undefined> {
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_find_key_for_change',
+    text: `select ${columns} from keys.api_key as k where k.id = $1 for no key update`,
+    values: [id],
+  })
+  return row === undefined ? undefined : toKey(row)
+}
+
+/**
+ * Revokes a key and notes it, in one statement; undefined when the key is revoked already or does not exist. Of two that
+ * come at once the second waits for the first and then finds nothing to do, so the trail holds one event.
+ */
+export async function revokeKey(
+  tx: Tx,
+  { id, reason, actor }: { id: string; reason: string | undefined; actor: Actor },
+): Promise<StoredKey | undefined> {
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_revoke_key',
+    text: `
+      with revoked as (
+        update keys.api_key as k
+           set revoked_at = clock_timestamp(), revoked_by_type = $2, revoked_by_id = $3, revoked_by_label = $4,
+               revoke_reason = $5
+         where k.id = $1
+           and k.revoked_at is null
+        returning k.tenant_id, ${columns}),
+      noted as (
+        insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+        select revoked.tenant_id, revoked.id, 'revoked', $2, $3, $4,
+               jsonb_strip_nulls(jsonb_build_object('reason', revoked.revoke_reason))
+          from revoked)
+      select * from revoked`,
+    values: [id, actor.type, actor.id, actor.label, reason ?? null],
+  })
+  return row === undefined ? undefined : toKey(row)
+}
+
+/** Changes a key and notes it, in one statement. PostgreSQL refuses what would widen it or leave revoked. */
+export async function updateKey(
+  tx: Tx,
+  change: {
+    readonly id: string
+    readonly label: string
+    readonly scopes: readonly string[]
+    readonly addresses: readonly string[]
+    readonly expiresAt: Date
+    readonly event: 'updated' | 'rotated'
+    readonly detail: Readonly<Record<string, unknown>>
+    readonly actor: Actor
+  },
+): Promise<StoredKey> {
+  const { actor } = change
+  const [row] = await tx.query<KeyRow>({
+    name: 'keys_update_key',
+    text: `
+      with changed as (
+        update keys.api_key as k
+           set label = $2, scopes = $3, allowed_addresses = $4::text[]::cidr[], expires_at = $5
+         where k.id = $1
+        returning k.tenant_id, ${columns}),
+      noted as (
+        insert into keys.api_key_event (tenant_id, key_id, type, actor_type, actor_id, actor_label, detail)
+        select changed.tenant_id, changed.id, $6, $7, $8, $9, $10
+          from changed)
+      select * from changed`,
+    values: [
+      change.id,
+      change.label,
+      change.scopes,
+      change.addresses,
+      change.expiresAt.toISOString(),
+      change.event,
+      actor.type,
+      actor.id,
+      actor.label,
+      JSON.stringify(change.detail),
+    ],
+  })
+  if (row === undefined) throw new Error('a key that was held for change is gone')
+  return toKey(row)
+}
+
+/** What a list of keys selects; undefined: no such restriction. */
+export interface KeyFilter {
+  readonly states: readonly KeyState[] | undefined
+  readonly scopes: readonly string[] | undefined
+  /** Part of the label, in any case. */
+  readonly label: string | undefined
+}
+
+const selected = `
+      ($1::text[] is null
+       or case when k.revoked_at is not null then 'revoked'
+               when k.expires_at <= clock_timestamp() then 'expired'
+               else 'active'
+          end = any ($1))
+  and ($2::text[] is null or k.scopes && $2)
+  and ($3::text is null or k.label ilike $3)`
+
+/** Keys of the tenant, newest first, after the id `after`. Walks api_key_pk backwards: version 7 ids grow with time. */
+export async function listKeys(
+  tx: Tx,
+  filter: KeyFilter,
+  page: { readonly after: string | undefined; readonly limit: number },
+): Promise<StoredKey[]> {
+  const rows = await tx.query<KeyRow>({
+    name: 'keys_list_keys',
+    text: `
+      select ${columns}
+        from keys.api_key as k
+       where ${selected}
+         and ($4::uuid is null or k.id < $4)
+       order by k.id desc
+       limit $5`,
+    values: [...filterValues(filter), page.after ?? null, page.limit],
+  })
+  return rows.map(toKey)
+}
+
+/** The number of keys that a filter selects. */
+export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
+  const [row] = await tx.query<{ count: number }>({
+    name: 'keys_count_keys',
+    text: `select count(*)::float8 as count from keys.api_key as k where ${selected}`,
+    values: filterValues(filter),
+  })
+  return row?.count ?? 0
+}
+
+function filterValues({ states, scopes, label }: KeyFilter): unknown[] {
+  return [
+    states ?? null,
+    scopes ?? null,
+    label === undefined ? null : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
+  ]
+}
+
+function toKey(row: KeyRow): StoredKey {
+  return {
+    id: row.id,
+    hash: row.hash,
+    lastFour: row.last_four,
+    label: row.label,
+    scopes: row.scopes,
+    addresses: row.allowed_addresses,
+    createdBy: { type: row.created_by_type, id: row.created_by_id, label: row.created_by_label },
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    madeForMs: row.made_for_ms,
+    revoked:
+      row.revoked_at === null
+        ? null
+        : {
+            at: row.revoked_at,
+            by: {
+              type: row.revoked_by_type ?? '',
+              id: row.revoked_by_id ?? '',
+              label: row.revoked_by_label ?? '',
+            },
+            reason: row.revoke_reason,
+          },
+    lastUsedAt: row.last_used_at,
+    rotatedFrom: row.rotated_from,
+    version: row.version,
+    readAt: row.read_at,
+  }
+}

@@ -1,0 +1,18 @@
+import type { App } from '@postern/service-kit'
+import { apiKeyRoutes } from './api-key/routes.ts'
+import { auditRoutes } from './audit/routes.ts'
+import type { Deps } from './deps.ts'
+import { lookupRoutes } from './lookup/routes.ts'
+import { leaseRoutes } from './revocation/routes.ts'
+import { tenantRoutes } from './tenant/routes.ts'
+import { usageRoutes } from './usage/routes.ts'
+
+/** All that the service answers: the public routes of keys, then what gateways and the operator ask. */
+export function buildApp(app: App, deps: Deps): void {
+  apiKeyRoutes(app, deps)
+  auditRoutes(app, deps)
+  lookupRoutes(app, deps)
+  leaseRoutes(app, deps)
+  usageRoutes(app, deps)
+  tenantRoutes(app, deps)
+}

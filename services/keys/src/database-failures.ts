@@ -1,0 +1,39 @@
+import { problem } from '@postern/service-kit'
+import { type TenantDb, sqlError } from '@postern/tenant-db'
+
+/**
+ * Gives a database whose own failures (not reachable, too slow, deadlocked) reject as 503 problems. Everything else
+ * passes as it is: violated constraints are for the stores, the rest is our bug and becomes a 500.
+ */
+export function answerDatabaseFailures(db: TenantDb): TenantDb {
+  return {
+    read: async (tenant, work) => await db.read(tenant, work).catch(refuse),
+    write: async (tenant, work) => await db.write(tenant, work).catch(refuse),
+    system: async (work) => await db.system(work).catch(refuse),
+    ping: async () => await db.ping(),
+    close: async () => await db.close(),
+    stats: () => db.stats(),
+  }
+}
+
+function refuse(cause: unknown): never {
+  switch (sqlError(cause).kind) {
+    case 'unavailable':
+    case 'timeout':
+    case 'serialization':
+    // The gateway mints an assertion for each request: one that is refused is a matter of secrets or clocks, not the caller's.
+    case 'assertion':
+      throw problem('service_unavailable', {
+        detail: 'The database cannot answer now. Try again in a moment.',
+        retryAfterSeconds: 1,
+        cause,
+      })
+    case 'unique':
+    case 'foreign-key':
+    case 'check':
+    case 'not-null':
+    case 'rls':
+    case 'other':
+      throw cause
+  }
+}

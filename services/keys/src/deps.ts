@@ -1,0 +1,55 @@
+import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
+import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import type { Config } from './config.ts'
+import { answerDatabaseFailures } from './database-failures.ts'
+import { startHousekeeping } from './housekeeping.ts'
+import { type KeyCache, noCache, openKeyCache } from './key-cache.ts'
+import { type Announcer, openAnnouncer } from './revocation/announce.ts'
+import { type LeaseWatch, openLeaseWatch } from './revocation/lease-watch.ts'
+import { type Enforcer, openEnforcer } from './revocation/revoke.ts'
+
+/** What the service works with. */
+export interface Deps extends BaseDeps {
+  readonly db: TenantDb
+  readonly cache: KeyCache
+  readonly leaseWatch: LeaseWatch
+  readonly announcer: Announcer
+  readonly enforcer: Enforcer
+}
+
+// Above the statement_timeout of the role (5 s): PostgreSQL's own answer is the better one.
+const queryTimeoutMs = 7000
+const connectTimeoutMs = 2000
+
+/** Opens the database and Redis, and starts the housekeeping. Neither needs to be up. */
+export async function openDeps(config: Config, base: { logger: Logger; metrics: Registry }): Promise<Deps> {
+  const db = answerDatabaseFailures(
+    openTenantDb({
+      connectionString: config.database.url,
+      maxConnections: config.database.maxConnections,
+      connectTimeoutMs,
+      queryTimeoutMs,
+      applicationName: 'postern-keys',
+    }),
+  )
+  const cache = config.cache === undefined ? noCache : openKeyCache(config.cache, base)
+  const leaseWatch = openLeaseWatch({ db })
+  const announcer = openAnnouncer({ db, cache, ...base })
+  const enforcer = openEnforcer({ db, announcer, leaseWatch, ...base })
+  const housekeeping = startHousekeeping({ db, ...base })
+  return {
+    db,
+    cache,
+    leaseWatch,
+    announcer,
+    enforcer,
+    ready: async () => await db.ping(),
+    close: async () => {
+      await housekeeping.stop()
+      await leaseWatch.close()
+      await announcer.close()
+      await cache.close()
+      await db.close()
+    },
+  }
+}

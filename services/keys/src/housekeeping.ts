@@ -1,0 +1,52 @@
+import { floorTtlMs } from '@postern/contracts/internal'
+import type { Logger, Registry } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
+import { Gauge } from 'prom-client'
+import { pruneLog, readLeases } from './revocation/store.ts'
+import { notePendingDenials } from './usage/store.ts'
+
+const everyMs = 10_000
+/** The log keeps entries twice as long as any gateway needs them. */
+const keepLogMs = 2 * floorTtlMs
+const maxRows = 5000
+
+/** Starts what runs now and then in every replica: drops old log entries, writes what is left of counted refusals. */
+export function startHousekeeping({
+  db,
+  logger,
+  metrics,
+}: {
+  readonly db: Pick<TenantDb, 'system'>
+  readonly logger: Logger
+  readonly metrics: Registry
+}): { stop(): Promise<void> } {
+  const leases = new Gauge({
+    name: 'postern_keys_leases',
+    help: 'Gateways that hold a lease',
+    registers: [metrics],
+  })
+  let running: Promise<void> | undefined
+
+  async function run(): Promise<void> {
+    try {
+      await db.system(async (tx) => await pruneLog(tx, { olderThanMs: keepLogMs, limit: maxRows }))
+      await db.system(async (tx) => await notePendingDenials(tx, maxRows))
+      leases.set((await db.system(readLeases)).filter(({ live }) => live).length)
+    } catch (error) {
+      logger.warn({ event: 'housekeeping_failed', err: error })
+    }
+  }
+
+  const timer = setInterval(() => {
+    running ??= run().finally(() => {
+      running = undefined
+    })
+  }, everyMs)
+  timer.unref()
+  return {
+    stop: async () => {
+      clearInterval(timer)
+      await running
+    },
+  }
+}

@@ -1,0 +1,105 @@
+import type { KeyRecord, Revocation } from '@postern/contracts/internal'
+import { redisRevocationChannel } from '@postern/contracts/internal'
+import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
+import type { Logger, Registry } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import { Redis } from 'ioredis'
+import { Counter } from 'prom-client'
+
+/**
+ * The cache that the gateways share, and the channel on which they hear of revocations. Nothing depends on it: calls return
+ * at once, failures are counted, and leases carry what got lost.
+ */
+export interface KeyCache {
+  /** Stores a record, or a tombstone, unless a later one is there. */
+  store(record: KeyRecord): void
+  publish(revocation: Revocation): void
+  /** Waits for what is under way, then closes the connection. */
+  close(): Promise<void>
+}
+
+/** What there is without Redis. */
+export const noCache: KeyCache = {
+  store: () => undefined,
+  publish: () => undefined,
+  close: async () => undefined,
+}
+
+const commandTimeoutMs = 50
+/** After a failure nothing is sent for so long: a frozen Redis must not collect commands in our memory. */
+const pauseMs = 1000
+const maxReconnectMs = 1000
+
+/** Opens the connection to Redis. Redis need not be there, now or ever. */
+export function openKeyCache(
+  options: { readonly url: string; readonly mac: KeyRing },
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): KeyCache {
+  const codec = createCacheCodec(options.mac)
+  const failures = new Counter({
+    name: 'postern_keys_cache_failures_total',
+    help: 'Records and messages that could not be given to Redis',
+    labelNames: ['operation'],
+    registers: [metrics],
+  })
+  const redis = new Redis(options.url, {
+    connectionName: 'postern-keys',
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    autoResendUnfulfilledCommands: false,
+    connectTimeout: 1000,
+    commandTimeout: commandTimeoutMs,
+    retryStrategy: (times) => Math.min(times * 100, maxReconnectMs),
+  })
+  let reachable: boolean | undefined
+  redis.on('error', (error: Error) => note(false, error))
+  redis.on('ready', () => note(true))
+
+  function note(now: boolean, error?: Error): void {
+    if (now === reachable) return
+    reachable = now
+    if (now) logger.info({ event: 'cache_reachable' })
+    else logger.warn({ event: 'cache_unreachable', err: error })
+  }
+
+  let pausedUntil = 0
+  const underWay = new Set<Promise<void>>()
+
+  function attempt(operation: 'store' | 'publish', command: () => Promise<unknown>): void {
+    if (performance.now() < pausedUntil) {
+      failures.inc({ operation })
+      return
+    }
+    const task = command().then(
+      () => undefined,
+      (error: unknown) => {
+        // The arguments of a failed command hold a key's hash: of the error, only that there was one is kept.
+        failures.inc({ operation })
+        if (redis.status === 'ready') {
+          pausedUntil = performance.now() + pauseMs
+          logger.warn({
+            event: 'cache_paused',
+            operation,
+            for_ms: pauseMs,
+            error: error instanceof Error ? error.name : '',
+          })
+        }
+      },
+    )
+    underWay.add(task)
+    void task.then(() => underWay.delete(task))
+  }
+
+  return {
+    store: (record) => {
+      const { key, value, endsAt } = codec.encodeRecord(record)
+      attempt('store', async () => await redis.eval(storeRecordScript, 1, key, value, endsAt))
+    },
+    publish: (revocation) =>
+      attempt('publish', async () => await redis.publish(redisRevocationChannel, codec.encodeMessage(revocation))),
+    close: async () => {
+      await Promise.all(underWay)
+      redis.disconnect()
+    },
+  }
+}

@@ -1,0 +1,35 @@
+import {
+  type KeyRecord,
+  type TenantRecord,
+  internalPaths,
+  lookupRequestSchema,
+  tenantLookupRequestSchema,
+} from '@postern/contracts/internal'
+import { type App, internalRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { findKeyRecord, findTenantRecord } from './store.ts'
+
+const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
+
+/** What gateways ask when their caches do not know a key or a tenant. */
+export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>): void {
+  internalRoute(
+    app,
+    { ...gatewaysOnly, path: internalPaths.lookupKey, body: lookupRequestSchema },
+    async ({ body }): Promise<{ record: KeyRecord | null; now: number }> => {
+      const { record, now } = await db.system(async (tx) => await findKeyRecord(tx, body.hash))
+      // For the other gateways. A hash that nobody holds a key for is not stored: anybody can make those up.
+      if (record !== undefined) cache.store(record)
+      return { record: record ?? null, now }
+    },
+  )
+
+  internalRoute(
+    app,
+    { ...gatewaysOnly, path: internalPaths.lookupTenant, body: tenantLookupRequestSchema },
+    async ({ body }): Promise<{ record: TenantRecord | null; now: number }> => {
+      const { record, now } = await db.system(async (tx) => await findTenantRecord(tx, body.tenantId))
+      return { record: record ?? null, now }
+    },
+  )
+}

@@ -1,0 +1,47 @@
+import { type KeyRecord, type TenantRecord, keyRecordSchema, tenantRecordSchema } from '@postern/contracts/internal'
+import type { Tx } from '@postern/tenant-db'
+
+/** What was found, and when on the database clock (milliseconds since the epoch). */
+export interface Found<T> {
+  readonly record: T | undefined
+  readonly now: number
+}
+
+/**
+ * Finds a key by its hash, over all tenants, as a gateway needs it. HOT PATH: a gateway asks for each key that it does not
+ * know. Served by api_key_hash_unique.
+ */
+export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
+  const [row] = await tx.query<Record<string, unknown> & { id: string | null; now: number }>({
+    name: 'keys_find_key_record',
+    text: `
+      select k.id, k.tenant_id as "tenantId", k.tenant_name as "tenantName", k.tenant_status as "tenantStatus",
+             k.tenant_version as "tenantVersion", k.label, k.last_four as "lastFour", k.scopes,
+             k.allowed_addresses as "allowedAddresses", k.expires_at_ms::float8 as "expiresAt", k.revoked, k.version,
+             k.key_limit as "keyLimit", k.tenant_limit as "tenantLimit", k.read_at_ms::float8 as "readAt",
+             floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
+        from (values (true)) as one
+        left join keys.find_key_by_hash(decode($1, 'hex')) as k on true`,
+    values: [hash],
+  })
+  if (row === undefined) throw new Error('a left join of one row gave none')
+  const { now, ...record } = row
+  return { record: row.id === null ? undefined : keyRecordSchema.parse({ hash, ...record }), now }
+}
+
+/** Finds a tenant by its id, for people who come with a token and no key. */
+export async function findTenantRecord(tx: Tx, tenantId: string): Promise<Found<TenantRecord>> {
+  const [row] = await tx.query<Record<string, unknown> & { tenantName: string | null; now: number }>({
+    name: 'keys_find_tenant_record',
+    text: `
+      select t.tenant_name as "tenantName", t.tenant_status as "tenantStatus", t.tenant_version as "tenantVersion",
+             t.tenant_limit as "tenantLimit", t.read_at_ms::float8 as "readAt",
+             floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
+        from (values (true)) as one
+        left join keys.find_tenant($1) as t on true`,
+    values: [tenantId],
+  })
+  if (row === undefined) throw new Error('a left join of one row gave none')
+  const { now, ...record } = row
+  return { record: row.tenantName === null ? undefined : tenantRecordSchema.parse({ tenantId, ...record }), now }
+}

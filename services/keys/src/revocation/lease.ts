@@ -1,0 +1,34 @@
+import { type LeaseAnswer, type LeaseRequest, floorTtlMs, leaseMs } from '@postern/contracts/internal'
+import type { TenantDb } from '@postern/tenant-db'
+import type { LeaseWatch } from './lease-watch.ts'
+import { readLog, renewLease } from './store.ts'
+
+/** Entries an answer holds at most: about 2.5 MB. A gateway that lags further asks again before it is granted anything. */
+const maxEntries = 20_000
+
+/**
+ * Answers a gateway that renews its lease.
+ *
+ * INVARIANT: the lease is committed first, then the log is read in a new snapshot. A revoke that does not see this lease
+ * has read the leases before our commit, hence committed before our reading of the log, hence its entry is in our answer.
+ */
+export async function answerLease(
+  { db, leaseWatch }: { readonly db: TenantDb; readonly leaseWatch: LeaseWatch },
+  { gateway, name, cursor }: LeaseRequest,
+  limit: number = maxEntries,
+): Promise<LeaseAnswer> {
+  const granted =
+    cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, leaseMs })))
+  // What this gateway has acknowledged may be what a revoke waits for.
+  leaseWatch.lookNow()
+  const log = await db.system(async (tx) => await readLog(tx, { cursor, sinceMs: floorTtlMs, limit }))
+  const last = log.entries.at(-1)
+  const isWhole = log.entries.length < limit || last === undefined
+  return {
+    granted: granted && isWhole && !log.reset,
+    revocations: [...log.entries],
+    cursor: isWhole ? log.seq : last.seq,
+    reset: log.reset,
+    now: log.now,
+  }
+}

@@ -1,0 +1,106 @@
+import type { Enforcement } from '@postern/contracts'
+import { type Revocation, leaseMs } from '@postern/contracts/internal'
+import { type Logger, ProblemError, type Registry, problem } from '@postern/service-kit'
+import type { TenantDb, Tx } from '@postern/tenant-db'
+import { Histogram } from 'prom-client'
+import type { Announcer } from './announce.ts'
+import type { LeaseWatch } from './lease-watch.ts'
+import { lastKeyChange, lastTenantChange } from './store.ts'
+
+/** Brings a committed change into force on every gateway. README.md beside this file says why it holds. */
+export interface Enforcer {
+  /**
+   * Resolves when no gateway accepts the key as it was before its last change. Null: the change is so old that the log has
+   * dropped it, and every lease there is was granted after it. Rejects with `revocation_unconfirmed` when it cannot tell.
+   */
+  enforceKey(hash: string): Promise<Enforcement | null>
+  /** The same for a tenant's status. */
+  enforceTenant(tenantId: string): Promise<Enforcement | null>
+  /** Tells the gateways without waiting: for a change that need not be in force at once. */
+  announceKey(hash: string): Promise<void>
+}
+
+/** A lease that was granted before the commit has run out by then on any clock. */
+const waitMs = leaseMs + 500
+
+/** Opens the enforcer. */
+export function openEnforcer({
+  db,
+  announcer,
+  leaseWatch,
+  logger,
+  metrics,
+}: {
+  readonly db: Pick<TenantDb, 'system'>
+  readonly announcer: Announcer
+  readonly leaseWatch: LeaseWatch
+  readonly logger: Logger
+  readonly metrics: Registry
+}): Enforcer {
+  const waits = new Histogram({
+    name: 'postern_keys_enforcement_seconds',
+    help: 'Time from the commit of a change to the moment when no gateway goes by the old state',
+    labelNames: ['kind', 'outcome'],
+    buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
+    registers: [metrics],
+  })
+
+  async function enforce(findChange: (tx: Tx) => Promise<Revocation | undefined>): Promise<Enforcement | null> {
+    const committedAt = performance.now()
+    const change = await db.system(findChange)
+    if (change === undefined) return null
+    announcer.announce(change)
+    const outcome = await leaseWatch.untilApplied(change.seq, waitMs - (performance.now() - committedAt))
+    const waitedMs = performance.now() - committedAt
+    const labels = { kind: change.kind, outcome: outcome === undefined ? 'unconfirmed' : 'enforced' }
+    waits.observe(labels, waitedMs / 1000)
+    if (outcome === undefined) throw unconfirmed()
+    logger.info({
+      event: 'change_enforced',
+      kind: change.kind,
+      seq: change.seq,
+      ...outcome,
+      waited_ms: round(waitedMs),
+    })
+    return { ...outcome, waited_ms: round(waitedMs) }
+  }
+
+  return {
+    enforceKey: async (hash) => await confirmed(async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
+    enforceTenant: async (tenantId) =>
+      await confirmed(async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
+    announceKey: async (hash) => {
+      try {
+        const change = await db.system(async (tx) => await lastKeyChange(tx, hash))
+        if (change !== undefined) announcer.announce(change)
+      } catch (error) {
+        logger.warn({ event: 'announce_failed', err: error })
+      }
+    },
+  }
+}
+
+/**
+ * Runs what writes or enforces a narrowing. When the database fails in it, nobody knows whether it is committed and in
+ * force, and the answer says just that.
+ */
+export async function confirmed<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof ProblemError && error.code === 'service_unavailable') throw unconfirmed(error)
+    throw error
+  }
+}
+
+function unconfirmed(cause?: unknown): ProblemError {
+  return problem('revocation_unconfirmed', {
+    detail: 'It is not known whether the change is in force on every gateway. Repeat the request: that is safe.',
+    retryAfterSeconds: 1,
+    cause,
+  })
+}
+
+function round(milliseconds: number): number {
+  return Math.round(milliseconds * 100) / 100
+}

@@ -1,0 +1,33 @@
+import { internalPaths, usageReportSchema } from '@postern/contracts/internal'
+import { type App, internalRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { recordDenials, recordUses } from './store.ts'
+
+/** A full report of 20,000 lines takes about 5 MB. */
+const maxBodyBytes = 8 * 1024 * 1024
+/** Keys a transaction touches at most: a revoke may have to wait for it. */
+const batchSize = 500
+
+/** What gateways report about the use of keys, every few seconds. */
+export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.usage,
+      body: usageReportSchema,
+      maxBodyBytes,
+      signedBy: ['internal'],
+      callers: ['service'],
+    },
+    async ({ body, answer }) => {
+      for (const uses of batches(body.uses)) await db.system(async (tx) => await recordUses(tx, uses))
+      for (const denials of batches(body.denials)) await db.system(async (tx) => await recordDenials(tx, denials))
+      answer.status(204)
+    },
+  )
+}
+
+function* batches<T>(list: readonly T[]): Generator<T[]> {
+  for (let at = 0; at < list.length; at += batchSize) yield list.slice(at, at + batchSize)
+}
