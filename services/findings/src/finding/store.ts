@@ -45,8 +45,8 @@ export async function listFindings(tx: Tx, { filter, sort, after, limit }: Findi
 export async function countFindings(tx: Tx, filter: FindingFilter): Promise<number> {
   const narrowed = filterValues(filter)
   const { externalId } = filter
-  const statement = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
-  const rows = await tx.query<{ total: number }>(statement)
+  const count = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
+  const rows = await tx.query<{ total: number }>(count)
   return rows[0]?.total ?? 0
 }
 

@@ -45,8 +45,8 @@ export async function listEntities(tx: Tx, { filter, after, limit }: EntityPage)
 export async function countEntities(tx: Tx, filter: EntityFilter): Promise<number> {
   const narrowed = filterValues(filter)
   const { externalId } = filter
-  const statement = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
-  const rows = await tx.query<{ total: number }>(statement)
+  const count = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
+  const rows = await tx.query<{ total: number }>(count)
   return rows[0]?.total ?? 0
 }
 

@@ -1,0 +1,237 @@
+import { type Finding, findingSorts, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  findingBody,
+  newTenant,
+  path,
+  readFindings,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+async function get(principal: Principal, query = '') {
+  return await service.call(principal, 'GET', `${path}${query}`)
+}
+
+async function list(principal: Principal, query = ''): Promise<Finding[]> {
+  const answer = await get(principal, query)
+  expect(answer.text).toMatch(answer.status === 200 ? /^\[/ : /^$/)
+  return readFindings.parse(answer.json)
+}
+
+function nextOf(link: string | undefined): string | undefined {
+  return /^<([^>]+)>; rel="next"$/.exec(link ?? '')?.[1]?.slice(path.length)
+}
+
+/** All pages, one after the other; `between` runs before each next one. */
+async function walk(principal: Principal, query: string, between?: () => Promise<void>): Promise<Finding[]> {
+  const all: Finding[] = []
+  let next: string | undefined = query
+  while (next !== undefined) {
+    const answer = await get(principal, next)
+    expect(answer.status).toBe(200)
+    all.push(...readFindings.parse(answer.json))
+    next = nextOf(answer.headers['link'])
+    if (next !== undefined) await between?.()
+  }
+  return all
+}
+
+/** Findings of one transaction: many share their times, their days and their severity, so that the id alone breaks ties. */
+async function manyFindings(principal: Principal, count: number): Promise<void> {
+  await service.asService.write(service.assertionOf(principal.tenantId), async (tx) =>
+    tx.execute({
+      text: `insert into findings.finding (
+          tenant_id, year, number, title, condition, severity, type, status, identified_on, target_on,
+          created_by_type, created_by_id, created_by_label)
+        select (select tenancy.tenant_id()), 2026, n, 'Finding ' || n, 'c', (array['critical', 'high', 'medium', 'low'])[1 + n % 4],
+          'observation', 'draft', date '2026-01-01', date '2026-02-01' + n % 3, 'api_key', 'k', 'l'
+        from generate_series(1, $1::integer) n`,
+      values: [count],
+    }),
+  )
+}
+
+describe('listing findings', () => {
+  test('is refused unsigned, by a stranger, and without read:findings', async () => {
+    const tenant = newTenant()
+    expect((await fetch(service.url + path)).status).toBe(401)
+    expect((await service.stranger.call(tenant, 'GET', path)).status).toBe(401)
+    const answer = await get({ ...tenant, scopes: ['write:findings', 'read:universe'] })
+    expect(answer.status).toBe(403)
+    expect(answer.json).toMatchObject({ required_scope: 'read:findings' })
+    expect((await get(tenant)).status).toBe(200)
+  })
+
+  test.each([
+    ['?owner=x', 'owner'],
+    ['?Status=open', 'Status'],
+    ['?limit=0', 'limit'],
+    ['?limit=1001', 'limit'],
+    ['?limit=ten', 'limit'],
+    ['?limit=', 'limit'],
+    ['?limit=1&limit=2', 'limit'],
+    ['?status=opened', 'status'],
+    ['?status=', 'status'],
+    ['?severity=high,low,none', 'severity'],
+    ['?updated_since=yesterday', 'updated_since'],
+    ['?sort=title', 'sort'],
+    ['?count=yes', 'count'],
+    ['?cursor=', 'cursor'],
+    ['?cursor=abc', 'cursor'],
+    ['?cursor=W10', 'cursor'],
+  ])('a parameter that cannot be understood is refused: %s', async (query, parameter) => {
+    const answer = await get(newTenant(), query)
+    expect(answer.status).toBe(400)
+    const { code, errors = [] } = problemSchema.parse(answer.json)
+    expect(code).toBe('bad_request')
+    expect(errors.map((error) => error.parameter)).toContain(parameter)
+  })
+
+  test('a cursor holds for its tenant, filter and sort alone', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    await manyFindings(tenant, 5)
+    await manyFindings(other, 5)
+    const next = nextOf((await get(tenant, '?limit=2')).headers['link']) ?? ''
+    expect((await get(tenant, next)).status).toBe(200)
+    expect((await get(other, next)).status).toBe(400)
+    expect((await get(tenant, `${next}&severity=high`)).status).toBe(400)
+    expect((await get(tenant, `${next}&sort=-severity`)).status).toBe(400)
+  })
+
+  test('a cursor with a forged place is refused or harmless, never a failure', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 5)
+    const next = nextOf((await get(tenant, '?limit=2')).headers['link']) ?? ''
+    const cursor = new URLSearchParams(next).get('cursor') ?? ''
+    const [binding] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+    const id = crypto.randomUUID()
+    const places = [
+      null,
+      {},
+      [],
+      { value: 4, id },
+      { value: '2026-01-01', id },
+      { value: '0000-01-01T00:00:00.000Z', id },
+      { value: 'infinity', id },
+      { value: "'; select 1 --", id },
+      { value: '2026-01-01T00:00:00.000Z', id: 'x' },
+      { value: '2026-01-01T00:00:00.000Z', id, more: 1 },
+    ]
+    for (const place of places) {
+      const forged = Buffer.from(JSON.stringify([binding, place])).toString('base64url')
+      expect((await get(tenant, `?limit=2&cursor=${forged}`)).status).toBe(400)
+    }
+  })
+
+  test('answers with a bare array, newest first, and shows the tenant its own alone', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    expect((await get(tenant)).text).toBe('[]')
+    for (const title of ['one', 'two', 'three']) {
+      await service.call(tenant, 'POST', path, { body: findingBody({ title }) })
+      await service.call(other, 'POST', path, { body: findingBody({ title: `other ${title}` }) })
+    }
+    expect((await list(tenant)).map(({ title }) => title)).toEqual(['three', 'two', 'one'])
+    expect((await list(other)).map(({ title }) => title)).toEqual(['other three', 'other two', 'other one'])
+  })
+
+  test('counts only when asked, and only what the filter leaves', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 9)
+    await manyFindings(newTenant(), 30)
+    expect((await get(tenant)).headers['x-total-count']).toBeUndefined()
+    expect((await get(tenant, '?count=false')).headers['x-total-count']).toBeUndefined()
+    expect((await get(tenant, '?count=true&limit=2')).headers['x-total-count']).toBe('9')
+    expect((await get(tenant, '?count=true&severity=critical')).headers['x-total-count']).toBe('2')
+    expect((await get(tenant, '?count=true&external_id=none')).headers['x-total-count']).toBe('0')
+  })
+
+  test('the last page has no next one, also when it is full', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 4)
+    expect((await get(tenant, '?limit=4')).headers['link']).toBeUndefined()
+    const first = await get(tenant, '?limit=3')
+    const second = await get(tenant, nextOf(first.headers['link']))
+    expect(readFindings.parse(second.json)).toHaveLength(1)
+    expect(second.headers['link']).toBeUndefined()
+  })
+
+  test.each(findingSorts)(
+    'pages by %s are the whole list in its order, though findings arrive between them',
+    async (sort) => {
+      const tenant = newTenant()
+      await manyFindings(tenant, 25)
+      const whole = await list(tenant, `?sort=${sort}`)
+      expect(whole).toHaveLength(25)
+      expect(whole.map(({ id }) => id)).toEqual(sorted(whole, sort).map(({ id }) => id))
+      const seen = await walk(tenant, `?sort=${sort}&limit=7`, async () => {
+        await service.call(tenant, 'POST', path, { body: findingBody({ severity: 'critical' }) })
+        await service.call(tenant, 'POST', path, { body: findingBody({ severity: 'low', target_date: '2026-02-01' }) })
+      })
+      const before = new Set(whole.map(({ id }) => id))
+      expect(new Set(seen.map(({ id }) => id)).size).toBe(seen.length)
+      expect(seen.filter(({ id }) => before.has(id))).toEqual(whole)
+    },
+  )
+
+  test('filters by status, by severity, by any of several, and by both', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 8)
+    const severities = async (query: string) => (await list(tenant, query)).map(({ severity }) => severity).toSorted()
+    expect(await severities('?severity=high')).toEqual(['high', 'high'])
+    expect(await severities('?severity=high,low')).toEqual(['high', 'high', 'low', 'low'])
+    expect(await severities('?severity=high&severity=low')).toEqual(['high', 'high', 'low', 'low'])
+    expect(await severities('?severity=high&status=draft')).toEqual(['high', 'high'])
+    expect(await severities('?severity=high&status=open,closed')).toEqual([])
+  })
+
+  test('finds one by its external_id, under the other filters', async () => {
+    const tenant = newTenant()
+    await service.call(tenant, 'POST', path, { body: findingBody({ external_id: 'A', title: 'a' }) })
+    await service.call(tenant, 'POST', path, { body: findingBody({ external_id: 'B', title: 'b' }) })
+    expect((await list(tenant, '?external_id=A&limit=1')).map(({ title }) => title)).toEqual(['a'])
+    expect(await list(tenant, '?external_id=A&status=open')).toEqual([])
+    expect(await list(newTenant(), '?external_id=A')).toEqual([])
+  })
+
+  test('pulls what has changed since a moment, that moment included', async () => {
+    const tenant = newTenant()
+    await service.call(tenant, 'POST', path, { body: findingBody() })
+    const [finding] = await list(tenant)
+    const changed = finding?.updated_at ?? ''
+    const after = new Date(Date.parse(changed) + 1).toISOString()
+    expect(await list(tenant, `?updated_since=${changed}`)).toHaveLength(1)
+    expect(await list(tenant, `?updated_since=${after}`)).toHaveLength(0)
+    expect(await list(tenant, '?updated_since=0000-01-01T00:00:00Z')).toHaveLength(1)
+    expect(await list(tenant, '?updated_since=9999-12-31T23:59:59-23:59')).toHaveLength(0)
+    expect(await list(tenant, '?updated_since=2020-01-01T00:00:00%2B02:00')).toHaveLength(1)
+  })
+})
+
+const ranks = { critical: 4, high: 3, medium: 2, low: 1 }
+
+/** The order that a sort promises, computed apart from the database. */
+function sorted(findings: readonly Finding[], sort: (typeof findingSorts)[number]): Finding[] {
+  const keyOf = (finding: Finding): string => {
+    switch (sort) {
+      case '-severity':
+        return String(ranks[finding.severity])
+      case 'target_date':
+        return finding.target_date ?? ''
+      case 'updated_at':
+      case '-updated_at':
+        return finding.updated_at
+      default:
+        return finding.created_at
+    }
+  }
+  const up = findings.toSorted((a, b) => (`${keyOf(a)} ${a.id}` < `${keyOf(b)} ${b.id}` ? -1 : 1))
+  return sort.startsWith('-') ? up.toReversed() : up
+}

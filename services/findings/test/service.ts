@@ -1,0 +1,123 @@
+import { type createFindingBodySchema, findingSchema, listFindings } from '@postern/contracts'
+import { type SignedCaller, createTestCaller, createTestDatabase, randomRing } from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
+import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { z } from 'zod'
+import { findingsService } from '../src/service.ts'
+
+/** A findings service on a database of its own, and ways to speak to both. */
+export interface FindingsUnderTest extends SignedCaller {
+  readonly url: string
+  /** Signs as nobody whom the service knows. */
+  readonly stranger: SignedCaller
+  /** The headers of one signed request, to be sent by hand. */
+  signedHeaders(principal: Principal, method: string, target: string): Record<string, string>
+  /** What the service takes for today when it answers. Undefined: the real day. */
+  setToday(day: string | undefined): void
+  /** The database as the service's own role sees it. */
+  readonly asService: TenantDb
+  /** The database past row security. */
+  readonly asSuperuser: TenantDb
+  assertionOf(tenantId: string): { readonly assertion: string }
+  close(): Promise<void>
+}
+
+export interface Principal {
+  readonly tenantId: string
+  readonly scopes: readonly string[]
+}
+
+export async function startFindings(): Promise<FindingsUnderTest> {
+  const database = await createTestDatabase()
+  const ring = randomRing('findings')
+  let day: string | undefined
+  const service = await startService(
+    findingsService,
+    {
+      POSTERN_DATABASE_URL: database.url('findings'),
+      POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_REQUEST_LOG: 'off',
+      POSTERN_CHECK_ANSWERS: 'on',
+    },
+    {
+      overrides: { now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
+      writeLog: () => undefined,
+    },
+  )
+  const { assertionKeys } = database
+  const callerWith = (withRing: string) =>
+    createTestCaller({ baseUrl: service.url, keyName: 'findings', ring: withRing, assertionKeys })
+  const assertionOf = (tenantId: string) => ({
+    assertion: mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now()),
+  })
+  const open = (role: 'findings' | 'superuser') =>
+    openTenantDb({
+      connectionString: database.url(role),
+      maxConnections: 2,
+      connectTimeoutMs: 5_000,
+      queryTimeoutMs: 10_000,
+      applicationName: 'findings-tests',
+    })
+  const asService = open('findings')
+  const asSuperuser = open('superuser')
+  return {
+    url: service.url,
+    call: callerWith(ring).call,
+    stranger: callerWith(randomRing('findings')),
+    signedHeaders: ({ tenantId, scopes }, method, target) => {
+      const context = serializeContext({ tenantId, kind: 'api_key', id: 'k', label: 'A key', scopes, roles: [] })
+      const { assertion } = assertionOf(tenantId)
+      const requestId = crypto.randomUUID()
+      const signed = createSigner(parseKeyRing(ring), 'findings').sign(
+        { method, target, context, assertion, requestId },
+        Date.now(),
+      )
+      return {
+        'postern-context': context,
+        'postern-assertion': assertion,
+        'x-request-id': requestId,
+        'signature-input': signed.signatureInput,
+        signature: signed.signature,
+      }
+    },
+    setToday: (given) => {
+      day = given
+    },
+    asService,
+    asSuperuser,
+    assertionOf,
+    close: async () => {
+      await service.close()
+      await Promise.all([asService.close(), asSuperuser.close()])
+      await database.drop()
+    },
+  }
+}
+
+export const readFindings = z.array(findingSchema)
+export const path = listFindings.path
+
+/** A tenant with a key that reads and writes findings. */
+export function newTenant(scopes: readonly string[] = ['read:findings', 'write:findings']): Principal {
+  return { tenantId: crypto.randomUUID(), scopes }
+}
+
+/** The body of a new finding; only what matters to a test is given. */
+export function findingBody(given: Partial<z.input<typeof createFindingBodySchema>> = {}): object {
+  return {
+    title: 'Access is not recertified',
+    condition: 'No recertification since January.',
+    severity: 'high',
+    ...given,
+  }
+}
+
+/** What an open finding needs besides. */
+export const completeFields = {
+  criteria: 'Policy 4.2: every quarter.',
+  cause: 'Nobody is charged with it.',
+  consequence: 'Leavers keep their rights.',
+  owner: { name: 'Ada Lund' },
+  entity_ids: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e1'],
+}
