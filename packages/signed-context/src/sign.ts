@@ -5,6 +5,8 @@ import { createMac } from './hmac.ts'
 import { type KeyRing, assertKeyName } from './key-ring.ts'
 import { isSignable } from './signature-base.ts'
 
+const mandatoryNames = `("@method" "@request-target" "${contextHeader}" "${assertionHeader}" "${requestIdHeader}"`
+
 /** What a signature covers. The optional headers must be given exactly when they are sent. */
 export interface SignableRequest {
   readonly method: string
@@ -73,13 +75,15 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
       }
       count += 1
 
-      let names = `("@method" "@request-target" "${contextHeader}" "${assertionHeader}" "${requestIdHeader}"`
-      let lines =
-        line('@method', request.method) +
-        line('@request-target', request.target) +
-        line(contextHeader, request.context) +
-        line(assertionHeader, request.assertion) +
-        line(requestIdHeader, request.requestId)
+      const { method, target, context, assertion, requestId } = request
+      assertSignable('@method', method)
+      assertSignable('@request-target', target)
+      assertSignable(contextHeader, context)
+      assertSignable(assertionHeader, assertion)
+      assertSignable(requestIdHeader, requestId)
+      let names = mandatoryNames
+      // One template and not a function a line: V8 copies few long pieces faster than many short ones.
+      let lines = `"@method": ${method}\n"@request-target": ${target}\n"${contextHeader}": ${context}\n"${assertionHeader}": ${assertion}\n"${requestIdHeader}": ${requestId}\n`
       if (request.contentType !== undefined) {
         names += ' "content-type"'
         lines += line('content-type', request.contentType)
@@ -110,6 +114,10 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
 }
 
 function line(component: string, value: string): string {
-  if (!isSignable(value)) throw new UnsignableValueError(component)
+  assertSignable(component, value)
   return `"${component}": ${value}\n`
+}
+
+function assertSignable(component: string, value: string): void {
+  if (!isSignable(value)) throw new UnsignableValueError(component)
 }

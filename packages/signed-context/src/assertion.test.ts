@@ -1,0 +1,156 @@
+import { createHmac, randomBytes } from 'node:crypto'
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+
+import { createAssertionMinter, mintAssertion, parseAssertion, verifyAssertion } from './assertion.ts'
+import type { KeyRing } from './key-ring.ts'
+import { nilTenantId } from './tenant-id.ts'
+
+const tenantId = '0190c0de-1111-7000-8000-00000000000a'
+const nowMs = 1_790_000_000_500
+const ring: KeyRing = {
+  current: { id: 'k2', secret: randomBytes(32) },
+  previous: { id: 'k1', secret: randomBytes(32) },
+}
+const assertion = mintAssertion(ring, tenantId, nowMs)
+
+function sealed(payload: string): string {
+  return `${payload}.${createHmac('sha256', ring.current.secret).update(payload).digest('base64url')}`
+}
+
+describe('an assertion is refused', () => {
+  test('when any one bit of it is flipped', () => {
+    for (let at = 0; at < assertion.length; at += 1) {
+      for (let bit = 0; bit < 8; bit += 1) {
+        const flipped = String.fromCharCode(assertion.charCodeAt(at) ^ (1 << bit))
+        const forged = assertion.slice(0, at) + flipped + assertion.slice(at + 1)
+        if (verifyAssertion(ring, forged, nowMs) !== undefined) expect.fail(`bit ${bit} of character ${at}`)
+      }
+    }
+    expect(verifyAssertion(ring, assertion, nowMs)).toBe(tenantId)
+  })
+
+  test('when any one bit of the secret is another', () => {
+    for (let at = 0; at < 32; at += 1) {
+      for (let bit = 0; bit < 8; bit += 1) {
+        const secret = Buffer.from(ring.current.secret)
+        secret[at] = (secret[at] ?? 0) ^ (1 << bit)
+        if (verifyAssertion({ current: { id: 'k2', secret } }, assertion, nowMs) !== undefined)
+          expect.fail(`bit ${bit} of byte ${at}`)
+      }
+    }
+    expect(verifyAssertion({ current: ring.current }, assertion, nowMs)).toBe(tenantId)
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['the word for no assertion', 'none'],
+    ['an assertion with something before it', ` ${assertion}`],
+    ['an assertion with a line feed after it', `${assertion}\n`],
+    ['an assertion without its MAC', assertion.slice(0, assertion.lastIndexOf('.'))],
+    ['another version, sealed', sealed(`v2.k2.${tenantId}.1790000060`)],
+    ['a tenant in upper case, sealed', sealed(`v1.k2.${tenantId.toUpperCase()}.1790000060`)],
+    ['a tenant without hyphens, sealed', sealed(`v1.k2.${tenantId.replaceAll('-', '')}0000.1790000060`)],
+    ['hyphens in the wrong places, sealed', sealed(`v1.k2.${'-'.repeat(36)}.1790000060`)],
+    ['an expiry with a leading zero, sealed', sealed(`v1.k2.${tenantId}.01790000060`)],
+    ['an expiry with a sign, sealed', sealed(`v1.k2.${tenantId}.+1790000060`)],
+    ['an expiry with a fraction, sealed', sealed(`v1.k2.${tenantId}.1790000060.5`)],
+    ['an expiry in the past, sealed', sealed(`v1.k2.${tenantId}.1790000000`)],
+    ['an expiry more than 300 s ahead, sealed', sealed(`v1.k2.${tenantId}.1790000301`)],
+    ['an unknown key', sealed(`v1.k3.${tenantId}.1790000060`)],
+    ['the MAC of another key', sealed(`v1.k1.${tenantId}.1790000060`)],
+  ])('when it is %s', (_name, text) => {
+    expect(verifyAssertion(ring, text, nowMs)).toBeUndefined()
+  })
+
+  test('while the same form with nothing wrong is accepted', () => {
+    expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000060`), nowMs)).toBe(tenantId)
+    expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000300`), nowMs)).toBe(tenantId)
+  })
+
+  test('from the second in which it expires, and not before', () => {
+    expect(verifyAssertion(ring, assertion, 1_790_000_059_999)).toBe(tenantId)
+    expect(verifyAssertion(ring, assertion, 1_790_000_060_000)).toBeUndefined()
+  })
+
+  test('whatever text it is, and nothing is thrown', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 200 }), (text) => {
+        expect(verifyAssertion(ring, text, nowMs)).toBeUndefined()
+      }),
+    )
+  })
+})
+
+describe('an assertion is not minted', () => {
+  test.each(['', 'harbourline', tenantId.toUpperCase(), `${tenantId} `, `${tenantId}.1790000060`, '../..'])(
+    'for the tenant %j',
+    (text) => {
+      expect(() => mintAssertion(ring, text, nowMs)).toThrow(TypeError)
+      expect(() => createAssertionMinter(ring)(text, nowMs)).toThrow(TypeError)
+    },
+  )
+})
+
+describe('an assertion', () => {
+  test('has the form that PostgreSQL takes apart, and the MAC that it computes', () => {
+    const payload = `v1.k2.${tenantId}.1790000060`
+    expect(assertion).toBe(sealed(payload))
+    expect(parseAssertion(assertion)).toEqual({ keyId: 'k2', tenantId, expiresAt: 1_790_000_060 })
+  })
+
+  test('of the previous key is accepted while the secret changes', () => {
+    const before = mintAssertion(
+      { current: { id: 'k1', secret: ring.previous?.secret ?? Buffer.alloc(0) } },
+      tenantId,
+      nowMs,
+    )
+    expect(verifyAssertion(ring, before, nowMs)).toBe(tenantId)
+    expect(verifyAssertion({ current: ring.current }, before, nowMs)).toBeUndefined()
+  })
+
+  test('of the operator names the nil tenant', () => {
+    expect(verifyAssertion(ring, mintAssertion(ring, nilTenantId, nowMs), nowMs)).toBe(nilTenantId)
+  })
+})
+
+describe('a minter', () => {
+  test('gives the same assertion for 20 s and then another', () => {
+    const mint = createAssertionMinter(ring)
+    const first = mint(tenantId, nowMs)
+    expect(mint(tenantId, nowMs + 19_999)).toBe(first)
+    expect(mint(tenantId, nowMs + 20_000)).not.toBe(first)
+  })
+
+  test('never gives one with less than 40 s to live', () => {
+    const mint = createAssertionMinter(ring)
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 1, max: 60_000 }), { maxLength: 30 }), (steps) => {
+        let now = nowMs
+        for (const step of steps) {
+          now += step
+          const claim = parseAssertion(mint(tenantId, now))
+          expect((claim?.expiresAt ?? 0) * 1000 - now).toBeGreaterThan(39_000)
+        }
+      }),
+    )
+  })
+
+  test('mints afresh when the clock was set back', () => {
+    const mint = createAssertionMinter(ring)
+    mint(tenantId, nowMs + 3_600_000)
+    expect(verifyAssertion(ring, mint(tenantId, nowMs), nowMs)).toBe(tenantId)
+  })
+
+  test('never gives the assertion of another tenant, however many there are', () => {
+    const mint = createAssertionMinter(ring)
+    const ids = Array.from(
+      { length: 12_000 },
+      (_none, n) => `0190c0de-0000-7000-8000-${n.toString(16).padStart(12, '0')}`,
+    )
+    for (let round = 0; round < 2; round += 1)
+      for (const id of ids) if (parseAssertion(mint(id, nowMs))?.tenantId !== id) expect.fail(`not the tenant ${id}`)
+    expect(ids).toHaveLength(12_000)
+  })
+})

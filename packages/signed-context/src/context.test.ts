@@ -1,0 +1,159 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+
+import { type Caller, callerKinds, parseContext, serializeContext } from './context.ts'
+import { nilTenantId } from './tenant-id.ts'
+
+const tenantId = '0190c0de-1111-7000-8000-00000000000a'
+const caller: Caller = {
+  tenantId,
+  kind: 'api_key',
+  id: '0190c0de-2222-7000-8000-000000000001',
+  label: 'Power BI',
+  scopes: ['read:findings', 'write:findings'],
+  roles: [],
+}
+const good =
+  `tenant="${tenantId}", kind=api_key, id="0190c0de-2222-7000-8000-000000000001", ` +
+  'label="Power%20BI", scopes="read:findings write:findings"'
+
+const names = fc.string({ unit: 'grapheme', maxLength: 40 })
+const scopes = fc.uniqueArray(fc.constantFrom('read:universe', 'read:findings', 'write:evidence', 'admin:sync'))
+const callers: fc.Arbitrary<Caller> = fc
+  .record({
+    tenantId: fc.uuid(),
+    kind: fc.constantFrom(...callerKinds),
+    id: names.filter((id) => id !== ''),
+    label: names,
+    scopes,
+    roles: fc.uniqueArray(fc.constantFrom('viewer', 'auditor', 'admin')),
+  })
+  .map((any) => (any.kind === 'user' ? any : { ...any, roles: [] }))
+
+describe('a context is not read', () => {
+  test('while the one that the others are made from is', () => {
+    expect(parseContext(good)).toEqual(caller)
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['a space before', ` ${good}`],
+    ['a space after', `${good} `],
+    ['a line feed after', `${good}\n`],
+    ['no space after a comma', good.replace(', kind', ',kind')],
+    ['two spaces after a comma', good.replace(', kind', ',  kind')],
+    ['a member missing', good.replace(', label="Power%20BI"', '')],
+    ['a member twice', `${good}, kind=operator`],
+    ['a second tenant', `${good}, tenant="${nilTenantId}"`],
+    ['the members in another order', good.replace(/^(tenant="[^"]*"), (kind=api_key)/, '$2, $1')],
+    ['an unknown member', `${good}, admin=?1`],
+    ['an unknown kind', good.replace('api_key', 'root')],
+    ['a kind in upper case', good.replace('api_key', 'API_KEY')],
+    ['a tenant in upper case', good.replace(tenantId, tenantId.toUpperCase())],
+    ['a tenant that is no UUID', good.replace(tenantId, '-'.repeat(36))],
+    ['the nil tenant for a key', good.replace(tenantId, nilTenantId)],
+    ['an empty id', good.replace(/ id="[^"]*"/, ' id=""')],
+    ['roles of a key', `${good}, roles="admin"`],
+    ['empty roles of a key', `${good}, roles=""`],
+    ['a person without roles', good.replace('api_key', 'user')],
+    ['a wildcard', good.replace('read:findings', 'read:*')],
+    ['a scope twice', good.replace('write:findings', 'read:findings')],
+    ['scopes with two spaces', good.replace('read:findings write', 'read:findings  write')],
+    ['scopes with a space after', good.replace('write:findings"', 'write:findings "')],
+    ['a label with a raw space', good.replace('%20', ' ')],
+    ['a label with a letter encoded', good.replace('Power', '%50ower')],
+    ['a label with lower-case digits of an escape', good.replace('%20', '%c3%a9')],
+    ['a label with half an escape', good.replace('%20BI', '%2')],
+    ['a label that is not UTF-8', good.replace('%20', '%FF')],
+    ['a label with an overlong slash', good.replace('%20', '%C0%AF')],
+    ['a label that ends its quotes', good.replace('Power%20BI', 'x", scopes="admin:sync')],
+    ['a label with a backslash', good.replace('%20', '\\"')],
+    ['5,000 characters', good.replace('Power', 'P'.repeat(5000))],
+  ])('with %s', (_name, text) => {
+    expect(parseContext(text)).toBeUndefined()
+  })
+
+  test('from any other text, and nothing is thrown', () => {
+    fc.assert(
+      fc.property(
+        fc.oneof(
+          fc.string({ unit: 'binary' }),
+          fc.string().map((tail) => good + tail),
+        ),
+        (text) => {
+          fc.pre(text !== good)
+          expect(parseContext(text)).toBeUndefined()
+        },
+      ),
+    )
+  })
+})
+
+describe('a context is not written', () => {
+  test.each<[string, Partial<Caller>]>([
+    ['for a tenant that is no UUID', { tenantId: 'harbourline' }],
+    ['for a key without a tenant', { tenantId: nilTenantId }],
+    ['for a person without a tenant', { tenantId: nilTenantId, kind: 'user' }],
+    ['without an id', { id: '' }],
+    ['with half a character in the id', { id: '\ud800' }],
+    ['with half a character in the label', { label: 'a\udc00' }],
+    ['with a wildcard', { scopes: ['*'] }],
+    ['with two scopes in one', { scopes: ['read:findings admin:sync'] }],
+    ['with a scope that ends the quotes', { scopes: ['read:findings"'] }],
+    ['with a scope twice', { scopes: ['read:findings', 'read:findings'] }],
+    ['with roles of a key', { roles: ['admin'] }],
+    ['with two roles in one', { kind: 'user', roles: ['viewer admin'] }],
+    ['with an empty role', { kind: 'user', roles: [''] }],
+  ])('%s', (_name, change) => {
+    expect(() => serializeContext({ ...caller, ...change })).toThrow(TypeError)
+  })
+
+  test('when it would fill the header section', () => {
+    expect(() => serializeContext({ ...caller, label: '€'.repeat(500) })).toThrow(RangeError)
+  })
+})
+
+describe('a context', () => {
+  test('is a dictionary with its members in a fixed order', () => {
+    expect(serializeContext(caller)).toBe(good)
+  })
+
+  test('of a person ends with the roles', () => {
+    const person: Caller = { ...caller, kind: 'user', id: 'auth0|1', label: 'Zoë "Z"', scopes: [], roles: ['admin'] }
+    expect(serializeContext(person)).toBe(
+      `tenant="${tenantId}", kind=user, id="auth0%7C1", label="Zo%C3%AB%20%22Z%22", scopes="", roles="admin"`,
+    )
+  })
+
+  test('of the operator and of a service may be without a tenant', () => {
+    for (const kind of ['operator', 'service'] as const) {
+      const text = serializeContext({ ...caller, tenantId: nilTenantId, kind })
+      expect(parseContext(text)?.tenantId).toBe(nilTenantId)
+    }
+  })
+
+  test('is read back as it was written, for any caller', () => {
+    fc.assert(
+      fc.property(callers, (any) => {
+        expect(parseContext(serializeContext(any))).toEqual(any)
+      }),
+    )
+  })
+
+  test('is printable ASCII without white space around it, for any caller', () => {
+    fc.assert(
+      fc.property(callers, (any) => {
+        expect(serializeContext(any)).toMatch(/^[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?$/)
+      }),
+    )
+  })
+
+  test('is another for another caller', () => {
+    fc.assert(
+      fc.property(callers, callers, (one, two) => {
+        fc.pre(JSON.stringify(one) !== JSON.stringify(two))
+        expect(serializeContext(one)).not.toBe(serializeContext(two))
+      }),
+    )
+  })
+})

@@ -1,0 +1,63 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+
+import { createReplayCache } from './replay-cache.ts'
+
+const validForMs = 30_000
+
+describe('a nonce is refused', () => {
+  test('a second time, until its signature is too old to be accepted anyway', () => {
+    const cache = createReplayCache(10)
+    expect(cache.use('n', validForMs, 0)).toBe('first')
+    for (const nowMs of [0, 1, 15_000, validForMs]) expect(cache.use('n', validForMs, nowMs)).toBe('again')
+  })
+
+  test('when there is no room to remember it, until old ones are forgotten', () => {
+    const cache = createReplayCache(2)
+    expect(cache.use('a', validForMs, 0)).toBe('first')
+    expect(cache.use('b', validForMs, 0)).toBe('first')
+    expect(cache.use('c', validForMs, 0)).toBe('full')
+    expect(cache.use('a', validForMs, 0)).toBe('again')
+    const laterMs = 3 * validForMs
+    expect(cache.use('c', laterMs + validForMs, laterMs)).toBe('first')
+  })
+
+  test('while it is valid, whatever came in between and however the clock was set back', () => {
+    fc.assert(
+      fc.property(
+        fc.array(
+          fc.record({ nonce: fc.nat(20), stepMs: fc.integer({ min: -20_000, max: 20_000 }), aheadMs: fc.nat(5000) }),
+          {
+            maxLength: 200,
+          },
+        ),
+        (uses) => {
+          const cache = createReplayCache(1000)
+          const validUntil = new Map<string, number>()
+          let nowMs = 1_000_000
+          for (const { nonce, stepMs, aheadMs } of uses) {
+            nowMs += stepMs
+            // A nonce that a jump forward has made invalid may be forgotten; the clock may not bring it back to life here.
+            for (const [known, untilMs] of validUntil) if (untilMs < nowMs) validUntil.delete(known)
+            const untilMs = nowMs + aheadMs + validForMs
+            const result = cache.use(`n${nonce}`, untilMs, nowMs)
+            if (validUntil.has(`n${nonce}`)) expect(result).toBe('again')
+            if (result === 'first') validUntil.set(`n${nonce}`, untilMs)
+          }
+        },
+      ),
+    )
+  })
+})
+
+describe('a replay cache', () => {
+  test('forgets, so that a steady stream needs no more room than two generations', () => {
+    const perSecond = 10
+    const cache = createReplayCache(perSecond * 75)
+    for (let n = 0; n < 10_000; n += 1) {
+      const nowMs = n * (1000 / perSecond)
+      if (cache.use(`n${n}`, nowMs + validForMs, nowMs) !== 'first') expect.fail(`nonce ${n} was refused`)
+    }
+    expect(cache.use('n0', 2_000_000, 2_000_000)).toBe('first')
+  })
+})
