@@ -1,0 +1,60 @@
+import type { Socket } from 'node:net'
+import ipaddr from 'ipaddr.js'
+
+type Address = ipaddr.IPv4 | ipaddr.IPv6
+type Range = readonly [Address, number]
+
+/** Parses addresses and CIDR ranges, or gives undefined when one of them is neither. */
+export function parseAddressRanges(ranges: readonly string[]): readonly Range[] | undefined {
+  const parsed: Range[] = []
+  for (const range of ranges) {
+    if (ipaddr.isValidCIDR(range)) parsed.push(ipaddr.parseCIDR(range))
+    else if (ipaddr.isValid(range) && !range.includes('%')) {
+      const address = ipaddr.parse(range)
+      parsed.push([address, address.kind() === 'ipv4' ? 32 : 128])
+    } else return undefined
+  }
+  return parsed
+}
+
+function contains([network, bits]: Range, address: Address): boolean {
+  if (address instanceof ipaddr.IPv4) return network instanceof ipaddr.IPv4 && address.match(network, bits)
+  return network instanceof ipaddr.IPv6 && address.match(network, bits)
+}
+
+/**
+ * Gives a function that tells whether an address is in one of the ranges. An IPv4 address inside IPv6
+ * (`::ffff:192.0.2.1`) counts as the IPv4 address. No ranges, a range or an address that cannot be read: never.
+ */
+export function createAddressMatcher(ranges: readonly string[]): (address: string) => boolean {
+  const parsed = parseAddressRanges(ranges)
+  return (address) => {
+    if (parsed === undefined || !ipaddr.isValid(address)) return false
+    const wanted = ipaddr.process(address)
+    return parsed.some((range) => contains(range, wanted))
+  }
+}
+
+/**
+ * Gives a function that finds the client's address: that of the connection or, when it is a trusted proxy's, the last
+ * address in X-Forwarded-For that no trusted proxy has. What stands to the left of it anyone could have written.
+ */
+export function createClientAddress(
+  trustedProxies: readonly string[],
+): (socket: Socket, forwardedFor: string | undefined) => string {
+  const isTrusted = trustedProxies.length === 0 ? undefined : createAddressMatcher(trustedProxies)
+  return (socket, forwardedFor) => {
+    const peer = plain(socket.remoteAddress ?? '')
+    if (isTrusted === undefined || forwardedFor === undefined || !isTrusted(peer)) return peer
+    const hops = forwardedFor.split(',').map((hop) => hop.trim())
+    for (const hop of hops.toReversed()) {
+      if (!ipaddr.isValid(hop)) return peer
+      if (!isTrusted(hop)) return plain(hop)
+    }
+    return peer
+  }
+}
+
+function plain(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
+}

@@ -1,0 +1,234 @@
+import type { ProblemCode } from '@postern/contracts'
+import type { Exchange, ProblemAnswer } from '../exchange.ts'
+import type { FailedAttempts } from '../limit/failed-attempts.ts'
+import type { Limits, RateLimit, Verdict } from '../limit/rate-limit.ts'
+import type { Usage } from '../usage.ts'
+import type { TokenVerifier } from './bearer.ts'
+import type { DatabaseClock } from './clocks.ts'
+import { parseCredentials } from './credentials.ts'
+import { type KeyRefusal, decideKey } from './decide.ts'
+import type { Floors } from './floors.ts'
+import type { KeyEntry, KeyLookup } from './key-lookup.ts'
+import { type Principal, userPrincipal } from './principal.ts'
+import type { TenantLookup } from './tenant-lookup.ts'
+
+/** Where an authentication leads. Exactly one of the outcomes ends the request. */
+export interface Outcomes {
+  /**
+   * The caller is accepted at this very moment; what follows must happen in this tick. Gives back limits when tokens must
+   * be fetched first: the caller is then judged again before `accepted` is called once more, with `hasToken`.
+   */
+  readonly accepted: (principal: Principal, hasToken: boolean) => 'done' | Limits
+  readonly refused: (code: ProblemCode, answer: ProblemAnswer) => void
+  readonly limited: (verdict: Extract<Verdict, { kind: 'refused' }>) => void
+}
+
+export type Authenticate = (exchange: Exchange, outcomes: Outcomes) => void
+
+export interface AuthenticateParts {
+  readonly keys: KeyLookup
+  readonly tenants: TenantLookup
+  /** Undefined where no issuer is configured. */
+  readonly tokens: TokenVerifier | undefined
+  readonly floors: Floors
+  readonly databaseClock: DatabaseClock
+  readonly rateLimit: Pick<RateLimit, 'take'>
+  readonly failedAttempts: FailedAttempts
+  readonly usage: Pick<Usage, 'denied'>
+  readonly onCrash: (exchange: Exchange, error: unknown) => void
+}
+
+/** Records that are overtaken while a request waits are read again; a request that never gets to run is refused. */
+const maxRounds = 5
+
+const challenge = 'ApiKey realm="postern"'
+
+/** Makes step one. HOT PATH: a key in memory is judged without a promise. */
+export function createAuthenticate(parts: AuthenticateParts): Authenticate {
+  const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, onCrash } = parts
+
+  /** Judges an entry now. 'again' when it must be read again, limits when tokens must be fetched. */
+  function judge(
+    exchange: Exchange,
+    entry: KeyEntry,
+    hasToken: boolean,
+    outcomes: Outcomes,
+  ): 'done' | 'again' | Limits {
+    const decision = decideKey(entry, floors, databaseClock, exchange.address)
+    if (decision === 'outdated') return 'again'
+    if (decision === 'accepted') return outcomes.accepted(entry.principal, hasToken)
+    exchange.principal = entry.principal
+    if (decision === 'key_revoked') usage.denied(entry.principal, exchange.address, 'revoked')
+    if (decision === 'key_expired') usage.denied(entry.principal, exchange.address, 'expired')
+    refuseKey(decision, outcomes)
+    return 'done'
+  }
+
+  async function judgeSlowly(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<void> {
+    let hasToken = false
+    for (let round = 0; round < maxRounds; round += 1) {
+      const entry = keys.find(hash) ?? (await lookUp(exchange, hash, outcomes))
+      // No await between here and the dispatch, save for tokens: then the round begins again.
+      if (entry === undefined || exchange.response.destroyed) return
+      const next = judge(exchange, entry, hasToken, outcomes)
+      if (next === 'done') return
+      if (next === 'again') continue
+      const verdict = await rateLimit.take(next)
+      if (verdict.kind === 'refused') {
+        outcomes.limited(verdict)
+        return
+      }
+      hasToken = true
+    }
+    unavailable(outcomes)
+  }
+
+  async function lookUp(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<KeyEntry | undefined> {
+    const waitSeconds = failedAttempts.waitSeconds(exchange.address)
+    if (waitSeconds > 0) {
+      outcomes.refused('too_many_requests', {
+        detail: 'Too many failed authentications from this address.',
+        retryAfterSeconds: waitSeconds,
+      })
+      return undefined
+    }
+    if (floors.isRevoked(hash)) {
+      // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
+      void keys.obtain(hash).then((found) => {
+        if (found.kind === 'found') usage.denied(found.entry.principal, exchange.address, 'revoked')
+      })
+      refuseKey('key_revoked', outcomes)
+      return undefined
+    }
+    const found = await keys.obtain(hash)
+    switch (found.kind) {
+      case 'found':
+        return found.entry
+      case 'unknown':
+        failedAttempts.note(exchange.address)
+        invalidKey(outcomes)
+        return undefined
+      case 'unavailable':
+        unavailable(outcomes)
+        return undefined
+      default:
+        return found satisfies never
+    }
+  }
+
+  async function judgeToken(exchange: Exchange, text: string, outcomes: Outcomes): Promise<void> {
+    if (tokens === undefined) {
+      invalidToken(outcomes, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
+      return
+    }
+    const check = await tokens.verify(text)
+    if (check.kind === 'unavailable') {
+      unavailable(outcomes)
+      return
+    }
+    if (check.kind === 'invalid') {
+      failedAttempts.note(exchange.address)
+      invalidToken(outcomes, check.detail)
+      return
+    }
+    let hasToken = false
+    for (let round = 0; round < maxRounds; round += 1) {
+      const found = await tenants.obtain(check.token.tenantId)
+      if (exchange.response.destroyed) return
+      if (found.kind === 'unavailable') break
+      if (found.kind === 'unknown') {
+        invalidToken(outcomes, 'The access token names a tenant that does not exist.')
+        return
+      }
+      const principal = userPrincipal(check.token, found.tenant)
+      if (found.tenant.tenantStatus !== 'active') {
+        exchange.principal = principal
+        refuseKey('tenant_suspended', outcomes)
+        return
+      }
+      const next = outcomes.accepted(principal, hasToken)
+      if (next === 'done') return
+      const verdict = await rateLimit.take(next)
+      if (verdict.kind === 'refused') {
+        outcomes.limited(verdict)
+        return
+      }
+      hasToken = true
+    }
+    unavailable(outcomes)
+  }
+
+  return (exchange, outcomes) => {
+    const header = exchange.headers.read.authorization
+    if (header === undefined) {
+      missing(outcomes)
+      return
+    }
+    const credentials = parseCredentials(header)
+    switch (credentials.kind) {
+      case 'api_key': {
+        const { hash } = credentials.key
+        const entry = keys.find(hash)
+        if (entry !== undefined && judge(exchange, entry, false, outcomes) === 'done') return
+        judgeSlowly(exchange, hash, outcomes).catch((error: unknown) => onCrash(exchange, error))
+        return
+      }
+      case 'bearer':
+        judgeToken(exchange, credentials.token, outcomes).catch((error: unknown) => onCrash(exchange, error))
+        return
+      case 'malformed':
+        if (credentials.scheme === undefined) {
+          missing(outcomes)
+          return
+        }
+        failedAttempts.note(exchange.address)
+        if (credentials.scheme === 'ApiKey') invalidKey(outcomes)
+        else invalidToken(outcomes, 'The Authorization header does not hold a bearer token.')
+        return
+      default:
+        credentials satisfies never
+    }
+  }
+}
+
+function missing(outcomes: Outcomes): void {
+  outcomes.refused('missing_credentials', {
+    detail: 'Send Authorization: ApiKey followed by one space and your key.',
+    headers: ['www-authenticate', challenge],
+  })
+}
+
+/** The same words for a mistyped, a made-up and an unknown key: only the holder of a true key learns more. */
+function invalidKey(outcomes: Outcomes): void {
+  outcomes.refused('invalid_key', {
+    detail: 'There is no such key. Check that it is complete and unaltered.',
+    headers: ['www-authenticate', `${challenge}, error="invalid_key"`],
+  })
+}
+
+function invalidToken(outcomes: Outcomes, detail: string): void {
+  outcomes.refused('invalid_token', {
+    detail,
+    headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
+  })
+}
+
+function unavailable(outcomes: Outcomes): void {
+  outcomes.refused('auth_unavailable', {
+    detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',
+    retryAfterSeconds: 1,
+  })
+}
+
+const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly error?: string }>> = {
+  key_revoked: { detail: 'The key was revoked and will not work again.', error: 'revoked_key' },
+  key_expired: { detail: 'The key has expired. Ask for a new one.', error: 'expired_key' },
+  tenant_suspended: { detail: 'The platform has suspended the tenant.' },
+  address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
+}
+
+function refuseKey(refusal: KeyRefusal, outcomes: Outcomes): void {
+  const { detail, error } = refusals[refusal]
+  const headers = error === undefined ? [] : ['www-authenticate', `${challenge}, error="${error}"`]
+  outcomes.refused(refusal, { detail, headers })
+}

@@ -1,0 +1,40 @@
+import { type ParsedKey, parseKey } from '@postern/api-key'
+
+/** What an Authorization header holds (RFC 9110 §11.6.2), by form alone. */
+export type Credentials =
+  | { readonly kind: 'api_key'; readonly key: ParsedKey }
+  | { readonly kind: 'bearer'; readonly token: string }
+  /** Neither, or in the wrong form. `scheme` is the one that the client tried. */
+  | { readonly kind: 'malformed'; readonly scheme: 'ApiKey' | 'Bearer' | undefined }
+
+const longest = 8200
+const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
+
+/**
+ * Reads the one Authorization header. The scheme is read in any case, followed by exactly one space and nothing after the
+ * credential. No I/O: a mistyped key ends here, by its checksum.
+ */
+export function parseCredentials(header: string): Credentials {
+  const space = header.indexOf(' ')
+  if (space === -1 || header.length > longest) return { kind: 'malformed', scheme: schemeOf(header) }
+  const scheme = schemeOf(header.slice(0, space))
+  const value = header.slice(space + 1)
+  if (scheme === 'ApiKey') {
+    const key = parseKey(value)
+    return key === undefined ? { kind: 'malformed', scheme } : { kind: 'api_key', key }
+  }
+  if (scheme === 'Bearer' && tokenPattern.test(value)) return { kind: 'bearer', token: value }
+  return { kind: 'malformed', scheme }
+}
+
+function schemeOf(text: string): 'ApiKey' | 'Bearer' | undefined {
+  if (text === 'ApiKey') return 'ApiKey'
+  switch (text.toLowerCase()) {
+    case 'apikey':
+      return 'ApiKey'
+    case 'bearer':
+      return 'Bearer'
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,170 @@
+import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
+import { LRUCache } from 'lru-cache'
+import type { Clocks, DatabaseClock } from './clocks.ts'
+import type { Floors } from './floors.ts'
+import type { KeysClient } from './keys-client.ts'
+import type { Lease } from './lease.ts'
+import { type Principal, keyPrincipal } from './principal.ts'
+import type { RedisCache } from './redis-cache.ts'
+
+/** A key in memory: its record as it was read, and what follows from it. */
+export interface KeyEntry {
+  readonly record: KeyRecord
+  readonly principal: Principal
+}
+
+/** Where an entry came from, for the metrics. */
+export type LookupLevel = 'memory' | 'redis' | 'keys' | 'unknown' | 'unavailable'
+
+export type Lookup =
+  | { readonly kind: 'found'; readonly entry: KeyEntry }
+  | { readonly kind: 'unknown' }
+  /** The answer cannot be had now: to be refused with 503, never with 401. */
+  | { readonly kind: 'unavailable' }
+
+export interface KeyLookup {
+  /**
+   * The key's entry in memory, if it may be used at this moment: a lease is held, nothing newer is known, and the record
+   * is not too old. HOT PATH: no I/O, no allocation.
+   */
+  find(hash: string): KeyEntry | undefined
+  /**
+   * Looks the key up beyond memory. What it finds may be used in the same tick in which the promise resolves, and no
+   * later without asking again.
+   */
+  obtain(hash: string): Promise<Lookup>
+  /** Forgets everything. */
+  clear(): void
+}
+
+export interface KeyLookupParts {
+  readonly lease: Lease
+  readonly floors: Floors
+  readonly clocks: Clocks
+  readonly databaseClock: DatabaseClock
+  readonly redis: Pick<RedisCache, 'find'>
+  readonly keys: Pick<KeysClient, 'findKey'>
+  readonly maxEntries: number
+  readonly count: (level: LookupLevel) => void
+}
+
+/** A key that was just made is found at once: it could not be asked for before it was there. */
+const unknownTtlMs = 1000
+const maxUnknown = 10_000
+/** A record that is overtaken while it is being read is read again, this many times in all. */
+const maxAttempts = 3
+
+interface Flight {
+  readonly answer: Promise<Lookup>
+  /** The look-up that begins when this one ends, for those who may not join it. */
+  next: Promise<Lookup> | undefined
+}
+
+/** Makes an empty memory in front of Redis and the keys service. */
+export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
+  const { lease, floors, clocks, databaseClock, redis, keys, count } = parts
+  const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
+  const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownTtlMs, perf: { now: clocks.monotonic } })
+  const flights = new Map<string, Flight>()
+
+  function isFresh(record: KeyRecord): boolean {
+    const now = databaseClock.latest()
+    return now !== undefined && now < record.readAt + recordTtlMs
+  }
+
+  function isCurrent(record: KeyRecord): boolean {
+    return floors.standing(record) !== 'outdated' && (record.revoked || isFresh(record))
+  }
+
+  function keep(record: KeyRecord): KeyEntry {
+    const known = memory.peek(record.hash)
+    // INVARIANT: an older record never replaces a newer one, whichever came last.
+    if (known !== undefined && isNewer(known.record, record)) return known
+    const entry = { record, principal: keyPrincipal(record) }
+    memory.set(record.hash, entry)
+    return entry
+  }
+
+  async function ask(hash: string): Promise<Lookup> {
+    for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
+      const sent = clocks.monotonic()
+      let answer
+      try {
+        answer = await keys.findKey(hash)
+      } catch {
+        count('unavailable')
+        return { kind: 'unavailable' }
+      }
+      databaseClock.observe(answer.now, sent)
+      if (answer.record === null) {
+        count('unknown')
+        unknown.set(hash, true)
+        return { kind: 'unknown' }
+      }
+      if (floors.standing(answer.record) === 'outdated') continue
+      count('keys')
+      return { kind: 'found', entry: keep(answer.record) }
+    }
+    count('unavailable')
+    return { kind: 'unavailable' }
+  }
+
+  function fly(hash: string): Flight {
+    const flight: Flight = {
+      answer: ask(hash).finally(() => {
+        if (flights.get(hash) === flight) flights.delete(hash)
+      }),
+      next: undefined,
+    }
+    flights.set(hash, flight)
+    return flight
+  }
+
+  /** Under a lease a flight may be joined: whatever it read, the floors overrule it at the moment of the decision. */
+  async function join(hash: string): Promise<Lookup> {
+    return await (flights.get(hash) ?? fly(hash)).answer
+  }
+
+  /**
+   * Without a lease nothing tells us of revocations, so only a look-up that began after the request arrived may answer
+   * it. Those who wait for the same flight to end share the next one.
+   */
+  async function joinLater(hash: string): Promise<Lookup> {
+    const flight = flights.get(hash)
+    if (flight === undefined) return await fly(hash).answer
+    flight.next ??= flight.answer.then(
+      async () => await (flights.get(hash) ?? fly(hash)).answer,
+      async () => await fly(hash).answer,
+    )
+    return await flight.next
+  }
+
+  return {
+    find: (hash) => {
+      if (!lease.isHeld()) return undefined
+      const entry = memory.get(hash)
+      if (entry === undefined) return undefined
+      return isCurrent(entry.record) ? entry : undefined
+    },
+    obtain: async (hash) => {
+      if (unknown.get(hash) === true) return { kind: 'unknown' }
+      if (!lease.isHeld()) return await joinLater(hash)
+      const record = await redis.find(hash)
+      if (record !== undefined && lease.isHeld() && isCurrent(record)) {
+        count('redis')
+        return { kind: 'found', entry: keep(record) }
+      }
+      return lease.isHeld() ? await join(hash) : await joinLater(hash)
+    },
+    clear: () => {
+      memory.clear()
+      unknown.clear()
+    },
+  }
+}
+
+function isNewer(known: KeyRecord, given: KeyRecord): boolean {
+  if (known.version !== given.version) return known.version > given.version
+  if (known.tenantVersion !== given.tenantVersion) return known.tenantVersion > given.tenantVersion
+  return known.readAt > given.readAt
+}

@@ -1,0 +1,109 @@
+import {
+  type LeaseAnswer,
+  type LeaseRequest,
+  type UsageReport,
+  internalPaths,
+  leaseAnswerSchema,
+  lookupAnswerSchema,
+  tenantLookupAnswerSchema,
+} from '@postern/contracts/internal'
+import {
+  assertionHeader,
+  contextHeader,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+} from '@postern/contracts'
+import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
+import { Pool } from 'undici'
+import type { z } from 'zod'
+
+export type LookupAnswer = z.infer<typeof lookupAnswerSchema>
+export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema>
+
+/** The internal API of the keys service, each call signed. Every method rejects when no good answer comes in time. */
+export interface KeysClient {
+  renewLease(request: LeaseRequest): Promise<LeaseAnswer>
+  releaseLease(gateway: string): Promise<void>
+  findKey(hash: string): Promise<LookupAnswer>
+  findTenant(tenantId: string): Promise<TenantLookupAnswer>
+  reportUsage(report: UsageReport): Promise<void>
+  close(): Promise<void>
+}
+
+/** Well under the length of a lease: a renewal that takes longer is worth less than a new one. */
+const callTimeoutMs = 1000
+const maxAnswerBytes = 8 * 1024 * 1024
+
+/** Opens the client; connections are made when first needed. */
+export function openKeysClient(options: { url: string; ring: KeyRing; gateway: string }): KeysClient {
+  const { url, ring, gateway } = options
+  const { pathname } = new URL(url)
+  const prefix = pathname === '/' ? '' : pathname
+  const pool = new Pool(new URL(url).origin, {
+    connections: 32,
+    pipelining: 1,
+    connect: { timeout: callTimeoutMs },
+    keepAliveTimeout: 30_000,
+    headersTimeout: callTimeoutMs,
+    bodyTimeout: callTimeoutMs,
+  })
+  const signer = createSigner(ring, 'internal')
+  const context = serializeContext({
+    tenantId: nilTenantId,
+    kind: 'service',
+    id: gateway,
+    label: 'gateway',
+    scopes: [],
+    roles: [],
+  })
+  let count = 0
+
+  async function call(path: string, input: unknown): Promise<unknown> {
+    const target = prefix + path
+    const body = Buffer.from(JSON.stringify(input))
+    count += 1
+    const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
+    const contentType = 'application/json'
+    const contentLength = String(body.length)
+    const { signatureInput, signature } = signer.sign(
+      { method: 'POST', target, context, assertion: noAssertion, requestId, contentType, contentLength },
+      Date.now(),
+    )
+    const answer = await pool.request({
+      method: 'POST',
+      path: target,
+      headers: {
+        'content-type': contentType,
+        'content-length': contentLength,
+        [contextHeader]: context,
+        [assertionHeader]: noAssertion,
+        [requestIdHeader]: requestId,
+        [signatureInputHeader]: signatureInput,
+        [signatureHeader]: signature,
+      },
+      body,
+      signal: AbortSignal.timeout(callTimeoutMs),
+    })
+    if (answer.statusCode < 200 || answer.statusCode > 299) {
+      await answer.body.dump({ limit: maxAnswerBytes })
+      throw new Error(`the keys service answered ${answer.statusCode}`)
+    }
+    const text = await answer.body.text()
+    return text === '' ? undefined : JSON.parse(text)
+  }
+
+  return {
+    renewLease: async (request) => leaseAnswerSchema.parse(await call(internalPaths.leases, request)),
+    releaseLease: async (id) => {
+      await call(internalPaths.releaseLease, { gateway: id })
+    },
+    findKey: async (hash) => lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash })),
+    findTenant: async (tenantId) =>
+      tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId })),
+    reportUsage: async (report) => {
+      await call(internalPaths.usage, report)
+    },
+    close: async () => await pool.destroy(),
+  }
+}

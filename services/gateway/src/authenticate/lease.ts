@@ -1,0 +1,141 @@
+import {
+  type LeaseAnswer,
+  type LeaseRequest,
+  type Revocation,
+  leaseMarginMs,
+  leaseMs,
+  renewalsPerLease,
+} from '@postern/contracts/internal'
+import type { Logger } from '@postern/service-kit'
+import type { Clocks, DatabaseClock } from './clocks.ts'
+import type { Floors } from './floors.ts'
+
+export interface Timers {
+  /** Runs `task` once after `ms` milliseconds; gives a function that calls it off. */
+  after(ms: number, task: () => void): () => void
+}
+
+export const systemTimers: Timers = {
+  after: (ms, task) => {
+    const timer = setTimeout(task, ms)
+    timer.unref()
+    return () => clearTimeout(timer)
+  },
+}
+
+export interface LeaseParts {
+  /** New for every start of the process, so that an answer to a dead one never speaks for its successor. */
+  readonly gateway: string
+  readonly name: string
+  readonly clocks: Clocks
+  readonly timers: Timers
+  readonly floors: Floors
+  readonly databaseClock: DatabaseClock
+  /** Asks the keys service. Rejects when it does not answer in time. */
+  readonly renew: (request: LeaseRequest) => Promise<LeaseAnswer>
+  /** The log of revocations is not the one we knew: nothing that is cached may be used again. */
+  readonly onReset: () => void
+  readonly logger: Logger
+}
+
+/** The right to answer from caches, for two seconds at a time (revocation.md; README.md beside this file). */
+export interface Lease {
+  /** To be asked in the very tick of each decision, never remembered: the process may have been frozen since. */
+  isHeld(): boolean
+  /** Milliseconds until the lease ends; negative when it has ended. */
+  remainingMs(): number
+  /** Takes in a revocation from the fast path (pub/sub) and acknowledges it to the keys service at once. */
+  receive(revocation: Revocation): void
+  start(): void
+  /** Ends the renewals. */
+  stop(): void
+}
+
+const renewEveryMs = leaseMs / renewalsPerLease
+const retryAfterMs = 100
+
+/** Makes a lease that is not held until `start` has heard from the keys service. */
+export function createLease(parts: LeaseParts): Lease {
+  const { gateway, name, clocks, timers, floors, databaseClock, renew, onReset, logger } = parts
+  let cursor: number | null = null
+  let endsMonotonic = -Infinity
+  let endsWall = -Infinity
+  let renewing = false
+  let again = false
+  let stopped = true
+  let failures = 0
+  let cancelTimer: (() => void) | undefined
+
+  function schedule(ms: number): void {
+    cancelTimer?.()
+    if (!stopped) cancelTimer = timers.after(ms, renewNow)
+  }
+
+  function renewNow(): void {
+    if (stopped) return
+    if (renewing) {
+      again = true
+      return
+    }
+    renewing = true
+    again = false
+    cancelTimer?.()
+    const sent = { monotonic: clocks.monotonic(), wall: clocks.wall(), cursor }
+    renew({ gateway, name, cursor }).then(
+      (answer) => {
+        renewing = false
+        if (!stopped) take(answer, sent)
+      },
+      (error: unknown) => {
+        renewing = false
+        failures += 1
+        if (failures === 1) logger.warn({ event: 'lease_renewal_failed', err: error })
+        schedule(retryAfterMs)
+      },
+    )
+  }
+
+  function take(answer: LeaseAnswer, sent: { monotonic: number; wall: number; cursor: number | null }): void {
+    if (failures > 0) logger.info({ event: 'lease_renewal_recovered', failures })
+    failures = 0
+    databaseClock.observe(answer.now, sent.monotonic)
+    if (answer.reset) {
+      // The floors stay: what was once seen revoked is refused also under a log that has lost it.
+      logger.error({ event: 'revocation_log_reset', had: cursor, log: answer.cursor })
+      endsMonotonic = -Infinity
+      cursor = null
+      onReset()
+      schedule(0)
+      return
+    }
+    for (const revocation of answer.revocations) floors.apply(revocation)
+    cursor = Math.max(cursor ?? 0, answer.cursor)
+    // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
+    if (answer.granted) {
+      endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
+      endsWall = sent.wall + leaseMs - leaseMarginMs
+    }
+    // What this answer brought is acknowledged by the cursor of the next renewal: a revocation waits for it.
+    const unacknowledged = !answer.granted || cursor !== sent.cursor
+    schedule(again || unacknowledged ? 0 : Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
+  }
+
+  return {
+    isHeld: () => clocks.monotonic() < endsMonotonic && clocks.wall() < endsWall,
+    remainingMs: () => Math.min(endsMonotonic - clocks.monotonic(), endsWall - clocks.wall()),
+    receive: (revocation) => {
+      floors.apply(revocation)
+      if (cursor !== null && revocation.seq === cursor + 1) cursor = revocation.seq
+      renewNow()
+    },
+    start: () => {
+      stopped = false
+      renewNow()
+    },
+    stop: () => {
+      stopped = true
+      cancelTimer?.()
+      endsMonotonic = -Infinity
+    },
+  }
+}

@@ -1,0 +1,87 @@
+import { type KeyRecord, type Revocation, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
+import { createCacheCodec } from '@postern/key-cache'
+import type { Logger } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import { Redis } from 'ioredis'
+
+/** Redis as the gateway uses it: quick or not at all. Nothing here is needed for a right decision. */
+export interface RedisCache {
+  /** The record of a key, or undefined when there is none, it does not verify, or Redis does not answer at once. */
+  find(hash: string): Promise<KeyRecord | undefined>
+  /** Calls back with each revocation that the keys service announces. */
+  onRevocation(listener: (revocation: Revocation) => void): void
+  /** For the rate limits, which share the connection. */
+  readonly commands: Redis
+  isConnected(): boolean
+  close(): Promise<void>
+}
+
+/** Longer than a healthy Redis ever takes; a request never waits longer for a frozen one. */
+const commandTimeoutMs = 50
+
+/** Opens two connections, for commands and for the subscription; both reconnect for ever. */
+export function openRedisCache(options: { url: string; ring: KeyRing; logger: Logger }): RedisCache {
+  const { url, ring, logger } = options
+  const codec = createCacheCodec(ring)
+  const settings = {
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 0,
+    connectTimeout: 1000,
+    retryStrategy: (attempts: number) => Math.min(50 * attempts, 1000),
+    reconnectOnError: () => false,
+  } as const
+  const commands = new Redis(url, { ...settings, commandTimeout: commandTimeoutMs, enableAutoPipelining: true })
+  // The subscription is renewed by ioredis itself after every reconnect.
+  const subscriber = new Redis(url, { ...settings, enableOfflineQueue: true, maxRetriesPerRequest: null })
+  const listeners: ((revocation: Revocation) => void)[] = []
+
+  for (const [client, use] of [
+    [commands, 'commands'],
+    [subscriber, 'subscription'],
+  ] as const) {
+    let lost = false
+    client.on('error', (error: unknown) => {
+      if (!lost) logger.warn({ event: 'redis_lost', use, err: error })
+      lost = true
+    })
+    client.on('ready', () => {
+      if (lost) logger.info({ event: 'redis_recovered', use })
+      lost = false
+    })
+  }
+
+  subscriber.on('message', (_channel: string, text: string) => {
+    const revocation = codec.decodeMessage(text)
+    if (revocation === undefined) {
+      logger.warn({ event: 'revocation_message_refused' })
+      return
+    }
+    for (const listener of listeners) listener(revocation)
+  })
+  subscriber.subscribe(redisRevocationChannel).catch((error: unknown) => {
+    logger.warn({ event: 'redis_subscribe_failed', err: error })
+  })
+
+  return {
+    find: async (hash) => {
+      if (commands.status !== 'ready') return undefined
+      try {
+        const text = await commands.get(redisRecordKey(hash))
+        if (text === null) return undefined
+        const record = codec.decodeRecord(hash, text)
+        if (record === undefined) logger.warn({ event: 'cache_record_refused' })
+        return record
+      } catch {
+        // Slow, gone or full of something else: the keys service knows.
+        return undefined
+      }
+    },
+    onRevocation: (listener) => void listeners.push(listener),
+    commands,
+    isConnected: () => commands.status === 'ready',
+    close: async () => {
+      commands.disconnect()
+      subscriber.disconnect()
+    },
+  }
+}

@@ -1,0 +1,29 @@
+import type { Route } from '@postern/contracts'
+import { roleNeeded, scopeNeeded } from '@postern/service-kit'
+import type { Principal } from '../authenticate/principal.ts'
+
+/** Why a principal may not call a route. */
+export interface Denial {
+  readonly code: 'insufficient_scope' | 'role_required'
+  readonly detail: string
+  readonly required_scope?: string
+}
+
+/** Compares a principal with what its route asks for; undefined when it may. HOT PATH. */
+export function denialOf(route: Route, principal: Principal): Denial | undefined {
+  const { access } = route
+  switch (access.kind) {
+    case 'public':
+    case 'any':
+      return undefined
+    case 'scope':
+      if (principal.scopes.has(access.scope)) return undefined
+      return { code: 'insufficient_scope', ...scopeNeeded(access.scope) }
+    case 'person':
+      if (principal.kind === 'user' && principal.roles.includes(access.role)) return undefined
+      return { code: 'role_required', ...roleNeeded(access.role) }
+    default:
+      access satisfies never
+      return { code: 'role_required', detail: 'This operation is for nobody.' }
+  }
+}

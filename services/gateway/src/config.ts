@@ -1,0 +1,133 @@
+import { hostname } from 'node:os'
+import type { Upstream } from '@postern/contracts'
+import {
+  type BaseConfig,
+  type Environment,
+  baseConfig,
+  baseEnvironment,
+  parseEnvironment,
+  settings,
+} from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import { z } from 'zod'
+import { parseAddressRanges } from './authenticate/addresses.ts'
+
+export interface UpstreamConfig {
+  /** Origin, `http://host:port`. */
+  readonly url: string
+  /** Secrets that sign the requests to this service, and to no other. */
+  readonly ring: KeyRing
+}
+
+/** Whose access tokens are accepted. Without it, `Authorization: Bearer` is refused. */
+export interface OidcConfig {
+  /** As in the token's `iss`, and where `/.well-known/openid-configuration` is found. */
+  readonly issuer: string
+  readonly audience: string
+  /** Claim that holds the tenant's id. */
+  readonly tenantClaim: string
+  /** Claim that holds the list of roles. */
+  readonly rolesClaim: string
+}
+
+export interface GatewayConfig extends BaseConfig {
+  /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
+  readonly adminPort: number
+  /** Shown to operators in the list of leases. */
+  readonly name: string
+  /** Gateways that share the load: while Redis is away each enforces its share of a rate limit. */
+  readonly gatewayCount: number
+  readonly upstreams: Readonly<Record<Upstream, UpstreamConfig>>
+  readonly assertionRing: KeyRing
+  readonly internalRing: KeyRing
+  readonly cacheRing: KeyRing
+  readonly redisUrl: string
+  /** Proxies whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[]
+  /** Keys in memory, each about 2 KiB. */
+  readonly memoryEntries: number
+  /** Failed authentications a minute from one address, over all gateways, before further look-ups are refused. */
+  readonly failedAttemptsPerMinute: number
+  readonly maxUrlBytes: number
+  readonly maxHeaderBytes: number
+  readonly maxConnections: number
+  /** Sockets to each upstream. */
+  readonly upstreamConnections: number
+  readonly oidc: OidcConfig | undefined
+}
+
+const shape = {
+  ...baseEnvironment,
+  POSTERN_PORT: settings.port(8080),
+  POSTERN_ADMIN_PORT: settings.port(0),
+  POSTERN_GATEWAY_NAME: settings.text(hostname()),
+  POSTERN_GATEWAY_COUNT: settings.integer({ min: 1, max: 1000, fallback: 1 }),
+  POSTERN_REDIS_URL: settings.redisUrl,
+  POSTERN_KEYS_URL: settings.httpUrl,
+  POSTERN_FINDINGS_URL: settings.httpUrl,
+  POSTERN_UNIVERSE_URL: settings.httpUrl,
+  POSTERN_EVIDENCE_URL: settings.httpUrl,
+  POSTERN_SYNC_URL: settings.httpUrl,
+  POSTERN_SIGNING_KEYS: settings.keyRing,
+  POSTERN_SIGNING_FINDINGS: settings.keyRing,
+  POSTERN_SIGNING_UNIVERSE: settings.keyRing,
+  POSTERN_SIGNING_EVIDENCE: settings.keyRing,
+  POSTERN_SIGNING_SYNC: settings.keyRing,
+  POSTERN_ASSERTION_KEYS: settings.keyRing,
+  POSTERN_INTERNAL: settings.keyRing,
+  POSTERN_CACHE_MAC: settings.keyRing,
+  POSTERN_TRUSTED_PROXIES: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').map((part) => part.trim()))
+    .transform((parts) => parts.filter((part) => part !== ''))
+    .refine((ranges) => parseAddressRanges(ranges) !== undefined, { message: 'must be addresses or CIDR ranges' }),
+  POSTERN_MEMORY_ENTRIES: settings.integer({ min: 100, max: 10_000_000, fallback: 100_000 }),
+  POSTERN_FAILED_ATTEMPTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 300 }),
+  POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
+  POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
+  POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
+  POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
+  POSTERN_OIDC_ISSUER: settings.httpUrl.optional(),
+  POSTERN_OIDC_AUDIENCE: settings.text('postern'),
+  POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant'),
+  POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles'),
+} as const
+
+/** Reads the gateway's configuration; throws a ConfigurationError that lists every fault. */
+export function readConfig(env: Environment): GatewayConfig {
+  const values = parseEnvironment(env, shape)
+  return Object.freeze({
+    ...baseConfig(values, {}),
+    adminPort: values.POSTERN_ADMIN_PORT,
+    name: values.POSTERN_GATEWAY_NAME,
+    gatewayCount: values.POSTERN_GATEWAY_COUNT,
+    upstreams: {
+      keys: { url: values.POSTERN_KEYS_URL, ring: values.POSTERN_SIGNING_KEYS },
+      findings: { url: values.POSTERN_FINDINGS_URL, ring: values.POSTERN_SIGNING_FINDINGS },
+      universe: { url: values.POSTERN_UNIVERSE_URL, ring: values.POSTERN_SIGNING_UNIVERSE },
+      evidence: { url: values.POSTERN_EVIDENCE_URL, ring: values.POSTERN_SIGNING_EVIDENCE },
+      sync: { url: values.POSTERN_SYNC_URL, ring: values.POSTERN_SIGNING_SYNC },
+    },
+    assertionRing: values.POSTERN_ASSERTION_KEYS,
+    internalRing: values.POSTERN_INTERNAL,
+    cacheRing: values.POSTERN_CACHE_MAC,
+    redisUrl: values.POSTERN_REDIS_URL,
+    trustedProxies: values.POSTERN_TRUSTED_PROXIES,
+    memoryEntries: values.POSTERN_MEMORY_ENTRIES,
+    failedAttemptsPerMinute: values.POSTERN_FAILED_ATTEMPTS,
+    maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
+    maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
+    maxConnections: values.POSTERN_MAX_CONNECTIONS,
+    upstreamConnections: values.POSTERN_UPSTREAM_CONNECTIONS,
+    oidc:
+      values.POSTERN_OIDC_ISSUER === undefined
+        ? undefined
+        : {
+            issuer: values.POSTERN_OIDC_ISSUER,
+            audience: values.POSTERN_OIDC_AUDIENCE,
+            tenantClaim: values.POSTERN_OIDC_TENANT_CLAIM,
+            rolesClaim: values.POSTERN_OIDC_ROLES_CLAIM,
+          },
+  })
+}

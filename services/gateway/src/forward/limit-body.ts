@@ -1,0 +1,31 @@
+import { Transform } from 'node:stream'
+import type { IncomingMessage } from 'node:http'
+import { BodyTooLargeError, BodyTooSlowError } from './upstream-errors.ts'
+
+const checkEveryMs = 10_000
+/** Bytes that must arrive in each interval: a body slower than this ties up a connection for nothing. */
+const leastBytes = 10 * 1024
+
+/** Passes a body on and fails it when it grows past `maxBytes` or comes in too slowly. Memory stays flat. */
+export function limitBody(request: IncomingMessage, maxBytes: number): Transform {
+  let total = 0
+  let atLastCheck = 0
+  const body = new Transform({
+    transform(chunk: Buffer, _encoding, done) {
+      total += chunk.length
+      if (total > maxBytes) done(new BodyTooLargeError())
+      else done(null, chunk)
+    },
+  })
+  const timer = setInterval(() => {
+    // Paused by a slow upstream is not the client's fault.
+    if (total - atLastCheck < leastBytes && !request.isPaused()) body.destroy(new BodyTooSlowError())
+    atLastCheck = total
+  }, checkEveryMs)
+  timer.unref()
+  body.once('close', () => clearInterval(timer))
+  request.once('error', (error) => body.destroy(error))
+  request.once('aborted', () => body.destroy(new Error('the client broke off')))
+  request.pipe(body)
+  return body
+}

@@ -1,0 +1,51 @@
+import type { ProblemCode } from '@postern/contracts'
+
+/** What a failed exchange with an upstream means to the client. */
+export interface UpstreamFailure {
+  readonly code: Extract<ProblemCode, 'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large'>
+  readonly detail: string
+}
+
+/** Thrown into the upload when a body grows past its limit. */
+export class BodyTooLargeError extends Error {
+  override readonly name = 'BodyTooLargeError'
+}
+
+/** Thrown into the upload when the client sends too slowly to be served. */
+export class BodyTooSlowError extends Error {
+  override readonly name = 'BodyTooSlowError'
+}
+
+const unreachable: ReadonlySet<string> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EADDRNOTAVAIL',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'UND_ERR_CLOSED',
+  'UND_ERR_DESTROYED',
+])
+const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+
+/**
+ * Maps a failure before the head of the answer: never reached, 503 (nothing was done, try again); reached and silent, 504;
+ * broken off, 502. After 502 and 504 the client cannot know whether the operation happened.
+ */
+export function upstreamFailure(error: unknown): UpstreamFailure {
+  if (error instanceof BodyTooLargeError) {
+    return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
+  }
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+  if (unreachable.has(code)) {
+    return { code: 'service_unavailable', detail: 'Nothing was done. Try again in a moment.' }
+  }
+  if (late.has(code)) {
+    return {
+      code: 'gateway_timeout',
+      detail: 'The operation may or may not have happened: check before you repeat it.',
+    }
+  }
+  return { code: 'bad_gateway', detail: 'The operation may or may not have happened: check before you repeat it.' }
+}

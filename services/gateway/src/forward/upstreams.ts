@@ -1,0 +1,55 @@
+import { type Upstream, upstreams } from '@postern/contracts'
+import { type Signer, createSigner } from '@postern/signed-context'
+import { Pool } from 'undici'
+import type { GatewayConfig } from '../config.ts'
+
+/** One service behind the gateway: kept-alive connections, and the signer whose secret only the two of them have. */
+export interface UpstreamTarget {
+  readonly name: Upstream
+  readonly pool: Pool
+  readonly signer: Signer
+}
+
+export interface Upstreams {
+  readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
+  close(): Promise<void>
+}
+
+const connectTimeoutMs = 2000
+/** Shorter than the services' own 75 s, so that we never send on a connection that is just being closed. */
+const keepAliveMs = 30_000
+/** A stream may pause this long. */
+const bodyTimeoutMs = 60_000
+
+/**
+ * Opens a pool to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. The pool is at
+ * least as large as the usual concurrency, since waiting for a connection costs more than the connection.
+ */
+export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections'>): Upstreams {
+  const open = (name: Upstream): UpstreamTarget => ({
+    name,
+    signer: createSigner(config.upstreams[name].ring, name),
+    pool: new Pool(config.upstreams[name].url, {
+      connections: config.upstreamConnections,
+      pipelining: 1,
+      connect: { timeout: connectTimeoutMs },
+      keepAliveTimeout: keepAliveMs,
+      keepAliveMaxTimeout: keepAliveMs,
+      bodyTimeout: bodyTimeoutMs,
+      maxHeaderSize: 32_768,
+    }),
+  })
+  const targets = {
+    keys: open('keys'),
+    findings: open('findings'),
+    universe: open('universe'),
+    evidence: open('evidence'),
+    sync: open('sync'),
+  }
+  return {
+    targets,
+    close: async () => {
+      await Promise.all(upstreams.map(async (name) => await targets[name].pool.destroy()))
+    },
+  }
+}

@@ -1,0 +1,147 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ProblemCode } from '@postern/contracts'
+import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
+import type { Authenticate } from './authenticate/authenticate.ts'
+import type { Principal } from './authenticate/principal.ts'
+import { denialOf } from './authorize/access.ts'
+import type { Match, RouteMatcher } from './authorize/route-match.ts'
+import { type Exchange, type ProblemAnswer, sendProblem } from './exchange.ts'
+import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
+import { readHeaders } from './sign/read-headers.ts'
+
+/** The five steps, each a part of its own. */
+export interface Steps {
+  readonly match: RouteMatcher
+  readonly authenticate: Authenticate
+  readonly rateLimit: RateLimit
+  /** Answers or forwards what has been authorized; in the same tick as the decision. */
+  readonly serve: (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void
+  readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
+  readonly requestId: (given: string | undefined) => string
+  readonly maxUrlBytes: number
+  /** Called once for a request that the gateway refused. */
+  readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
+}
+
+/**
+ * Handles one request: canonical target, route, authentication, authorization, limits, then `serve`. HOT PATH: plain
+ * functions without a promise while the key is in memory and tokens are at hand.
+ */
+export function createRequestHandler(steps: Steps): (request: IncomingMessage, response: ServerResponse) => void {
+  const { match: matchRoute, authenticate, rateLimit, serve, clientAddress, requestId, maxUrlBytes, onRefusal } = steps
+  const limitsOf = new WeakMap<Principal, Limits>()
+
+  function refuse(exchange: Exchange, code: ProblemCode, answer?: ProblemAnswer): void {
+    sendProblem(exchange, code, answer)
+    onRefusal(exchange, code)
+  }
+
+  function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
+    const whose = verdict.bucket === exchange.limits?.tenant ? 'tenant' : 'key'
+    refuse(exchange, 'too_many_requests', {
+      detail: `The limit of this ${whose} is ${verdict.bucket.limit} requests a minute.`,
+      retryAfterSeconds: verdict.retryAfterSeconds,
+    })
+  }
+
+  /** Authorizes a principal that has just been accepted. Gives the limits to take a token of, or undefined when refused. */
+  function authorize(exchange: Exchange, match: Match, principal: Principal): boolean {
+    exchange.principal = principal
+    if (match.kind === 'method') {
+      refuse(exchange, 'method_not_allowed', {
+        detail: `This resource supports ${match.allowed.join(', ')}.`,
+        headers: ['allow', match.allowed.join(', ')],
+      })
+      return false
+    }
+    if (match.kind === 'none') {
+      refuse(exchange, 'not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
+      return false
+    }
+    const denial = denialOf(match.route, principal)
+    if (denial !== undefined) {
+      const { code, ...answer } = denial
+      refuse(exchange, code, answer)
+      return false
+    }
+    let limits = limitsOf.get(principal)
+    if (limits === undefined) limitsOf.set(principal, (limits = rateLimit.limitsOf(principal)))
+    exchange.limits = limits
+    return true
+  }
+
+  return (request, response) => {
+    const headers = readHeaders(request.rawHeaders)
+    const method = request.method ?? ''
+    const url = request.url ?? ''
+    const target = canonicalTarget(url, maxUrlBytes)
+    const found: Match = target.ok ? matchRoute(method, target.path) : { kind: 'none' }
+    const exchange: Exchange = {
+      request,
+      response,
+      method,
+      target: url,
+      requestId: requestId(headers.read['x-request-id']),
+      startedAt: performance.now(),
+      headers,
+      address: clientAddress(request, headers.read['x-forwarded-for']),
+      route: found.kind === 'route' ? found.route : undefined,
+      principal: undefined,
+      limits: undefined,
+    }
+    if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
+      refuse(exchange, 'malformed_http', { detail: 'Send HTTP/1.1 with one Host header.' })
+      return
+    }
+    if (headers.duplicate !== undefined) {
+      refuse(exchange, 'duplicate_header', { detail: `Send the header ${headers.duplicate} once.` })
+      return
+    }
+    if (!target.ok) {
+      refuse(exchange, target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path', {
+        detail: targetRemedy(target.reason),
+      })
+      return
+    }
+    if (found.kind === 'route' && found.route.access.kind === 'public') {
+      serve(exchange, found)
+      return
+    }
+
+    /** Runs in the tick in which `accepted` holds. Gives the limits when tokens must be fetched first. */
+    function proceed(principal: Principal, hasToken: boolean): 'done' | Limits {
+      if (!authorize(exchange, found, principal) || found.kind !== 'route' || exchange.limits === undefined)
+        return 'done'
+      if (!hasToken && !rateLimit.tryTake(exchange.limits)) return exchange.limits
+      serve(exchange, found)
+      return 'done'
+    }
+
+    authenticate(exchange, {
+      accepted: proceed,
+      refused: (code, answer) => refuse(exchange, code, answer),
+      limited: (verdict) => refuseLimited(exchange, verdict),
+    })
+  }
+}
+
+function targetRemedy(reason: TargetRefusal): string {
+  switch (reason) {
+    case 'too_long':
+      return 'Shorten the URL.'
+    case 'not_origin_form':
+      return 'Send the path and query alone on the request line, not a whole URL.'
+    case 'forbidden_character':
+      return 'Percent-encode characters that may not stand in a URL; backslash and semicolon may not occur in a path at all.'
+    case 'bad_escape':
+      return 'Each % must be followed by two hexadecimal digits, and the escapes must be UTF-8.'
+    case 'forbidden_escape':
+      return 'Write letters, digits, - . _ and ~ as themselves; slashes, backslashes and control characters may not be escaped.'
+    case 'dot_segment':
+      return 'Remove the dot segments.'
+    case 'empty_segment':
+      return 'Remove the empty segment (//).'
+    default:
+      return reason satisfies never
+  }
+}

@@ -1,0 +1,162 @@
+import { LRUCache } from 'lru-cache'
+import type { Clocks } from '../authenticate/clocks.ts'
+import type { Principal } from '../authenticate/principal.ts'
+import type { TokenLease, TokenSource } from './token-source.ts'
+
+/** One counted limit: of a key, a person or a tenant. */
+export interface Bucket {
+  readonly name: string
+  readonly limit: number
+  /** Requests that this gateway may still let through in the present window. */
+  tokens: number
+  /** What is left in Redis for all gateways, when it was last asked. */
+  left: number
+  /** Monotonic clock. */
+  windowEnds: number
+  /** Let through by this gateway in the present window. */
+  used: number
+  batch: number
+}
+
+export interface Limits {
+  readonly principal: Bucket
+  readonly tenant: Bucket
+}
+
+export type Verdict =
+  | { readonly kind: 'allowed' }
+  | { readonly kind: 'refused'; readonly bucket: Bucket; readonly retryAfterSeconds: number }
+
+/**
+ * Counts requests a minute of each key (or person) and each tenant, over all gateways.
+ *
+ * Requests are let through with tokens that Redis has already counted, fetched in batches. Since a token is counted before
+ * it is used and is void at the end of its window, a limit is never passed while Redis keeps its data, by no request at
+ * all; at most one batch a gateway (1 % of the limit) may go unused. While Redis is away each gateway enforces its share
+ * (limit ÷ gateways) by itself.
+ */
+export interface RateLimit {
+  /** The limits of a principal; to be kept with it. */
+  limitsOf(principal: Principal): Limits
+  /** Takes a token of each limit if they are at hand. HOT PATH: no I/O in all but the first request of a batch. */
+  tryTake(limits: Limits): boolean
+  /** Takes a token of each limit, fetching more when they are used up. */
+  take(limits: Limits): Promise<Verdict>
+}
+
+export const windowMs = 60_000
+const maxBuckets = 200_000
+/** A batch is at most this part of the limit. */
+const batchShare = 100
+/** Every batch that is used up doubles the next, so that rare callers cost little and busy ones seldom ask. */
+const batchGrowth = 2
+
+/** Makes the limits of a gateway that is one of `gatewayCount`. */
+export function createRateLimit(options: {
+  readonly source: TokenSource
+  readonly clocks: Clocks
+  readonly gatewayCount: number
+}): RateLimit {
+  const { source, clocks, gatewayCount } = options
+  const buckets = new LRUCache<string, Bucket>({ max: maxBuckets })
+  const fetching = new Map<Bucket, Promise<void>>()
+
+  function bucketOf(name: string, limit: number): Bucket {
+    const known = buckets.get(name)
+    if (known !== undefined && known.limit === limit) return known
+    const bucket = { name, limit, tokens: 0, left: limit, windowEnds: -Infinity, used: 0, batch: 1 }
+    buckets.set(name, bucket)
+    return bucket
+  }
+
+  function isSpent(bucket: Bucket, now: number): boolean {
+    return now < bucket.windowEnds && bucket.tokens === 0 && bucket.left === 0
+  }
+
+  function isEmpty(bucket: Bucket, now: number): boolean {
+    return bucket.tokens === 0 || now >= bucket.windowEnds
+  }
+
+  async function fill(bucket: Bucket): Promise<void> {
+    const running = fetching.get(bucket)
+    if (running !== undefined) {
+      await running
+      return
+    }
+    const work = fetchTokens(bucket).finally(() => fetching.delete(bucket))
+    fetching.set(bucket, work)
+    await work
+  }
+
+  async function fetchTokens(bucket: Bucket): Promise<void> {
+    const sent = clocks.monotonic()
+    const most = Math.max(1, Math.floor(bucket.limit / batchShare))
+    bucket.batch = Math.min(most, sent < bucket.windowEnds ? bucket.batch * batchGrowth : bucket.batch)
+    let lease: TokenLease
+    try {
+      lease = await source.lease(bucket.name, bucket.limit, bucket.batch)
+    } catch {
+      takeShare(bucket, sent)
+      return
+    }
+    if (sent >= bucket.windowEnds) startWindow(bucket)
+    bucket.tokens += lease.granted
+    bucket.left = lease.left
+    // From the moment of asking: the tokens are void here before Redis begins to count the next window.
+    bucket.windowEnds = sent + lease.windowLeftMs
+  }
+
+  /** Without Redis: what is left of this gateway's own share, once a window. */
+  function takeShare(bucket: Bucket, now: number): void {
+    if (now >= bucket.windowEnds) {
+      startWindow(bucket)
+      bucket.windowEnds = now + windowMs
+    }
+    bucket.tokens = Math.max(0, Math.ceil(bucket.limit / gatewayCount) - bucket.used)
+    bucket.left = 0
+  }
+
+  function startWindow(bucket: Bucket): void {
+    bucket.tokens = 0
+    bucket.used = 0
+    bucket.left = bucket.limit
+  }
+
+  function refusalOf(limits: Limits, now: number): Verdict | undefined {
+    for (const bucket of [limits.principal, limits.tenant]) {
+      if (isSpent(bucket, now)) {
+        return { kind: 'refused', bucket, retryAfterSeconds: Math.max(1, Math.ceil((bucket.windowEnds - now) / 1000)) }
+      }
+    }
+    return undefined
+  }
+
+  function tryTake({ principal, tenant }: Limits): boolean {
+    const now = clocks.monotonic()
+    if (isEmpty(principal, now) || isEmpty(tenant, now)) return false
+    principal.tokens -= 1
+    tenant.tokens -= 1
+    principal.used += 1
+    tenant.used += 1
+    return true
+  }
+
+  return {
+    limitsOf: (principal) => ({
+      principal: bucketOf(`{${principal.tenantId}}:${principal.kind}:${principal.id}`, principal.limit),
+      tenant: bucketOf(`{${principal.tenantId}}:tenant`, principal.tenantLimit),
+    }),
+    tryTake,
+    take: async (limits) => {
+      for (;;) {
+        if (tryTake(limits)) return { kind: 'allowed' }
+        const now = clocks.monotonic()
+        const refusal = refusalOf(limits, now)
+        if (refusal !== undefined) return refusal
+        // One that is not empty keeps its tokens; each round either grants, refuses, or starts a window.
+        const empty = [limits.principal, limits.tenant].filter((bucket) => isEmpty(bucket, now))
+        await Promise.all(empty.map(fill))
+      }
+    },
+  }
+}

@@ -1,0 +1,52 @@
+import type { Redis } from 'ioredis'
+import { windowMs } from './rate-limit.ts'
+
+/** Tokens that Redis has counted for this gateway. */
+export interface TokenLease {
+  readonly granted: number
+  /** What is left of the limit for everyone. */
+  readonly left: number
+  /** Milliseconds until the window ends and the tokens are void. */
+  readonly windowLeftMs: number
+}
+
+export interface TokenSource {
+  /** Counts up to `wanted` tokens of a limit. Rejects when Redis does not answer at once. */
+  lease(name: string, limit: number, wanted: number): Promise<TokenLease>
+}
+
+/**
+ * Counts in fixed windows of Redis's own clock, so that gateways need not agree on the time. `KEYS[1]` is the limit's
+ * name; its hash tag keeps the counters of a tenant in one slot, that of the window included.
+ */
+const leaseScript = `
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local window = tonumber(ARGV[3])
+local started = now - now % window
+local counter = KEYS[1] .. ':' .. started
+local used = tonumber(redis.call('GET', counter) or '0')
+local granted = math.min(tonumber(ARGV[2]), math.max(0, tonumber(ARGV[1]) - used))
+if granted > 0 then
+  redis.call('INCRBY', counter, granted)
+  redis.call('PEXPIRE', counter, 2 * window)
+end
+return { granted, math.max(0, tonumber(ARGV[1]) - used - granted), started + window - now }
+`
+
+/** Leases tokens from Redis. */
+export function createTokenSource(redis: Redis): TokenSource {
+  return {
+    lease: async (name, limit, wanted) => {
+      if (redis.status !== 'ready') throw new Error('Redis is not connected')
+      const answer: unknown = await redis.eval(leaseScript, 1, `postern:rate:${name}`, limit, wanted, windowMs)
+      if (!isTriple(answer)) throw new Error('Redis answered something else than a lease')
+      const [granted, left, windowLeftMs] = answer
+      return { granted, left, windowLeftMs }
+    },
+  }
+}
+
+function isTriple(answer: unknown): answer is readonly [number, number, number] {
+  return Array.isArray(answer) && answer.length === 3 && answer.every((part) => typeof part === 'number')
+}

@@ -1,0 +1,64 @@
+import { type ProblemCode, problemTypes, problemUri } from '@postern/contracts'
+
+/** What a client should do about each problem; shown at the problem's own URI. */
+const remedies: Readonly<Record<ProblemCode, string>> = {
+  bad_request: 'Correct the parameters that `errors` names. The reference lists what each operation takes.',
+  non_canonical_path:
+    'Send the path in its one canonical spelling: no dot segments, no empty segments, no backslashes or semicolons, and no percent-escapes of characters that need none.',
+  duplicate_header: 'Send the header once.',
+  malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
+  malformed_json: 'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark.',
+  missing_credentials: 'Send `Authorization: ApiKey <key>`.',
+  invalid_key:
+    'Check that the key is complete and unaltered. If it is, ask the administrator of your tenant for a new one.',
+  key_expired: 'Ask the administrator of your tenant for a new key.',
+  key_revoked: 'The key will not work again. Ask the administrator of your tenant for a new one.',
+  invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
+  unsigned_request: 'Send requests to the gateway; services do not take them directly.',
+  insufficient_scope: 'Use a key with the scope that `required_scope` names.',
+  role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',
+  address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
+  tenant_suspended:
+    'All keys of the tenant are refused until the platform resumes it. The keys themselves are unchanged.',
+  not_found: 'Check the path and the id. What belongs to another tenant does not exist for this key.',
+  method_not_allowed: 'Use one of the methods in the Allow header.',
+  not_acceptable: 'Accept application/json.',
+  request_timeout: 'Send the request faster, or in smaller parts.',
+  conflict: 'Read the resource, decide anew, and repeat.',
+  invalid_transition: 'Choose one of the states that `allowed` lists.',
+  precondition_failed: 'Read the resource again and repeat the change with its present ETag.',
+  content_too_large: 'Send less in one request.',
+  uri_too_long: 'Shorten the URL, or use paging and filters.',
+  unsupported_media_type: 'Send the body in a media type that the operation takes, without a content coding.',
+  expectation_failed: 'Send no Expect header, or `100-continue`.',
+  invalid_content: 'Correct the fields that `errors` points to.',
+  digest_mismatch: 'The body was altered on its way, or the digest was computed over something else. Send it again.',
+  precondition_required: 'Send If-Match with the ETag of the resource as you read it.',
+  too_many_requests: 'Wait as long as Retry-After says.',
+  header_fields_too_large: 'Send fewer or shorter headers.',
+  internal_error: 'Report the `instance` to the operators of your Postern.',
+  bad_gateway: 'Check whether the operation happened before you repeat it.',
+  service_unavailable: 'Nothing was done. Repeat after Retry-After.',
+  auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
+  revocation_unconfirmed: 'Repeat the call: it is safe, and answers when the revocation is enforced everywhere.',
+  gateway_timeout: 'Check whether the operation happened before you repeat it.',
+  insufficient_storage: 'Ask the operators of your Postern for room.',
+}
+
+/** The page of a problem type by the last part of its URI; undefined where there is none. */
+export function problemPage(slug: string): string | undefined {
+  const code = codes.find((known) => problemUri(known) === `/problems/${slug}`)
+  if (code === undefined) return undefined
+  const { status, title } = problemTypes[code]
+  return (
+    `<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">` +
+    `<title>${title}</title><body><h1>${title}</h1><p>HTTP status ${status}, code <code>${code}</code></p>` +
+    `<p>${remedies[code].replaceAll(/`([^`]+)`/g, '<code>$1</code>').replaceAll('<key>', '&lt;key&gt;')}</p></body></html>`
+  )
+}
+
+const codes = Object.keys(problemTypes).filter(isCode)
+
+function isCode(text: string): text is ProblemCode {
+  return text in problemTypes
+}

@@ -1,0 +1,231 @@
+import { randomUUID } from 'node:crypto'
+import type { AddressInfo } from 'node:net'
+import {
+  type Environment,
+  type Logger,
+  closeOnSignal,
+  createApp,
+  createLogger,
+  createMetrics,
+} from '@postern/service-kit'
+import { createAssertionMinter } from '@postern/signed-context'
+import type { FastifyInstance } from 'fastify'
+import { createGatewayApp, requestIdOf } from './app.ts'
+import { createClientAddress } from './authenticate/addresses.ts'
+import { createAuthenticate } from './authenticate/authenticate.ts'
+import { createTokenVerifier } from './authenticate/bearer.ts'
+import { createDatabaseClock, systemClocks } from './authenticate/clocks.ts'
+import { createFloors } from './authenticate/floors.ts'
+import { createKeyLookup } from './authenticate/key-lookup.ts'
+import { openKeysClient } from './authenticate/keys-client.ts'
+import { createLease, systemTimers } from './authenticate/lease.ts'
+import { openRedisCache } from './authenticate/redis-cache.ts'
+import { createTenantLookup } from './authenticate/tenant-lookup.ts'
+import { createRouteMatcher } from './authorize/route-match.ts'
+import { type GatewayConfig, readConfig } from './config.ts'
+import { type Exchange, sendProblem } from './exchange.ts'
+import { openUpstreams } from './forward/upstreams.ts'
+import { createRequestHandler } from './handle-request.ts'
+import { createFailedAttempts } from './limit/failed-attempts.ts'
+import { createRateLimit } from './limit/rate-limit.ts'
+import { createTokenSource } from './limit/token-source.ts'
+import { createGatewayMetrics } from './metrics.ts'
+import { createServe } from './serve.ts'
+import { createUsage } from './usage.ts'
+
+export interface RunningGateway {
+  readonly url: string
+  readonly port: number
+  readonly adminPort: number
+  readonly logger: Logger
+  /** Answers what has arrived, takes nothing new, reports usage and gives the lease back. */
+  close(): Promise<void>
+}
+
+const usageEveryMs = 10_000
+const pruneEveryMs = 60_000
+
+/** Starts a gateway in this process; logs `listening` with its ports once requests are answered. */
+export async function startGateway(
+  env: Environment,
+  options: { readonly writeLog?: (line: string) => void } = {},
+): Promise<RunningGateway> {
+  const config = readConfig(env)
+  const logger = createLogger({
+    service: 'gateway',
+    level: config.logLevel,
+    ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
+  })
+  const gateway = assemble(config, logger)
+  try {
+    await gateway.admin.listen({ host: config.host, port: config.adminPort })
+    await gateway.app.listen({ host: config.host, port: config.port })
+  } catch (error) {
+    await gateway.close()
+    throw error
+  }
+  const [port, adminPort] = [portOf(gateway.app), portOf(gateway.admin)]
+  logger.info({ event: 'listening', host: config.host, port, admin_port: adminPort })
+  return { url: `http://${config.host}:${port}`, port, adminPort, logger, close: gateway.close }
+}
+
+function portOf(app: FastifyInstance): number {
+  const address: AddressInfo | string | null = app.server.address()
+  if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
+  return address.port
+}
+
+/** Puts the five steps together: what is opened here is closed in the reverse order by `close`. */
+function assemble(config: GatewayConfig, logger: Logger) {
+  const gateway = randomUUID()
+  const clocks = systemClocks
+  const registry = createMetrics('gateway')
+  const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway })
+  const redis = openRedisCache({ url: config.redisUrl, ring: config.cacheRing, logger })
+  const upstreams = openUpstreams(config)
+  const floors = createFloors(clocks)
+  const databaseClock = createDatabaseClock(clocks)
+  const lease = createLease({
+    gateway,
+    name: config.name,
+    clocks,
+    timers: systemTimers,
+    floors,
+    databaseClock,
+    renew: keys.renewLease,
+    onReset: () => {
+      keyLookup.clear()
+      tenantLookup.clear()
+    },
+    logger,
+  })
+  const metrics = createGatewayMetrics(registry, lease.remainingMs)
+  const keyLookup = createKeyLookup({
+    lease,
+    floors,
+    clocks,
+    databaseClock,
+    redis,
+    keys,
+    maxEntries: config.memoryEntries,
+    count: metrics.lookup,
+  })
+  const tenantLookup = createTenantLookup({ lease, floors, clocks, databaseClock, keys })
+  const usage = createUsage({ keys, now: () => databaseClock.latest() ?? clocks.wall(), logger })
+  const rateLimit = createRateLimit({
+    source: createTokenSource(redis.commands),
+    clocks,
+    gatewayCount: config.gatewayCount,
+  })
+  const failedAttempts = createFailedAttempts({ redis: redis.commands, clocks, limit: config.failedAttemptsPerMinute })
+  let draining = false
+
+  function done(exchange: Exchange, status: number): void {
+    const route = exchange.route?.id ?? 'none'
+    const milliseconds = clocks.monotonic() - exchange.startedAt
+    metrics.request(route, status, milliseconds / 1000)
+    if (!config.requestLog) return
+    logger.info({
+      event: 'request',
+      request_id: exchange.requestId,
+      method: exchange.method,
+      route,
+      status,
+      duration_ms: Math.round(milliseconds * 100) / 100,
+      address: exchange.address,
+      ...(exchange.principal === undefined
+        ? {}
+        : {
+            tenant_id: exchange.principal.tenantId,
+            caller: exchange.principal.kind,
+            caller_id: exchange.principal.id,
+          }),
+    })
+  }
+
+  function crash(exchange: Pick<Exchange, 'request' | 'response' | 'requestId'>, error: unknown): void {
+    logger.error({ event: 'request_crashed', request_id: exchange.requestId, err: error })
+    sendProblem(exchange, 'internal_error')
+  }
+
+  const clientAddress = createClientAddress(config.trustedProxies)
+  const handle = createRequestHandler({
+    match: createRouteMatcher(),
+    authenticate: createAuthenticate({
+      keys: keyLookup,
+      tenants: tenantLookup,
+      tokens: config.oidc === undefined ? undefined : createTokenVerifier(config.oidc, logger),
+      floors,
+      databaseClock,
+      rateLimit,
+      failedAttempts,
+      usage,
+      onCrash: crash,
+    }),
+    rateLimit,
+    serve: createServe({
+      upstreams,
+      mint: createAssertionMinter(config.assertionRing),
+      clocks,
+      databaseClock,
+      usage,
+      isDraining: () => draining,
+      onDone: done,
+      onFailure: (exchange, error) => {
+        metrics.upstreamFailure(exchange.route?.upstream ?? 'none')
+        logger.warn({ event: 'upstream_failed', request_id: exchange.requestId, route: exchange.route?.id, err: error })
+      },
+    }),
+    clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
+    requestId: requestIdOf,
+    maxUrlBytes: config.maxUrlBytes,
+    onRefusal: (exchange, code) => {
+      metrics.refusal(code)
+      done(exchange, exchange.response.statusCode)
+    },
+  })
+  const app = createGatewayApp({
+    handle,
+    onCrash: (request, response, error) => crash({ request, response, requestId: requestIdOf(undefined) }, error),
+    maxHeaderBytes: config.maxHeaderBytes,
+    maxConnections: config.maxConnections,
+  })
+  const admin = createApp({
+    config,
+    logger,
+    metrics: registry,
+    ready: async () => {
+      if (!lease.isHeld()) throw new Error('no lease')
+    },
+    isDraining: () => draining,
+  })
+
+  redis.onRevocation(lease.receive)
+  lease.start()
+  const timers = [setInterval(() => void usage.flush(), usageEveryMs), setInterval(() => floors.prune(), pruneEveryMs)]
+
+  return {
+    app,
+    admin,
+    close: async () => {
+      draining = true
+      for (const timer of timers) clearInterval(timer)
+      await app.close()
+      await usage.flush()
+      lease.stop()
+      await keys.releaseLease(gateway).catch((error: unknown) => {
+        logger.warn({ event: 'lease_release_failed', err: error })
+      })
+      await upstreams.close()
+      await redis.close()
+      await keys.close()
+      await admin.close()
+    },
+  }
+}
+
+/** The whole of the gateway's main.ts. */
+export async function runGateway(env: Environment): Promise<void> {
+  const running = await startGateway(env)
+  closeOnSignal(running.logger, running.close)
+}

@@ -1,0 +1,233 @@
+import { createHash } from 'node:crypto'
+import {
+  type ProblemCode,
+  type Route,
+  assertionHeader,
+  contextHeader,
+  openApi,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+} from '@postern/contracts'
+import { UnsignableValueError, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
+import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
+import type { Match } from './authorize/route-match.ts'
+import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
+import { forward } from './forward/proxy.ts'
+import type { Upstreams } from './forward/upstreams.ts'
+import type { Bucket } from './limit/rate-limit.ts'
+import { problemPage } from './problem-pages.ts'
+import type { Usage } from './usage.ts'
+import { whoamiOf } from './whoami.ts'
+
+export interface ServeParts {
+  readonly upstreams: Upstreams
+  readonly mint: (tenantId: string, nowMs: number) => string
+  readonly clocks: Clocks
+  readonly databaseClock: DatabaseClock
+  readonly usage: Pick<Usage, 'used'>
+  readonly isDraining: () => boolean
+  /** Called once when the answer is complete; status 0 when the client went away first. */
+  readonly onDone: (exchange: Exchange, status: number) => void
+  readonly onFailure: (exchange: Exchange, error: unknown) => void
+}
+
+/** In the last days of a key its answers say when it ends. */
+const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
+const closing = ['connection', 'close'] as const
+const pageHeaders = [
+  'cache-control',
+  'public, max-age=300',
+  'content-security-policy',
+  "default-src 'none'; frame-ancestors 'none'",
+] as const
+
+/** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
+export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
+  const { upstreams, mint, clocks, databaseClock, usage, isDraining, onDone, onFailure } = parts
+  const publicContext = serializeContext({
+    tenantId: nilTenantId,
+    kind: 'service',
+    id: 'gateway',
+    label: '',
+    scopes: [],
+    roles: [],
+  })
+  const document = Buffer.from(JSON.stringify(openApi('/')))
+  const documentTag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`
+
+  function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
+    sendProblem(exchange, code, answer)
+    onDone(exchange, exchange.response.statusCode)
+  }
+
+  function answerHeaders(exchange: Exchange): readonly string[] {
+    const { principal, limits } = exchange
+    const headers: string[] = isDraining() ? [...closing] : []
+    if (limits === undefined || principal === undefined) return headers
+    const { name, policy } = limitHeaders(limits.principal)
+    const left = limits.principal.tokens + limits.principal.left
+    const seconds = Math.max(0, Math.ceil((limits.principal.windowEnds - clocks.monotonic()) / 1000))
+    headers.push('ratelimit-policy', policy, 'ratelimit', `${name};r=${left};t=${seconds}`)
+    if (principal.kind === 'api_key' && principal.expiresAt - (databaseClock.latest() ?? 0) < expiryNoticeMs) {
+      headers.push('x-key-expires-at', new Date(principal.expiresAt).toISOString())
+    }
+    return headers
+  }
+
+  function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
+    const { principal } = exchange
+    const headers = answerHeaders(exchange)
+    switch (route.id) {
+      case 'gateway.whoami':
+        if (principal === undefined) throw new Error('whoami is for a known caller')
+        send(
+          exchange,
+          200,
+          'application/json; charset=utf-8',
+          Buffer.from(JSON.stringify(whoamiOf(principal))),
+          headers,
+        )
+        break
+      case 'gateway.openapi':
+        if (exchange.request.headers['if-none-match'] === documentTag) {
+          exchange.response.writeHead(304, { etag: documentTag, 'x-request-id': exchange.requestId }).end()
+          break
+        }
+        send(exchange, 200, 'application/json; charset=utf-8', document, [
+          'etag',
+          documentTag,
+          'cache-control',
+          'public, max-age=60',
+          ...headers,
+        ])
+        break
+      case 'gateway.problem': {
+        const page = problemPage(params['slug'] ?? '')
+        if (page === undefined) {
+          refuse(exchange, 'not_found', { detail: 'There is no such problem type.' })
+          return
+        }
+        send(exchange, 200, 'text/html; charset=utf-8', Buffer.from(page), [...pageHeaders, ...headers])
+        break
+      }
+      default:
+        throw new Error(`the gateway has no answer for ${route.id}`)
+    }
+    onDone(exchange, exchange.response.statusCode)
+  }
+
+  /** What is wrong with the body by its headers alone, before any of it is read. */
+  function bodyFault(exchange: Exchange, route: Route, hasBody: boolean, length: number | undefined): boolean {
+    if (!hasBody) return false
+    if (route.maxBodyBytes === 0) {
+      refuse(exchange, 'bad_request', { detail: 'This operation takes no body.' })
+      return true
+    }
+    if (length !== undefined && length > route.maxBodyBytes) {
+      refuse(exchange, 'content_too_large', {
+        detail: `The body may have at most ${route.maxBodyBytes} bytes.`,
+      })
+      return true
+    }
+    const coding = exchange.request.headers['content-encoding']
+    if (coding !== undefined && coding !== 'identity') {
+      refuse(exchange, 'unsupported_media_type', { detail: 'Send the body without a Content-Encoding.' })
+      return true
+    }
+    return false
+  }
+
+  function pass(exchange: Exchange, route: Route & { readonly upstream: keyof Upstreams['targets'] }): void {
+    const { headers, principal, method, target, requestId } = exchange
+    const upstream = upstreams.targets[route.upstream]
+    const length = headers.signed['content-length']
+    const isChunked = headers.read['transfer-encoding'] !== undefined
+    const hasBody = isChunked || (length !== undefined && length !== '0')
+    if (bodyFault(exchange, route, hasBody, length === undefined ? undefined : Number(length))) return
+
+    const now = clocks.wall()
+    const context = principal?.context ?? publicContext
+    const assertion = principal === undefined ? noAssertion : mint(principal.tenantId, now)
+    const out = headers.passed
+    const { signed } = headers
+    // undici sends `Content-Length: 0` for these methods, whether asked to or not.
+    const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
+    const contentLength = hasBody ? length : sendsZero ? '0' : undefined
+    let signature
+    try {
+      signature = upstream.signer.sign(
+        {
+          method,
+          target,
+          context,
+          assertion,
+          requestId,
+          contentType: signed['content-type'],
+          contentLength,
+          contentDigest: signed['content-digest'],
+          idempotencyKey: signed['idempotency-key'],
+          ifMatch: signed['if-match'],
+        },
+        now,
+      )
+    } catch (error) {
+      if (!(error instanceof UnsignableValueError)) throw error
+      refuse(exchange, 'bad_request', { detail: `The header ${error.component} holds characters that it may not.` })
+      return
+    }
+    for (const name of ['content-type', 'content-digest', 'idempotency-key', 'if-match'] as const) {
+      const value = signed[name]
+      if (value !== undefined) out.push(name, value)
+    }
+    if (contentLength !== undefined) out.push('content-length', contentLength)
+    out.push(
+      contextHeader,
+      context,
+      assertionHeader,
+      assertion,
+      requestIdHeader,
+      requestId,
+      signatureInputHeader,
+      signature.signatureInput,
+      signatureHeader,
+      signature.signature,
+    )
+    forward({
+      exchange,
+      target: upstream,
+      headers: out,
+      answerHeaders: answerHeaders(exchange),
+      hasBody,
+      maxBodyBytes: route.maxBodyBytes,
+      answerWithinMs: route.answerWithinMs,
+      onDone: (status) => onDone(exchange, status),
+      onFailure: (error) => onFailure(exchange, error),
+    })
+  }
+
+  return (exchange, { route, params }) => {
+    if (exchange.principal !== undefined) usage.used(exchange.principal, exchange.address)
+    if (isForwarded(route)) {
+      pass(exchange, route)
+      return
+    }
+    answerItself(exchange, route, params)
+  }
+}
+
+function isForwarded(route: Route): route is Route & { readonly upstream: keyof Upstreams['targets'] } {
+  return route.upstream !== 'gateway'
+}
+
+const namesOf = new WeakMap<Bucket, { readonly name: string; readonly policy: string }>()
+
+/** The constant part of the RateLimit fields (draft-ietf-httpapi-ratelimit-headers). */
+function limitHeaders(bucket: Bucket): { readonly name: string; readonly policy: string } {
+  let headers = namesOf.get(bucket)
+  if (headers === undefined) {
+    headers = { name: '"caller"', policy: `"caller";q=${bucket.limit};w=60` }
+    namesOf.set(bucket, headers)
+  }
+  return headers
+}

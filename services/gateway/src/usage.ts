@@ -1,0 +1,111 @@
+import type { UsageReport } from '@postern/contracts/internal'
+import type { Logger } from '@postern/service-kit'
+import type { KeysClient } from './authenticate/keys-client.ts'
+import type { Principal } from './authenticate/principal.ts'
+
+type Use = UsageReport['uses'][number]
+type Denial = UsageReport['denials'][number]
+
+/**
+ * Collects when and from where keys were used or refused, and reports it in batches. A report that fails is kept and
+ * merged into the next; what a crash loses is at most one interval of usage, never an accepted request.
+ */
+export interface Usage {
+  /** HOT PATH. */
+  used(principal: Principal, address: string): void
+  denied(principal: Principal, address: string, reason: Denial['reason']): void
+  /** Sends what has been collected. */
+  flush(): Promise<void>
+}
+
+const maxPerReport = 5000
+/** Distinct keys and addresses between two reports; beyond it new ones are not counted. */
+const maxCollected = 100_000
+
+/** Starts empty. `now` gives milliseconds since the epoch. */
+export function createUsage(options: {
+  keys: Pick<KeysClient, 'reportUsage'>
+  now: () => number
+  logger: Logger
+}): Usage {
+  const { keys, now, logger } = options
+  // Found by identity: nearly every key is used from one address between two reports.
+  let usual = new Map<Principal, Use>()
+  const others = new Map<string, Use>()
+  const denials = new Map<string, Denial>()
+
+  function count(use: Use): void {
+    use.count += 1
+    use.lastUsedAt = now()
+  }
+
+  function gatherUsual(): void {
+    for (const use of usual.values()) merge(others, `${use.keyId} ${use.address}`, use)
+    usual = new Map()
+  }
+
+  return {
+    used: (principal, address) => {
+      if (principal.kind !== 'api_key') return
+      const first = usual.get(principal)
+      if (first?.address === address) {
+        count(first)
+        return
+      }
+      const id = `${principal.id} ${address}`
+      const known = others.get(id)
+      if (known !== undefined) {
+        count(known)
+        return
+      }
+      if (usual.size + others.size >= maxCollected) return
+      const use = { keyId: principal.id, tenantId: principal.tenantId, address, lastUsedAt: now(), count: 1 }
+      if (first === undefined) usual.set(principal, use)
+      else others.set(id, use)
+    },
+    denied: (principal, address, reason) => {
+      const id = `${principal.id} ${address} ${reason}`
+      const known = denials.get(id)
+      if (known !== undefined) known.count += 1
+      else if (denials.size < maxCollected) {
+        denials.set(id, { keyId: principal.id, tenantId: principal.tenantId, address, reason, at: now(), count: 1 })
+      }
+    },
+    flush: async () => {
+      gatherUsual()
+      while (others.size > 0 || denials.size > 0) {
+        const report = { uses: takeSome(others), denials: takeSome(denials) }
+        try {
+          await keys.reportUsage(report)
+        } catch (error) {
+          for (const use of report.uses) merge(others, `${use.keyId} ${use.address}`, use)
+          for (const denial of report.denials) {
+            merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial)
+          }
+          logger.warn({ event: 'usage_report_failed', kept: others.size + denials.size, err: error })
+          return
+        }
+      }
+    },
+  }
+}
+
+function takeSome<T>(collected: Map<string, T>): T[] {
+  const some = [...collected.entries()].slice(0, maxPerReport)
+  for (const [id] of some) collected.delete(id)
+  return some.map(([, value]) => value)
+}
+
+function merge<T extends { count: number; lastUsedAt?: number }>(
+  collected: Map<string, T>,
+  id: string,
+  value: T,
+): void {
+  const known = collected.get(id)
+  if (known === undefined) {
+    collected.set(id, value)
+    return
+  }
+  known.count += value.count
+  if (known.lastUsedAt !== undefined) known.lastUsedAt = Math.max(known.lastUsedAt, value.lastUsedAt ?? 0)
+}
