@@ -118,13 +118,15 @@ function pnpmPlan() {
 
 /** What the installed packages depend on, as one hash. */
 function dependencyState(node) {
-  const hash = createHash('sha256').update(`${node} ${process.platform} ${process.arch}\n`)
   const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', join('test', 'package.json')]
   for (const group of ['packages', 'services']) {
-    for (const name of readdirSync(join(root, group)).toSorted?.() ?? readdirSync(join(root, group)).sort()) {
+    for (const name of readdirSync(join(root, group))) {
       manifests.push(join(group, name, 'package.json'))
     }
   }
+  const hash = createHash('sha256').update(`${node} ${process.platform} ${process.arch}\n`)
+  // The order in which a file system lists a folder is its own affair.
+  manifests.sort((one, other) => (one < other ? -1 : 1))
   for (const name of manifests) {
     const path = join(root, name)
     hash.update(`${name}\n`).update(existsSync(path) ? readFileSync(path) : '')

@@ -15,7 +15,7 @@ export interface Postgres extends ManagedProcess {
   /** Holds the data and nothing else. Usually inside the home; see `placePostgresFolder`. */
   readonly folder: string
   /** Connection string of the superuser. A secret: it holds the password. */
-  superuserUrl(database: string): string
+  readonly superuserUrl: (database: string) => string
 }
 
 export interface PostgresOptions {

@@ -1,6 +1,7 @@
 import { createPrivateKey, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { link, mkdir, open, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Upstream } from '@postern/contracts'
 
 /** The rings (a key id and 32 random bytes each) that the parts of Postern share, by the name of their variable. */
 export const ringNames = [
@@ -44,20 +45,13 @@ export interface Secrets {
 }
 
 /** The variable with a service's own signing ring. */
-export function signingRing(service: 'keys' | 'findings' | 'universe' | 'evidence' | 'sync'): RingName {
-  switch (service) {
-    case 'keys':
-      return 'POSTERN_SIGNING_KEYS'
-    case 'findings':
-      return 'POSTERN_SIGNING_FINDINGS'
-    case 'universe':
-      return 'POSTERN_SIGNING_UNIVERSE'
-    case 'evidence':
-      return 'POSTERN_SIGNING_EVIDENCE'
-    case 'sync':
-      return 'POSTERN_SIGNING_SYNC'
-  }
-}
+export const signingRings = {
+  keys: 'POSTERN_SIGNING_KEYS',
+  findings: 'POSTERN_SIGNING_FINDINGS',
+  universe: 'POSTERN_SIGNING_UNIVERSE',
+  evidence: 'POSTERN_SIGNING_EVIDENCE',
+  sync: 'POSTERN_SIGNING_SYNC',
+} as const satisfies Record<Upstream, RingName>
 
 /** A new ring as configuration text: `id:base64url`. The id says when it was made, the secret is 32 random bytes. */
 export function randomRing(id = `k${Math.floor(Date.now() / 1000).toString(36)}`): string {
@@ -71,13 +65,15 @@ export function randomPassword(): string {
 
 /**
  * The secrets in `<home>/secrets`, each made when it is first asked for and kept from then on. The folder is open to
- * its owner alone (0700), so is each file (0600).
+ * its owner alone (0700), so is each file (0600). `given` are rings that come from elsewhere; one in the folder stays.
  */
-export async function openSecrets(home: string): Promise<Secrets> {
+export async function openSecrets(home: string, given: Partial<Record<RingName, string>> = {}): Promise<Secrets> {
   const folder = join(home, 'secrets')
   await mkdir(folder, { recursive: true, mode: 0o700 })
   const rings = new Map<RingName, string>()
-  for (const name of ringNames) rings.set(name, await readOrMake(join(folder, name), randomRing, isRing))
+  for (const name of ringNames) {
+    rings.set(name, await readOrMake(join(folder, name), () => given[name] ?? randomRing(), isRing))
+  }
   const passwords = new Map<PasswordName, string>()
   for (const name of passwordNames) {
     passwords.set(name, await readOrMake(join(folder, `password-${name}`), randomPassword, isPassword))

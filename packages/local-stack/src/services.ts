@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { repositoryRoot } from './paths.ts'
@@ -11,7 +10,7 @@ import type { RingName, Secrets } from './secrets.ts'
 export type ServiceProcessName = Upstream | `gateway-${number}`
 
 /** A service as it runs now. A restart keeps its port and changes its process. */
-export interface ServiceProcess {
+interface ServiceProcess {
   readonly name: ServiceProcessName
   readonly url: string
   readonly process: ManagedProcess
@@ -33,11 +32,10 @@ export interface ServicesOptions {
 
 export interface Services {
   readonly gateways: readonly string[]
-  url(service: Upstream): string
-  process(name: ServiceProcessName): ManagedProcess
-  list(): readonly ServiceProcess[]
+  readonly url: (service: Upstream) => string
+  readonly process: (name: ServiceProcessName) => ManagedProcess
   /** Stops a process if it still runs, and starts it again on the same port. */
-  restart(name: ServiceProcessName, env?: Readonly<Record<string, string>>): Promise<void>
+  readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
   /** Gateways first, so that none is left without the services behind it. */
   stop(): Promise<void>
   /** Resolves when a process ends that nobody has stopped. */
@@ -121,9 +119,12 @@ export async function startServices(options: ServicesOptions): Promise<Services>
       timeoutMs: startTimeoutMs,
       everyMs: 20,
     })
-    void process.exited.then(() => {
-      if (!expected.has(process)) failed.resolve(process)
-    })
+    void watch(process)
+  }
+
+  const watch = async (process: ManagedProcess) => {
+    await process.exited
+    if (!expected.has(process)) failed.resolve(process)
   }
 
   const stopOne = async ({ process }: ServiceProcess) => {
@@ -154,7 +155,6 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     gateways: options.gateways.map(({ port }) => `http://${loopback}:${port}`),
     url: (service) => find(service).url,
     process: (name) => find(name).process,
-    list: () => [...running.values()],
     restart: async (name, env = {}) => {
       const before = find(name)
       await stopOne(before)
@@ -223,14 +223,4 @@ async function environment(
     env[variable] = value
   }
   return env
-}
-
-/** Whether the sources of a service are there; used for the message when one is not. */
-export function missingServices(): string[] {
-  return [...services, 'gateway' as const].filter((kind) => !existsSync(mainOf(kind)))
-}
-
-/** All that the processes below `home` have printed in this run. */
-export function readLogs(files: readonly string[]): string {
-  return files.map((file) => readFileSync(file, 'utf8')).join('\n')
 }

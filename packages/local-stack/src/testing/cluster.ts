@@ -31,7 +31,7 @@ export interface Cluster {
 export interface RunningCluster {
   readonly cluster: Cluster
   /** Stops PostgreSQL and removes everything. */
-  stop(): Promise<void>
+  readonly stop: () => Promise<void>
 }
 
 /**

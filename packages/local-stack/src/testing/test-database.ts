@@ -11,7 +11,7 @@ import { findCluster } from './cluster.ts'
 export interface TestDatabase {
   readonly name: string
   /** Connection string of a role. */
-  url(role: LoginRole | 'superuser'): string
+  readonly url: (role: LoginRole | 'superuser') => string
   /** The ring whose assertions the database believes, as configuration text. */
   readonly assertionKeys: string
   /** Ends all sessions and removes the database. The end of the run removes it too. */

@@ -1,0 +1,110 @@
+import { join } from 'node:path'
+import type { Upstream } from '@postern/contracts'
+import { prepareDatabase, rolePasswords, roleUrl } from './database.ts'
+import type { Postgres } from './postgres.ts'
+import { startPostgres } from './postgres.ts'
+import type { ManagedProcess } from './processes.ts'
+import type { Redis } from './redis.ts'
+import { startRedis } from './redis.ts'
+import type { Secrets } from './secrets.ts'
+import { openSecrets } from './secrets.ts'
+import type { Services } from './services.ts'
+import { startServices } from './services.ts'
+
+/** Where each part listens on the loopback address. */
+export interface StackPorts {
+  readonly postgres: number
+  readonly redis: number
+  readonly services: Readonly<Record<Upstream, number>>
+  readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
+}
+
+export interface StackOptions {
+  /** Holds data, secrets and logs. */
+  readonly home: string
+  readonly ports: StackPorts
+  /** False gives up the data's safety in a crash for speed. */
+  readonly durable: boolean
+  /** Variables for every service, over those that the stack sets. */
+  readonly env?: Readonly<Record<string, string>>
+  /** Ends the start; what runs by then is stopped. */
+  readonly signal?: AbortSignal
+  readonly log: (line: string) => void
+}
+
+/** All parts of Postern, running. */
+export interface Stack {
+  readonly secrets: Secrets
+  readonly services: Services
+  /** Resolves when a process ends that nobody has stopped. */
+  readonly failed: Promise<ManagedProcess>
+  /** Stops everything, in the reverse order of the start. */
+  stop(): Promise<void>
+}
+
+const database = 'postern'
+
+/** Starts PostgreSQL and Redis, migrates, starts the services and then the gateways. */
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { home, ports, signal } = options
+  const secrets = await openSecrets(home)
+  const started: { stop(): Promise<unknown> }[] = []
+  const stop = async (): Promise<void> => {
+    for (const part of started.splice(0).toReversed()) await part.stop()
+  }
+  try {
+    const [postgres, redis] = await startServers(options, secrets, started)
+    signal?.throwIfAborted()
+    const passwords = rolePasswords(secrets)
+    await prepareDatabase({
+      database,
+      superuserUrl: postgres.superuserUrl,
+      url: (role) => roleUrl(role, passwords[role], ports.postgres, database),
+      passwords,
+      assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
+    })
+    const services = await startServices({
+      home,
+      secrets,
+      databaseUrl: (service) => roleUrl(service, passwords[service], ports.postgres, database),
+      redisUrl: redis.url,
+      ports: ports.services,
+      gateways: ports.gateways,
+      ...(options.env === undefined ? {} : { env: options.env }),
+      ...(signal === undefined ? {} : { signal }),
+    })
+    started.push(services)
+    signal?.throwIfAborted()
+    return {
+      secrets,
+      services,
+      failed: Promise.race([services.failed, ended(postgres), ended(redis)]),
+      stop,
+    }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+/** PostgreSQL and Redis side by side, both to their end: what has started must be stopped, also when the other fails. */
+async function startServers(
+  { home, ports, durable, log }: StackOptions,
+  { passwords }: Secrets,
+  started: { stop(): Promise<unknown> }[],
+): Promise<[Postgres, Redis]> {
+  const installFolder = join(home, 'redis-package')
+  const starting = [
+    startPostgres({ home, port: ports.postgres, password: passwords.superuser, durable, log }),
+    startRedis({ home, port: ports.redis, password: passwords.redis, installFolder, log }),
+  ] as const
+  for (const result of await Promise.allSettled(starting)) {
+    if (result.status === 'fulfilled') started.push(result.value)
+  }
+  return await Promise.all(starting)
+}
+
+async function ended(server: ManagedProcess): Promise<ManagedProcess> {
+  await server.exited
+  return server
+}

@@ -1,0 +1,53 @@
+import { join, resolve } from 'node:path'
+import { repositoryRoot } from './paths.ts'
+
+/** What `npm start` can be told by its environment. */
+export interface StartOptions {
+  /** POSTERN_HOME, default `.postern` in the clone: data, secrets, logs and demo.json. */
+  readonly home: string
+  /** POSTERN_PORT, default 8080: the first gateway; more count upward. */
+  readonly port: number
+  /** POSTERN_GATEWAYS, default 1. */
+  readonly gateways: number
+  /** All other POSTERN_ variables: every service gets them. */
+  readonly env: Readonly<Record<string, string>>
+}
+
+const own = new Set([
+  'POSTERN_HOME',
+  'POSTERN_HOST',
+  'POSTERN_PORT',
+  'POSTERN_CONSOLE_PORT',
+  'POSTERN_GATEWAYS',
+  'POSTERN_PARENT_FD',
+])
+
+/** Reads the options; throws an error that names the variable and what it may be. */
+export function readStartOptions(env: Readonly<Record<string, string | undefined>>): StartOptions {
+  const home = env['POSTERN_HOME']
+  const gateways = readNumber(env, 'POSTERN_GATEWAYS', 1, 1, 64)
+  return {
+    home: home === undefined || home === '' ? join(repositoryRoot, '.postern') : resolve(repositoryRoot, home),
+    port: readNumber(env, 'POSTERN_PORT', 8080, 1, 65_535 - gateways),
+    gateways,
+    env: Object.fromEntries(
+      Object.entries(env).flatMap(([name, value]) =>
+        name.startsWith('POSTERN_') && !own.has(name) && value !== undefined ? [[name, value]] : [],
+      ),
+    ),
+  }
+}
+
+function readNumber(
+  env: Readonly<Record<string, string | undefined>>,
+  name: string,
+  fallback: number,
+  min: number,
+  max: number,
+): number {
+  const text = env[name] ?? ''
+  if (text === '') return fallback
+  const value = /^[0-9]{1,5}$/.test(text) ? Number(text) : Number.NaN
+  if (value >= min && value <= max) return value
+  throw new Error(`${name} must be a whole number from ${min} to ${max}`)
+}

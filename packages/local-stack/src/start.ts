@@ -1,0 +1,155 @@
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { Socket } from 'node:net'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { lockHome } from './home-lock.ts'
+import { assertPortFree, findFreePort, isPortFree, loopback } from './ports.ts'
+import { startFailure } from './processes.ts'
+import { seed } from './seed.ts'
+import type { Stack, StackPorts } from './stack.ts'
+import { startStack } from './stack.ts'
+import type { StartOptions } from './start-options.ts'
+import { readStartOptions } from './start-options.ts'
+
+/** Internal ports that are easy to remember; where one is taken, any other serves. */
+const usualPorts = { postgres: 15_432, redis: 16_379, firstService: 8181, firstAdmin: 9080 } as const
+
+/** How long processes of a start that was killed may take to go. */
+const abandonedTimeoutMs = 15_000
+
+async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promise<StackPorts> {
+  const gateways = Array.from({ length: options.gateways }, (_, index) => options.port + index)
+  for (const port of gateways) {
+    if (wasAbandoned) await waitUntilFree(port)
+    await assertPortFree(port, 'gateway', 'POSTERN_PORT')
+  }
+  const prefer = async (port: number): Promise<number> =>
+    !gateways.includes(port) && (await isPortFree(port)) ? port : await findFreePort()
+  const { firstService, firstAdmin } = usualPorts
+  return {
+    postgres: await prefer(usualPorts.postgres),
+    redis: await prefer(usualPorts.redis),
+    services: {
+      keys: await prefer(firstService),
+      findings: await prefer(firstService + 1),
+      universe: await prefer(firstService + 2),
+      evidence: await prefer(firstService + 3),
+      sync: await prefer(firstService + 4),
+    },
+    gateways: await Promise.all(
+      gateways.map(async (port, index) => ({ port, adminPort: await prefer(firstAdmin + index) })),
+    ),
+  }
+}
+
+async function waitUntilFree(port: number): Promise<void> {
+  const deadline = performance.now() + abandonedTimeoutMs
+  while (!(await isPortFree(port)) && performance.now() < deadline) await delay(100)
+}
+
+/** Ends when somebody asks us to: Ctrl-C, a signal, or the end of the script that started us. */
+function listenForEnd(): AbortSignal {
+  const controller = new AbortController()
+  // Ctrl-C may arrive several times, from the terminal and from npm; once is enough.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => controller.abort())
+  const fd = Number(process.env['POSTERN_PARENT_FD'])
+  if (Number.isSafeInteger(fd) && fd > 2) {
+    const parent = new Socket({ fd, readable: true, writable: false })
+    parent.on('error', () => controller.abort())
+    parent.on('close', () => controller.abort())
+    parent.resume()
+    parent.unref()
+  }
+  return controller.signal
+}
+
+/** Where the parts are, for the command line and for scripts. Nothing in it is secret. */
+async function writeStackFile(path: string, ports: StackPorts): Promise<void> {
+  const content = {
+    pid: process.pid,
+    gateways: ports.gateways.map(({ port }) => url(port)),
+    services: Object.fromEntries(Object.entries(ports.services).map(([name, port]) => [name, url(port)])),
+  }
+  await writeFile(path, `${JSON.stringify(content, undefined, 2)}\n`)
+}
+
+function url(port: number): string {
+  return `http://${loopback}:${port}`
+}
+
+async function runUntilEnd(stack: Stack, signal: AbortSignal): Promise<number> {
+  const { promise, resolve } = Promise.withResolvers<'asked'>()
+  if (signal.aborted) resolve('asked')
+  else signal.addEventListener('abort', () => resolve('asked'), { once: true })
+  // A handle that keeps the process alive: sockets to children and the parent do not.
+  const alive = setInterval(() => undefined, 60_000)
+  try {
+    const end = await Promise.race([promise, stack.failed])
+    if (end === 'asked') return 0
+    const exit = await end.exited
+    const failure = await startFailure(end, `ended unexpectedly (${exit.signal ?? `exit code ${exit.code}`})`)
+    console.error(`postern: ${failure.message}\npostern: stopping everything`)
+    return 1
+  } finally {
+    clearInterval(alive)
+  }
+}
+
+async function main(): Promise<number> {
+  const options = readStartOptions(process.env)
+  const { home } = options
+  const signal = listenForEnd()
+  await mkdir(home, { recursive: true, mode: 0o711 })
+  const lock = await lockHome(home)
+  const stackFile = join(home, 'stack.json')
+  try {
+    const ports = await choosePorts(options, lock.wasAbandoned)
+    const stack = await startStack({
+      home,
+      ports,
+      durable: true,
+      env: options.env,
+      signal,
+      log: (line) => console.error(`postern: ${line}`),
+    })
+    try {
+      await writeStackFile(stackFile, ports)
+      const demo = await seed(home, stack)
+      if (!signal.aborted) announce(demo.gateways[0] ?? '', demo.tenants['harbourline']?.keys['read:findings'] ?? '')
+      return await runUntilEnd(stack, signal)
+    } finally {
+      await stack.stop()
+      await rm(stackFile, { force: true })
+    }
+  } catch (error) {
+    // Whoever pressed Ctrl-C during the start knows why it did not come up.
+    if (signal.aborted) return 0
+    throw error
+  } finally {
+    await lock.release()
+  }
+}
+
+/** The key is shown on purpose: it belongs to an invented tenant of this machine, and the line must work as printed. */
+function announce(gateway: string, key: string): void {
+  console.log(`postern ready ${gateway}`)
+  console.log(`\nRead the findings of Harbourline Bank:\n`)
+  console.log(`  curl -H 'Authorization: ApiKey ${key}' '${gateway}/api/v1/findings?limit=3'\n`)
+  console.log(
+    'All demo keys are in demo.json in the home folder; npm run -s postern -- --help manages tenants and keys.',
+  )
+  console.log('Ctrl-C stops everything; the data stays.')
+}
+
+function describe(error: unknown): string {
+  const texts: string[] = []
+  for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)
+  return texts.length === 0 ? String(error) : texts.join(': ')
+}
+
+try {
+  process.exitCode = await main()
+} catch (error) {
+  console.error(`postern: ${describe(error)}`)
+  process.exitCode = 1
+}

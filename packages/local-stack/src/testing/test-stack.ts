@@ -1,0 +1,161 @@
+import { execFile } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
+import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
+import { repositoryRoot } from '../paths.ts'
+import { findFreePort } from '../ports.ts'
+import type { ManagedProcess } from '../processes.ts'
+import { openSecrets, signingRings, type RingName } from '../secrets.ts'
+import { startServices, type ServiceProcessName } from '../services.ts'
+import { createSignedCaller, operator, type SignedCaller } from '../signed-caller.ts'
+import { findCluster, makeTestFolder } from './cluster.ts'
+import { createTestDatabase, type TestDatabase } from './test-database.ts'
+import { startTestRedis, type TestRedis } from './test-redis.ts'
+
+export interface TestStackOptions {
+  /** Gateway processes, default 1. */
+  readonly gateways?: number
+  /** False leaves Redis stopped; `redis.start()` starts it. Default true. */
+  readonly redis?: boolean
+  /** Variables for every process. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export interface CommandResult {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** Every service as a process of its own, with a database and a Redis of its own. */
+export interface TestStack {
+  /** Holds the stack's secrets, blobs and logs. */
+  readonly home: string
+  /** Origins of the gateways. */
+  readonly gateways: readonly string[]
+  readonly database: TestDatabase
+  readonly redis: TestRedis
+  readonly serviceUrl: (name: Upstream) => string
+  /** The process as it runs now: kill it, freeze it, read its log. */
+  readonly process: (name: ServiceProcessName) => ManagedProcess
+  /** Stops a process if it runs and starts it again on its port, with more variables if given. */
+  readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
+  ring(name: RingName): string
+  /** Speaks to a service as the gateway does. */
+  caller(name: Upstream): SignedCaller
+  /** Speaks to the keys service as the operator's command does. */
+  readonly operator: SignedCaller
+  createTenant(slug?: string): Promise<Tenant>
+  createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
+  /** Runs the operator's command. */
+  cli(...args: readonly string[]): Promise<CommandResult>
+  /** All that all processes have printed. */
+  logs(): Promise<string>
+  stop(): Promise<void>
+}
+
+export interface CreateKeyInput {
+  readonly scopes: readonly GrantableScope[]
+  readonly label?: string
+  /** RFC 3339; default: in 30 days. */
+  readonly expiresAt?: string
+  readonly allowedAddresses?: readonly string[]
+}
+
+/** Starts a stack on free ports. It ends with the process that started it, at the latest. */
+export async function startTestStack(options: TestStackOptions = {}): Promise<TestStack> {
+  const { assertionKeys } = await findCluster()
+  const home = await makeTestFolder('stack')
+  const secrets = await openSecrets(home, { POSTERN_ASSERTION_KEYS: assertionKeys })
+  const [database, redis] = await Promise.all([createTestDatabase(), startTestRedis()])
+  if (options.redis === false) await redis.stop()
+  const count = options.gateways ?? 1
+  const services = await startServices({
+    home,
+    secrets,
+    databaseUrl: database.url,
+    redisUrl: redis.url,
+    ports: {
+      keys: await findFreePort(),
+      findings: await findFreePort(),
+      universe: await findFreePort(),
+      evidence: await findFreePort(),
+      sync: await findFreePort(),
+    },
+    gateways: await Promise.all(
+      Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
+    ),
+    // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
+    env: { POSTERN_CHECK_ANSWERS: 'on', ...options.env },
+  }).catch(async (error: unknown) => {
+    await redis.stop()
+    throw error
+  })
+  const caller = (keyName: string, ring: RingName, service: Upstream): SignedCaller =>
+    createSignedCaller({ baseUrl: services.url(service), keyName, ring: secrets.rings[ring], assertionKeys })
+  const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', 'keys')
+  return {
+    home,
+    gateways: services.gateways,
+    database,
+    redis,
+    serviceUrl: services.url,
+    process: services.process,
+    restart: services.restart,
+    ring: (name) => secrets.rings[name],
+    caller: (name) => caller(name, signingRings[name], name),
+    operator: asOperator,
+    createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {
+      const body = { slug, name: `Test tenant ${slug}` }
+      const { status, text, json } = await asOperator.call(operator, 'POST', internalPaths.tenants, { body })
+      if (status !== 201) throw new Error(`no tenant was created: ${status} ${text}`)
+      return tenantSchema.parse(json)
+    },
+    createKey: async (tenant, { scopes, label = 'A test key', expiresAt, allowedAddresses }) => {
+      const body = {
+        label,
+        scopes,
+        ...(expiresAt === undefined ? { expires_in: '30d' } : { expires_in: 'custom', expires_at: expiresAt }),
+        ...(allowedAddresses === undefined ? {} : { allowed_addresses: allowedAddresses }),
+      }
+      const principal = { ...operator, tenantId: tenant.id }
+      const { status, text, json } = await asOperator.call(principal, 'POST', '/api/v1/api-keys', { body })
+      if (status !== 201) throw new Error(`no key was created: ${status} ${text}`)
+      return createdApiKeySchema.parse(json)
+    },
+    cli: async (...args) =>
+      await runCommand(args, {
+        PATH: '/usr/bin:/bin',
+        POSTERN_KEYS_URL: services.url('keys'),
+        POSTERN_SIGNING_OPERATOR_FILE: secrets.ringFile('POSTERN_SIGNING_OPERATOR'),
+        POSTERN_ASSERTION_KEYS_FILE: secrets.ringFile('POSTERN_ASSERTION_KEYS'),
+      }),
+    logs: async () => {
+      const folder = join(home, 'logs')
+      const texts = await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), 'utf8')))
+      return texts.join('\n')
+    },
+    stop: async () => {
+      await services.stop()
+      await redis.stop()
+      await database.drop()
+    },
+  }
+}
+
+async function runCommand(args: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandResult> {
+  const main = join(repositoryRoot, 'packages', 'cli', 'src', 'main.ts')
+  const { promise, resolve } = Promise.withResolvers<CommandResult>()
+  execFile(
+    process.execPath,
+    ['--conditions=@postern/source', main, ...args],
+    { env, timeout: 60_000 },
+    (error, stdout, stderr) => {
+      const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1
+      resolve({ code, stdout, stderr })
+    },
+  )
+  return await promise
+}
