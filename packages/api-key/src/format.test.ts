@@ -1,0 +1,150 @@
+import { inspect } from 'node:util'
+
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+
+import { generateKey, keyChecksum, keyLength, keyPrefix, parseKey } from './format.ts'
+import { hashKey } from './hash.ts'
+
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+const secrets = fc
+  .array(fc.constantFrom(...base62), { minLength: 43, maxLength: 43 })
+  .map((characters) => characters.join(''))
+
+/** A key in its right form around a given secret: most are no number that generateKey could draw, the form is the same. */
+const keys = secrets.map((secret) => keyPrefix + secret + keyChecksum(keyPrefix + secret))
+
+describe('a text that is no key is refused', () => {
+  const good = keyPrefix + 'A'.repeat(43) + keyChecksum(keyPrefix + 'A'.repeat(43))
+
+  test('the good text that the refused ones are made from is accepted', () => {
+    expect(parseKey(good)?.value).toBe(good)
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['the prefix alone', keyPrefix],
+    ['a key cut by one character', good.slice(0, -1)],
+    ['a key with a character more', `${good}0`],
+    ['a line feed at the end', `${good}\n`],
+    ['a line feed in place of the last character', `${good.slice(0, -1)}\n`],
+    ['a space before', ` ${good.slice(0, -1)}`],
+    ['the prefix in capitals', good.replace('postern_', 'POSTERN_')],
+    ['another prefix', good.replace('postern_', 'postman_')],
+    ['a NUL inside', good.replace('A', '\0')],
+    ['a hyphen inside', good.replace('A', '-')],
+    ['an underscore inside', good.replace('A', '_')],
+    ['a fullwidth letter inside', good.replace('A', 'Ａ')],
+    ['a Cyrillic letter inside', good.replace('A', 'А')],
+    ['two keys, comma separated', `${good},${good}`],
+    ['a megabyte', 'A'.repeat(1 << 20)],
+    ['a key and a megabyte', good + 'A'.repeat(1 << 20)],
+  ])('%s', (_name, text) => {
+    expect(parseKey(text)).toBeUndefined()
+  })
+
+  test('any single character replaced, at any place, by any ASCII character', () => {
+    const { value } = generateKey()
+    let tried = 0
+    for (let at = 0; at < value.length; at += 1) {
+      for (let code = 0; code < 128; code += 1) {
+        const typo = value.slice(0, at) + String.fromCharCode(code) + value.slice(at + 1)
+        if (typo === value) continue
+        tried += 1
+        if (parseKey(typo) !== undefined) expect.fail(`a typo at place ${at} was accepted`)
+      }
+    }
+    expect(tried).toBe(keyLength * 127)
+  })
+
+  test('any single character replaced, in any key', () => {
+    fc.assert(
+      fc.property(keys, fc.nat(keyLength - 1), fc.constantFrom(...base62), (key, at, character) => {
+        fc.pre(key[at] !== character)
+        expect(parseKey(key.slice(0, at) + character + key.slice(at + 1))).toBeUndefined()
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('two neighbouring characters of the secret swapped', () => {
+    fc.assert(
+      fc.property(keys, fc.integer({ min: 8, max: 49 }), (key, at) => {
+        const first = key.charAt(at)
+        const second = key.charAt(at + 1)
+        fc.pre(first !== second)
+        expect(parseKey(key.slice(0, at) + second + first + key.slice(at + 2))).toBeUndefined()
+      }),
+      { numRuns: 2000 },
+    )
+  })
+
+  test('any text that is not 57 characters of the right form', () => {
+    fc.assert(
+      fc.property(fc.string({ maxLength: 80, unit: 'binary' }), (text) => {
+        expect(parseKey(text)).toBeUndefined()
+      }),
+    )
+  })
+})
+
+describe('a key', () => {
+  test('has the prefix, 43 characters of secret and 6 of checksum', () => {
+    expect(generateKey().value).toMatch(/^postern_[0-9A-Za-z]{43}[0-9A-Za-z]{6}$/)
+    expect(generateKey().value).toHaveLength(keyLength)
+  })
+
+  test('is read back with the hash and the last four characters it was made with', () => {
+    for (let round = 0; round < 200; round += 1) {
+      const made = generateKey()
+      const parsed = parseKey(made.value)
+      expect(parsed?.value).toBe(made.value)
+      expect(parsed?.hash).toBe(made.hash)
+      expect(made.hash).toBe(hashKey(made.value))
+      expect(made.value.endsWith(made.lastFour)).toBe(true)
+      expect(made.lastFour).toHaveLength(4)
+    }
+  })
+
+  test('is never made twice, and every place of the secret but the first takes all sorts of characters', () => {
+    const made = Array.from({ length: 500 }, () => generateKey().value)
+    expect(new Set(made).size).toBe(made.length)
+    for (let at = keyPrefix.length + 1; at < keyPrefix.length + 43; at += 1) {
+      expect(new Set(made.map((value) => value[at])).size).toBeGreaterThan(40)
+    }
+  })
+
+  test('has a checksum equal to the CRC-32 of everything before it', () => {
+    // The check value of CRC-32/ISO-HDLC is cbf43926 for "123456789": 3421780262 in base 62.
+    expect(keyChecksum('123456789')).toBe('3jZRME')
+    expect(keyChecksum('')).toBe('000000')
+  })
+
+  test('in its right form is always accepted', () => {
+    fc.assert(
+      fc.property(keys, (key) => {
+        expect(parseKey(key)?.value).toBe(key)
+      }),
+    )
+  })
+})
+
+describe('a parsed key that ends up in a log', () => {
+  const { value, lastFour } = generateKey()
+  const parsed = parseKey(value)
+
+  test.each([
+    ['inspected', inspect({ parsed }, { showHidden: true, depth: 9 })],
+    ['serialised', JSON.stringify({ parsed, copy: { ...parsed } })],
+    ['put into a text', `refused ${String(parsed)}`],
+    ['listed by its members', JSON.stringify(Object.entries(parsed ?? {}))],
+  ])('shows its mask at most: %s', (_name, printed) => {
+    expect(printed).not.toContain(value.slice(0, 20))
+    expect(printed).not.toContain(value.slice(-12))
+  })
+
+  test('shows its mask', () => {
+    expect(`${String(parsed)}`).toBe(`•••••${lastFour}`)
+  })
+})
