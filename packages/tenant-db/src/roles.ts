@@ -46,7 +46,7 @@ const runtimeSettings: Readonly<Record<string, string>> = {
   idle_in_transaction_session_timeout: '10s',
   search_path: 'extensions',
   row_security: 'on',
-  timezone: 'UTC',
+  TimeZone: 'UTC',
 }
 
 const closed = 'nosuperuser nobypassrls nocreatedb nocreaterole noreplication noinherit'
@@ -173,14 +173,16 @@ async function ensureMember(client: Client, member: string, role: string): Promi
   )
 }
 
+/** The role's settings and no others: a role may change its own, so one that was taken over may have. */
 async function ensureSettings(client: Client, role: string, settings: Readonly<Record<string, string>>): Promise<void> {
   const { rows } = await client.query<{ settings: string[] }>(
     "select coalesce(rolconfig, '{}') as settings from pg_roles where rolname = $1",
     [role],
   )
-  const present = new Set(rows[0]?.settings)
+  const wanted = Object.entries(settings).map(([name, value]) => `${name}=${value}`)
+  if (wanted.toSorted().join('\n') === (rows[0]?.settings ?? []).toSorted().join('\n')) return
+  await client.query(`alter role ${escapeIdentifier(role)} reset all`)
   for (const [name, value] of Object.entries(settings)) {
-    if (present.has(`${name === 'timezone' ? 'TimeZone' : name}=${value}`)) continue
     await client.query(`alter role ${escapeIdentifier(role)} set ${name} = ${escapeLiteral(value)}`)
   }
 }

@@ -1,0 +1,224 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { TenantDb } from '../src/index.ts'
+import { setAssertionSecret, sqlError } from '../src/index.ts'
+import type { TenantTables } from './tenant-tables.ts'
+import { addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
+
+const nilTenant = '00000000-0000-0000-0000-000000000000'
+
+let tables: TenantTables
+let db: TenantDb
+const tenantA = randomUUID()
+const tenantB = randomUUID()
+
+beforeAll(async () => {
+  tables = await createTenantTables()
+  db = tables.open({ maxConnections: 4 })
+  await addParent(db, tables.mint(tenantA), tenantA, 'of A')
+  await addParent(db, tables.mint(tenantB), tenantB, 'of B')
+})
+
+afterAll(async () => {
+  await tables[Symbol.asyncDispose]()
+})
+
+/** PostgreSQL refuses it in the one way that says nothing about the reason, whatever the statement. */
+async function expectRefused(assertion: string): Promise<void> {
+  const seen = names(db, { assertion })
+  await expect(seen).rejects.toMatchObject({
+    message: 'tenant assertion refused',
+    code: '28000',
+    detail: undefined,
+  })
+  expect(sqlError(await seen.catch((error: unknown) => error))).toEqual({ kind: 'assertion', sqlState: '28000' })
+}
+
+describe('an assertion that PostgreSQL does not believe', () => {
+  test('an absent one shows nothing', async () => {
+    await expectRefused('')
+  })
+
+  test.each([
+    ['text', 'no assertion at all'],
+    ['a bare tenant id', tenantA],
+    ['no mac', `v1.k.${tenantA}.9999999999`],
+    ['an empty mac', `v1.k.${tenantA}.9999999999.`],
+    ['only dots', '.'.repeat(100)],
+    ['a mac of zeros', `v1.k.${tenantA}.9999999999.${'A'.repeat(43)}`],
+    ['too much text', 'v1.'.repeat(10_000)],
+    ['characters of several bytes', `v1.k.${tenantA}.9999999999.${'ä'.repeat(21)}`],
+  ])('%s is refused', async (_what, assertion) => {
+    await expectRefused(assertion)
+  })
+
+  test('one made with another secret is refused', async () => {
+    await expectRefused(tables.mint(tenantA, { secret: randomBytes(32) }).assertion)
+  })
+
+  test('one made with an empty secret is refused', async () => {
+    await expectRefused(tables.mint(tenantA, { secret: Buffer.alloc(0) }).assertion)
+  })
+
+  test('one with an unknown key id is refused', async () => {
+    await expectRefused(tables.mint(tenantA, { keyId: 'unknown' }).assertion)
+  })
+
+  test('one of another version is refused', async () => {
+    await expectRefused(tables.mint(tenantA, { version: 'v2' }).assertion)
+  })
+
+  test('one that has expired is refused, a moment before is not', async () => {
+    await expectRefused(tables.mint(tenantA, { lifetimeSeconds: 0 }).assertion)
+    await expectRefused(tables.mint(tenantA, { lifetimeSeconds: -3600 }).assertion)
+    expect(await names(db, tables.mint(tenantA, { lifetimeSeconds: 30 }))).toEqual(['of A'])
+  })
+
+  test('one that would last longer than 300 seconds is refused, a shorter one is not', async () => {
+    await expectRefused(tables.mint(tenantA, { lifetimeSeconds: 330 }).assertion)
+    expect(await names(db, tables.mint(tenantA, { lifetimeSeconds: 290 }))).toEqual(['of A'])
+  })
+
+  test('the operator, who is not a tenant, is refused on tenant tables', async () => {
+    await expectRefused(tables.mint(nilTenant).assertion)
+  })
+
+  test('a tenant id in capitals is refused although its mac is right', async () => {
+    await expectRefused(tables.mint(tenantA.toUpperCase()).assertion)
+  })
+
+  test('A with the mac of B is refused', async () => {
+    const mac = tables.mint(tenantB).assertion.split('.')[4]
+    const text = tables.mint(tenantA).assertion.split('.').slice(0, 4).join('.')
+    await expectRefused(`${text}.${mac}`)
+  })
+
+  test('every single changed bit is refused', async () => {
+    const { assertion } = tables.mint(tenantA)
+    const changed: string[] = []
+    for (let index = 0; index < assertion.length; index += 1) {
+      for (let bit = 0; bit < 7; bit += 1) {
+        const code = assertion.charCodeAt(index) ^ (1 << bit)
+        // PostgreSQL takes no NUL in a text; pg would say so before anything is sent.
+        if (code !== 0) changed.push(assertion.slice(0, index) + String.fromCharCode(code) + assertion.slice(index + 1))
+      }
+    }
+    const outcomes = await Promise.all(
+      changed.map((text) =>
+        names(db, { assertion: text }).then(
+          () => 'believed',
+          (error: unknown) => sqlError(error).kind,
+        ),
+      ),
+    )
+    expect(new Set(outcomes)).toEqual(new Set(['assertion']))
+    expect(changed).toHaveLength(assertion.length * 7)
+    expect(await names(db, { assertion })).toEqual(['of A'])
+  })
+
+  test('every shortened or lengthened one is refused', async () => {
+    const { assertion } = tables.mint(tenantA)
+    const changed = [
+      assertion.slice(0, -1),
+      assertion.slice(1),
+      `${assertion}=`,
+      `${assertion}A`,
+      ` ${assertion}`,
+      `${assertion}\n`,
+    ]
+    for (const text of changed) await expectRefused(text)
+  })
+
+  test('changes nothing: inserting, updating and deleting are refused too', async () => {
+    const forged = tables.mint(tenantA, { secret: randomBytes(32) })
+    const statements = [
+      sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantA, 'forged'),
+      sql('update probe.parent set name = $1', 'forged'),
+      sql('delete from probe.parent'),
+    ]
+    for (const statement of statements) {
+      const outcome = db.write(forged, (tx) => tx.execute(statement))
+      await expect(outcome).rejects.toMatchObject({ code: '28000' })
+    }
+    expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
+  })
+})
+
+describe('keys of assertions', () => {
+  test('an old and a new key are believed side by side, until the old one is over', async () => {
+    const next = { keyId: 'next', secret: randomBytes(32) }
+    await expectRefused(tables.mint(tenantA, next).assertion)
+    await setAssertionSecret(tables.database.url('migrator'), next)
+    expect(await names(db, tables.mint(tenantA, next))).toEqual(['of A'])
+    expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
+
+    await setAssertionSecret(tables.database.url('migrator'), { ...next, notAfter: new Date(Date.now() + 3_600_000) })
+    expect(await names(db, tables.mint(tenantA, next))).toEqual(['of A'])
+    await setAssertionSecret(tables.database.url('migrator'), { ...next, notAfter: new Date(Date.now() - 1000) })
+    await expectRefused(tables.mint(tenantA, next).assertion)
+    expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
+  })
+
+  test('a key may have 64 bytes, as RFC 2104 allows without hashing it first', async () => {
+    const long = { keyId: 'long-key_64', secret: randomBytes(64) }
+    await setAssertionSecret(tables.database.url('migrator'), long)
+    expect(await names(db, tables.mint(tenantB, long))).toEqual(['of B'])
+  })
+
+  test.each([
+    ['a key of 31 bytes', 'short', 31],
+    ['a key of 65 bytes', 'longer', 65],
+    ['a key id with a dot', 'a.b', 32],
+  ])('%s is not stored', async (_what, keyId, bytes) => {
+    const stored = setAssertionSecret(tables.database.url('migrator'), { keyId, secret: randomBytes(bytes) })
+    await expect(stored).rejects.toMatchObject({ code: '23514' })
+  })
+})
+
+describe("the operator's assertion", () => {
+  test("is believed where the operator is asked for, and a tenant's is not", async () => {
+    const keys = tables.open({ connectionString: tables.database.url('keys') })
+    const asked = sql('select tenancy.assert_operator() as yes')
+    expect(await keys.read(tables.mint(nilTenant), (tx) => tx.query(asked))).toEqual([{ yes: true }])
+    await expect(keys.read(tables.mint(tenantA), (tx) => tx.query(asked))).rejects.toMatchObject({ code: '28000' })
+    await expect(keys.system((tx) => tx.query(asked))).rejects.toMatchObject({ code: '28000' })
+  })
+
+  test('is not asked for by services that do no work for the operator', async () => {
+    const asked = db.read(tables.mint(nilTenant), (tx) => tx.query(sql('select tenancy.assert_operator()')))
+    await expect(asked).rejects.toMatchObject({ code: '42501' })
+  })
+})
+
+describe('what it costs', () => {
+  test('a statement verifies the assertion once, however many rows it reads', async () => {
+    const tenant = randomUUID()
+    await db.write(tables.mint(tenant), (tx) =>
+      tx.execute(
+        sql(
+          "insert into probe.parent (tenant_id, name) select $1, 'row ' || n from generate_series(1, 500) as n",
+          tenant,
+        ),
+      ),
+    )
+    const [row] = await db.read(tables.mint(tenant), (tx) =>
+      tx.query<{ 'QUERY PLAN': string }>(sql('explain (analyze, verbose, format json) select * from probe.parent')),
+    )
+    const plan = JSON.stringify(row)
+    expect(plan).toContain('"Actual Rows":500')
+    expect(plan.match(/"InitPlan 1"/g)).toHaveLength(1)
+    expect(plan).not.toContain('InitPlan 2')
+    expect(plan.match(/tenancy\.tenant_id\(\)/g)).toHaveLength(1)
+  })
+
+  test('parallel workers see the same tenant', async () => {
+    await using connection = await openClient(tables.database.url('findings'))
+    const { client } = connection
+    await client.query('begin')
+    await client.query('set local debug_parallel_query = on')
+    await client.query("select set_config('postern.assertion', $1, true)", [tables.mint(tenantA).assertion])
+    const plan = await client.query('explain select name from probe.parent')
+    expect(JSON.stringify(plan.rows)).toContain('Gather')
+    expect((await client.query('select name from probe.parent')).rows).toEqual([{ name: 'of A' }])
+  })
+})

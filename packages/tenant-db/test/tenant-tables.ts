@@ -1,0 +1,128 @@
+import { createHmac } from 'node:crypto'
+import type { TestDatabase } from '@postern/local-stack/testing'
+import { createTestDatabase } from '@postern/local-stack/testing'
+import { Client } from 'pg'
+import type { Statement, TenantDb, TenantDbOptions } from '../src/index.ts'
+import { openTenantDb } from '../src/index.ts'
+
+/** A database with two tenant tables, `probe.parent` and `probe.child`, which postern_findings may do everything with. */
+export interface TenantTables extends AsyncDisposable {
+  readonly database: TestDatabase
+  /** Runs SQL as the owner of the tables. */
+  asOwner(statements: string): Promise<void>
+  /** Opens the database as postern_findings; closed with the tables. */
+  open(options?: Partial<TenantDbOptions>): TenantDb
+  /** An assertion as the gateway makes it; every part can be replaced. */
+  mint(tenantId: string, parts?: AssertionParts): { readonly assertion: string }
+}
+
+export interface AssertionParts {
+  readonly keyId?: string
+  readonly secret?: Buffer
+  /** From now. */
+  readonly lifetimeSeconds?: number
+  readonly version?: string
+}
+
+export async function createTenantTables(): Promise<TenantTables> {
+  const database = await createTestDatabase()
+  const asOwner = async (statements: string): Promise<void> => {
+    await using connection = await openClient(database.url('migrator'))
+    await connection.client.query(`set role postern_owner; ${statements}`)
+  }
+  await asOwner(tables)
+  const opened: TenantDb[] = []
+  const key = firstKey(database.assertionKeys)
+  return {
+    database,
+    asOwner,
+    open: (options = {}) => {
+      const db = openTenantDb({
+        connectionString: database.url('findings'),
+        maxConnections: 2,
+        connectTimeoutMs: 10_000,
+        queryTimeoutMs: 10_000,
+        applicationName: 'tenant-db-tests',
+        ...options,
+      })
+      opened.push(db)
+      return db
+    },
+    mint: (tenantId, parts) => ({ assertion: mintAssertion(tenantId, { ...key, ...parts }) }),
+    [Symbol.asyncDispose]: async () => {
+      for (const db of opened) await db.close()
+      await database.drop()
+    },
+  }
+}
+
+const tables = `
+  create schema probe;
+  create table probe.parent (
+    tenant_id uuid not null,
+    id uuid not null default uuidv7(),
+    name text not null,
+    amount integer not null default 0,
+    constraint parent_pk primary key (tenant_id, id),
+    constraint parent_name_unique unique (tenant_id, name),
+    constraint parent_amount_positive check (amount >= 0)
+  );
+  create table probe.child (
+    tenant_id uuid not null,
+    id uuid not null default uuidv7(),
+    parent_id uuid not null,
+    constraint child_pk primary key (tenant_id, id),
+    constraint child_parent_fk foreign key (tenant_id, parent_id) references probe.parent (tenant_id, id) on delete cascade
+  );
+  call tenancy.protect_table('probe.parent', 'postern_findings', array['select', 'insert', 'update', 'delete']);
+  call tenancy.protect_table('probe.child', 'postern_findings', array['select', 'insert', 'update', 'delete']);`
+
+/** Written apart from the gateway's own, from the text of the format: two that agree are unlikely to err together. */
+export function mintAssertion(
+  tenantId: string,
+  { keyId, secret, lifetimeSeconds = 60, version = 'v1' }: AssertionParts & { keyId: string; secret: Buffer },
+): string {
+  const text = `${version}.${keyId}.${tenantId}.${Math.floor(Date.now() / 1000) + lifetimeSeconds}`
+  return `${text}.${createHmac('sha256', secret).update(text).digest('base64url')}`
+}
+
+export function firstKey(ring: string): { readonly keyId: string; readonly secret: Buffer } {
+  const [keyId = '', secret = ''] = ring.split(',')[0]?.split(':') ?? []
+  return { keyId, secret: Buffer.from(secret, 'base64url') }
+}
+
+/** A plain connection, for what the package under test does not do itself. */
+export async function openClient(connectionString: string): Promise<AsyncDisposable & { readonly client: Client }> {
+  const client = new Client({ connectionString })
+  client.on('error', () => undefined)
+  await client.connect()
+  return { client, [Symbol.asyncDispose]: () => client.end() }
+}
+
+/** A statement with its parameters. */
+export function sql(text: string, ...values: readonly unknown[]): Statement {
+  return { text, values }
+}
+
+/** The names in probe.parent that the assertion shows. */
+export async function names(db: TenantDb, tenant: { readonly assertion: string }): Promise<string[]> {
+  const rows = await db.read(tenant, (tx) =>
+    tx.query<{ name: string }>(sql('select name from probe.parent order by name')),
+  )
+  return rows.map((row) => row.name)
+}
+
+/** Adds a row to probe.parent as the tenant itself and gives its id. */
+export async function addParent(
+  db: TenantDb,
+  tenant: { readonly assertion: string },
+  tenantId: string,
+  name: string,
+): Promise<string> {
+  const [row] = await db.write(tenant, (tx) =>
+    tx.query<{ id: string }>(
+      sql('insert into probe.parent (tenant_id, name) values ($1, $2) returning id', tenantId, name),
+    ),
+  )
+  return row?.id ?? ''
+}
