@@ -59,7 +59,7 @@ export async function startEvidence(extra: Record<string, string> = {}) {
   )
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
-    maxConnections: 1,
+    maxConnections: 2,
     connectTimeoutMs: 2000,
     queryTimeoutMs: 5000,
     applicationName: 'evidence-test',
@@ -74,6 +74,17 @@ export async function startEvidence(extra: Record<string, string> = {}) {
     /** Rows of all tenants, read past row security. */
     rows: async (text: string, values: readonly unknown[] = []) =>
       await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
+    /** Holds the lock of that name while `work` runs, which is given a count of those who wait for it. */
+    holdLock: async (name: string, work: (waiters: () => Promise<number>) => Promise<void>) => {
+      const waiters = async () => {
+        const text = "select from pg_locks where locktype = 'advisory' and not granted"
+        return (await owner.system(async (tx) => await tx.query({ text, values: [] }))).length
+      }
+      await owner.system(async (tx) => {
+        await tx.query({ text: 'select pg_advisory_xact_lock(hashtextextended($1, 0))', values: [name] })
+        await work(waiters)
+      })
+    },
     filesIn: async (folder: string) => await listFiles(join(blobDirectory, folder)),
     close: async () => {
       await service.close()
@@ -130,7 +141,7 @@ export async function uploaded(
   name = 'a.csv',
 ): Promise<Receipt> {
   const answer = await upload(caller, principal, { body, headers: { 'content-type': 'text/csv' } }, name)
-  expect(answer.status, answer.text).toBe(201)
+  expect(answer).toMatchObject({ status: 201 })
   return receiptSchema.parse(answer.json)
 }
 

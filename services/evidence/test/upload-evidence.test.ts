@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
-import { problemSchema, receiptSchema } from '@postern/contracts'
+import { type Receipt, problemSchema, receiptSchema } from '@postern/contracts'
 import { createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { openTenantDb } from '@postern/tenant-db'
@@ -108,10 +108,12 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
   })
 
-  test('as a program that is long, before the whole of it was read', async () => {
-    const body = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), randomBytes(900_000)])
+  test('as a program, before the whole of it has arrived', async () => {
+    const body = new Readable({ read: () => undefined })
+    body.push(Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), randomBytes(100_000)]))
     const answer = await upload(service.caller, principal, { body, headers: csv })
-    expect(answer.status).toBe(415)
+    expect([answer.status, codeOf(answer)]).toEqual([415, 'unsupported_media_type'])
+    body.destroy()
   })
 
   test('with a Content-Encoding', async () => {
@@ -163,7 +165,7 @@ describe('an upload', () => {
       '/api/v1/evidence?file_name=u%CC%88bersicht.pdf&test_procedure=ref:TP-0001&test_procedure=ext:SOX-7',
       { body, headers: { 'content-type': 'application/pdf', 'content-digest': contentDigest(body) } },
     )
-    expect(answer.status, answer.text).toBe(201)
+    expect(answer).toMatchObject({ status: 201 })
     expect(answer.headers['cache-control']).toBe('no-store')
     expect(receiptSchema.parse(answer.json)).toMatchObject({
       reference: `EV-${new Date().getUTCFullYear()}-000001`,
@@ -198,7 +200,7 @@ describe('an upload', () => {
       'GET',
       '/.well-known/jwks.json',
     )
-    expect(answer.status, answer.text).toBe(200)
+    expect(answer).toMatchObject({ status: 200 })
     expect(answer.text).not.toContain('"d"')
     const keys = createLocalJWKSet(JSON.parse(answer.text))
     const { payload, protectedHeader } = await compactVerify(receipt.jws, keys)
@@ -252,6 +254,18 @@ describe('an upload', () => {
     expect(new Set(receipts.map(({ reference }) => reference)).size).toBe(20)
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(4)
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+  })
+
+  test('waits while a sweep decides over the same bytes of the tenant', async () => {
+    const principal = uploader()
+    const digest = sha256('decided over')
+    const waiting: Promise<Receipt>[] = []
+    await service.holdLock(`evidence.blob:${principal.tenantId}:${digest}`, async (waiters) => {
+      waiting.push(uploaded(service.caller, principal, 'decided over'))
+      await vi.waitFor(async () => expect(await waiters()).toBe(1), { timeout: 1500, interval: 10 })
+      expect(await service.filesIn(`blobs/${principal.tenantId}`)).toEqual([])
+    })
+    expect(await Promise.all(waiting)).toMatchObject([{ sha256: digest }])
   })
 
   test('cannot be read back with any method', async () => {

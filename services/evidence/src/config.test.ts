@@ -1,0 +1,48 @@
+import { generateKeyPairSync } from 'node:crypto'
+import { ConfigurationError } from '@postern/service-kit'
+import { describe, expect, test } from 'vitest'
+import { readConfig } from './config.ts'
+
+const pem = (key: ReturnType<typeof generateKeyPairSync>['privateKey']) =>
+  key.export({ format: 'pem', type: 'pkcs8' }).toString()
+const good = {
+  POSTERN_DATABASE_URL: 'postgres://postern_evidence:password@127.0.0.1:5432/postern',
+  POSTERN_SIGNING_EVIDENCE: `k1:${'A'.repeat(43)}`,
+  POSTERN_BLOB_DIRECTORY: '/var/lib/postern/blobs',
+  POSTERN_RECEIPT_KEY: pem(generateKeyPairSync('ed25519').privateKey),
+}
+
+function faultsOf(env: Record<string, string>): string {
+  try {
+    readConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error.message
+    throw error
+  }
+  throw new Error('the configuration was accepted')
+}
+
+describe('the configuration of the evidence service', () => {
+  test('names everything that is missing at once', () => {
+    const faults = faultsOf({})
+    for (const name of Object.keys(good)) expect(faults).toContain(name)
+  })
+
+  test.each([
+    ['a key of another kind', pem(generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey)],
+    ['a public key', generateKeyPairSync('ed25519').publicKey.export({ format: 'pem', type: 'spki' }).toString()],
+    ['no key', 'not-a-key-but-perhaps-a-secret'],
+  ])('refuses %s for receipts without showing it', (_what, key) => {
+    const faults = faultsOf({ ...good, POSTERN_RECEIPT_KEY: key })
+    expect(faults).toContain('POSTERN_RECEIPT_KEY: must be an Ed25519 private key')
+    for (const line of key.split('\n').filter((part) => part.length > 20)) expect(faults).not.toContain(line)
+  })
+
+  test('refuses a limit above that of the contract', () => {
+    expect(faultsOf({ ...good, POSTERN_EVIDENCE_MAX_BYTES: '5368709121' })).toContain('POSTERN_EVIDENCE_MAX_BYTES')
+  })
+
+  test('has the limits of the contract where nothing is said', () => {
+    expect(readConfig(good)).toMatchObject({ maxFileBytes: 5_368_709_120, stallMs: 60_000, host: '127.0.0.1' })
+  })
+})

@@ -1,0 +1,105 @@
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import {
+  type CallAnswer,
+  type Principal,
+  type SignedCaller,
+  createTestCaller,
+  createTestDatabase,
+  randomRing,
+} from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { openTenantDb } from '@postern/tenant-db'
+import { syncService } from '../src/service.ts'
+
+/** A database of its own, and the secrets that sync and universe share. */
+export async function makeWorld() {
+  const database = await createTestDatabase()
+  const rings = { sync: randomRing(), universe: randomRing(), syncUniverse: randomRing() }
+  const owner = openTenantDb({
+    connectionString: database.url('superuser'),
+    maxConnections: 1,
+    connectTimeoutMs: 2000,
+    queryTimeoutMs: 5000,
+    applicationName: 'sync-test',
+  })
+  const callerOf = (keyName: string, ring: string) => (baseUrl: string) =>
+    createTestCaller({ baseUrl, keyName, ring, assertionKeys: database.assertionKeys })
+  return {
+    database,
+    rings,
+    syncCaller: callerOf('sync', rings.sync),
+    universeCaller: callerOf('universe', rings.universe),
+    /** Rows of all tenants, read and changed past row security. */
+    rows: async (text: string, values: readonly unknown[] = []) =>
+      await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
+    /** A sync service in this process that pushes to the given universe. */
+    startSync: async (universeUrl: string, extra: Record<string, string> = {}) => {
+      const env = {
+        POSTERN_DATABASE_URL: database.url('sync'),
+        POSTERN_SIGNING_SYNC: rings.sync,
+        POSTERN_SIGNING_SYNC_UNIVERSE: rings.syncUniverse,
+        POSTERN_UNIVERSE_URL: universeUrl,
+        POSTERN_REQUEST_LOG: 'off',
+        POSTERN_CHECK_ANSWERS: 'on',
+        ...extra,
+      }
+      return await startService(syncService, env, { writeLog: () => undefined })
+    },
+    /** The real universe service, in a process of its own. */
+    spawnUniverse: async (syncUniverseRing = rings.syncUniverse) =>
+      await spawnUniverse({
+        POSTERN_DATABASE_URL: database.url('universe'),
+        POSTERN_SIGNING_UNIVERSE: rings.universe,
+        POSTERN_SIGNING_SYNC_UNIVERSE: syncUniverseRing,
+      }),
+    close: async () => {
+      await owner.close()
+      await database.drop()
+    },
+  }
+}
+
+async function spawnUniverse(env: Record<string, string>) {
+  const main = fileURLToPath(new URL('../../universe/src/main.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
+    env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  let port: unknown
+  for await (const line of createInterface({ input: child.stdout })) {
+    const entry: { event?: string; port?: number } = JSON.parse(line)
+    if (entry.event === 'listening') {
+      port = entry.port
+      break
+    }
+  }
+  child.stdout.resume()
+  if (typeof port !== 'number') throw new Error('the universe service did not start')
+  return {
+    url: `http://127.0.0.1:${port}`,
+    stop: async () => {
+      if (child.exitCode !== null || child.signalCode !== null) return
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
+
+/** An API key of a new tenant that may run connectors. */
+export function admin(tenantId: string = randomUUID()): Principal {
+  return { tenantId, scopes: ['admin:sync'], id: 'key-1', label: 'Nightly push' }
+}
+
+export async function push(caller: SignedCaller, principal: Principal, body: unknown): Promise<CallAnswer> {
+  return await caller.call(principal, 'POST', '/api/v1/sync/entities', { body })
+}
+
+/** A row of a push, valid and new each time. */
+export function row(fields: Record<string, unknown> = {}): Record<string, unknown> {
+  return { external_id: `SAP-${randomUUID()}`, name: 'Treasury', type: 'department', ...fields }
+}
