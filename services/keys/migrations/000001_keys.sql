@@ -1,6 +1,8 @@
 -- API keys, their audit trail, the tenants they belong to, and the log from which gateways learn that a key or a tenant
 -- has changed. services/keys/README.md lists the invariants; revocation/README.md explains the log and the leases.
 
+create schema keys;
+
 -- Tenants. The column is called tenant_id as everywhere, so that the one tenant policy holds here too: a tenant sees its
 -- own row and no other. Only the operator's functions below make or change one.
 create table keys.tenant (
@@ -133,12 +135,12 @@ create index api_key_denial_due on keys.api_key_denial (tenant_id, noted_at) whe
 -- so that entries become visible in the order of their numbers and none is ever missing before one that can be seen. A
 -- sequence promises neither: a gateway that has read up to 5 would never learn of a 4 that commits later.
 create table keys.revocation_seq (
-  only boolean not null default true,
+  single boolean not null default true,
   seq bigint not null default 0,
-  constraint revocation_seq_pk primary key (only),
-  constraint revocation_seq_one_row check (only)
+  constraint revocation_seq_pk primary key (single),
+  constraint revocation_seq_one_row check (single)
 );
-insert into keys.revocation_seq (only) values (true);
+insert into keys.revocation_seq (single) values (true);
 
 create table keys.revocation (
   seq bigint not null,
@@ -328,7 +330,7 @@ begin
   if pg_catalog.current_setting('synchronous_commit') = 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'local', true);
   end if;
-  update keys.revocation_seq as c set seq = c.seq + 1 where c.only returning c.seq into strict next;
+  update keys.revocation_seq as c set seq = c.seq + 1 where c.single returning c.seq into strict next;
   if tg_table_name = 'api_key' then
     insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked)
     values (next, 'key', new.tenant_id, new.hash, new.version, new.revoked_at is not null);
@@ -414,7 +416,7 @@ begin
      set acked = cursor_seq
    where l.gateway = for_gateway
      and l.acked < cursor_seq
-     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.only);
+     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.single);
   return false;
 end
 $$;
@@ -455,7 +457,7 @@ as $$
     select c.seq,
            coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) - 1 as before_first
       from keys.revocation_seq as c
-     where c.only),
+     where c.single),
   start as (
     select log.seq, cursor_seq is not null and (cursor_seq > log.seq or cursor_seq < log.before_first) as reset
       from log),

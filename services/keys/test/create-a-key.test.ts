@@ -1,0 +1,202 @@
+import { createdApiKeySchema, problemSchema } from '@postern/contracts'
+import { hashKey, parseKey } from '@postern/api-key'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type KeysUnderTest,
+  administratorOf,
+  eventTypes,
+  keyBody,
+  lookUp,
+  newKey,
+  newTenant,
+  path,
+  startKeys,
+} from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+const dayMs = 86_400_000
+const inDays = (days: number) => new Date(Date.now() + days * dayMs).toISOString()
+
+describe('making a key is refused', () => {
+  test('to a request that nobody has signed, or a stranger', async () => {
+    const unsigned = await fetch(service.url + path, { method: 'POST', body: JSON.stringify(keyBody()) })
+    expect(unsigned.status).toBe(401)
+    const admin = await newTenant(service)
+    const answer = await service.stranger.call(admin, 'POST', path, { body: keyBody() })
+    expect(answer.status).toBe(401)
+    expect(answer.json).toMatchObject({ code: 'unsigned_request' })
+  })
+
+  test('to an API key, whatever its scopes', async () => {
+    const { tenantId } = await newTenant(service)
+    const key = { tenantId, kind: 'api_key', scopes: ['read:universe', 'admin:sync', 'write:findings'] } as const
+    expect((await service.call(key, 'POST', path, { body: keyBody() })).json).toMatchObject({ code: 'role_required' })
+  })
+
+  test('to people who are no administrators', async () => {
+    const admin = await newTenant(service)
+    for (const roles of [[], ['viewer'], ['auditor'], ['viewer', 'auditor']]) {
+      const answer = await service.call({ ...admin, roles }, 'POST', path, { body: keyBody() })
+      expect(answer.status).toBe(403)
+    }
+  })
+
+  test('for a tenant that does not exist', async () => {
+    const answer = await service.call(administratorOf(crypto.randomUUID()), 'POST', path, { body: keyBody() })
+    expect(answer.status).toBe(404)
+  })
+
+  test.each([
+    ['no label', { label: undefined }, '/label'],
+    ['a label of spaces', { label: '  ' }, '/label'],
+    ['a label of 101 characters', { label: 'x'.repeat(101) }, '/label'],
+    ['a label with a line feed', { label: 'one\ntwo' }, '/label'],
+    ['a label with NUL', { label: 'a\u0000b' }, '/label'],
+    ['no scopes', { scopes: [] }, '/scopes'],
+    ['an unknown scope', { scopes: ['read:everything'] }, '/scopes/0'],
+    ['a scope twice', { scopes: ['read:findings', 'read:findings'] }, '/scopes'],
+    ['an unknown choice of expiry', { expires_in: '10y' }, '/expires_in'],
+    ['custom without a time', { expires_in: 'custom' }, '/expires_at'],
+    ['a time without custom', { expires_at: inDays(3) }, '/expires_at'],
+    ['a time in the past', { expires_in: 'custom', expires_at: inDays(-1) }, '/expires_at'],
+    ['a time beyond five years', { expires_in: 'custom', expires_at: inDays(1826) }, '/expires_at'],
+    ['a time that is none', { expires_in: 'custom', expires_at: 'tomorrow' }, '/expires_at'],
+    ['an address that is none', { allowed_addresses: ['300.1.1.1'] }, '/allowed_addresses/0'],
+    ['a prefix that is too long', { allowed_addresses: ['10.0.0.0/33'] }, '/allowed_addresses/0'],
+    [
+      '101 addresses',
+      { allowed_addresses: Array.from({ length: 101 }, (_, n) => `10.0.0.${n}`) },
+      '/allowed_addresses',
+    ],
+    ['a field that keys do not have', { revoked_at: null }, '/revoked_at'],
+  ])('with the place to mend: %s', async (_what, wrong, pointer) => {
+    const admin = await newTenant(service)
+    const answer = await service.call(admin, 'POST', path, { body: keyBody(wrong) })
+    expect(answer.status).toBe(422)
+    const { errors = [] } = problemSchema.parse(answer.json)
+    expect(errors.map((error) => error.pointer)).toContain(pointer)
+    expect((await service.call(admin, 'GET', path)).text).toBe('[]')
+  })
+})
+
+describe('a new key', () => {
+  test('is shown once, works at once, and is stored as its hash', async () => {
+    const admin = await newTenant(service)
+    const answer = await service.call(admin, 'POST', path, { body: keyBody({ label: '  Nightly export ' }) })
+    expect(answer.status).toBe(201)
+    expect(answer.headers['cache-control']).toBe('no-store')
+    const { key, ...shown } = createdApiKeySchema.parse(answer.json)
+    expect(parseKey(key)?.value).toBe(key)
+    expect(shown).toMatchObject({
+      label: 'Nightly export',
+      masked: `•••••${key.slice(-4)}`,
+      state: 'active',
+      scopes: ['read:findings'],
+      allowed_addresses: [],
+      created_by: { type: 'user', id: 'ada', label: 'Ada Lund' },
+      revoked_at: null,
+      last_used_at: null,
+      rotated_from: null,
+      version: 1,
+    })
+    expect((await lookUp(service, hashKey(key))).record).toMatchObject({
+      id: shown.id,
+      tenantId: admin.tenantId,
+      revoked: false,
+    })
+
+    const read = await service.call(admin, 'GET', `${path}/${shown.id}`)
+    expect(read.json).toEqual(shown)
+    expect(read.text).not.toContain(key.slice(8, 40))
+    const rows = await service.asSuperuser.system(
+      async (tx) => await tx.query({ text: 'select k::text as row from keys.api_key as k', values: [] }),
+    )
+    expect(JSON.stringify(rows)).toContain(hashKey(key))
+    expect(JSON.stringify(rows)).not.toContain(key.slice(8, 40))
+  })
+
+  test.each([
+    ['30d', 30],
+    ['90d', 90],
+    ['1y', 365],
+  ])('with expires_in %s expires exactly %i days after its creation', async (expires_in, days) => {
+    const { created_at, expires_at } = await newKey(service, await newTenant(service), { expires_in })
+    expect(Date.parse(expires_at) - Date.parse(created_at)).toBe(days * dayMs)
+  })
+
+  test('expires when it was told to, whatever the offset it was told in', async () => {
+    const given = { expires_in: 'custom', expires_at: '2027-03-01T12:00:00.250+05:30' }
+    expect((await newKey(service, await newTenant(service), given)).expires_at).toBe('2027-03-01T06:30:00.250Z')
+  })
+
+  test('may live as long as the tenant allows and not a day longer', async () => {
+    const admin = await newTenant(service)
+    await service.asSuperuser.system(
+      async (tx) =>
+        await tx.execute({
+          text: 'update keys.tenant set max_key_days = 30 where tenant_id = $1',
+          values: [admin.tenantId],
+        }),
+    )
+    expect((await service.call(admin, 'POST', path, { body: keyBody({ expires_in: '90d' }) })).status).toBe(422)
+    expect((await service.call(admin, 'POST', path, { body: keyBody({ expires_in: '30d' }) })).status).toBe(201)
+  })
+
+  test('keeps its addresses in one form', async () => {
+    const allowed_addresses = [
+      '203.0.113.77/24',
+      '::ffff:198.51.100.7',
+      '2001:DB8:0:0::1/32',
+      '203.0.113.0/24',
+      '192.0.2.1',
+    ]
+    expect((await newKey(service, await newTenant(service), { allowed_addresses })).allowed_addresses).toEqual([
+      '203.0.113.0/24',
+      '198.51.100.7/32',
+      '2001:db8::/32',
+      '192.0.2.1/32',
+    ])
+  })
+
+  test('takes every scope and wildcard', async () => {
+    const scopes = [
+      'read:universe',
+      'read:findings',
+      'write:evidence',
+      'write:findings',
+      'admin:sync',
+      'read:*',
+      'write:*',
+      'admin:*',
+      '*',
+    ]
+    expect((await newKey(service, await newTenant(service), { scopes })).scopes).toEqual(scopes)
+  })
+
+  test('has its creation in the audit trail, with who and what and without the key', async () => {
+    const admin = await newTenant(service)
+    const { id, value } = await newKey(service, admin)
+    expect(await eventTypes(service, admin, id)).toEqual(['created'])
+    const { json, text } = await service.call(admin, 'GET', `${path}/${id}/events`)
+    expect(json).toMatchObject([
+      {
+        actor: { type: 'user', id: 'ada', label: 'Ada Lund' },
+        detail: { label: 'Nightly export', scopes: ['read:findings'] },
+      },
+    ])
+    expect(text).not.toContain(value.slice(8, 40))
+  })
+
+  test('can be made by the operator for a tenant', async () => {
+    const { tenantId } = await newTenant(service)
+    const answer = await service.call({ tenantId, kind: 'operator', id: 'root', label: 'Operator' }, 'POST', path, {
+      body: keyBody(),
+    })
+    expect(answer.json).toMatchObject({ created_by: { type: 'operator', id: 'root' } })
+  })
+})

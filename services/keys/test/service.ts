@@ -1,0 +1,203 @@
+import { type ApiKey, type Enforcement, apiKeySchema, createdApiKeySchema, enforcementSchema } from '@postern/contracts'
+import { internalPaths, leaseAnswerSchema, lookupAnswerSchema, tenantSchema } from '@postern/contracts/internal'
+import {
+  type CallAnswer,
+  type CallOptions,
+  type Principal,
+  createTestCaller,
+  createTestDatabase,
+  operator,
+  randomRing,
+} from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { mintAssertion, nilTenantId, parseKeyRing } from '@postern/signed-context'
+import { type Statement, type TenantDb, openTenantDb, sqlError } from '@postern/tenant-db'
+import { keysService } from '../src/service.ts'
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
+
+/** A keys service on a database of its own, and everyone who speaks to it. */
+export interface KeysUnderTest {
+  readonly url: string
+  readonly cacheMac: string
+  /** As the gateway forwards a person's request. */
+  call(principal: Principal, method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
+  /** As the operator's command. */
+  operate(method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
+  /** As a gateway for itself. */
+  ask(target: string, body: unknown): Promise<CallAnswer>
+  /** Signs as nobody whom the service knows. */
+  readonly stranger: ReturnType<typeof createTestCaller>
+  /** The database as the service's own role, and past row security. */
+  readonly asService: TenantDb
+  readonly asSuperuser: TenantDb
+  assertionOf(tenantId: string): { readonly assertion: string }
+  /** Every log line so far. */
+  readonly log: readonly string[]
+  /** A second replica on the same database; closed with the first. */
+  startReplica(): Promise<KeysUnderTest['ask']>
+  close(): Promise<void>
+}
+
+export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promise<KeysUnderTest> {
+  const database = await createTestDatabase()
+  const { assertionKeys } = database
+  const rings = { keys: randomRing('keys'), operator: randomRing('operator'), internal: randomRing('internal') }
+  const cacheMac = randomRing('cache')
+  const log: string[] = []
+  const start = async () =>
+    await startService(
+      keysService,
+      {
+        POSTERN_DATABASE_URL: database.url('keys'),
+        POSTERN_SIGNING_KEYS: rings.keys,
+        POSTERN_SIGNING_OPERATOR: rings.operator,
+        POSTERN_INTERNAL: rings.internal,
+        POSTERN_CACHE_MAC: cacheMac,
+        POSTERN_CHECK_ANSWERS: 'on',
+        POSTERN_LOG_LEVEL: 'trace',
+        ...(redisUrl === undefined ? {} : { POSTERN_REDIS_URL: redisUrl }),
+      },
+      { writeLog: (line) => log.push(line) },
+    )
+  const running = [await start()]
+  const url = running[0]?.url ?? ''
+  const callerOf = (keyName: string, ring: string, baseUrl = url) =>
+    createTestCaller({ baseUrl, keyName, ring, assertionKeys })
+  const open = (role: 'keys' | 'superuser') =>
+    openTenantDb({
+      connectionString: database.url(role),
+      maxConnections: 4,
+      connectTimeoutMs: 5_000,
+      queryTimeoutMs: 10_000,
+      applicationName: 'keys-tests',
+    })
+  const asService = open('keys')
+  const asSuperuser = open('superuser')
+  const operatorCaller = callerOf('operator', rings.operator)
+  const askAt = (baseUrl: string): KeysUnderTest['ask'] => {
+    const caller = callerOf('internal', rings.internal, baseUrl)
+    return async (target, body) => await caller.call(gatewayPrincipal, 'POST', target, { body })
+  }
+  return {
+    url,
+    cacheMac,
+    call: callerOf('keys', rings.keys).call,
+    operate: async (method, target, options) => await operatorCaller.call(operator, method, target, options),
+    ask: askAt(url),
+    stranger: callerOf('keys', randomRing('keys')),
+    asService,
+    asSuperuser,
+    assertionOf: (tenantId) => ({ assertion: mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now()) }),
+    log,
+    startReplica: async () => {
+      const replica = await start()
+      running.push(replica)
+      return askAt(replica.url)
+    },
+    close: async () => {
+      for (const service of running) await service.close()
+      await Promise.all([asService.close(), asSuperuser.close()])
+      await database.drop()
+    },
+  }
+}
+
+export const gatewayPrincipal: Principal = { tenantId: nilTenantId, kind: 'service', id: 'gateway', label: '' }
+export const path = '/api/v1/api-keys'
+
+/** A tenant with an administrator, made by the operator. */
+export async function newTenant(service: KeysUnderTest): Promise<Principal & { readonly slug: string }> {
+  const slug = `t${crypto.randomUUID()}`
+  const answer = await service.operate('POST', internalPaths.tenants, { body: { slug, name: 'A tenant' } })
+  if (answer.status !== 201) throw new Error(`no tenant was made: ${answer.text} ${service.log.at(-2)}`)
+  return { ...administratorOf(tenantSchema.parse(answer.json).id), slug }
+}
+
+/** An administrator of a tenant, signed in. */
+export function administratorOf(tenantId: string): Principal {
+  return { tenantId, kind: 'user', id: 'ada', label: 'Ada Lund', roles: ['admin'] }
+}
+
+/** The body of a new key; only what matters to a test is given. */
+export function keyBody(given: object = {}): object {
+  return { label: 'Nightly export', expires_in: '90d', scopes: ['read:findings'], ...given }
+}
+
+/** Makes a key; gives its value, what the API shows of it, and its hash. */
+export async function newKey(service: KeysUnderTest, admin: Principal, given: object = {}) {
+  const answer = await service.call(admin, 'POST', path, { body: keyBody(given) })
+  if (answer.status !== 201) throw new Error(`no key was made: ${answer.text}`)
+  const { key, ...shown } = createdApiKeySchema.parse(answer.json)
+  return { ...shown, value: key, hash: await sha256(key), etag: answer.headers['etag'] ?? '' }
+}
+
+export async function sha256(text: string): Promise<string> {
+  return Buffer.from(await crypto.subtle.digest('SHA-256', Buffer.from(text))).toString('hex')
+}
+
+export async function getKey(service: KeysUnderTest, admin: Principal, id: string): Promise<ApiKey> {
+  return apiKeySchema.parse((await service.call(admin, 'GET', `${path}/${id}`)).json)
+}
+
+/** Revokes a key; gives the answer with what it says of its enforcement. */
+export async function revoke(service: KeysUnderTest, admin: Principal, id: string, body: unknown = {}) {
+  const answer = await service.call(admin, 'POST', `${path}/${id}/revoke`, { body })
+  return { ...answer, enforcement: readEnforcement(answer) }
+}
+
+export function readEnforcement({ json }: CallAnswer): Enforcement | null | undefined {
+  if (typeof json !== 'object' || json === null || !('enforcement' in json)) return undefined
+  return json.enforcement === null ? null : enforcementSchema.parse(json.enforcement)
+}
+
+export async function eventTypes(service: KeysUnderTest, admin: Principal, id: string): Promise<string[]> {
+  const { json } = await service.call(admin, 'GET', `${path}/${id}/events`)
+  return Array.isArray(json) ? json.map((event: { type: string }) => event.type) : []
+}
+
+export async function lookUp(service: KeysUnderTest, hash: string) {
+  return lookupAnswerSchema.parse((await service.ask(internalPaths.lookupKey, { hash })).json)
+}
+
+/** A gateway that does nothing but hold a lease: it renews when it is told to, and applies what it is told. */
+export class LeaseHolder {
+  readonly gateway: string = crypto.randomUUID()
+  cursor: number | null = null
+  readonly #ask: KeysUnderTest['ask']
+
+  constructor(ask: KeysUnderTest['ask']) {
+    this.#ask = ask
+  }
+
+  /** Renews and, unless told not to, applies the answer. */
+  async renew({ apply = true }: { apply?: boolean } = {}) {
+    const { gateway, cursor } = this
+    const { json } = await this.#ask(internalPaths.leases, { gateway, name: 'test', cursor })
+    const answer = leaseAnswerSchema.parse(json)
+    if (apply) this.cursor = answer.cursor
+    return answer
+  }
+
+  /** Catches up and takes a lease. */
+  async take(): Promise<this> {
+    await this.renew()
+    for (let attempt = 0; attempt < 100; attempt += 1) if ((await this.renew()).granted) return this
+    throw new Error('no lease was granted')
+  }
+
+  async release(): Promise<void> {
+    await this.#ask(internalPaths.releaseLease, { gateway: this.gateway })
+  }
+}
+
+export async function failureOf(work: Promise<unknown>) {
+  return await work.then(
+    () => undefined,
+    (error: unknown) => sqlError(error),
+  )
+}
+
+export function sql(text: string, ...values: readonly unknown[]): Statement {
+  return { text, values }
+}
