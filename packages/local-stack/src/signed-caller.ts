@@ -73,7 +73,7 @@ export function createSignedCaller(options: SignedCallerOptions): SignedCaller {
         ...principal,
       }
       const now = Date.now()
-      const payload = encodeBody(body)
+      const payload = encodeBody(method, body)
       const sent: Record<string, string> = { ...payload.headers, ...headers }
       const context = serializeContext(caller)
       const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
@@ -119,8 +119,12 @@ interface Payload {
   readonly headers: Record<string, string>
 }
 
-function encodeBody(body: unknown): Payload {
-  if (body === undefined) return { content: null, headers: {} }
+function encodeBody(method: Dispatcher.HttpMethod, body: unknown): Payload {
+  if (body === undefined) {
+    // undici sends it with these methods (RFC 9110 §8.6), and a signature must cover what is sent.
+    const expectsBody = method === 'POST' || method === 'PUT' || method === 'PATCH'
+    return { content: null, headers: expectsBody ? { 'content-length': '0' } : {} }
+  }
   if (isStream(body)) return { content: body, headers: {} }
   const isRaw = Buffer.isBuffer(body) || typeof body === 'string'
   const content = Buffer.from(isRaw ? body : JSON.stringify(body))
