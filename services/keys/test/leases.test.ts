@@ -1,0 +1,282 @@
+import { floorTtlMs, internalPaths, leaseMs } from '@postern/contracts/internal'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { answerLease } from '../src/revocation/lease.ts'
+import { pruneLog } from '../src/revocation/store.ts'
+import {
+  type KeysUnderTest,
+  LeaseHolder,
+  gatewayPrincipal,
+  newKey,
+  newTenant,
+  revoke,
+  sql,
+  startKeys,
+} from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+async function leaseOf({ gateway }: LeaseHolder) {
+  const [row] = await service.asSuperuser.system(
+    async (tx) =>
+      await tx.query<{ acked: number; left_ms: number }>(
+        sql(
+          `select acked::float8, (extract(epoch from lease_until - clock_timestamp()) * 1000)::float8 as left_ms
+             from keys.gateway_lease where gateway = $1`,
+          gateway,
+        ),
+      ),
+  )
+  return row
+}
+
+async function revokeOne() {
+  const admin = await newTenant(service)
+  const key = await newKey(service, admin)
+  await revoke(service, admin, key.id)
+  return key
+}
+
+describe('a lease is refused', () => {
+  test('to whoever is not a gateway', async () => {
+    const body = { gateway: crypto.randomUUID(), name: 'x', cursor: null }
+    expect((await service.stranger.call(gatewayPrincipal, 'POST', internalPaths.leases, { body })).status).toBe(401)
+    const admin = await newTenant(service)
+    expect((await service.call(admin, 'POST', internalPaths.leases, { body })).status).toBe(401)
+    expect((await service.operate('POST', internalPaths.leases, { body })).status).toBe(401)
+    expect((await service.ask(internalPaths.leases, body)).status).toBe(200)
+  })
+
+  test.each([
+    { gateway: 'one', name: 'x', cursor: null },
+    { gateway: crypto.randomUUID(), name: 'x'.repeat(101), cursor: null },
+    { gateway: crypto.randomUUID(), name: 'x', cursor: -1 },
+    { gateway: crypto.randomUUID(), name: 'x', cursor: 1.5 },
+    { gateway: crypto.randomUUID(), name: 'x' },
+  ])('to a request that is none: %j', async (body) => {
+    expect((await service.ask(internalPaths.leases, body)).status).toBe(422)
+  })
+
+  test('to a gateway that comes without a cursor: it learns the recent past first', async () => {
+    const { hash } = await revokeOne()
+    const gateway = new LeaseHolder(service.ask)
+    const answer = await gateway.renew()
+    expect(answer).toMatchObject({ granted: false, reset: false })
+    expect(answer.revocations).toContainEqual({ kind: 'key', seq: answer.cursor, hash, version: 2, revoked: true })
+    expect(await leaseOf(gateway)).toBeUndefined()
+    expect((await gateway.renew()).granted).toBe(true)
+  })
+
+  test('to a gateway whose cursor lags, which is told what it lacks and keeps the rest of the lease it has', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    const before = await leaseOf(gateway)
+    const lagging = gateway.cursor ?? 0
+    const [{ hash }] = [await revokeOneWithout(gateway)]
+    const answer = await gateway.renew({ apply: false })
+    expect(answer).toMatchObject({ granted: false, reset: false, revocations: [{ hash, seq: lagging + 1 }] })
+    const after = await leaseOf(gateway)
+    expect(after?.acked).toBe(before?.acked)
+    expect(after?.left_ms).toBeLessThan(before?.left_ms ?? 0)
+    gateway.cursor = answer.cursor
+    expect((await gateway.renew()).granted).toBe(true)
+    await gateway.release()
+  })
+
+  test('to a gateway ahead of the log, as after a restored backup: it is told to begin anew', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    await gateway.release()
+    const at = gateway.cursor ?? 0
+    gateway.cursor = at + 1000
+    const answer = await gateway.renew()
+    expect(answer).toMatchObject({ granted: false, reset: true, cursor: at })
+    expect((await gateway.renew()).granted).toBe(true)
+    await gateway.release()
+  })
+
+  test('to a gateway from before what the log still holds, with all of the recent past', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    await gateway.release()
+    await revokeOne()
+    await service.asSuperuser.system(
+      async (tx) => await tx.execute(sql(`update keys.revocation set at = clock_timestamp() - interval '1 day'`)),
+    )
+    expect(
+      await service.asService.system(async (tx) => await pruneLog(tx, { olderThanMs: floorTtlMs, limit: 10_000 })),
+    ).toBeGreaterThan(0)
+    const { hash } = await revokeOne()
+    const answer = await gateway.renew()
+    expect(answer).toMatchObject({ granted: false, reset: true })
+    expect(answer.revocations).toMatchObject([{ hash }])
+    expect((await gateway.renew()).granted).toBe(true)
+    await gateway.release()
+  })
+
+  test('while one answer cannot hold all that a gateway lacks, and nothing is left out between two answers', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    await gateway.release()
+    const hashes = [(await revokeOne()).hash, (await revokeOne()).hash, (await revokeOne()).hash]
+    const told: string[] = []
+    const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
+    let cursor = gateway.cursor
+    for (let round = 0; round < 3; round += 1) {
+      const request = { gateway: gateway.gateway, name: 'x', cursor }
+      const answer = await answerLease({ db: service.asService, leaseWatch }, request, 2)
+      if (round < 2) expect(answer.granted).toBe(false)
+      told.push(...answer.revocations.flatMap((entry) => (entry.kind === 'key' ? [entry.hash] : [])))
+      cursor = answer.cursor
+    }
+    expect(told).toEqual(hashes)
+  })
+})
+
+async function revokeOneWithout(gateway: LeaseHolder) {
+  // The revoke waits for the gateway, so its lease is set aside for the moment.
+  const admin = await newTenant(service)
+  const key = await newKey(service, admin)
+  await service.asService.write(
+    service.assertionOf(admin.tenantId),
+    async (tx) =>
+      await tx.execute(
+        sql(
+          `update keys.api_key set revoked_at = now(), revoked_by_type = 'user', revoked_by_id = 'x', revoked_by_label = ''
+            where id = $1`,
+          key.id,
+        ),
+      ),
+  )
+  expect(await leaseOf(gateway)).toBeDefined()
+  return key
+}
+
+describe('a lease', () => {
+  test('runs for its length from the moment it was granted, on the database clock', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    const lease = await leaseOf(gateway)
+    expect(lease?.left_ms).toBeLessThanOrEqual(leaseMs)
+    expect(lease?.left_ms).toBeGreaterThan(0)
+    await gateway.release()
+    expect((await leaseOf(gateway))?.left_ms).toBeLessThanOrEqual(0)
+  })
+
+  test('acknowledges with its cursor, never backwards, also where it is not granted again', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    const first = gateway.cursor ?? 0
+    await revokeOneWithout(gateway)
+    await gateway.renew()
+    await revokeOneWithout(gateway)
+    // It has applied the first and not the second: no lease, but the first is confirmed.
+    expect((await gateway.renew({ apply: false })).granted).toBe(false)
+    expect((await leaseOf(gateway))?.acked).toBe(first + 1)
+    gateway.cursor = first
+    await gateway.renew({ apply: false })
+    expect((await leaseOf(gateway))?.acked).toBe(first + 1)
+    await gateway.release()
+  })
+
+  test('is not brought back by the housekeeping, which drops only what no cache can hold', async () => {
+    await revokeOne()
+    const count = async () =>
+      await service.asSuperuser.system(async (tx) => (await tx.query(sql('select from keys.revocation'))).length)
+    const before = await count()
+    expect(before).toBeGreaterThan(0)
+    await service.asService.system(async (tx) => await pruneLog(tx, { olderThanMs: floorTtlMs, limit: 10_000 }))
+    expect(await count()).toBe(before)
+  })
+})
+
+describe('the revocation log', () => {
+  test('shows entries in the order of their numbers, though transactions commit in another order than they began', async () => {
+    const admin = await newTenant(service)
+    const [early, late] = [await newKey(service, admin), await newKey(service, admin)]
+    const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
+    const gateway = await new LeaseHolder(service.ask).take()
+    const start = gateway.cursor ?? 0
+
+    const isHeld = Promise.withResolvers<void>()
+    const mayCommit = Promise.withResolvers<void>()
+    const assertion = service.assertionOf(admin.tenantId)
+    const earlyCommit = service.asService.write(assertion, async (tx) => {
+      await tx.execute(change(early.id))
+      isHeld.resolve()
+      await mayCommit.promise
+    })
+    await isHeld.promise
+    // The later transaction commits first: it gets the lower number, and nothing below it is outstanding.
+    await service.asService.write(assertion, async (tx) => await tx.execute(change(late.id)))
+    expect(await gateway.renew()).toMatchObject({
+      cursor: start + 1,
+      revocations: [{ seq: start + 1, hash: late.hash }],
+    })
+    mayCommit.resolve()
+    await earlyCommit
+    expect(await gateway.renew()).toMatchObject({
+      cursor: start + 2,
+      revocations: [{ seq: start + 2, hash: early.hash }],
+    })
+    await gateway.release()
+  })
+
+  test('makes who commits second wait for who took a number first, so that no number is ever missing', async () => {
+    const admin = await newTenant(service)
+    const [first, second] = [await newKey(service, admin), await newKey(service, admin)]
+    const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
+    const gateway = await new LeaseHolder(service.ask).take()
+    const start = gateway.cursor ?? 0
+
+    const hasNumber = Promise.withResolvers<void>()
+    const mayCommit = Promise.withResolvers<void>()
+    const assertion = service.assertionOf(admin.tenantId)
+    const firstCommit = service.asService.write(assertion, async (tx) => {
+      await tx.execute(change(first.id))
+      await tx.execute(sql('set constraints all immediate'))
+      hasNumber.resolve()
+      await mayCommit.promise
+    })
+    await hasNumber.promise
+    let isCommitted = false
+    const secondCommit = service.asService
+      .write(assertion, async (tx) => await tx.execute(change(second.id)))
+      .finally(() => {
+        isCommitted = true
+      })
+    await expect.poll(async () => await waitingForLock(), { interval: 5 }).toBe(1)
+    expect(isCommitted).toBe(false)
+    expect(await gateway.renew()).toMatchObject({ cursor: start, revocations: [] })
+    mayCommit.resolve()
+    await Promise.all([firstCommit, secondCommit])
+    expect((await gateway.renew()).revocations).toMatchObject([
+      { seq: start + 1, hash: first.hash },
+      { seq: start + 2, hash: second.hash },
+    ])
+    await gateway.release()
+  })
+
+  test('has no entry of a change that was rolled back', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const gateway = await new LeaseHolder(service.ask).take()
+    const start = gateway.cursor
+    await expect(
+      service.asService.write(service.assertionOf(admin.tenantId), async (tx) => {
+        await tx.execute(sql(`update keys.api_key set label = 'x' where id = $1`, id))
+        await tx.execute(sql('set constraints all immediate'))
+        throw new Error('changed my mind')
+      }),
+    ).rejects.toThrow('changed my mind')
+    expect(await gateway.renew()).toMatchObject({ granted: true, cursor: start, revocations: [] })
+    await gateway.release()
+  })
+})
+
+async function waitingForLock(): Promise<number> {
+  const rows = await service.asSuperuser.system(
+    async (tx) =>
+      await tx.query(
+        sql(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`),
+      ),
+  )
+  return rows.length
+}

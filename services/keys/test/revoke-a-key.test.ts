@@ -1,0 +1,245 @@
+import { enforcementSchema, revokedApiKeySchema } from '@postern/contracts'
+import { internalPaths, leaseMs } from '@postern/contracts/internal'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type KeysUnderTest,
+  LeaseHolder,
+  eventTypes,
+  getKey,
+  lookUp,
+  newKey,
+  newTenant,
+  path,
+  revoke,
+  sql,
+  startKeys,
+} from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+describe('revoking is refused', () => {
+  test('to a request that a stranger has signed, and the key stays active', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const answer = await service.stranger.call(admin, 'POST', `${path}/${key.id}/revoke`, { body: {} })
+    expect(answer.status).toBe(401)
+    expect(await getKey(service, admin, key.id)).toMatchObject({ state: 'active' })
+  })
+
+  test('to keys and to people who are no administrators', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    for (const other of [
+      { ...admin, roles: ['auditor'] },
+      { tenantId: admin.tenantId, kind: 'api_key', scopes: ['admin:sync'] },
+    ] as const) {
+      expect((await service.call(other, 'POST', `${path}/${key.id}/revoke`, { body: {} })).status).toBe(403)
+    }
+    expect(await getKey(service, admin, key.id)).toMatchObject({ state: 'active' })
+  })
+
+  test('for a key that is not there, and for an id that is none', async () => {
+    const admin = await newTenant(service)
+    expect((await revoke(service, admin, crypto.randomUUID())).status).toBe(404)
+    expect((await revoke(service, admin, 'one')).status).toBe(404)
+  })
+
+  test.each([{ reason: '' }, { reason: 'x'.repeat(501) }, { reason: 'two\nlines' }, { because: 'x' }])(
+    'with a reason that is none: %j',
+    async (body) => {
+      const admin = await newTenant(service)
+      const { id } = await newKey(service, admin)
+      expect((await revoke(service, admin, id, body)).status).toBe(422)
+      expect(await getKey(service, admin, id)).toMatchObject({ state: 'active' })
+    },
+  )
+})
+
+describe('a revoked key', () => {
+  test('says when, by whom and why, and is in the audit trail', async () => {
+    const admin = await newTenant(service)
+    const { id, hash } = await newKey(service, admin)
+    const answer = await revoke(service, admin, id, { reason: 'Found in a public repository' })
+    expect(answer.status).toBe(200)
+    expect(revokedApiKeySchema.parse(answer.json)).toMatchObject({
+      state: 'revoked',
+      revoked_by: { type: 'user', id: 'ada', label: 'Ada Lund' },
+      revoke_reason: 'Found in a public repository',
+      version: 2,
+      enforcement: { gateways: 0, confirmed: 0, fenced: 0 },
+    })
+    expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
+    expect((await lookUp(service, hash)).record).toMatchObject({ revoked: true, version: 2 })
+  })
+
+  test('is revoked without a body and without a reason as well', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const answer = await service.call(admin, 'POST', `${path}/${id}/revoke`)
+    expect(answer.status).toBe(200)
+    expect(answer.json).toMatchObject({ state: 'revoked', revoke_reason: null })
+  })
+
+  test('answers a second revoke as the first, whoever asks for whatever reason, with one event', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const [first, second] = [
+      await revoke(service, admin, id, { reason: 'first' }),
+      await revoke(service, { ...admin, id: 'eve' }, id, { reason: 'second' }),
+    ].map(({ json }) => ({ ...revokedApiKeySchema.parse(json), enforcement: null }))
+    expect(second).toEqual(first)
+    expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
+  })
+
+  test('is revoked once when twenty ask at the same moment', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const answers = await Promise.all(Array.from({ length: 20 }, async () => await revoke(service, admin, id)))
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200))
+    expect(new Set(answers.map(({ json }) => revokedApiKeySchema.parse(json).revoked_at)).size).toBe(1)
+    expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
+  })
+
+  test('may have been expired before, and stays revoked and not expired', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, {
+      expires_in: 'custom',
+      expires_at: new Date(Date.now() + 300).toISOString(),
+    })
+    await expect.poll(async () => (await getKey(service, admin, id)).state, { interval: 20 }).toBe('expired')
+    expect((await revoke(service, admin, id)).json).toMatchObject({ state: 'revoked' })
+    expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked' })
+  })
+})
+
+describe('a revoke answers', () => {
+  test('when every gateway that holds a lease has confirmed, and not before', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const gateways = await Promise.all([1, 2, 3].map(async () => await new LeaseHolder(service.ask).take()))
+    let isAnswered = false
+    const answer = revoke(service, admin, id).finally(() => {
+      isAnswered = true
+    })
+    // Two of three catch up and confirm; each confirms with the renewal that follows the one in which it was told.
+    for (const gateway of gateways.slice(0, 2)) {
+      await expect.poll(async () => (await gateway.renew()).revocations.length, { interval: 2 }).toBeGreaterThan(0)
+      expect((await gateway.renew()).granted).toBe(true)
+      expect(isAnswered).toBe(false)
+    }
+    await gateways[2]?.renew()
+    await gateways[2]?.renew()
+    expect((await answer).enforcement).toMatchObject({ gateways: 3, confirmed: 3, fenced: 0 })
+    await Promise.all(gateways.map(async (gateway) => await gateway.release()))
+  })
+
+  test('when the lease of a silent gateway has run out, and says that it is fenced', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const [silent, lively] = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
+    const answer = revoke(service, admin, id)
+    await expect.poll(async () => (await lively.renew()).revocations.length, { interval: 2 }).toBeGreaterThan(0)
+    await lively.renew()
+    const { status, enforcement } = await answer
+    expect(status).toBe(200)
+    expect(enforcement).toMatchObject({ gateways: 2, confirmed: 1, fenced: 1 })
+    expect(enforcementSchema.parse(enforcement).waited_ms).toBeLessThan(leaseMs + 500)
+    expect((await silent.renew()).granted).toBe(false)
+    await lively.release()
+  })
+
+  test('when a gateway keeps asking but never catches up: it gets no lease any more', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const laggard = await new LeaseHolder(service.ask).take()
+    let isAnswered = false
+    const answer = revoke(service, admin, id).finally(() => {
+      isAnswered = true
+    })
+    const told = async () => (await laggard.renew({ apply: false })).revocations.length
+    await expect.poll(told, { interval: 2 }).toBeGreaterThan(0)
+    while (!isAnswered) expect((await laggard.renew({ apply: false })).granted).toBe(false)
+    expect((await answer).enforcement).toMatchObject({ gateways: 1, confirmed: 0, fenced: 1 })
+  })
+
+  test('503 and safe to repeat, when a gateway neither confirms nor loses its lease in time', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const gateway = await new LeaseHolder(service.ask).take()
+    const extend = sql(
+      `update keys.gateway_lease set lease_until = clock_timestamp() + interval '1 hour' where gateway = $1`,
+      gateway.gateway,
+    )
+    await service.asSuperuser.system(async (tx) => await tx.execute(extend))
+    const answer = await revoke(service, admin, id)
+    expect(answer.status).toBe(503)
+    expect(answer.json).toMatchObject({ code: 'revocation_unconfirmed' })
+    expect(answer.headers['retry-after']).toBe('1')
+    // The state is told as it is: revoked, only not known to be in force.
+    expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked' })
+
+    await gateway.renew()
+    await gateway.renew()
+    const repeated = await revoke(service, admin, id)
+    expect(repeated.status).toBe(200)
+    expect(repeated.enforcement).toMatchObject({ gateways: 1, confirmed: 1, fenced: 0 })
+    expect(await eventTypes(service, admin, id)).toEqual(['revoked', 'created'])
+    await gateway.release()
+    await service.asSuperuser.system(async (tx) => await tx.execute(sql('delete from keys.gateway_lease')))
+  })
+
+  test('when gateways confirm to another replica', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const gateway = await new LeaseHolder(await service.startReplica()).take()
+    const answer = revoke(service, admin, id)
+    await expect.poll(async () => (await gateway.renew()).revocations.length, { interval: 2 }).toBeGreaterThan(0)
+    await gateway.renew()
+    expect((await answer).enforcement).toMatchObject({ gateways: 1, confirmed: 1, fenced: 0 })
+    await gateway.release()
+  })
+
+  test('for fifty keys at once, each when it is in force', async () => {
+    const admin = await newTenant(service)
+    const keys = await Promise.all(Array.from({ length: 50 }, async () => await newKey(service, admin)))
+    const gateway = await new LeaseHolder(service.ask).take()
+    let isDone = false
+    const answers = Promise.all(
+      keys.map(async ({ id, hash }) => {
+        const { enforcement } = await revoke(service, admin, id)
+        return { hash, cursor: gateway.cursor ?? -1, enforcement }
+      }),
+    ).finally(() => {
+      isDone = true
+    })
+    const told = new Map<string, number>()
+    while (!isDone) {
+      for (const entry of (await gateway.renew()).revocations) if (entry.kind === 'key') told.set(entry.hash, entry.seq)
+    }
+    for (const { hash, cursor, enforcement } of await answers) {
+      expect(enforcement).toMatchObject({ gateways: 1, confirmed: 1 })
+      expect(told.get(hash)).toBeLessThanOrEqual(cursor)
+    }
+    await gateway.release()
+  })
+
+  test('also where the log has long dropped the entry: then there is nothing left to wait for', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    await revoke(service, admin, id)
+    await service.asSuperuser.system(async (tx) => await tx.execute(sql('delete from keys.revocation')))
+    expect(await revoke(service, admin, id)).toMatchObject({ status: 200, enforcement: null })
+  })
+})
+
+test('a gateway that stops gives its lease back, and no revoke waits for it', async () => {
+  const admin = await newTenant(service)
+  const { id } = await newKey(service, admin)
+  const gateway = await new LeaseHolder(service.ask).take()
+  expect((await service.ask(internalPaths.releaseLease, { gateway: gateway.gateway })).status).toBe(204)
+  expect((await revoke(service, admin, id)).enforcement).toMatchObject({ gateways: 0 })
+})
