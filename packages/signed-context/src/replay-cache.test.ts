@@ -22,6 +22,16 @@ describe('a nonce is refused', () => {
     expect(cache.use('c', laterMs + validForMs, laterMs)).toBe('first')
   })
 
+  test('while it is valid, although an older signature was seen after it', () => {
+    const cache = createReplayCache(10)
+    cache.use('before', 30_000, 0)
+    cache.use('young', 36_000, 1)
+    cache.use('old', 10_000, 2)
+    cache.use('next', 60_001, 30_001)
+    cache.use('after', 60_002, 30_002)
+    expect(cache.use('young', 36_000, 35_000)).toBe('again')
+  })
+
   test('while it is valid, whatever came in between and however the clock was set back', () => {
     fc.assert(
       fc.property(
