@@ -101,12 +101,15 @@ function parameters(route: Route, schemas: Map<string, unknown>): Json {
 function parameter(place: 'path' | 'query', name: string, schema: unknown, schemas: Map<string, unknown>): Json {
   if (!(schema instanceof z.ZodType)) throw new TypeError(`${name} is not a schema`)
   const { description, ...rest } = asJson(schemaOf(schema, 'input', schemas))
+  // zod leaves the default out of the schema of an input that it transforms.
+  const absent = schema.safeParse(undefined)
+  const isDefaulted = absent.success && absent.data !== undefined
   return {
     name,
     in: place,
-    required: place === 'path' || !schema.safeParse(undefined).success,
+    required: place === 'path' || !absent.success,
     ...(description === undefined ? {} : { description }),
-    schema: rest,
+    schema: isDefaulted ? { ...rest, default: absent.data } : rest,
   }
 }
 

@@ -1,12 +1,22 @@
 import { z } from 'zod'
 
+const maxLimit = 1000
+
 /** Query parameters that every list takes. A list answers with a bare array; the next page is in `Link` (RFC 8288). */
 export const pageQuery = {
-  limit: z.coerce
-    .number()
-    .pipe(z.int().min(1).max(1000))
+  limit: z
+    .string()
+    .refine((digits) => /^[1-9][0-9]{0,3}$/.test(digits), { message: 'must be a number from 1 to 1000' })
+    .transform(Number)
+    .pipe(z.int().max(maxLimit))
     .default(100)
-    .meta({ description: 'Resources a page, 1 to 1000' }),
+    // What a query carries is a text; the document says what that text stands for.
+    .meta({
+      type: 'integer',
+      minimum: 1,
+      maximum: maxLimit,
+      description: `Resources a page, 1 to ${maxLimit}`,
+    }),
   cursor: z
     .string()
     .min(1)

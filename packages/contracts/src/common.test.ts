@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest'
+
+import {
+  customSchema,
+  line,
+  parseResourceAddress,
+  personRefSchema,
+  resourceAddressSchema,
+  text,
+  uuidSchema,
+} from './common.ts'
+
+const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+
+describe('a resource address is refused', () => {
+  test.each([
+    '',
+    'x',
+    `${id} `,
+    `${id}\n`,
+    `{${id}}`,
+    'ref:',
+    'ref:f-2026-0042',
+    'ref:F-2026-0042\n',
+    "ref:F-2026-0042'--",
+    'REF:F-2026-0042',
+    'ext:',
+    'ext:a\u0000b',
+    'ext:a\nb',
+    `ext:${'x'.repeat(256)}`,
+    '../findings',
+  ])('%j', (address) => {
+    expect(resourceAddressSchema.safeParse(address).success).toBe(false)
+  })
+})
+
+describe('a resource address', () => {
+  test.each([
+    [id, { by: 'id', id }],
+    [id.toUpperCase(), { by: 'id', id }],
+    ['ref:F-2026-0042', { by: 'reference', reference: 'F-2026-0042' }],
+    ['ext:ref:F-1', { by: 'external-id', externalId: 'ref:F-1' }],
+    ['ext:Prüfung 7/ä', { by: 'external-id', externalId: 'Prüfung 7/ä' }],
+  ])('%j selects in one way', (address, selection) => {
+    expect(parseResourceAddress(resourceAddressSchema.parse(address))).toEqual(selection)
+  })
+})
+
+describe('a line of text is refused', () => {
+  test.each([
+    '',
+    '   ',
+    'a\u0000b',
+    'a\nb',
+    'a\tb',
+    'a\u0085b',
+    'a\u2028b',
+    'a\u202eb',
+    'a\u2066b',
+    'a\ud800',
+    'x'.repeat(11),
+  ])('%j', (value) => {
+    expect(line(1, 10).safeParse(value).success).toBe(false)
+  })
+
+  test('while others are taken and trimmed', () => {
+    expect(line(1, 10).parse('  Zoë ✓ 木 ')).toBe('Zoë ✓ 木')
+  })
+})
+
+describe('a text is refused', () => {
+  test.each(['', 'a\u0000b', '\udc00', 'x'.repeat(11)])('%j', (value) => {
+    expect(text(1, 10).safeParse(value).success).toBe(false)
+  })
+
+  test('while others are taken as they are', () => {
+    expect(text(1, 10).parse(' a\n\tb ')).toBe(' a\n\tb ')
+  })
+})
+
+describe('an id', () => {
+  test('is read in any case and kept in lower case', () => {
+    expect(uuidSchema.parse(id.toUpperCase())).toBe(id)
+  })
+})
+
+describe('a person', () => {
+  test.each([{}, { email: 'nobody' }, { name: '' }, { name: 'Zoë', role: 'admin' }])('is refused as %o', (person) => {
+    expect(personRefSchema.safeParse(person).success).toBe(false)
+  })
+
+  test.each([{ person_id: id }, { email: 'zoe@example.com' }, { name: 'Zoë' }])('is known as %o', (person) => {
+    expect(personRefSchema.parse(person)).toEqual(person)
+  })
+})
+
+describe('custom fields', () => {
+  test.each([
+    ['51 of them', Object.fromEntries(Array.from({ length: 51 }, (_none, n) => [`f${n}`, n]))],
+    ['one that nests', { a: { b: 1 } }],
+    ['a list', { a: [1] }],
+    ['a name of 65 characters', { ['n'.repeat(65)]: 1 }],
+    ['a number without end', { a: Number.POSITIVE_INFINITY }],
+    ['a NUL', { a: '\u0000' }],
+  ])('are refused: %s', (_name, fields) => {
+    expect(customSchema.safeParse(fields).success).toBe(false)
+  })
+
+  test('are taken: 50 of four sorts', () => {
+    const values = ['text', 1.5, true, null]
+    const fields = Object.fromEntries(Array.from({ length: 50 }, (_none, n) => [`f${n}`, values[n % 4]]))
+    expect(customSchema.parse(fields)).toEqual(fields)
+  })
+})

@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest'
+
+import {
+  assertionHeader,
+  contextHeader,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+  strippedHeaderPrefixes,
+  strippedHeaders,
+} from './platform-headers.ts'
+
+function isStripped(name: string): boolean {
+  const folded = name.toLowerCase().replaceAll('_', '-')
+  return (
+    strippedHeaders.some((stripped) => stripped === folded) ||
+    strippedHeaderPrefixes.some((prefix) => folded.startsWith(prefix))
+  )
+}
+
+describe('a client cannot send', () => {
+  test.each([contextHeader, assertionHeader, requestIdHeader, signatureHeader, signatureInputHeader])(
+    '%s, by which a service believes the gateway',
+    (name) => {
+      expect(isStripped(name)).toBe(true)
+    },
+  )
+
+  test.each([
+    'Authorization',
+    'Cookie',
+    'Connection',
+    'Keep-Alive',
+    'TE',
+    'Trailer',
+    'Transfer-Encoding',
+    'Upgrade',
+    'Proxy-Authorization',
+    'HTTP2-Settings',
+    'Expect',
+    'Host',
+    'Forwarded',
+    'X-Forwarded-For',
+    'X-Forwarded-Host',
+    'X-Real-IP',
+    'X-Original-URL',
+    'X-Rewrite-URL',
+    'X-HTTP-Method-Override',
+    'X-Method-Override',
+    'X-Tenant-Id',
+    'x_tenant_id',
+    'X-TENANT-ID',
+    'X-User-Id',
+    'X-Auth-Request-User',
+    'Postern_Context',
+    'X-Postern-Scopes',
+  ])('%s, in whatever spelling', (name) => {
+    expect(isStripped(name)).toBe(true)
+  })
+})
+
+describe('a service receives', () => {
+  // What describes the body or makes the request conditional is the client's to say; the signature covers it.
+  test.each([
+    'Content-Type',
+    'Content-Length',
+    'Content-Digest',
+    'Idempotency-Key',
+    'If-Match',
+    'If-None-Match',
+    'Accept',
+    'Accept-Encoding',
+    'Accept-Language',
+    'Range',
+    'User-Agent',
+    'Traceparent',
+  ])('%s', (name) => {
+    expect(isStripped(name)).toBe(false)
+  })
+})
+
+describe('the list of what is stripped', () => {
+  test('is written as names are compared: lower case, with hyphens, each once', () => {
+    for (const name of [...strippedHeaders, ...strippedHeaderPrefixes])
+      expect(name).toMatch(/^[a-z0-9]+(-[a-z0-9]+)*-?$/)
+    expect(new Set(strippedHeaders).size).toBe(strippedHeaders.length)
+    expect(new Set(strippedHeaderPrefixes).size).toBe(strippedHeaderPrefixes.length)
+  })
+})

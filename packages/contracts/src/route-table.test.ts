@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest'
+
+import { problemTypes } from './problem.ts'
+import { routeTable } from './route-table.ts'
+import type { Access, Route } from './route.ts'
+import { roles } from './scope.ts'
+
+const routes = routeTable.map((route) => [`${route.method} ${route.path}`, route] as const)
+
+// Written out by hand, so that nobody can open a route without changing this list as well.
+const access: Readonly<Record<string, string>> = {
+  'GET /api/v1/whoami': 'any',
+  'GET /api/v1/openapi.json': 'public',
+  'GET /problems/:slug': 'public',
+  'POST /api/v1/api-keys': 'person admin',
+  'GET /api/v1/api-keys': 'person admin',
+  'GET /api/v1/api-keys/:id': 'person admin',
+  'PATCH /api/v1/api-keys/:id': 'person admin',
+  'POST /api/v1/api-keys/:id/revoke': 'person admin',
+  'POST /api/v1/api-keys/:id/rotate': 'person admin',
+  'GET /api/v1/api-keys/:id/events': 'person admin',
+  'GET /api/v1/findings': 'scope read:findings',
+  'POST /api/v1/findings': 'scope write:findings',
+  'GET /api/v1/findings/:id': 'scope read:findings',
+  'GET /api/v1/entities': 'scope read:universe',
+  'GET /api/v1/entities/:id': 'scope read:universe',
+  'POST /api/v1/evidence': 'scope write:evidence',
+  'GET /.well-known/jwks.json': 'public',
+  'GET /api/v1/connectors': 'scope admin:sync',
+  'POST /api/v1/sync/entities': 'scope admin:sync',
+}
+
+function inWords(rule: Access): string {
+  switch (rule.kind) {
+    case 'scope':
+      return `scope ${rule.scope}`
+    case 'person':
+      return `person ${rule.role}`
+    default:
+      return rule.kind
+  }
+}
+
+/** A path in which every parameter looks the same: what a request could not tell apart. */
+function shape(route: Route): string {
+  return `${route.method} ${route.path.replaceAll(/:[^/]+/g, ':')}`
+}
+
+describe('the route table', () => {
+  test('opens each route to exactly those who are listed here', () => {
+    expect(Object.fromEntries(routes.map(([name, route]) => [name, inWords(route.access)]))).toEqual(access)
+  })
+
+  test('names each route once', () => {
+    expect(new Set(routeTable.map((route) => route.id)).size).toBe(routeTable.length)
+  })
+
+  test('never holds two routes that one request could match', () => {
+    expect(new Set(routeTable.map(shape)).size).toBe(routeTable.length)
+    for (const [, route] of routes) {
+      // A fixed segment beside a parameter would make the order of the table decide.
+      const prefix = shape(route).replace(/[^/]*$/, '')
+      const siblings = new Set(routeTable.map(shape).filter((other) => other.replace(/[^/]*$/, '') === prefix))
+      if (siblings.has(`${prefix}:`)) expect([...siblings]).toEqual([`${prefix}:`])
+    }
+  })
+})
+
+describe.each(routes)('%s', (_name, route) => {
+  test('has an id of an area and an operation, and the area is its upstream', () => {
+    expect(route.id).toMatch(/^[a-z]+\.[a-z]+(-[a-z]+)*$/)
+    expect(route.id.split('.')[0]).toBe(route.upstream)
+  })
+
+  test('has a path in canonical form whose parameters are exactly those that it parses', () => {
+    expect(route.path).toMatch(/^(\/(:[a-z_]+|[a-z0-9.-]*[a-z0-9][a-z0-9.-]*))+$/)
+    const inPath = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name]) => name)
+    expect(Object.keys(route.params?.shape ?? {})).toEqual(inPath)
+  })
+
+  test('takes a body only where its method has one, and bounds it', () => {
+    const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
+    if (route.method === 'GET' || route.method === 'DELETE') expect(takesBody).toBe(false)
+    expect(route.maxBodyBytes > 0).toBe(takesBody)
+    expect(Number.isSafeInteger(route.maxBodyBytes)).toBe(true)
+  })
+
+  test('refuses parameters and members that it does not know', () => {
+    for (const schema of [route.params, route.query, route.body]) {
+      if (schema === undefined) continue
+      const result = schema.safeParse({ stray: 'x' })
+      expect(result.success).toBe(false)
+      // A body that is a list is refused as no list, and each of its elements here.
+      const codes = [...(result.error?.issues ?? []), ...(schema.safeParse([{ stray: 'x' }]).error?.issues ?? [])]
+      expect(codes.map((issue) => issue.code)).toContain('unrecognized_keys')
+    }
+  })
+
+  test('answers with success in one way, within a bound', () => {
+    const successes = Object.keys(route.answers).filter((status) => /^2\d\d$/.test(status))
+    expect(successes).toHaveLength(1)
+    expect(Object.keys(route.answers).every((status) => /^(2\d\d|304)$/.test(status))).toBe(true)
+    expect(route.answerWithinMs).toBeGreaterThan(0)
+    expect(route.answerWithinMs).toBeLessThanOrEqual(30_000)
+  })
+
+  test('gives known problems, each named once', () => {
+    expect(Object.keys(problemTypes)).toEqual(expect.arrayContaining([...route.problems]))
+    expect(new Set(route.problems).size).toBe(route.problems.length)
+  })
+
+  test('has words for people', () => {
+    expect(route.summary).toMatch(/^[A-Z].*[^.]$/)
+    expect(route.tag).not.toBe('')
+  })
+
+  test('asks for a role that exists, where it asks for one', () => {
+    if (route.access.kind === 'person') expect(roles).toContain(route.access.role)
+    expect(['public', 'any', 'scope', 'person']).toContain(route.access.kind)
+  })
+})
