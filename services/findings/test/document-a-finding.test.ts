@@ -138,8 +138,10 @@ describe('documenting a finding', () => {
 
   test('keeps the order in which the entities were named', async () => {
     const entity_ids = Array.from({ length: 50 }, () => crypto.randomUUID())
-    const answer = await post(newTenant(), findingBody({ entity_ids }))
-    expect(findingSchema.parse(answer.json).entity_ids).toEqual(entity_ids)
+    const tenant = newTenant()
+    const made = findingSchema.parse((await post(tenant, findingBody({ entity_ids }))).json)
+    expect(made.entity_ids).toEqual(entity_ids)
+    expect((await service.call(tenant, 'GET', `${path}/${made.id}`)).json).toEqual(made)
   })
 
   test('a repeat points at the finding that it repeats', async () => {

@@ -1,0 +1,31 @@
+import { createTestCaller, randomRing } from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { expect, test } from 'vitest'
+import { findingsService } from '../src/service.ts'
+import { newTenant, path } from './service.ts'
+
+test('without its database the service lives, is not ready, and asks callers to come back', async () => {
+  const ring = randomRing()
+  const service = await startService(
+    findingsService,
+    {
+      // Nothing listens on port 1.
+      POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
+      POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_REQUEST_LOG: 'off',
+    },
+    { writeLog: () => undefined },
+  )
+  try {
+    const caller = createTestCaller({ baseUrl: service.url, keyName: 'findings', ring, assertionKeys: randomRing() })
+    const answer = await caller.call(newTenant(), 'GET', path)
+    expect(answer.status).toBe(503)
+    expect(answer.json).toMatchObject({ code: 'service_unavailable' })
+    expect(answer.headers['retry-after']).toBe('1')
+    expect(answer.text).not.toContain('127.0.0.1')
+    expect((await fetch(`${service.url}/internal/health/live`)).status).toBe(200)
+    expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(503)
+  } finally {
+    await service.close()
+  }
+})
