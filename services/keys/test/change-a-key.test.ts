@@ -1,0 +1,265 @@
+import { type ApiKey, createdApiKeySchema, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { Principal } from '@postern/local-stack/testing'
+import {
+  type KeysUnderTest,
+  LeaseHolder,
+  eventTypes,
+  getKey,
+  lookUp,
+  newKey,
+  newTenant,
+  path,
+  revoke,
+  startKeys,
+} from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+const dayMs = 86_400_000
+const inDays = (days: number) => new Date(Date.now() + days * dayMs).toISOString()
+
+async function patch(admin: Principal, key: { id: string; etag: string }, body: unknown) {
+  return await service.call(admin, 'PATCH', `${path}/${key.id}`, { body, headers: { 'if-match': key.etag } })
+}
+
+async function rotate(admin: Principal, id: string, body: unknown = {}) {
+  return await service.call(admin, 'POST', `${path}/${id}/rotate`, { body })
+}
+
+describe('changing a key is refused', () => {
+  test('to people who are no administrators', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    expect((await patch({ ...admin, roles: ['auditor'] }, key, { label: 'x' })).status).toBe(403)
+    expect((await patch(admin, key, { label: 'x' })).status).toBe(200)
+  })
+
+  test('for a key that is not there', async () => {
+    const admin = await newTenant(service)
+    expect((await patch(admin, { id: crypto.randomUUID(), etag: '*' }, { label: 'x' })).status).toBe(404)
+  })
+
+  test('without If-Match, and with that of an older version', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const without = await service.call(admin, 'PATCH', `${path}/${key.id}`, { body: { label: 'x' } })
+    expect(without.json).toMatchObject({ status: 428, code: 'precondition_required' })
+    expect((await patch(admin, key, { label: 'second' })).status).toBe(200)
+    const stale = await patch(admin, key, { label: 'third' })
+    expect(stale.json).toMatchObject({ status: 412, code: 'precondition_failed' })
+    expect(await getKey(service, admin, key.id)).toMatchObject({ label: 'second', version: 2 })
+  })
+
+  test.each(['"1"', '"x"', 'W/"1.0.active"', '1', '"11.0.active"', ''])(
+    'with an If-Match that names nothing: %s',
+    async (etag) => {
+      const admin = await newTenant(service)
+      const key = await newKey(service, admin)
+      expect((await patch(admin, { ...key, etag }, { label: 'x' })).status).toBe(412)
+    },
+  )
+
+  test.each([
+    ['other scopes', { scopes: ['write:findings'] }, '/scopes'],
+    ['more scopes', { scopes: ['read:findings', 'read:universe'] }, '/scopes'],
+    ['a wildcard over its scope', { scopes: ['read:*'] }, '/scopes'],
+    ['no addresses, where it had some', { allowed_addresses: [] }, '/allowed_addresses'],
+    ['another address', { allowed_addresses: ['198.51.100.1'] }, '/allowed_addresses'],
+    ['a wider range', { allowed_addresses: ['203.0.112.0/23'] }, '/allowed_addresses'],
+    ['a range of the other family', { allowed_addresses: ['::/0'] }, '/allowed_addresses'],
+    ['a later expiry', { expires_at: inDays(91) }, '/expires_at'],
+  ])('when it would give the key %s, and says to make a new key', async (_what, body, pointer) => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24'] })
+    const answer = await patch(admin, key, { label: 'changed', ...body })
+    expect(answer.status).toBe(409)
+    const { detail, errors = [] } = problemSchema.parse(answer.json)
+    expect(detail).toContain('Create a new key')
+    expect(errors.map((error) => error.pointer)).toEqual([pointer])
+    expect(await getKey(service, admin, key.id)).toMatchObject({ label: key.label, version: 1 })
+  })
+
+  test.each([
+    [{}, ''],
+    [{ scopes: [] }, '/scopes'],
+    [{ expires_at: inDays(-1) }, '/expires_at'],
+    [{ label: null }, '/label'],
+    [{ revoked_at: null }, '/revoked_at'],
+    [{ state: 'active' }, '/state'],
+  ])('for a body that is no change: %j', async (body, pointer) => {
+    const admin = await newTenant(service)
+    const answer = await patch(admin, await newKey(service, admin), body)
+    expect(answer.status).toBe(422)
+    expect(problemSchema.parse(answer.json).errors?.map((error) => error.pointer)).toContain(pointer)
+  })
+
+  test('when the key is revoked, even to what it is', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const { headers } = await revoke(service, admin, key.id)
+    const answer = await patch(admin, { ...key, etag: headers['etag'] ?? '' }, { label: key.label })
+    expect(answer.json).toMatchObject({ status: 409, code: 'conflict' })
+  })
+})
+
+describe('a key', () => {
+  test('can be renamed, and the trail says from what to what', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const answer = await patch(admin, key, { label: ' Weekly export ' })
+    expect(answer.json).toMatchObject({ label: 'Weekly export', version: 2, scopes: key.scopes })
+    const { json } = await service.call(admin, 'GET', `${path}/${key.id}/events`)
+    expect(json).toMatchObject([
+      { type: 'updated', detail: { changes: { label: { from: 'Nightly export', to: 'Weekly export' } } } },
+      { type: 'created' },
+    ])
+  })
+
+  test('can be changed with the tag of before its last use: a use is no conflict', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const uses = [{ keyId: key.id, tenantId: admin.tenantId, address: '192.0.2.1', lastUsedAt: Date.now(), count: 1 }]
+    await service.ask('/internal/v1/usage', { uses, denials: [] })
+    const now = await service.call(admin, 'GET', `${path}/${key.id}`)
+    expect(now.headers['etag']).not.toBe(key.etag)
+    expect((await patch(admin, key, { label: 'x' })).status).toBe(200)
+  })
+
+  test('gets narrower as told, and every gateway has confirmed it by then', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin, {
+      scopes: ['read:*', 'admin:sync'],
+      allowed_addresses: ['203.0.113.0/24'],
+    })
+    const gateway = await new LeaseHolder(service.ask).take()
+    let isAnswered = false
+    const narrower = { scopes: ['read:findings'], allowed_addresses: ['203.0.113.64/26'], expires_at: inDays(2) }
+    const answer = patch(admin, key, narrower).finally(() => {
+      isAnswered = true
+    })
+    await expect
+      .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
+      .toMatchObject([{ kind: 'key', hash: key.hash, version: 2, revoked: false }])
+    expect(isAnswered).toBe(false)
+    await gateway.renew()
+    expect((await answer).json).toMatchObject({ ...narrower, state: 'active', version: 2 })
+    expect((await lookUp(service, key.hash)).record).toMatchObject({
+      scopes: ['read:findings'],
+      allowedAddresses: ['203.0.113.64/26'],
+      expiresAt: Date.parse(narrower.expires_at),
+      version: 2,
+    })
+    await gateway.release()
+  })
+
+  test('that is changed to what it is stays as it is, without an event', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    const answer = await patch(admin, key, { label: key.label, scopes: key.scopes, expires_at: key.expires_at })
+    expect(answer.json).toMatchObject({ version: 1 })
+    expect(await eventTypes(service, admin, key.id)).toEqual(['created'])
+  })
+})
+
+describe('rotating is refused', () => {
+  test('to people who are no administrators, and for a key that is not there', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    expect((await rotate({ ...admin, roles: ['viewer'] }, id)).status).toBe(403)
+    expect((await rotate(admin, crypto.randomUUID())).status).toBe(404)
+    expect((await rotate(admin, id)).status).toBe(201)
+  })
+
+  test.each(['8d', '169h', '1w', '-1h', '01h', '', '1.5h'])('with an overlap of %j', async (overlap) => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const answer = await rotate(admin, id, { overlap })
+    expect(answer.status).toBe(422)
+    expect(problemSchema.parse(answer.json).errors).toMatchObject([{ pointer: '/overlap' }])
+  })
+
+  test('for a revoked key and for an expired one: 409, and no key is made', async () => {
+    const admin = await newTenant(service)
+    const revoked = await newKey(service, admin)
+    await revoke(service, admin, revoked.id)
+    const expired = await newKey(service, admin)
+    await rotate(admin, expired.id, { overlap: '0s' })
+    const count = async () => (await service.call(admin, 'GET', `${path}?count=true`)).headers['x-total-count']
+    const before = await count()
+    for (const { id } of [revoked, expired]) {
+      expect((await rotate(admin, id)).json).toMatchObject({ status: 409, code: 'conflict' })
+    }
+    expect(await count()).toBe(before)
+  })
+})
+
+describe('a rotated key', () => {
+  const lifeOf = ({ created_at, expires_at }: ApiKey) => Date.parse(expires_at) - Date.parse(created_at)
+
+  test('has a successor with its label, scopes and addresses, that lives as long as it was made for', async () => {
+    const admin = await newTenant(service)
+    const given = {
+      label: 'x',
+      scopes: ['write:*', 'admin:sync'],
+      allowed_addresses: ['192.0.2.0/25'],
+      expires_in: '30d',
+    }
+    const old = await newKey(service, admin, given)
+    const answer = await rotate(admin, old.id)
+    expect(answer.status).toBe(201)
+    expect(answer.headers['cache-control']).toBe('no-store')
+    const { key, ...successor } = createdApiKeySchema.parse(answer.json)
+    expect(key).not.toBe(old.value)
+    const { label, scopes, allowed_addresses } = given
+    expect(successor).toMatchObject({ label, scopes, allowed_addresses, rotated_from: old.id, version: 1 })
+    expect(lifeOf(successor)).toBe(30 * dayMs)
+    const after = await getKey(service, admin, old.id)
+    expect(after.state).toBe('active')
+    expect(Date.parse(after.expires_at) - Date.parse(successor.created_at)).toBe(dayMs)
+    expect(await eventTypes(service, admin, old.id)).toEqual(['rotated', 'created'])
+    expect(await eventTypes(service, admin, successor.id)).toEqual(['created'])
+  })
+
+  test('lives as long again when its successor is rotated, not as long as was left of it', async () => {
+    const admin = await newTenant(service)
+    const first = await newKey(service, admin, { expires_in: '1y' })
+    const narrowed = await patch(admin, first, { expires_at: inDays(3) })
+    expect(narrowed.status).toBe(200)
+    const second = createdApiKeySchema.parse((await rotate(admin, first.id)).json)
+    expect(lifeOf(second)).toBe(365 * dayMs)
+    expect(lifeOf(createdApiKeySchema.parse((await rotate(admin, second.id, { expires_in: '30d' })).json))).toBe(
+      30 * dayMs,
+    )
+  })
+
+  test('that would have expired sooner than the overlap still does', async () => {
+    const admin = await newTenant(service)
+    const expires_at = new Date(Date.now() + 3_600_000).toISOString()
+    const old = await newKey(service, admin, { expires_in: 'custom', expires_at })
+    await rotate(admin, old.id, { overlap: '7d' })
+    expect((await getKey(service, admin, old.id)).expires_at).toBe(expires_at)
+  })
+
+  test('without an overlap has expired when the answer comes, and every gateway knows', async () => {
+    const admin = await newTenant(service)
+    const old = await newKey(service, admin)
+    const gateway = await new LeaseHolder(service.ask).take()
+    let isAnswered = false
+    const answer = rotate(admin, old.id, { overlap: '0s' }).finally(() => {
+      isAnswered = true
+    })
+    await expect
+      .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
+      .toMatchObject([{ hash: old.hash }])
+    expect(isAnswered).toBe(false)
+    await gateway.renew()
+    expect((await answer).status).toBe(201)
+    expect(await getKey(service, admin, old.id)).toMatchObject({ state: 'expired' })
+    await gateway.release()
+  })
+})
