@@ -1,0 +1,142 @@
+import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { countStatuses, findViolations, startLoad, type Target } from '../support/history.ts'
+
+const gatewayCount = 4
+const revocationsPerFault = 200
+/** Keys under load, and revocations that wait, side by side. */
+const atOnce = 10
+
+let stack: TestStack
+let tenant: { readonly id: string }
+
+beforeAll(async () => {
+  stack = await startTestStack({ gateways: gatewayCount })
+  tenant = await stack.createTenant()
+})
+
+afterAll(async () => {
+  await stack.stop()
+})
+
+interface Outcome {
+  readonly history: ReturnType<typeof startLoad>['history']
+  readonly revocations: Map<string, number>
+  readonly longestMs: number
+}
+
+/** Revokes keys while all gateways serve them, each once it has been accepted everywhere and is thus in every memory. */
+async function revokeUnderLoad(count: number): Promise<Outcome> {
+  const targets: Target[] = []
+  const revocations = new Map<string, number>()
+  const load = startLoad({ gateways: stack.gateways, targets, path: '/api/v1/whoami', workers: 16 })
+  let begun = 0
+  let longestMs = 0
+
+  async function addKey(): Promise<Target> {
+    const { id, key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
+    const target = { keyId: id, key }
+    targets.push(target)
+    return target
+  }
+
+  async function revokeOne(): Promise<void> {
+    const target = await addKey()
+    await load.until(target.keyId, (history) => gatewaysOf(history, 200).size === gatewayCount)
+    const calledAt = performance.now()
+    const answer = await stack.operator.call(
+      { ...operator, tenantId: tenant.id },
+      'POST',
+      `/api/v1/api-keys/${target.keyId}/revoke`,
+    )
+    const returnedAt = performance.now()
+    expect(answer.status, answer.text).toBe(200)
+    revocations.set(target.keyId, returnedAt)
+    longestMs = Math.max(longestMs, returnedAt - calledAt)
+    // Every gateway is asked again after the answer, so that each could have broken the promise.
+    await load.until(target.keyId, (history) => {
+      const later = history.filter(({ startedAt }) => startedAt > returnedAt)
+      return new Set(later.map(({ gateway }) => gateway)).size === gatewayCount
+    })
+    targets.splice(targets.indexOf(target), 1)
+  }
+
+  try {
+    const loops = Array.from({ length: atOnce }, async () => {
+      while (begun < count) {
+        begun += 1
+        await revokeOne()
+      }
+    })
+    await Promise.all(loops)
+  } finally {
+    await load.stop()
+  }
+  return { history: load.history, revocations, longestMs }
+}
+
+function gatewaysOf(history: Outcome['history'], status: number): Set<string> {
+  return new Set(history.filter((seen) => seen.status === status).map(({ gateway }) => gateway))
+}
+
+function report(name: string, { history, revocations, longestMs }: Outcome): void {
+  const counts = JSON.stringify(countStatuses(history))
+  process.stdout.write(
+    `revocation, ${name}: ${revocations.size} revocations, ${history.length} requests ${counts}, longest ${Math.round(longestMs)} ms\n`,
+  )
+}
+
+/** Accepted before, refused after, and nothing else: no request fails, whatever happens to Redis. */
+function expectPromiseKept({ history, revocations }: Outcome): void {
+  expect(findViolations(history, revocations)).toEqual([])
+  expect(revocations.size).toBe(revocationsPerFault)
+  const counts = countStatuses(history)
+  expect(Object.keys(counts).toSorted()).toEqual(['200', '401'])
+  expect(counts[200]).toBeGreaterThanOrEqual(revocationsPerFault * gatewayCount)
+  expect(counts[401]).toBeGreaterThanOrEqual(revocationsPerFault * gatewayCount)
+}
+
+describe('no request that starts after its revocation has returned is accepted by any gateway', () => {
+  test('with everything up', async () => {
+    const outcome = await revokeUnderLoad(revocationsPerFault)
+    report('all up', outcome)
+    expectPromiseKept(outcome)
+  }, 120_000)
+
+  test('with Redis frozen', async () => {
+    stack.redis.kill('SIGSTOP')
+    try {
+      const outcome = await revokeUnderLoad(revocationsPerFault)
+      report('Redis frozen', outcome)
+      expectPromiseKept(outcome)
+    } finally {
+      stack.redis.kill('SIGCONT')
+    }
+  }, 180_000)
+
+  test('with Redis stopped', async () => {
+    await stack.redis.stop()
+    try {
+      const outcome = await revokeUnderLoad(revocationsPerFault)
+      report('Redis stopped', outcome)
+      expectPromiseKept(outcome)
+    } finally {
+      await stack.redis.start()
+    }
+  }, 180_000)
+})
+
+describe('the checker of the history', () => {
+  const accepted = { keyId: 'a', gateway: 'g', startedAt: 11, endedAt: 12, status: 200 }
+
+  test('reports an accept that started after the revocation had returned', () => {
+    expect(findViolations([accepted], new Map([['a', 10]]))).toEqual([accepted])
+  })
+
+  test('reports neither one that started before, nor a refusal, nor one of another key', () => {
+    const before = { ...accepted, startedAt: 9 }
+    const refused = { ...accepted, status: 401 }
+    const other = { ...accepted, keyId: 'b' }
+    expect(findViolations([before, refused, other], new Map([['a', 10]]))).toEqual([])
+  })
+})

@@ -1,0 +1,55 @@
+import { Agent, type Dispatcher } from 'undici'
+
+/** One answer, read to its end. */
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+  /** The body, where it is JSON. */
+  readonly json: unknown
+  /** The problem code, where the body is a problem document. */
+  readonly code: string | undefined
+}
+
+export interface RequestOptions {
+  readonly key?: string
+  readonly method?: Dispatcher.HttpMethod
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON unless it is text or bytes. */
+  readonly body?: unknown
+}
+
+const connections = new Agent({ connections: 64, keepAliveTimeout: 5000, headersTimeout: 60_000, bodyTimeout: 60_000 })
+
+/** Sends one request as an integrator would. */
+export async function send(origin: string, path: string, options: RequestOptions = {}): Promise<Answer> {
+  const { key, method = 'GET', headers = {}, body } = options
+  const raw = typeof body === 'string' || Buffer.isBuffer(body) ? body : undefined
+  const answer = await connections.request({
+    origin,
+    path,
+    method,
+    headers: {
+      ...(key === undefined ? {} : { authorization: `ApiKey ${key}` }),
+      ...(body !== undefined && raw === undefined ? { 'content-type': 'application/json' } : {}),
+      ...headers,
+    },
+    body: body === undefined ? null : (raw ?? JSON.stringify(body)),
+  })
+  const text = await answer.body.text()
+  const json = parse(text)
+  return { status: answer.statusCode, headers: answer.headers, text, json, code: codeOf(json) }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+function codeOf(json: unknown): string | undefined {
+  if (typeof json !== 'object' || json === null || !('code' in json)) return undefined
+  return typeof json.code === 'string' ? json.code : undefined
+}
