@@ -1,0 +1,257 @@
+import {
+  type ApiKey,
+  type ApiKeyEvent,
+  type CreatedApiKey,
+  apiKeyEventSchema,
+  apiKeySchema,
+  createdApiKeySchema,
+  grantableScopes,
+  keyStates,
+  revokedApiKeySchema,
+} from '@postern/contracts'
+import { parseExpiry } from '../expiry.ts'
+import { Failure, notFound, usage } from '../failure.ts'
+import { exitCodes } from '../exit-code.ts'
+import type { KeysService } from '../keys-service.ts'
+import {
+  type CommandContext,
+  type OutputOptions,
+  listAll,
+  parseAnswer,
+  printJson,
+  withKeysService,
+} from '../session.ts'
+import { moment, sheet, table } from '../table.ts'
+import { allTenants, findTenant } from './tenants.ts'
+
+const path = '/api/v1/api-keys'
+const uuidPattern = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
+
+/** Options of the commands that name one key. */
+export interface KeyOptions extends OutputOptions {
+  readonly tenant?: string
+}
+
+/** `keys create`: the one time, beside `keys rotate`, that a key's value is shown. */
+export async function createKey(
+  context: CommandContext,
+  options: OutputOptions & {
+    readonly tenant: string
+    readonly label: string
+    readonly scope: readonly string[]
+    readonly expires: string
+    readonly address?: readonly string[]
+  },
+): Promise<void> {
+  const expiry = parseExpiry(options.expires)
+  assertWords('--scope', options.scope, grantableScopes)
+  const created = await withKeysService(context.env, async (service) => {
+    const tenant = await findTenant(service, options.tenant)
+    const { body } = await service.call({
+      method: 'POST',
+      target: path,
+      tenantId: tenant.id,
+      body: {
+        label: options.label,
+        scopes: options.scope,
+        ...expiry,
+        ...(options.address === undefined ? {} : { allowed_addresses: options.address }),
+      },
+      unanswered: 'a key may have been made whose value nobody knows. `keys list` shows it: revoke it',
+    })
+    return parseAnswer(createdApiKeySchema, body)
+  })
+  printCreated(context, created, options)
+}
+
+/** `keys list` */
+export async function listKeys(
+  context: CommandContext,
+  options: OutputOptions & {
+    readonly tenant: string
+    readonly state?: readonly string[]
+    readonly scope?: readonly string[]
+    readonly label?: string
+    readonly limit?: number
+  },
+): Promise<void> {
+  assertWords('--state', options.state ?? [], keyStates)
+  assertWords('--scope', options.scope ?? [], grantableScopes)
+  const query = new URLSearchParams()
+  if (options.state !== undefined) query.set('state', options.state.join(','))
+  if (options.scope !== undefined) query.set('scope', options.scope.join(','))
+  if (options.label !== undefined) query.set('label', options.label)
+  const keys = await withKeysService(context.env, async (service) => {
+    const tenant = await findTenant(service, options.tenant)
+    const limit = options.limit ?? Number.POSITIVE_INFINITY
+    return await listAll(service, { tenantId: tenant.id }, { path, query, schema: apiKeySchema.array(), limit })
+  })
+  if (options.json) {
+    printJson(context, keys)
+    return
+  }
+  const rows = keys.map((key) => [
+    key.id,
+    key.label,
+    key.masked,
+    key.state,
+    key.scopes.join(' '),
+    moment(key.expires_at),
+    moment(key.last_used_at),
+  ])
+  context.print(table(['ID', 'LABEL', 'KEY', 'STATE', 'SCOPES', 'EXPIRES', 'LAST USED'], rows))
+}
+
+/** `keys show` */
+export async function showKey(context: CommandContext, id: string, options: KeyOptions): Promise<void> {
+  const { key } = await withKeysService(context.env, async (service) => await findKey(service, id, options.tenant))
+  if (options.json) printJson(context, key)
+  else context.print(sheetOf(key))
+}
+
+/** `keys revoke`: returns when no gateway accepts the key any more. */
+export async function revokeKey(
+  context: CommandContext,
+  id: string,
+  options: KeyOptions & { readonly reason?: string },
+): Promise<void> {
+  const revoked = await withKeysService(context.env, async (service) => {
+    const { key, tenantId } = await findKey(service, id, options.tenant)
+    const { body } = await service.call({
+      method: 'POST',
+      target: `${path}/${key.id}/revoke`,
+      tenantId,
+      body: options.reason === undefined ? {} : { reason: options.reason },
+      unanswered: 'it is not known whether the key is revoked everywhere. Repeat the command: that is safe',
+    })
+    return parseAnswer(revokedApiKeySchema, body)
+  })
+  if (options.json) {
+    printJson(context, revoked)
+    return
+  }
+  const { enforcement } = revoked
+  const proof =
+    enforcement === null
+      ? ''
+      : ` (gateways: ${enforcement.gateways}, confirmed: ${enforcement.confirmed}, fenced: ${enforcement.fenced})`
+  context.print(`${revoked.masked} is revoked: no gateway accepts it any more${proof}`)
+}
+
+/** `keys rotate`: shows the new key's value, as `keys create` does. */
+export async function rotateKey(
+  context: CommandContext,
+  id: string,
+  options: KeyOptions & { readonly overlap?: string; readonly expires?: string },
+): Promise<void> {
+  const { overlap = '24h', expires } = options
+  if (!/^(?:0|[1-9][0-9]{0,3})[smhd]$/.test(overlap)) throw usage('--overlap takes 0s to 7d, as 90m or 24h')
+  if (expires !== undefined) assertWords('--expires', [expires], ['30d', '90d', '1y'])
+  const created = await withKeysService(context.env, async (service) => {
+    const { key, tenantId } = await findKey(service, id, options.tenant)
+    const { body } = await service.call({
+      method: 'POST',
+      target: `${path}/${key.id}/rotate`,
+      tenantId,
+      body: { overlap, ...(expires === undefined ? {} : { expires_in: expires }) },
+      unanswered: 'a key may have been made whose value nobody knows. `keys list` shows it: revoke it',
+    })
+    return parseAnswer(createdApiKeySchema, body)
+  })
+  printCreated(context, created, options)
+}
+
+/** `keys events` */
+export async function listKeyEvents(
+  context: CommandContext,
+  id: string,
+  options: KeyOptions & { readonly limit?: number },
+): Promise<void> {
+  const events = await withKeysService(context.env, async (service) => {
+    const { key, tenantId } = await findKey(service, id, options.tenant)
+    const limit = options.limit ?? Number.POSITIVE_INFINITY
+    const list = { path: `${path}/${key.id}/events`, query: new URLSearchParams(), schema: apiKeyEventSchema.array() }
+    return await listAll(service, { tenantId }, { ...list, limit })
+  })
+  if (options.json) printJson(context, events)
+  else context.print(table(['AT', 'EVENT', 'BY', 'FROM', 'DETAIL'], events.map(rowOf)))
+}
+
+/** Keys are looked for in this many tenants at once. */
+const tenantsAtOnce = 8
+
+/**
+ * Finds a key by its id: in the tenant that is named, else in one tenant after another, since every request acts for
+ * exactly one.
+ */
+async function findKey(
+  service: KeysService,
+  id: string,
+  tenantAddress: string | undefined,
+): Promise<{ key: ApiKey; tenantId: string }> {
+  // What was given is not repeated in the message: it may be a key.
+  if (!uuidPattern.test(id)) throw usage('a key is named by its id, a UUID as `keys list` shows it')
+  const tenants = tenantAddress === undefined ? await allTenants(service) : [await findTenant(service, tenantAddress)]
+  for (let start = 0; start < tenants.length; start += tenantsAtOnce) {
+    const group = tenants.slice(start, start + tenantsAtOnce)
+    const found = await Promise.all(group.map(async (tenant) => await keyIn(service, tenant.id, id)))
+    for (const hit of found) if (hit !== undefined) return hit
+  }
+  throw notFound(
+    tenantAddress === undefined ? 'no tenant has a key with this id' : 'the tenant has no key with this id',
+  )
+}
+
+async function keyIn(
+  service: KeysService,
+  tenantId: string,
+  id: string,
+): Promise<{ key: ApiKey; tenantId: string } | undefined> {
+  try {
+    const { body } = await service.call({ method: 'GET', target: `${path}/${id.toLowerCase()}`, tenantId })
+    return { key: parseAnswer(apiKeySchema, body), tenantId }
+  } catch (error) {
+    if (error instanceof Failure && error.exitCode === exitCodes.notFound) return undefined
+    throw error
+  }
+}
+
+function assertWords(option: string, given: readonly string[], allowed: readonly string[]): void {
+  if (given.every((word) => allowed.includes(word))) return
+  throw usage(`${option} takes ${allowed.join(', ')}`)
+}
+
+function printCreated(context: CommandContext, created: CreatedApiKey, { json }: OutputOptions): void {
+  if (json) {
+    const { id, key, masked, expires_at, ...rest } = created
+    printJson(context, { id, key, masked, expires_at, ...rest })
+    return
+  }
+  const { key, ...resource } = created
+  context.print(`${key}\n\nKeep it now: it is never shown again.\n\n${sheetOf(resource)}`)
+}
+
+function sheetOf(key: ApiKey): string {
+  const entries: [string, string][] = [
+    ['id', key.id],
+    ['label', key.label],
+    ['key', key.masked],
+    ['state', key.state],
+    ['scopes', key.scopes.join(' ')],
+    ['addresses', key.allowed_addresses.length === 0 ? 'any' : key.allowed_addresses.join(' ')],
+    ['created', `${moment(key.created_at)} by ${key.created_by.label}`],
+    ['expires', moment(key.expires_at)],
+    ['last used', moment(key.last_used_at)],
+  ]
+  if (key.rotated_from !== null) entries.push(['rotated from', key.rotated_from])
+  if (key.revoked_at !== null) {
+    entries.push(['revoked', `${moment(key.revoked_at)} by ${key.revoked_by?.label ?? '-'}`])
+    entries.push(['reason', key.revoke_reason ?? '-'])
+  }
+  return sheet(entries)
+}
+
+function rowOf({ at, type, actor, address, detail }: ApiKeyEvent): string[] {
+  const details = Object.keys(detail).length === 0 ? '' : JSON.stringify(detail)
+  return [moment(at), type, actor?.label ?? '-', address ?? '-', details]
+}

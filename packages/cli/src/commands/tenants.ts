@@ -1,0 +1,90 @@
+import { enforcementSchema } from '@postern/contracts'
+import { type Tenant, internalPaths, tenantSchema, tenantSlugSchema } from '@postern/contracts/internal'
+import { notFound, usage } from '../failure.ts'
+import type { KeysService } from '../keys-service.ts'
+import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
+import { moment, sheet, table } from '../table.ts'
+
+const tenantListSchema = tenantSchema.array()
+const changedTenantSchema = tenantSchema.extend({ enforcement: enforcementSchema.nullable() })
+
+/** `tenants create` */
+export async function createTenant(
+  context: CommandContext,
+  slug: string,
+  options: OutputOptions & { readonly name: string },
+): Promise<void> {
+  assertSlug(slug)
+  const tenant = await withKeysService(context.env, async (service) => {
+    const { body } = await service.call({
+      method: 'POST',
+      target: internalPaths.tenants,
+      body: { slug, name: options.name },
+      unanswered: '`tenants list` shows whether the tenant was made',
+    })
+    return parseAnswer(tenantSchema, body)
+  })
+  if (options.json) printJson(context, tenant)
+  else context.print(sheetOf(tenant))
+}
+
+/** `tenants list` */
+export async function listTenants(context: CommandContext, options: OutputOptions): Promise<void> {
+  const tenants = await withKeysService(context.env, allTenants)
+  if (options.json) {
+    printJson(context, tenants)
+    return
+  }
+  const rows = tenants.map(({ slug, name, status, created_at, id }) => [slug, name, status, moment(created_at), id])
+  context.print(table(['SLUG', 'NAME', 'STATUS', 'CREATED', 'ID'], rows))
+}
+
+/** `tenants suspend` and `tenants resume`: return when every gateway goes by it. */
+export async function changeTenant(
+  context: CommandContext,
+  change: 'suspend' | 'resume',
+  address: string,
+  options: OutputOptions,
+): Promise<void> {
+  const { tenant, result } = await withKeysService(context.env, async (service) => {
+    const found = await findTenant(service, address)
+    const { body } = await service.call({
+      method: 'POST',
+      target: `${internalPaths.tenants}/${found.id}/${change}`,
+      unanswered: 'it is not known whether this is in force. Repeat the command: that is safe',
+    })
+    return { tenant: found, result: parseAnswer(changedTenantSchema, body) }
+  })
+  if (options.json) printJson(context, result)
+  else context.print(change === 'suspend' ? `${tenant.slug} is suspended` : `${tenant.slug} is active again`)
+}
+
+/** Gives the tenants of the platform, by slug. */
+export async function allTenants(service: KeysService): Promise<Tenant[]> {
+  const { body } = await service.call({ method: 'GET', target: internalPaths.tenants })
+  return parseAnswer(tenantListSchema, body)
+}
+
+/** Finds a tenant by slug or id, or throws a Failure. */
+export async function findTenant(service: KeysService, address: string): Promise<Tenant> {
+  const wanted = address.toLowerCase()
+  const tenants = await allTenants(service)
+  const tenant = tenants.find(({ slug, id }) => slug === wanted || id === wanted)
+  if (tenant === undefined) throw notFound('there is no such tenant: `tenants list` shows those that there are')
+  return tenant
+}
+
+function assertSlug(slug: string): void {
+  if (tenantSlugSchema.safeParse(slug).success) return
+  throw usage('a slug has 2 to 63 of a-z, 0-9 and -, and begins with a letter')
+}
+
+function sheetOf({ id, slug, name, status, created_at }: Tenant): string {
+  return sheet([
+    ['slug', slug],
+    ['name', name],
+    ['status', status],
+    ['created', moment(created_at)],
+    ['id', id],
+  ])
+}

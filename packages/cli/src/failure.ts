@@ -1,0 +1,60 @@
+import type { ProblemDocument } from '@postern/contracts'
+import { type ExitCode, exitCodes } from './exit-code.ts'
+
+/** Why a command ends without success: one line for people, a document for scripts, an exit code. Holds no secret. */
+export class Failure extends Error {
+  override readonly name = 'Failure'
+  readonly exitCode: ExitCode
+  /** What `--json` prints: the server's own problem document, or one with `code` and `detail` of the command's. */
+  readonly document: Readonly<Record<string, unknown>>
+
+  constructor(exitCode: ExitCode, line: string, document: Readonly<Record<string, unknown>>, cause?: unknown) {
+    super(line, { cause })
+    this.exitCode = exitCode
+    this.document = document
+  }
+}
+
+/** The command line or a setting is wrong. */
+export function usage(line: string): Failure {
+  return local(exitCodes.usage, 'usage', line)
+}
+
+/** There is no such tenant or key. */
+export function notFound(line: string): Failure {
+  return local(exitCodes.notFound, 'not_found', line)
+}
+
+/** Nothing answers, or it is not known what became of the request. */
+export function unavailable(line: string, cause?: unknown): Failure {
+  return local(exitCodes.unavailable, 'unavailable', line, cause)
+}
+
+/** The server answers what it never should. */
+export function unexpected(line: string, cause?: unknown): Failure {
+  return local(exitCodes.unexpected, 'unexpected', line, cause)
+}
+
+/** The server says why not. */
+export function refusedBy(problem: ProblemDocument): Failure {
+  return new Failure(exitCodeOf(problem), lineOf(problem), problem)
+}
+
+function local(exitCode: ExitCode, code: string, line: string, cause?: unknown): Failure {
+  return new Failure(exitCode, line, { code, detail: line }, cause)
+}
+
+function exitCodeOf({ status }: ProblemDocument): ExitCode {
+  if (status === 404) return exitCodes.notFound
+  if (status < 500) return exitCodes.refused
+  return status === 502 || status === 503 || status === 504 ? exitCodes.unavailable : exitCodes.unexpected
+}
+
+function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument): string {
+  if (code === 'unsigned_request') {
+    return `the keys service does not accept the signature: are POSTERN_SIGNING_OPERATOR and the clock those of the service? (request ${instance})`
+  }
+  const faults = errors.map((error) => `${error.parameter ?? error.pointer ?? ''} ${error.detail}`.trim())
+  const text = faults.length > 0 ? `${title}: ${faults.join('; ')}` : (detail ?? title)
+  return `${text} (${code}, request ${instance})`
+}

@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto'
+import * as http from 'node:http'
+import * as https from 'node:https'
+import {
+  assertionHeader,
+  contextHeader,
+  problemMediaType,
+  problemSchema,
+  requestIdHeader,
+  signatureHeader,
+  signatureInputHeader,
+} from '@postern/contracts'
+import { createSigner, mintAssertion, nilTenantId, serializeContext } from '@postern/signed-context'
+import { refusedBy, unavailable, unexpected } from './failure.ts'
+import type { Settings } from './settings.ts'
+
+export interface KeysRequest {
+  readonly method: 'GET' | 'POST'
+  /** Origin form. */
+  readonly target: string
+  /** The tenant that the request acts for; without it the request is one of the platform. */
+  readonly tenantId?: string
+  readonly body?: unknown
+  /** What to tell when the answer does not come: whether repeating the command is safe. */
+  readonly unanswered?: string
+}
+
+export interface KeysAnswer {
+  readonly body: unknown
+  /** Target of the next page. */
+  readonly next: string | undefined
+}
+
+/** The keys service, as the operator of the platform speaks to it. */
+export interface KeysService {
+  /** Gives the answer, or throws a Failure. Nothing is ever tried twice. */
+  call(request: KeysRequest): Promise<KeysAnswer>
+  close(): void
+}
+
+/** A revoke waits for every gateway, some seconds at most; this is far beyond it. */
+const answerTimeoutMs = 30_000
+
+/** Speaks to the keys service directly, every request signed (RFC 9421) as the operator. */
+export function openKeysService({ keysUrl, signing, assertions, operatorLabel }: Settings): KeysService {
+  const signer = createSigner(signing, 'operator')
+  const { Agent, request: send } = keysUrl.protocol === 'https:' ? https : http
+  const agent = new Agent({ keepAlive: true })
+
+  const headersOf = ({ method, target, tenantId = nilTenantId }: KeysRequest, content: Buffer | undefined) => {
+    const now = Date.now()
+    const signed = {
+      context: serializeContext({
+        tenantId,
+        kind: 'operator',
+        id: 'operator',
+        label: operatorLabel,
+        scopes: [],
+        roles: [],
+      }),
+      assertion: mintAssertion(assertions, tenantId, now),
+      requestId: randomUUID(),
+      ...(content && { contentType: 'application/json', contentLength: String(content.length) }),
+    }
+    const { signatureInput, signature } = signer.sign({ method, target, ...signed }, now)
+    return {
+      accept: 'application/json',
+      ...(content && { 'content-type': 'application/json', 'content-length': String(content.length) }),
+      [contextHeader]: signed.context,
+      [assertionHeader]: signed.assertion,
+      [requestIdHeader]: signed.requestId,
+      [signatureInputHeader]: signatureInput,
+      [signatureHeader]: signature,
+    }
+  }
+
+  const exchange = async (request: KeysRequest): Promise<{ head: http.IncomingMessage; text: string }> => {
+    const { method, target, body } = request
+    const content = body === undefined ? undefined : Buffer.from(JSON.stringify(body))
+    const { promise, resolve, reject } = Promise.withResolvers<http.IncomingMessage>()
+    send(
+      {
+        protocol: keysUrl.protocol,
+        hostname: keysUrl.hostname.replaceAll(/[[\]]/g, ''),
+        port: keysUrl.port,
+        method,
+        path: target,
+        headers: headersOf(request, content),
+        agent,
+        signal: AbortSignal.timeout(answerTimeoutMs),
+      },
+      resolve,
+    )
+      .on('error', reject)
+      .end(content)
+    const head = await promise
+    const chunks: Buffer[] = []
+    for await (const chunk of head) chunks.push(Buffer.from(chunk))
+    return { head, text: Buffer.concat(chunks).toString('utf8') }
+  }
+
+  return {
+    call: async (request) => {
+      const { head, text } = await exchange(request).catch((error: unknown) => {
+        throw unreachable(error, keysUrl, request.unanswered)
+      })
+      const status = head.statusCode ?? 0
+      const body = parseJson(text)
+      if (status >= 200 && status < 300) return { body, next: nextTarget(head.headers.link, request.target) }
+      const problem = problemSchema.safeParse(body)
+      if (problem.success && head.headers['content-type']?.startsWith(problemMediaType)) throw refusedBy(problem.data)
+      throw unexpected(`${keysUrl.origin} answers ${status} and is not the keys service, or not in order`)
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+// None of these has reached the service: nothing can have changed.
+const unconnected = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH'])
+
+function unreachable(error: unknown, { origin }: URL, unanswered: string | undefined): Error {
+  const code = error instanceof Error ? Reflect.get(error, 'code') : undefined
+  if (typeof code === 'string' && unconnected.has(code)) {
+    return unavailable(`nothing answers at ${origin}: is \`npm start\` running?`, error)
+  }
+  const text = `the keys service at ${origin} has broken off or takes longer than ${answerTimeoutMs / 1000} s`
+  return unavailable(unanswered === undefined ? text : `${text}: ${unanswered}`, error)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Target of `rel="next"` (RFC 8288), which must lie on the very path that was asked. */
+function nextTarget(link: string | string[] | undefined, asked: string): string | undefined {
+  const target = /<([^>]*)>; rel="next"/.exec(String(link ?? ''))?.[1]
+  if (target === undefined) return undefined
+  const [path] = asked.split('?', 1)
+  if (!target.startsWith(`${path}?`)) throw unexpected('the next page lies elsewhere')
+  return target
+}

@@ -1,0 +1,148 @@
+import { Command, InvalidArgumentError } from 'commander'
+import { exitCodeHelp } from './exit-code.ts'
+import type { CommandContext } from './session.ts'
+
+/**
+ * The command line: what there is to say, and no more. The commands themselves are loaded when one of them runs, so that
+ * help and mistakes are answered at once.
+ */
+export function createProgram(context: CommandContext, writeError: (text: string) => void): Command {
+  const program = new Command('postern')
+    .description('Tenants and API keys of a Postern system, for its operators.')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => context.print(text.trimEnd()),
+      writeErr: writeError,
+      // Told by whoever runs the program: as a line or as a document.
+      outputError: () => undefined,
+    })
+    .configureHelp({ showGlobalOptions: true })
+    .helpCommand(false)
+    .addHelpText('after', `${settingsHelp}\n${exitCodeHelp}`)
+  addTenantCommands(program, context)
+  addKeyCommands(program, context)
+  return program
+}
+
+const settingsHelp = `
+Settings come from the environment; without them the system that \`npm start\` runs on this machine is found:
+  POSTERN_HOME               folder that npm start keeps its files in (default .postern in the repository)
+  POSTERN_KEYS_URL           origin of the keys service
+  POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
+  POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)
+  POSTERN_OPERATOR           the name that the audit trail keeps (default: the account on this machine)`
+
+function addTenantCommands(program: Command, context: CommandContext): void {
+  const tenants = withExamples(
+    program.command('tenants').description('Tenants of the platform').helpCommand(false),
+    'tenants create harbourline --name "Harbourline Bank"',
+    'tenants list',
+    'tenants suspend harbourline',
+  )
+  leaf(tenants, 'create', 'Make a tenant', "tenants create harbourline --name 'Harbourline Bank'")
+    .argument('<slug>', 'short name: 2 to 63 of a-z, 0-9 and -, beginning with a letter')
+    .requiredOption('--name <name>', 'full name, for people')
+    .action(async (slug, options) => await (await tenantCommands()).createTenant(context, slug, options))
+  leaf(tenants, 'list', 'List all tenants', 'tenants list --json').action(
+    async (options) => await (await tenantCommands()).listTenants(context, options),
+  )
+  leaf(
+    tenants,
+    'suspend',
+    'Refuse all keys and people of a tenant; returns once enforced',
+    'tenants suspend harbourline',
+  )
+    .argument('<tenant>', 'slug or id')
+    .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'suspend', tenant, options))
+  leaf(tenants, 'resume', 'Undo a suspension; returns once every gateway knows', 'tenants resume harbourline')
+    .argument('<tenant>', 'slug or id')
+    .action(async (tenant, options) => await (await tenantCommands()).changeTenant(context, 'resume', tenant, options))
+}
+
+function addKeyCommands(program: Command, context: CommandContext): void {
+  const keys = withExamples(
+    program.command('keys').description('API keys of a tenant').helpCommand(false),
+    'keys create --tenant harbourline --label grc-export --scope read:findings --expires 90d',
+    'keys list --tenant harbourline --state active',
+    'keys revoke 019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001 --reason "laptop lost"',
+  )
+  leaf(
+    keys,
+    'create',
+    'Generate a key; its value is shown once and never again',
+    'keys create --tenant harbourline --label grc-export --scope read:findings read:universe --expires 90d',
+    "keys create --tenant harbourline --label nightly --scope 'read:*' --expires 2027-06-30T00:00:00Z --address 203.0.113.0/24 --json",
+  )
+    .requiredOption('--tenant <tenant>', 'slug or id')
+    .requiredOption('--label <label>', 'what the key is for: 1 to 100 characters')
+    .requiredOption(
+      '--scope <scope...>',
+      'one or several of read:universe read:findings write:evidence write:findings admin:sync read:* write:* admin:* *',
+    )
+    .requiredOption('--expires <when>', '30d, 90d, 1y or an RFC 3339 time')
+    .option('--address <range...>', 'where requests may come from: CIDR ranges, IPv4 or IPv6 (default: anywhere)')
+    .action(async (options) => await (await keyCommands()).createKey(context, options))
+  leaf(
+    keys,
+    'list',
+    'List keys, newest first',
+    'keys list --tenant harbourline',
+    "keys list --tenant harbourline --state active expired --scope '*' --json",
+  )
+    .requiredOption('--tenant <tenant>', 'slug or id')
+    .option('--state <state...>', 'only these: active, expired, revoked')
+    .option('--scope <scope...>', 'only keys that hold one of these')
+    .option('--label <text>', 'only keys whose label holds this text')
+    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .action(async (options) => await (await keyCommands()).listKeys(context, options))
+  keyLeaf(keys, 'show', 'Show a key; never its value', `keys show ${exampleId}`).action(
+    async (id, options) => await (await keyCommands()).showKey(context, id, options),
+  )
+  keyLeaf(
+    keys,
+    'revoke',
+    'Revoke a key for good; returns once no gateway accepts it',
+    `keys revoke ${exampleId} --reason "laptop lost"`,
+  )
+    .option('--reason <text>', 'kept in the audit trail')
+    .action(async (id, options) => await (await keyCommands()).revokeKey(context, id, options))
+  keyLeaf(
+    keys,
+    'rotate',
+    'Replace a key by a new one, whose value is shown once; the old one works for the overlap',
+    `keys rotate ${exampleId} --overlap 48h`,
+  )
+    .option('--overlap <time>', 'how long the old key still works: 0s to 7d', '24h')
+    .option('--expires <when>', '30d, 90d or 1y (default: as long as the old key was made for)')
+    .action(async (id, options) => await (await keyCommands()).rotateKey(context, id, options))
+  keyLeaf(keys, 'events', "Show a key's audit trail, newest first", `keys events ${exampleId} --limit 20`)
+    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))
+}
+
+const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+const tenantCommands = async () => await import('./commands/tenants.ts')
+const keyCommands = async () => await import('./commands/keys.ts')
+
+function leaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
+  const command = parent.command(name).description(description).option('--json', 'print JSON: the resource of the API')
+  return withExamples(command, ...examples).addHelpText('after', exitCodeHelp)
+}
+
+function keyLeaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
+  return leaf(parent, name, description, ...examples)
+    .argument('<id>', 'id of the key')
+    .option('--tenant <tenant>', 'slug or id of its tenant (default: every tenant is searched)')
+}
+
+function withExamples(command: Command, ...examples: readonly string[]): Command {
+  return command.addHelpText(
+    'after',
+    `\nExamples:\n${examples.map((text) => `  npm run -s postern -- ${text}`).join('\n')}`,
+  )
+}
+
+function parseLimit(text: string): number {
+  if (/^[1-9][0-9]{0,6}$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes a whole number from 1 on.')
+}

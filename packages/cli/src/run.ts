@@ -1,0 +1,40 @@
+import { CommanderError } from 'commander'
+import { type ExitCode, exitCodes } from './exit-code.ts'
+import { Failure, unexpected, usage } from './failure.ts'
+import { createProgram } from './program.ts'
+import type { Environment } from './settings.ts'
+
+/** Where a command's texts go. */
+export interface Output {
+  out(text: string): void
+  err(text: string): void
+}
+
+/** Runs one command line and gives its exit code; nothing is thrown. */
+export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
+  const program = createProgram({ env, print: (text) => output.out(`${text}\n`) }, output.err)
+  try {
+    await program.parseAsync(args, { from: 'user' })
+    return exitCodes.ok
+  } catch (error) {
+    if (error instanceof CommanderError && isHelp(error)) return error.exitCode === 0 ? exitCodes.ok : exitCodes.usage
+    const failure = failureOf(error)
+    output.err(`${args.includes('--json') ? JSON.stringify(failure.document) : `postern: ${failure.message}`}\n`)
+    return failure.exitCode
+  }
+}
+
+/** The help itself is what was printed: with exit code 0 when it was asked for, else because no command was named. */
+function isHelp({ code }: CommanderError): boolean {
+  return code === 'commander.helpDisplayed' || code === 'commander.help'
+}
+
+function failureOf(error: unknown): Failure {
+  if (error instanceof Failure) return error
+  if (error instanceof CommanderError) return usage(`${oneLine(error.message).replace(/^error: /, '')} (see --help)`)
+  return unexpected(oneLine(error instanceof Error ? error.message : String(error)), error)
+}
+
+function oneLine(text: string): string {
+  return text.replaceAll(/\s+/g, ' ').trim()
+}

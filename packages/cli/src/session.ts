@@ -1,0 +1,64 @@
+import { type KeysRequest, type KeysService, openKeysService } from './keys-service.ts'
+import { unexpected } from './failure.ts'
+import { type Environment, readSettings } from './settings.ts'
+
+/** What every command is given. */
+export interface CommandContext {
+  readonly env: Environment
+  /** Writes a text and a line break to standard output. */
+  print(text: string): void
+}
+
+/** Options that every command has. */
+export interface OutputOptions {
+  readonly json?: true
+}
+
+/** Opens the keys service for the length of `work`. */
+export async function withKeysService<T>(env: Environment, work: (service: KeysService) => Promise<T>): Promise<T> {
+  const service = openKeysService(await readSettings(env))
+  try {
+    return await work(service)
+  } finally {
+    service.close()
+  }
+}
+
+/** What reads an answer: a schema of contracts. */
+interface Schema<T> {
+  safeParse(value: unknown): { readonly success: true; readonly data: T } | { readonly success: false }
+}
+
+/** Reads an answer as its contract says, or throws a Failure. */
+export function parseAnswer<T>(schema: Schema<T>, body: unknown): T {
+  const parsed = schema.safeParse(body)
+  if (parsed.success) return parsed.data
+  throw unexpected('the keys service answers something else than this version of the command expects')
+}
+
+/** Reads a list page after page, until its end or until there are `limit` resources. */
+export async function listAll<T>(
+  service: KeysService,
+  request: Omit<KeysRequest, 'method' | 'target' | 'body'>,
+  list: {
+    readonly path: string
+    readonly query: URLSearchParams
+    readonly schema: Schema<T[]>
+    readonly limit: number
+  },
+): Promise<T[]> {
+  const items: T[] = []
+  list.query.set('limit', String(Math.min(list.limit, 1000)))
+  let target: string | undefined = `${list.path}?${list.query.toString()}`
+  while (target !== undefined && items.length < list.limit) {
+    const { body, next } = await service.call({ ...request, method: 'GET', target })
+    items.push(...parseAnswer(list.schema, body))
+    target = next
+  }
+  return items.slice(0, list.limit)
+}
+
+/** Prints a resource or a list of them as JSON. */
+export function printJson({ print }: CommandContext, value: unknown): void {
+  print(JSON.stringify(value, undefined, 2))
+}

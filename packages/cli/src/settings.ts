@@ -1,0 +1,119 @@
+import { readFile } from 'node:fs/promises'
+import { userInfo } from 'node:os'
+import { join, resolve } from 'node:path'
+import type { KeyRing } from '@postern/signed-context'
+import { parseKeyRing } from '@postern/signed-context'
+import { unavailable, usage } from './failure.ts'
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+/** What the command needs to speak to the keys service. */
+export interface Settings {
+  /** Origin of the keys service. */
+  readonly keysUrl: URL
+  /** Signs as the operator. A secret. */
+  readonly signing: KeyRing
+  /** Mints the assertions that PostgreSQL checks. A secret. */
+  readonly assertions: KeyRing
+  /** Whom the audit trail names. */
+  readonly operatorLabel: string
+}
+
+const repositoryRoot = join(import.meta.dirname, '..', '..', '..')
+
+/**
+ * Reads the settings: each from its own variable, or from the file that NAME_FILE names, or from what `npm start` has
+ * left in POSTERN_HOME. Throws a Failure that names the setting and never shows a value.
+ */
+export async function readSettings(env: Environment): Promise<Settings> {
+  const home = homeOf(env)
+  const signing = await readRing(env, home, 'POSTERN_SIGNING_OPERATOR')
+  const assertions = await readRing(env, home, 'POSTERN_ASSERTION_KEYS')
+  return { keysUrl: await readKeysUrl(env, home), signing, assertions, operatorLabel: operatorLabel(env) }
+}
+
+/** The folder that `npm start` keeps its files in; a relative path is one of the repository, as it is for `npm start`. */
+export function homeOf(env: Environment): string {
+  return resolve(repositoryRoot, given(env, 'POSTERN_HOME') ?? '.postern')
+}
+
+function given(env: Environment, name: string): string | undefined {
+  const value = env[name]
+  return value === undefined || value === '' ? undefined : value
+}
+
+async function readRing(env: Environment, home: string, name: string): Promise<KeyRing> {
+  const value = given(env, name)
+  const file = given(env, `${name}_FILE`)
+  if (value !== undefined && file !== undefined) throw usage(`give ${name} or ${name}_FILE, not both`)
+  const text = value ?? (await readSecret(file ?? join(home, 'secrets', name), name))
+  try {
+    return parseKeyRing(text)
+  } catch (error) {
+    // Its message says what is wrong with the form and shows nothing of the content.
+    throw usage(`${name} is not a key ring: ${error instanceof Error ? error.message : 'unreadable'}`)
+  }
+}
+
+async function readSecret(path: string, name: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if (isMissing(error)) {
+      throw unavailable(`${path} is not there: is \`npm start\` running? Elsewhere set ${name} or ${name}_FILE`, error)
+    }
+    throw usage(`${name}: ${path} cannot be read`)
+  }
+}
+
+async function readKeysUrl(env: Environment, home: string): Promise<URL> {
+  const value = given(env, 'POSTERN_KEYS_URL') ?? (await readStackFile(join(home, 'stack.json')))
+  const url = URL.parse(value)
+  if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.href !== `${url.origin}/`) {
+    throw usage('POSTERN_KEYS_URL must be an origin, as http://127.0.0.1:8181')
+  }
+  return url
+}
+
+async function readStackFile(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((error: unknown) => {
+    if (!isMissing(error)) throw usage(`${path} cannot be read`)
+    throw unavailable(`${path} is not there: is \`npm start\` running? Elsewhere set POSTERN_KEYS_URL`, error)
+  })
+  const url = urlIn(text)
+  if (url === undefined) throw usage(`${path} does not say where the keys service is: set POSTERN_KEYS_URL`)
+  return url
+}
+
+function urlIn(stackFile: string): string | undefined {
+  try {
+    const content: unknown = JSON.parse(stackFile)
+    const url = member(member(content, 'services'), 'keys')
+    return typeof url === 'string' ? url : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}
+
+function isMissing(error: unknown): boolean {
+  return member(error, 'code') === 'ENOENT'
+}
+
+/** Whose name the audit trail keeps: POSTERN_OPERATOR, else the account on this machine. It is a claim, not a proof. */
+function operatorLabel(env: Environment): string {
+  const label = (given(env, 'POSTERN_OPERATOR') ?? accountName()).replaceAll(/\p{C}/gu, '').trim().slice(0, 100)
+  return label === '' ? 'operator' : label
+}
+
+function accountName(): string {
+  try {
+    return userInfo().username
+  } catch {
+    // An account without a name, as containers have it.
+    return 'operator'
+  }
+}

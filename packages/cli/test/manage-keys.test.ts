@@ -1,0 +1,335 @@
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import {
+  type ApiKey,
+  type CreatedApiKey,
+  apiKeyEventSchema,
+  apiKeySchema,
+  createdApiKeySchema,
+  revokedApiKeySchema,
+} from '@postern/contracts'
+import { type Tenant, tenantSchema } from '@postern/contracts/internal'
+import {
+  type CommandResult,
+  type TestStack,
+  findFreePort,
+  randomRing,
+  startTestStack,
+} from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { run } from '../src/run.ts'
+
+let stack: TestStack
+let tenant: Tenant
+let other: Tenant
+
+beforeAll(async () => {
+  stack = await startTestStack()
+  ;[tenant, other] = await Promise.all([stack.createTenant(), stack.createTenant()])
+})
+afterAll(async () => await stack.stop())
+
+/** Runs the command in this process, against the stack unless `env` says otherwise. */
+async function postern(args: readonly string[], env: Record<string, string> = {}): Promise<CommandResult> {
+  const texts = { out: '', err: '' }
+  const code = await run(
+    args,
+    {
+      POSTERN_KEYS_URL: stack.serviceUrl('keys'),
+      POSTERN_SIGNING_OPERATOR: stack.ring('POSTERN_SIGNING_OPERATOR'),
+      POSTERN_ASSERTION_KEYS: stack.database.assertionKeys,
+      ...env,
+    },
+    { out: (text) => (texts.out += text), err: (text) => (texts.err += text) },
+  )
+  return { code, stdout: texts.out, stderr: texts.err }
+}
+
+const withDefaults = (...args: readonly string[]): readonly string[] => [
+  ...['keys', 'create', '--tenant', tenant.slug, '--label', 'made by a test', '--scope', 'read:findings'],
+  ...['--expires', '30d', '--json', ...args],
+]
+
+async function createKey(...args: readonly string[]): Promise<CreatedApiKey> {
+  const { code, stdout, stderr } = await postern(withDefaults(...args))
+  expect(stderr).toBe('')
+  expect(code).toBe(0)
+  return createdApiKeySchema.parse(JSON.parse(stdout))
+}
+
+async function show(id: string): Promise<ApiKey> {
+  return apiKeySchema.parse(JSON.parse((await postern(['keys', 'show', id, '--json'])).stdout))
+}
+
+async function readFindings(key: string): Promise<number> {
+  const answer = await fetch(`${stack.gateways[0]}/api/v1/findings`, { headers: { authorization: `ApiKey ${key}` } })
+  await answer.arrayBuffer()
+  return answer.status
+}
+
+describe('a wrong command line ends with 2, one line, and sends nothing', () => {
+  test.each([
+    ['an unknown command', ['keys', 'remove', 'x']],
+    ['a missing option', ['keys', 'create', '--tenant', 'x', '--label', 'x', '--scope', 'read:findings']],
+    ['an unknown option', ['tenants', 'list', '--all']],
+    ['an unknown scope', ['keys', 'create', '--tenant', 'x', '--label', 'x', '--scope', 'read', '--expires', '30d']],
+    ['an expiry without offset', withDefaultsOf('--expires', '2030-01-01')],
+    ['an unknown state', ['keys', 'list', '--tenant', 'x', '--state', 'dead']],
+    ['a limit of nothing', ['keys', 'list', '--tenant', 'x', '--limit', '0']],
+    ['an overlap without unit', ['keys', 'rotate', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '--overlap', '24']],
+    ['a slug in upper case', ['tenants', 'create', 'Bank', '--name', 'Bank']],
+  ])('%s', async (_what, args) => {
+    const { code, stdout, stderr } = await postern(args, { POSTERN_KEYS_URL: 'http://127.0.0.1:1' })
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^postern: [^\n]+\n$/)
+  })
+
+  function withDefaultsOf(...args: string[]): string[] {
+    return ['keys', 'create', '--tenant', 'x', '--label', 'x', '--scope', 'read:findings', ...args]
+  }
+
+  test('a key that is given in the place of its id is not repeated', async () => {
+    const { key } = await createKey()
+    for (const json of [[], ['--json']]) {
+      const { code, stdout, stderr } = await postern(['keys', 'revoke', key, ...json])
+      expect(code).toBe(2)
+      expect(stdout + stderr).not.toContain(key.slice(8, 20))
+    }
+  })
+
+  test('both a secret and a file of it', async () => {
+    const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_ASSERTION_KEYS_FILE: '/nowhere' })
+    expect(code).toBe(2)
+    expect(stderr).toBe('postern: give POSTERN_ASSERTION_KEYS or POSTERN_ASSERTION_KEYS_FILE, not both\n')
+  })
+
+  test('a secret of the wrong form, without showing it', async () => {
+    const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_SIGNING_OPERATOR: 'k1:not-a-secret-of-32' })
+    expect(code).toBe(2)
+    expect(stderr).toContain('POSTERN_SIGNING_OPERATOR')
+    expect(stderr).not.toContain('not-a-secret')
+  })
+
+  test('an address with a path', async () => {
+    const { code } = await postern(['tenants', 'list'], { POSTERN_KEYS_URL: 'http://127.0.0.1:8181/keys' })
+    expect(code).toBe(2)
+  })
+})
+
+describe('what the server refuses ends with 3', () => {
+  test('a slug that is taken', async () => {
+    const { code, stderr } = await postern(['tenants', 'create', tenant.slug, '--name', 'Again'])
+    expect(code).toBe(3)
+    expect(stderr).toMatch(/^postern: There is a tenant .+ already\. .+\(conflict, request .+\)\n$/)
+  })
+
+  test('an expiry in the past, named with its field', async () => {
+    const { code, stdout, stderr } = await postern(withDefaults('--expires', '2020-01-01T00:00:00Z'))
+    expect({ code, stdout }).toEqual({ code: 3, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({
+      status: 422,
+      code: 'invalid_content',
+      errors: [{ pointer: '/expires_at' }],
+    })
+  })
+
+  test('an address that is none', async () => {
+    const args = withDefaults('--address', 'everywhere').filter((arg) => arg !== '--json')
+    const { code, stderr } = await postern(args)
+    expect(code).toBe(3)
+    expect(stderr).toMatch(/^postern: .*\/allowed_addresses.*\(invalid_content, request .+\)\n$/)
+  })
+
+  test('a signature with a secret that is not the operator’s', async () => {
+    const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_SIGNING_OPERATOR: randomRing('k1') })
+    expect(code).toBe(3)
+    expect(stderr).toContain('does not accept the signature')
+  })
+
+  test('the rotation of a revoked key', async () => {
+    const { id } = await createKey()
+    await postern(['keys', 'revoke', id])
+    expect((await postern(['keys', 'rotate', id])).code).toBe(3)
+  })
+})
+
+describe('what does not exist ends with 4', () => {
+  const nobody = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+
+  test.each(['show', 'revoke', 'rotate', 'events'])('keys %s of an id that no tenant has', async (command) => {
+    const { code, stderr } = await postern(['keys', command, nobody])
+    expect({ code, stderr }).toEqual({ code: 4, stderr: 'postern: no tenant has a key with this id\n' })
+  })
+
+  test('a key that another tenant has', async () => {
+    const { id } = await createKey()
+    expect((await postern(['keys', 'show', id, '--tenant', other.slug])).code).toBe(4)
+    expect((await postern(['keys', 'show', id, '--tenant', tenant.slug])).code).toBe(0)
+  })
+
+  test.each([
+    ['keys', 'list', '--tenant', 'nobody'],
+    ['tenants', 'suspend', 'nobody'],
+  ])('a tenant that nobody made: %s %s', async (...args) => {
+    expect((await postern(args)).code).toBe(4)
+  })
+})
+
+describe('what does not answer ends with 5', () => {
+  test('nothing listens there', async () => {
+    const url = `http://127.0.0.1:${await findFreePort()}`
+    const { code, stderr } = await postern(['tenants', 'list'], { POSTERN_KEYS_URL: url })
+    expect({ code, stderr }).toEqual({
+      code: 5,
+      stderr: `postern: nothing answers at ${url}: is \`npm start\` running?\n`,
+    })
+  })
+
+  test('nothing was ever started', async () => {
+    const texts: string[] = []
+    const output = { out: () => undefined, err: (text: string) => texts.push(text) }
+    expect(await run(['tenants', 'list'], { POSTERN_HOME: join(stack.home, 'nowhere') }, output)).toBe(5)
+    expect(texts.join('')).toContain('is `npm start` running?')
+  })
+})
+
+describe('keys', () => {
+  test('create prints the resource with the key, which works at once', async () => {
+    const created = await createKey('--address', '127.0.0.0/8', '2001:db8::/32', '--scope', 'read:universe')
+    expect(created).toMatchObject({
+      label: 'made by a test',
+      state: 'active',
+      scopes: ['read:findings', 'read:universe'],
+      allowed_addresses: ['127.0.0.0/8', '2001:db8::/32'],
+      masked: `•••••${created.key.slice(-4)}`,
+      created_by: { type: 'operator' },
+    })
+    expect(await readFindings(created.key)).toBe(200)
+  })
+
+  test('create shows people the key once, on a line of its own', async () => {
+    const { code, stdout } = await postern(withDefaults().filter((arg) => arg !== '--json'))
+    expect(code).toBe(0)
+    expect(stdout.split('\n').filter((line) => /postern_[0-9A-Za-z]{49}/.test(line))).toHaveLength(1)
+    expect(stdout).toMatch(/^postern_[0-9A-Za-z]{49}\n/)
+  })
+
+  test('the value of a key is in no other output', async () => {
+    const { id, key } = await createKey('--expires', '2030-06-30T00:00:00+02:00')
+    const outputs = [
+      ['keys', 'list', '--tenant', tenant.slug],
+      ['keys', 'show', id],
+      ['keys', 'events', id],
+      ['keys', 'revoke', id],
+    ].flatMap((args) => [args, [...args, '--json']])
+    for (const args of outputs) {
+      const { code, stdout } = await postern(args)
+      expect(code).toBe(0)
+      expect(stdout).toContain(args[1] === 'events' ? 'created' : '•••••')
+      expect(stdout).not.toContain(key.slice(8, 20))
+    }
+    expect((await show(id)).expires_at).toBe('2030-06-29T22:00:00.000Z')
+  })
+
+  test('the audit trail names the operator', async () => {
+    const { stdout } = await postern(withDefaults(), { POSTERN_OPERATOR: 'Ada, platform team' })
+    const { id } = createdApiKeySchema.parse(JSON.parse(stdout))
+    const events = await postern(['keys', 'events', id, '--json'])
+    expect(apiKeyEventSchema.array().parse(JSON.parse(events.stdout))).toMatchObject([
+      { type: 'created', actor: { type: 'operator', label: 'Ada, platform team' } },
+    ])
+  })
+
+  test('revoke returns when the gateway refuses the key, and again says the same', async () => {
+    const { id, key } = await createKey()
+    expect(await readFindings(key)).toBe(200)
+    const { code, stdout } = await postern(['keys', 'revoke', id, '--reason', 'laptop lost', '--json'])
+    expect(await readFindings(key)).toBe(401)
+    expect(code).toBe(0)
+    const revoked = revokedApiKeySchema.parse(JSON.parse(stdout))
+    expect(revoked).toMatchObject({ id, state: 'revoked', revoke_reason: 'laptop lost' })
+    const again = revokedApiKeySchema.parse(JSON.parse((await postern(['keys', 'revoke', id, '--json'])).stdout))
+    expect(again.revoked_at).toBe(revoked.revoked_at)
+  })
+
+  test('rotate gives a new key, and the old one ends after the overlap', async () => {
+    const old = await createKey()
+    const { stdout } = await postern(['keys', 'rotate', old.id, '--overlap', '2h', '--json'])
+    const rotated = createdApiKeySchema.parse(JSON.parse(stdout))
+    expect(rotated).toMatchObject({ label: old.label, scopes: old.scopes, rotated_from: old.id })
+    expect(await readFindings(rotated.key)).toBe(200)
+    const hoursLeft = (Date.parse((await show(old.id)).expires_at) - Date.parse(rotated.created_at)) / 3_600_000
+    expect(hoursLeft).toBeCloseTo(2, 3)
+  })
+
+  test('list gives every key over all pages, filters, and ends at its limit', async () => {
+    const { slug } = await stack.createTenant()
+    const made: string[] = []
+    for (const label of ['a', 'b', 'c']) made.push((await createKey('--tenant', slug, '--label', label)).id)
+    const [first] = made
+    await postern(['keys', 'revoke', first ?? ''])
+    const list = async (...args: readonly string[]): Promise<string[]> => {
+      const { stdout } = await postern(['keys', 'list', '--tenant', slug, '--json', ...args])
+      return apiKeySchema
+        .array()
+        .parse(JSON.parse(stdout))
+        .map(({ label }) => label)
+    }
+    expect(await list()).toEqual(['c', 'b', 'a'])
+    expect(await list('--limit', '2')).toEqual(['c', 'b'])
+    expect(await list('--state', 'revoked', 'expired')).toEqual(['a'])
+    expect(await list('--label', 'B')).toEqual(['b'])
+    expect(await list('--scope', 'admin:sync')).toEqual([])
+  })
+})
+
+describe('tenants', () => {
+  test('a tenant is made, listed, suspended and resumed, and its keys obey at once', async () => {
+    const slug = `${tenant.slug}-two`
+    const made = await postern(['tenants', 'create', slug, '--name', 'Second Bank', '--json'])
+    expect(tenantSchema.parse(JSON.parse(made.stdout))).toMatchObject({ slug, name: 'Second Bank', status: 'active' })
+    const { key } = await createKey('--tenant', slug)
+    expect((await postern(['tenants', 'suspend', slug])).stdout).toBe(`${slug} is suspended\n`)
+    expect(await readFindings(key)).toBe(403)
+    const listed = tenantSchema.array().parse(JSON.parse((await postern(['tenants', 'list', '--json'])).stdout))
+    expect(listed.find((each) => each.slug === slug)?.status).toBe('suspended')
+    expect((await postern(['tenants', 'resume', slug])).code).toBe(0)
+    expect(await readFindings(key)).toBe(200)
+  })
+})
+
+describe('the command as a process', () => {
+  test('finds what npm start keeps in POSTERN_HOME', async () => {
+    const file = join(stack.home, 'stack.json')
+    await writeFile(file, JSON.stringify({ services: { keys: stack.serviceUrl('keys') } }))
+    const texts: string[] = []
+    const output = { out: (text: string) => texts.push(text), err: (text: string) => texts.push(text) }
+    expect(await run(['tenants', 'list'], { POSTERN_HOME: stack.home }, output)).toBe(0)
+    expect(texts.join('')).toContain(tenant.slug)
+  })
+
+  test('reads its secrets from files and ends with the exit code', async () => {
+    expect((await stack.cli('tenants', 'list')).stdout).toContain(tenant.slug)
+    expect((await stack.cli('keys', 'list', '--tenant', 'nobody')).code).toBe(4)
+  })
+
+  test.each([
+    [],
+    ['tenants'],
+    ['keys'],
+    ...['create', 'list', 'suspend', 'resume'].map((name) => ['tenants', name]),
+    ...['create', 'list', 'show', 'revoke', 'rotate', 'events'].map((name) => ['keys', name]),
+  ])('help: postern %s %s --help', async (...words) => {
+    const { code, stdout } = await postern([...words.filter((word) => word !== undefined), '--help'])
+    expect(code).toBe(0)
+    expect(stdout).toContain('Usage: postern')
+    if (words.length > 0) expect(stdout).toContain('npm run -s postern -- ')
+    if (words.length !== 1) expect(stdout).toContain('Exit codes:')
+  })
+
+  test('without a command it shows the help and ends with 2', async () => {
+    const { code, stdout, stderr } = await postern([])
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain('Usage: postern')
+  })
+})
