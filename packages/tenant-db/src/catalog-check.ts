@@ -1,3 +1,4 @@
+import type { Client } from 'pg'
 import { connect } from './connect.ts'
 import { definerRoles, loginRoles, ownerRole, runtimeRoles } from './roles.ts'
 
@@ -36,9 +37,21 @@ export async function checkCatalog(
   { allow }: { readonly allow: CatalogAllowances },
 ): Promise<Violation[]> {
   await using connection = await connect(connectionString)
-  const { client } = connection
+  await connection.client.query('begin read only')
+  return await findViolations(connection.client, allow)
+}
+
+/**
+ * The same within the transaction that is open on `client`, which also sees what the transaction itself has changed; by
+ * all rules, or by one.
+ */
+export async function findViolations(
+  client: Client,
+  allow: CatalogAllowances,
+  only?: CatalogRule,
+): Promise<Violation[]> {
   // Names come out with their schema only when no schema is searched.
-  await client.query("begin read only; set local search_path = ''")
+  await client.query("set local search_path = ''")
   const values = [
     [...ownAllowances.tablesWithoutTenant, ...(allow.tablesWithoutTenant ?? [])],
     [...ownAllowances.definerFunctions, ...(allow.definerFunctions ?? [])],
@@ -51,11 +64,12 @@ export async function checkCatalog(
   ]
   const violations: Violation[] = []
   for (const [rule, query] of rules) {
+    if (only !== undefined && rule !== only) continue
     const { rows } = await client.query<{ object: string; problem: string }>(
       `${vocabulary} select distinct object, problem from (${query}) as found (object, problem) order by object, problem`,
       values,
     )
-    for (const row of rows) violations.push({ rule, object: row.object, problem: row.problem })
+    for (const { object, problem } of rows) violations.push({ rule, object, problem })
   }
   return violations
 }

@@ -58,22 +58,27 @@ export class Session implements Tx {
 
   begin(command: string, assertion: string): void {
     // Their failures show in every statement that follows, and in the answer to COMMIT.
-    void this.#send(command)
-    void this.#send({ ...setAssertion, values: [assertion] })
+    void remembered(this.#send(command))
+    void remembered(this.#send({ ...setAssertion, values: [assertion] }))
   }
 
-  async query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]> {
-    return (await this.#issue<Row>(statement)).rows
+  query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]> {
+    return remembered(this.#issue<Row>(statement).then((result) => result.rows))
   }
 
-  async execute(statement: Statement): Promise<number> {
-    return (await this.#issue(statement)).rowCount ?? 0
+  execute(statement: Statement): Promise<number> {
+    return remembered(this.#issue(statement).then((result) => result.rowCount ?? 0))
   }
 
   /** Ends the transaction and gives PostgreSQL's word for how: COMMIT, or ROLLBACK also for the commit of a failed one. */
   async end(command: 'commit' | 'rollback'): Promise<string> {
     this.#ended = true
     return (await this.#send(command)).command
+  }
+
+  /** Whether a statement failed in a way that PostgreSQL may not know of, so that its COMMIT means nothing. */
+  get isOdd(): boolean {
+    return this.#odd
   }
 
   /** As `answer`, but rejects when the connection is lost while `answer` waits for something else. */
@@ -119,19 +124,16 @@ export class Session implements Tx {
 
   #send<Row extends QueryResultRow>(statement: string | SentStatement): Promise<QueryResult<Row>> {
     this.#startWaiting()
-    const result = this.#client.query<Row, unknown[]>(statement).then(
-      (answer) => {
+    return this.#client.query<Row, unknown[]>(statement).then(
+      (result) => {
         this.#stopWaiting()
-        return answer
+        return result
       },
       (error: unknown) => {
         this.#stopWaiting()
         throw this.#failed(error)
       },
     )
-    // Whoever issued it may be waiting for another statement: this one's failure is remembered and must not end the process.
-    result.catch(() => undefined)
-    return result
   }
 
   #failed(error: unknown): unknown {
@@ -172,6 +174,12 @@ interface SentStatement {
   readonly text: string
   readonly name?: string
   values: unknown[]
+}
+
+/** The same promise. Whoever has it may be waiting for another one, and its failure must not end the process then. */
+function remembered<T>(outcome: Promise<T>): Promise<T> {
+  outcome.catch(() => undefined)
+  return outcome
 }
 
 function isOrdinary(error: unknown): boolean {

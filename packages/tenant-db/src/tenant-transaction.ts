@@ -41,13 +41,14 @@ export interface TenantDbOptions extends PoolOptions {
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
   const { queryTimeoutMs } = options
+  let closed: Promise<void> | undefined
   return {
     read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn),
     write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn),
     // Empty, not left alone: a setting that something left in the session must not hold here.
     system: (fn) => write(pool, queryTimeoutMs, '', fn),
     ping: () => ping(pool, queryTimeoutMs),
-    close: () => pool.end(),
+    close: () => (closed ??= pool.end()),
     stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
   }
 }
@@ -69,7 +70,7 @@ async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: W
   const [value, ended] = await Promise.allSettled([answer, ending.finally(() => session.giveBack())])
   if (value.status === 'rejected') throw session.reason(value.reason)
   if (ended.status === 'rejected') throw session.reason(ended.reason)
-  if (ended.value !== 'COMMIT') throw session.reason(undefined)
+  if (session.isOdd || ended.value !== 'COMMIT') throw session.reason(undefined)
   return value.value
 }
 
@@ -82,7 +83,7 @@ async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: 
     })
     const value = await session.orLost(answer)
     // The commit of a transaction that has failed is answered with ROLLBACK, and is no error to PostgreSQL.
-    if ((await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
+    if (session.isOdd || (await session.end('commit')) !== 'COMMIT') throw session.reason(undefined)
     return value
   } catch (error) {
     // Its own failure adds nothing: the connection is then destroyed, which rolls back as well.

@@ -1,0 +1,493 @@
+import type { TestDatabase } from '@postern/local-stack/testing'
+import { createTestDatabase } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { CatalogAllowances, CatalogRule, Violation } from '../src/catalog-check.ts'
+import { findViolations } from '../src/catalog-check.ts'
+import { checkCatalog, ensureDatabase, migrate, tenancyMigrations } from '../src/index.ts'
+import { openClient } from './tenant-tables.ts'
+
+const name = `catalog_${process.pid}_${Date.now()}`
+let shared: TestDatabase
+
+const inOurs = (url: string): string => {
+  const ours = new URL(url)
+  ours.pathname = `/${name}`
+  return ours.href
+}
+
+/** What is right in the schema below although a rule would forbid it. */
+const allow: CatalogAllowances = {
+  tablesWithoutTenant: ['keys.seq'],
+  definerFunctions: ['keys.find(text)'],
+  globalIndexes: ['keys.thing_hash_unique'],
+}
+
+// A database of the tenancy schema and a schema without fault, so that nothing else is found in it.
+const clean = `
+  create schema clean;
+  create schema keys;
+  create table clean.parent (
+    tenant_id uuid not null, id uuid not null, name text not null,
+    constraint parent_pk primary key (tenant_id, id),
+    constraint parent_name_unique unique (tenant_id, name)
+  );
+  create table clean.child (
+    tenant_id uuid not null, id uuid not null, parent_id uuid not null,
+    constraint child_pk primary key (tenant_id, id),
+    constraint child_id_unique unique (id),
+    constraint child_parent_fk foreign key (tenant_id, parent_id) references clean.parent
+  );
+  call tenancy.protect_table('clean.parent', 'postern_findings', array['select', 'insert', 'update', 'delete']);
+  call tenancy.protect_table('clean.child', 'postern_findings', array['select']);
+  create view clean.names with (security_invoker = true) as select name from clean.parent;
+  grant select on clean.names to postern_findings;
+  create trigger child_append before update or delete on clean.child
+    for each row execute function tenancy.refuse_change();
+  create table keys.thing (
+    tenant_id uuid not null, id uuid not null, hash text not null,
+    constraint thing_pk primary key (tenant_id, id),
+    constraint thing_hash_unique unique (hash)
+  );
+  call tenancy.protect_table('keys.thing', 'postern_keys', array['select', 'insert']);
+  call tenancy.admit_definer('keys.thing', 'postern_keys_definer', array['select']);
+  create table keys.seq (seq bigint not null);
+  create function keys.find(text) returns uuid language sql security definer set search_path = ''
+    return (select id from keys.thing where hash = $1);
+  call tenancy.give_function('keys.find(text)', 'postern_keys_definer', array['postern_keys']);`
+
+beforeAll(async () => {
+  shared = await createTestDatabase()
+  await ensureDatabase(shared.url('superuser'), name)
+  const connectionString = inOurs(shared.url('migrator'))
+  await migrate({ connectionString, schema: 'tenancy', directory: tenancyMigrations })
+  await using connection = await openClient(connectionString)
+  await connection.client.query(`set role postern_owner; ${clean}`)
+})
+
+afterAll(async () => {
+  await using connection = await openClient(shared.url('superuser'))
+  await connection.client.query(`drop database ${name} with (force)`)
+  await shared.drop()
+})
+
+/** What is found after the statements, as the superuser; then they are taken back, also those on roles. */
+async function findAfter(statements: string, only?: CatalogRule): Promise<Violation[]> {
+  await using connection = await openClient(inOurs(shared.url('superuser')))
+  await connection.client.query(`begin; ${statements}`)
+  const violations = await findViolations(connection.client, allow, only)
+  await connection.client.query('rollback')
+  return violations
+}
+
+test('nothing is found in a database without fault, whoever looks', async () => {
+  expect(await checkCatalog(inOurs(shared.url('superuser')), { allow })).toEqual([])
+  expect(await checkCatalog(inOurs(shared.url('findings')), { allow })).toEqual([])
+})
+
+test('what is not on the list is found', async () => {
+  expect(await checkCatalog(inOurs(shared.url('superuser')), { allow: {} })).toEqual([
+    { rule: 'C1', object: 'keys.seq', problem: 'has no column tenant_id uuid not null' },
+    { rule: 'C1', object: 'keys.seq', problem: 'row level security is not enabled' },
+    { rule: 'C1', object: 'keys.seq', problem: 'row level security is not forced on its owner' },
+    { rule: 'C3', object: 'keys.seq', problem: 'no restrictive policy of the tenant for all commands' },
+    { rule: 'C3', object: 'keys.seq', problem: 'the restrictive policy does not hold for postern_owner' },
+    { rule: 'C7', object: 'keys.thing', problem: 'index keys.thing_hash_unique is unique over all tenants' },
+    { rule: 'C9', object: 'keys.find(text)', problem: 'security definer, and runtime role postern_keys may call it' },
+    { rule: 'C13', object: 'keys.seq', problem: 'no complete index begins with tenant_id' },
+  ])
+})
+
+const condition = 'tenant_id = (select tenancy.tenant_id())'
+const columns = 'tenant_id uuid not null, id uuid not null, name text not null'
+const definer = (owner: string, options: string): string =>
+  `create function clean.f() returns integer language sql security definer ${options} return 1;
+   revoke execute on function clean.f() from public;
+   alter function clean.f() owner to ${owner}`
+
+/** A fault each, and where it must be found. */
+const faults: readonly (readonly [Violation['rule'], string, string, string])[] = [
+  ['C1', 'create table clean.bare (id uuid)', 'clean.bare', 'has no column tenant_id uuid not null'],
+  ['C1', 'create table clean.bare (tenant_id uuid)', 'clean.bare', 'has no column tenant_id uuid not null'],
+  ['C1', 'create table clean.bare (tenant_id text not null)', 'clean.bare', 'has no column tenant_id uuid not null'],
+  ['C1', `create table clean.bare (${columns})`, 'clean.bare', 'row level security is not enabled'],
+  ['C1', 'alter table clean.parent disable row level security', 'clean.parent', 'row level security is not enabled'],
+  [
+    'C1',
+    'alter table clean.parent no force row level security',
+    'clean.parent',
+    'row level security is not forced on its owner',
+  ],
+  [
+    'C1',
+    `create table clean.parted (${columns}) partition by hash (tenant_id);
+     create table clean.part partition of clean.parted for values with (modulus 1, remainder 0);
+     call tenancy.protect_table('clean.parted', 'postern_findings', array['select'])`,
+    'clean.part',
+    'row level security is not enabled',
+  ],
+
+  [
+    'C2',
+    'grant delete on clean.child to postern_findings',
+    'clean.child',
+    'delete is granted to postern_findings without a policy for it',
+  ],
+  [
+    'C2',
+    'grant update (parent_id) on clean.child to postern_findings',
+    'clean.child',
+    'update is granted to postern_findings without a policy for it',
+  ],
+  [
+    'C2',
+    'grant select on clean.child to postern_sync',
+    'clean.child',
+    'select is granted to postern_sync without a policy for it',
+  ],
+  [
+    'C2',
+    'drop policy postern_findings_insert on clean.parent',
+    'clean.parent',
+    'insert is granted to postern_findings without a policy for it',
+  ],
+  [
+    'C2',
+    `drop policy postern_findings_update on clean.parent;
+     create policy half on clean.parent for update to postern_findings using (${condition})`,
+    'clean.parent',
+    'update is granted to postern_findings without a policy for it',
+  ],
+
+  [
+    'C3',
+    'create policy more on clean.parent for select to postern_findings using (true)',
+    'clean.parent',
+    'policy more lets postern_findings see every tenant',
+  ],
+  [
+    'C3',
+    'create policy more on clean.parent for insert to postern_findings with check (true)',
+    'clean.parent',
+    'policy more lets postern_findings see every tenant',
+  ],
+  [
+    'C3',
+    `create policy more on clean.parent for select to postern_findings using (${condition} or name = 'x')`,
+    'clean.parent',
+    'policy more does not have the one condition',
+  ],
+  [
+    'C3',
+    'create policy more on clean.parent for select to postern_findings using (tenant_id = tenancy.tenant_id())',
+    'clean.parent',
+    'policy more does not have the one condition',
+  ],
+  [
+    'C3',
+    `create policy more on clean.parent to postern_findings using (${condition}) with check (id = tenant_id)`,
+    'clean.parent',
+    'policy more does not have the one condition',
+  ],
+  [
+    'C3',
+    `create policy more on clean.parent for select using (${condition})`,
+    'clean.parent',
+    'policy more is permissive to public',
+  ],
+  [
+    'C3',
+    "call tenancy.admit_definer('clean.parent', 'postern_keys_definer', array['select'])",
+    'clean.parent',
+    'policy postern_keys_definer_select lets postern_keys_definer see every tenant',
+  ],
+  [
+    'C3',
+    'drop policy tenant_only on clean.parent',
+    'clean.parent',
+    'no restrictive policy of the tenant for all commands',
+  ],
+  [
+    'C3',
+    `drop policy tenant_only on clean.parent;
+     create policy tenant_only on clean.parent as restrictive for select using (${condition})`,
+    'clean.parent',
+    'no restrictive policy of the tenant for all commands',
+  ],
+  [
+    'C3',
+    'alter policy tenant_only on clean.parent to postern_owner',
+    'clean.parent',
+    'the restrictive policy does not hold for postern_findings',
+  ],
+  [
+    'C3',
+    'alter policy tenant_only on clean.parent to postern_findings',
+    'clean.parent',
+    'the restrictive policy does not hold for postern_owner',
+  ],
+
+  ['C4', 'alter role postern_findings bypassrls', 'postern_findings', 'has the attribute bypassrls'],
+  ['C4', 'alter role postern_keys superuser', 'postern_keys', 'has the attribute superuser'],
+  ['C4', 'alter role postern_sync createrole', 'postern_sync', 'has the attribute createrole'],
+  ['C4', 'alter role postern_sync createdb', 'postern_sync', 'has the attribute createdb'],
+  ['C4', 'alter role postern_evidence replication', 'postern_evidence', 'has the attribute replication'],
+  ['C4', 'alter role postern_universe inherit', 'postern_universe', 'has the attribute inherit'],
+  ['C4', 'alter role postern_owner bypassrls', 'postern_owner', 'has the attribute bypassrls'],
+  ['C4', 'alter role postern_migrator bypassrls', 'postern_migrator', 'has the attribute bypassrls'],
+  ['C4', 'alter role postern_keys_definer bypassrls', 'postern_keys_definer', 'has the attribute bypassrls'],
+  ['C4', 'alter role postern_owner login', 'postern_owner', 'can log in'],
+  ['C4', 'alter role postern_tenancy login', 'postern_tenancy', 'can log in'],
+  ['C4', 'alter role postern_sync rename to postern_other', 'postern_sync', 'the role does not exist'],
+  ['C4', 'grant postern_owner to postern_findings', 'postern_findings', 'is a member of postern_owner'],
+  ['C4', 'grant pg_read_all_data to postern_sync', 'postern_sync', 'is a member of pg_read_all_data'],
+  ['C4', 'grant postern_keys to postern_sync', 'postern_sync', 'is a member of postern_keys'],
+  ['C4', 'grant pg_write_all_data to postern_keys_definer', 'postern_keys_definer', 'is a member of pg_write_all_data'],
+  [
+    'C4',
+    'create role stranger; grant postern_keys_definer to stranger',
+    'stranger',
+    'is a member of postern_keys_definer',
+  ],
+  ['C4', 'alter table clean.parent owner to postern_findings', 'postern_findings', 'owns clean.parent'],
+  ['C4', 'alter table keys.thing owner to postern_keys_definer', 'postern_keys_definer', 'owns keys.thing'],
+  ['C4', 'alter schema clean owner to postern_findings', 'postern_findings', 'owns schema clean'],
+  ['C4', definer('postern_findings', "set search_path = ''"), 'postern_findings', 'owns clean.f()'],
+  ['C4', `alter database ${name} owner to postern_sync`, 'postern_sync', `owns database ${name}`],
+
+  [
+    'C5',
+    'grant truncate on clean.parent to postern_findings',
+    'clean.parent',
+    'truncate is granted to postern_findings',
+  ],
+  [
+    'C5',
+    'grant references on clean.parent to postern_findings',
+    'clean.parent',
+    'references is granted to postern_findings',
+  ],
+  [
+    'C5',
+    'grant references (id) on clean.parent to postern_findings',
+    'clean.parent',
+    'references is granted to postern_findings',
+  ],
+  ['C5', 'grant trigger on clean.parent to postern_findings', 'clean.parent', 'trigger is granted to postern_findings'],
+  [
+    'C5',
+    'grant maintain on clean.parent to postern_findings',
+    'clean.parent',
+    'maintain is granted to postern_findings',
+  ],
+  [
+    'C5',
+    'grant truncate on keys.thing to postern_keys_definer',
+    'keys.thing',
+    'truncate is granted to postern_keys_definer',
+  ],
+  ['C5', 'grant select on clean.parent to public', 'clean.parent', 'select is granted to public'],
+  ['C5', 'grant select (name) on clean.parent to public', 'clean.parent', 'select is granted to public'],
+  [
+    'C5',
+    'grant select on clean.parent to postern_findings with grant option',
+    'clean.parent',
+    'postern_findings may grant select on',
+  ],
+  ['C5', 'grant create on schema clean to postern_findings', 'schema clean', 'create is granted to postern_findings'],
+  [
+    'C5',
+    'grant create on schema keys to postern_keys_definer',
+    'schema keys',
+    'create is granted to postern_keys_definer',
+  ],
+  ['C5', 'grant usage on schema public to public', 'schema public', 'usage is granted to public'],
+  ['C5', 'create function clean.f() returns integer language sql return 1', 'clean.f()', 'can be executed by public'],
+  ['C5', `grant temporary on database ${name} to public`, `database ${name}`, 'temporary is granted to public'],
+  ['C5', `grant create on database ${name} to postern_sync`, `database ${name}`, 'create is granted to postern_sync'],
+  [
+    'C5',
+    'alter default privileges for role postern_owner grant execute on functions to public',
+    'postern_owner',
+    'its new functions can be executed by public',
+  ],
+  [
+    'C5',
+    'alter default privileges for role postern_owner grant select on tables to postern_sync',
+    'postern_owner',
+    'select on its new objects is granted to postern_sync',
+  ],
+  [
+    'C5',
+    'alter default privileges for role postern_owner in schema clean grant execute on functions to public',
+    'postern_owner',
+    'execute on its new objects is granted to public',
+  ],
+
+  [
+    'C6',
+    'alter table clean.child add constraint fk foreign key (parent_id) references clean.child (id)',
+    'clean.child',
+    'foreign key fk to clean.child does not begin with tenant_id on both sides',
+  ],
+  [
+    'C6',
+    `alter table clean.parent add constraint turned unique (id, tenant_id);
+     alter table clean.child add constraint fk foreign key (parent_id, tenant_id) references clean.parent (id, tenant_id)`,
+    'clean.child',
+    'foreign key fk to clean.parent does not begin with tenant_id on both sides',
+  ],
+
+  [
+    'C7',
+    'alter table clean.parent add constraint u unique (name)',
+    'clean.parent',
+    'index clean.u is unique over all tenants',
+  ],
+  [
+    'C7',
+    'alter table clean.parent add constraint u unique (id, tenant_id)',
+    'clean.parent',
+    'index clean.u is unique over all tenants',
+  ],
+  [
+    'C7',
+    'create unique index u on clean.parent (lower(name))',
+    'clean.parent',
+    'index clean.u is unique over all tenants',
+  ],
+  [
+    'C7',
+    "create unique index u on clean.parent (name, tenant_id) where name <> ''",
+    'clean.parent',
+    'index clean.u is unique over all tenants',
+  ],
+  [
+    'C7',
+    'alter table clean.parent add constraint u exclude using btree (name with =)',
+    'clean.parent',
+    'index clean.u is unique over all tenants',
+  ],
+
+  [
+    'C8',
+    'alter view clean.names reset (security_invoker)',
+    'clean.names',
+    'view without security_invoker is granted to postern_findings',
+  ],
+  [
+    'C8',
+    'alter view clean.names set (security_invoker = off)',
+    'clean.names',
+    'view without security_invoker is granted to postern_findings',
+  ],
+  [
+    'C8',
+    'create materialized view clean.stored as select name from clean.parent; grant select on clean.stored to postern_findings',
+    'clean.stored',
+    'materialized view is granted to postern_findings',
+  ],
+  [
+    'C8',
+    `create foreign data wrapper elsewhere; create server elsewhere foreign data wrapper elsewhere;
+     create foreign table clean.away (id uuid) server elsewhere; grant select on clean.away to postern_findings`,
+    'clean.away',
+    'foreign table is granted to postern_findings',
+  ],
+
+  [
+    'C9',
+    `${definer('postern_keys_definer', "set search_path = ''")}; grant execute on function clean.f() to postern_findings`,
+    'clean.f()',
+    'security definer, and runtime role postern_findings may call it',
+  ],
+  ['C9', definer('postern_keys_definer', ''), 'clean.f()', "security definer without: set search_path = ''"],
+  [
+    'C9',
+    definer('postern_keys_definer', 'set search_path = clean'),
+    'clean.f()',
+    "security definer without: set search_path = ''",
+  ],
+  [
+    'C9',
+    definer('postern_owner', "set search_path = ''"),
+    'clean.f()',
+    'security definer, and runs as postern_owner, which is no definer',
+  ],
+  [
+    'C9',
+    definer('postgres', "set search_path = ''"),
+    'clean.f()',
+    'security definer, and runs as postgres, which is no definer',
+  ],
+
+  [
+    'C10',
+    'create function clean.f(text) returns boolean language sql leakproof return true',
+    'clean.f(text)',
+    'is leakproof',
+  ],
+
+  [
+    'C11',
+    `create function clean.f() returns trigger language plpgsql security definer set search_path = '' as 'begin return new; end';
+     create trigger peeks before insert on clean.parent for each row execute function clean.f()`,
+    'clean.parent',
+    'trigger peeks runs clean.f(), which is security definer',
+  ],
+  ['C11', 'create rule away as on insert to clean.parent do instead nothing', 'clean.parent', 'has the rule away'],
+
+  [
+    'C12',
+    'create sequence clean.counter; grant usage on sequence clean.counter to postern_findings',
+    'clean.counter',
+    'sequence is granted to postern_findings',
+  ],
+  [
+    'C12',
+    'alter table clean.parent add column number bigint generated always as identity',
+    'clean.parent',
+    'column number is numbered by a sequence',
+  ],
+  [
+    'C12',
+    'alter table clean.parent add column number bigserial',
+    'clean.parent',
+    'column number is numbered by a sequence',
+  ],
+
+  [
+    'C13',
+    `create table clean.slow (${columns}, primary key (id))`,
+    'clean.slow',
+    'no complete index begins with tenant_id',
+  ],
+  [
+    'C13',
+    `create table clean.slow (${columns}); create index i on clean.slow (tenant_id) where name <> ''`,
+    'clean.slow',
+    'no complete index begins with tenant_id',
+  ],
+  [
+    'C13',
+    `create table clean.slow (${columns}); create index i on clean.slow using hash (tenant_id)`,
+    'clean.slow',
+    'no complete index begins with tenant_id',
+  ],
+]
+
+describe('a planted fault is found', () => {
+  test.each(faults)('%s after: %s', async (rule, statements, object, problem) => {
+    expect(await findAfter(statements, rule)).toContainEqual({ rule, object, problem })
+  })
+
+  test('for every rule there is', () => {
+    const planted = new Set(faults.map(([rule]) => rule))
+    expect([...planted]).toEqual(Array.from({ length: 13 }, (_, index) => `C${index + 1}`))
+  })
+})
+
+describe('what an extension brings', () => {
+  test('is not ours to judge', async () => {
+    expect(await findAfter('create extension pg_trgm schema extensions')).toEqual([])
+  })
+})

@@ -1,0 +1,206 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { TestDatabase } from '@postern/local-stack/testing'
+import { createTestDatabase } from '@postern/local-stack/testing'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { MigrationRefused, migrate, tenancyMigrations } from '../src/index.ts'
+import { openClient } from './tenant-tables.ts'
+
+let database: TestDatabase
+let directory: string
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+})
+
+afterAll(async () => {
+  await database.drop()
+})
+
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'postern-migrations-'))
+})
+
+afterEach(async () => {
+  await rm(directory, { recursive: true })
+})
+
+const put = async (name: string, text: string): Promise<void> => await writeFile(join(directory, name), text)
+
+const run = async (schema: string): Promise<string[]> =>
+  (await migrate({ connectionString: database.url('migrator'), schema, directory })).applied
+
+async function query(text: string): Promise<unknown[]> {
+  await using connection = await openClient(database.url('superuser'))
+  return (await connection.client.query(text)).rows
+}
+
+describe('a migration that is refused', () => {
+  test('a released file that was edited, and nothing after it is applied', async () => {
+    await put('000001_create_a.sql', 'create schema edited;')
+    await run('edited')
+    await put('000001_create_a.sql', 'create schema edited; create table edited.more (id uuid);')
+    await put('000002_create_b.sql', 'create table edited.b (id uuid);')
+    await expect(run('edited')).rejects.toThrow(MigrationRefused)
+    await expect(run('edited')).rejects.toThrow('000001_create_a.sql was changed after it was applied')
+    expect(await query("select to_regclass('edited.b') as b")).toEqual([{ b: null }])
+  })
+
+  test('a database that a newer release has migrated', async () => {
+    await put('000001_create_a.sql', 'create schema newer;')
+    await put('000002_create_b.sql', 'create table newer.b (id uuid);')
+    await run('newer')
+    await rm(join(directory, '000002_create_b.sql'))
+    await expect(run('newer')).rejects.toThrow('belongs to a newer one: 000002_create_b.sql')
+  })
+
+  test('a file whose number is below the last one applied', async () => {
+    await put('000002_create_b.sql', 'create schema late;')
+    await run('late')
+    await put('000001_create_a.sql', 'create table late.a (id uuid);')
+    await expect(run('late')).rejects.toThrow('give it a higher number')
+  })
+
+  test('two files with one number, and a name without a number', async () => {
+    await put('000001_create_a.sql', 'select 1;')
+    await put('000001_create_b.sql', 'select 1;')
+    await expect(run('twice')).rejects.toThrow('same number')
+    await rm(join(directory, '000001_create_b.sql'))
+    await put('create.sql', 'select 1;')
+    await expect(run('twice')).rejects.toThrow('not named like 000001_verb_noun.sql')
+  })
+
+  test('a file that ends the transaction it runs in', async () => {
+    await put('000001_create_a.sql', 'create schema ends;\n  COMMIT;\ncreate table ends.a (id uuid);')
+    await expect(run('ends')).rejects.toThrow('begins or ends a transaction')
+    expect(await query("select from pg_namespace where nspname = 'ends'")).toEqual([])
+  })
+})
+
+describe('a migration that fails', () => {
+  test('leaves nothing of itself, keeps those before it, and can be mended and run again', async () => {
+    await put('000001_create_a.sql', 'create schema halves;')
+    await put('000002_create_b.sql', 'create table halves.b (id uuid); select 1 / 0;')
+    await expect(run('halves')).rejects.toMatchObject({
+      message: 'migration 000002_create_b.sql of halves failed and was rolled back',
+      cause: { code: '22012' },
+    })
+    expect(await query("select to_regclass('halves.b') as b, to_regnamespace('halves')::text as schema")).toEqual([
+      { b: null, schema: 'halves' },
+    ])
+    await put('000002_create_b.sql', 'create table halves.b (id uuid);')
+    expect(await run('halves')).toEqual(['000002_create_b.sql'])
+  })
+
+  test('gives up on a table that somebody holds, instead of making everyone queue behind it', async () => {
+    await put('000001_create_a.sql', 'create schema busy; create table busy.a (id uuid);')
+    await run('busy')
+    await using holder = await openClient(database.url('superuser'))
+    await holder.client.query('begin; select from busy.a')
+    await put('000002_widen_a.sql', 'alter table busy.a add column more integer;')
+    await expect(run('busy')).rejects.toMatchObject({ cause: { code: '55P03' } })
+    await holder.client.query('rollback')
+    expect(await run('busy')).toEqual(['000002_widen_a.sql'])
+  })
+})
+
+describe('migrate', () => {
+  test('applies each file once, in the order of the numbers, as the owner', async () => {
+    await put('000010_create_b.sql', 'create table ordered.b as select * from ordered.a;')
+    await put('000009_create_a.sql', 'create schema ordered; create table ordered.a (id uuid);')
+    await put('README.md', 'not a migration')
+    expect(await run('ordered')).toEqual(['000009_create_a.sql', '000010_create_b.sql'])
+    expect(await run('ordered')).toEqual([])
+    await put('000011_create_c.sql', 'create table ordered.c (id uuid);')
+    expect(await run('ordered')).toEqual(['000011_create_c.sql'])
+    expect(await query("select distinct tableowner from pg_tables where schemaname = 'ordered'")).toEqual([
+      { tableowner: 'postern_owner' },
+    ])
+  })
+
+  test('takes a file with Windows line ends for the same file', async () => {
+    await put('000001_create_a.sql', 'create schema endings;\ncreate table endings.a (id uuid);\n')
+    await run('endings')
+    await put('000001_create_a.sql', 'create schema endings;\r\ncreate table endings.a (id uuid);\r\n')
+    expect(await run('endings')).toEqual([])
+  })
+
+  test('started five times at the same moment applies each file once', async () => {
+    await put('000001_create_a.sql', 'create schema raced; create table raced.a (id integer);')
+    await put('000002_fill_a.sql', 'insert into raced.a values (1);')
+    const applied = await Promise.all(Array.from({ length: 5 }, () => run('raced')))
+    expect(applied.flat().toSorted()).toEqual(['000001_create_a.sql', '000002_fill_a.sql'])
+    expect(await query('select count(*)::integer as count from raced.a')).toEqual([{ count: 1 }])
+  })
+
+  test('keeps the same file name of two schemas apart', async () => {
+    await put('000001_create_a.sql', 'select 1;')
+    expect(await run('one')).toEqual(['000001_create_a.sql'])
+    expect(await run('other')).toEqual(['000001_create_a.sql'])
+  })
+
+  test('is not for runtime roles', async () => {
+    await put('000001_create_a.sql', 'create schema mine;')
+    const connectionString = database.url('findings')
+    await expect(migrate({ connectionString, schema: 'mine', directory })).rejects.toMatchObject({ code: '42501' })
+  })
+
+  test('finds the tenancy schema complete in a database that it has prepared', async () => {
+    const again = await migrate({
+      connectionString: database.url('migrator'),
+      schema: 'tenancy',
+      directory: tenancyMigrations,
+    })
+    expect(again.applied).toEqual([])
+  })
+})
+
+describe('giving a function to a definer', () => {
+  test('runs it as the definer, for the named callers only, and leaves the definer unable to create anything', async () => {
+    await put(
+      '000001_create_given.sql',
+      `create schema given;
+       create table given.secret (word text not null);
+       insert into given.secret values ('sesame');
+       grant select on given.secret to postern_keys_definer;
+       create function given.word() returns text language sql security definer set search_path = ''
+         return (select word from given.secret);
+       grant usage on schema given to postern_keys, postern_sync;
+       call tenancy.give_function('given.word()', 'postern_keys_definer', array['postern_keys']);`,
+    )
+    await run('given')
+    await using keys = await openClient(database.url('keys'))
+    expect((await keys.client.query('select given.word()')).rows).toEqual([{ word: 'sesame' }])
+    await expect(keys.client.query('select word from given.secret')).rejects.toMatchObject({ code: '42501' })
+    await using sync = await openClient(database.url('sync'))
+    await expect(sync.client.query('select given.word()')).rejects.toMatchObject({ code: '42501' })
+    expect(await query("select has_schema_privilege('postern_keys_definer', 'given', 'create') as may")).toEqual([
+      { may: false },
+    ])
+
+    await put(
+      '000002_change_given.sql',
+      `drop function given.word();
+       create function given.word() returns text language sql security definer set search_path = ''
+         return (select upper(word) from given.secret);
+       call tenancy.give_function('given.word()', 'postern_keys_definer', array['postern_keys']);`,
+    )
+    await run('given')
+    expect((await keys.client.query('select given.word()')).rows).toEqual([{ word: 'SESAME' }])
+  })
+
+  test.each([
+    ['that searches schemas', 'security definer', 'postern_keys_definer'],
+    ["that has its caller's rights", "set search_path = ''", 'postern_keys_definer'],
+    ['whose definer can log in', "security definer set search_path = ''", 'postern_keys'],
+  ])('is refused for a function %s', async (_what, options, definer) => {
+    await put(
+      '000001_create_refused.sql',
+      `create schema refused;
+       create function refused.f() returns integer language sql ${options} return 1;
+       call tenancy.give_function('refused.f()', '${definer}', array['postern_keys']);`,
+    )
+    await expect(run('refused')).rejects.toMatchObject({ cause: { code: 'P0001' } })
+  })
+})

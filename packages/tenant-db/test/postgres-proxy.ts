@@ -1,0 +1,116 @@
+import { once } from 'node:events'
+import type { Socket } from 'node:net'
+import { connect, createServer } from 'node:net'
+
+/** Stands between a client and PostgreSQL: sees what the client sends, and can hold back what the server answers. */
+export interface PostgresProxy extends AsyncDisposable {
+  /** The same connection string, through the proxy. */
+  through(connectionString: string): string
+  /** Messages of clients since the proxy was made or since `forget`: the protocol's letter, with the SQL if there is any. */
+  readonly sent: readonly string[]
+  forget(): void
+  /** Waits until a client has sent this message. */
+  hasSent(message: string): Promise<void>
+  /** Keeps every answer back until `letGo`. */
+  hold(): void
+  letGo(): void
+  /** Breaks all connections. */
+  cut(): void
+}
+
+export async function openPostgresProxy(connectionString: string): Promise<PostgresProxy> {
+  const target = new URL(connectionString)
+  const sent: string[] = []
+  const waiting = new Map<string, PromiseWithResolvers<void>>()
+  const held: (() => void)[] = []
+  const sockets = new Set<Socket>()
+  let holding = false
+
+  const note = (message: string): void => {
+    sent.push(message)
+    waiting.get(message)?.resolve()
+  }
+  const server = createServer((client) => {
+    const upstream = connect(Number(target.port), target.hostname)
+    const read = readMessages(note)
+    client.on('data', (bytes) => {
+      read(bytes)
+      upstream.write(bytes)
+    })
+    upstream.on('data', (bytes) => {
+      if (holding) held.push(() => client.write(bytes))
+      else client.write(bytes)
+    })
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      sockets.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        sockets.delete(socket)
+        other.destroy()
+      })
+    }
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  const port = typeof address === 'object' && address !== null ? address.port : 0
+  return {
+    through: (original) => {
+      const url = new URL(original)
+      url.port = String(port)
+      return url.href
+    },
+    sent,
+    forget: () => void sent.splice(0),
+    hasSent: async (message) => {
+      if (sent.includes(message)) return
+      const waiter = Promise.withResolvers<void>()
+      waiting.set(message, waiter)
+      await waiter.promise
+    },
+    hold: () => {
+      holding = true
+    },
+    letGo: () => {
+      holding = false
+      for (const write of held.splice(0)) write()
+    },
+    cut: () => {
+      for (const socket of sockets) socket.destroy()
+    },
+    [Symbol.asyncDispose]: async () => {
+      for (const socket of sockets) socket.destroy()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+/** Takes the bytes of one client apart: the startup message has no letter, every later one has. */
+function readMessages(note: (message: string) => void): (bytes: Buffer) => void {
+  let rest = Buffer.alloc(0)
+  let started = false
+  return (bytes) => {
+    rest = Buffer.concat([rest, bytes])
+    for (;;) {
+      const head = started ? 1 : 0
+      if (rest.length < head + 4) return
+      const length = head + rest.readInt32BE(head)
+      if (rest.length < length) return
+      if (started) note(describe(rest.subarray(0, length)))
+      started = true
+      rest = rest.subarray(length)
+    }
+  }
+}
+
+function describe(message: Buffer): string {
+  const letter = message.toString('latin1', 0, 1)
+  // A query's text; for a statement to prepare its name and its text.
+  if (letter === 'Q') return `Q ${message.toString('utf8', 5, message.length - 1)}`
+  if (letter === 'P') return `P ${message.toString('utf8', 5).split('\0')[1]}`
+  return letter
+}

@@ -1,0 +1,497 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Statement, TenantDb, TenantDbOptions } from '../src/index.ts'
+import { sqlError } from '../src/index.ts'
+import type { PostgresProxy } from './postgres-proxy.ts'
+import { openPostgresProxy } from './postgres-proxy.ts'
+import type { TenantTables } from './tenant-tables.ts'
+import { addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
+
+let tables: TenantTables
+let proxy: PostgresProxy
+let tenantId: string
+let tenant: { readonly assertion: string }
+
+beforeAll(async () => {
+  tables = await createTenantTables()
+  proxy = await openPostgresProxy(tables.database.url('findings'))
+})
+
+afterAll(async () => {
+  await tables[Symbol.asyncDispose]()
+  await proxy[Symbol.asyncDispose]()
+})
+
+beforeEach(() => {
+  tenantId = randomUUID()
+  tenant = tables.mint(tenantId)
+})
+
+/** One connection, through the proxy, already made. */
+async function openThroughProxy(options: Partial<TenantDbOptions> = {}): Promise<TenantDb> {
+  const connectionString = proxy.through(tables.database.url('findings'))
+  const db = tables.open({ connectionString, maxConnections: 1, ...options })
+  await db.ping()
+  return db
+}
+
+const insert = (name: string): Statement =>
+  sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantId, name)
+
+const backend = async (db: TenantDb): Promise<unknown> =>
+  await db.system((tx) => tx.query(sql('select pg_backend_pid() as pid')))
+
+const kindOf = (outcome: Promise<unknown>): Promise<string> =>
+  outcome.then(
+    () => 'no error',
+    (error: unknown) => sqlError(error).kind,
+  )
+
+const never = new Promise<never>(() => undefined)
+
+describe('read', () => {
+  test('takes one round trip: everything is sent before the first answer comes', async () => {
+    const db = await openThroughProxy()
+    await addParent(db, tenant, tenantId, 'first')
+    await names(db, tenant)
+    proxy.forget()
+    proxy.hold()
+    const reading = db.read(tenant, (tx) =>
+      Promise.all([
+        tx.query<{ count: string }>(sql('select count(*) from probe.parent where amount >= $1', 0)),
+        tx.query<{ name: string }>(sql('select name from probe.parent where amount >= $1', 0)),
+      ]),
+    )
+    await proxy.hasSent('Q commit')
+    // Parse, Bind, Describe, Execute, Sync; the assertion's statement is prepared already.
+    expect(inGroups(proxy.sent)).toEqual([
+      'Q begin isolation level repeatable read read only',
+      'B D E S',
+      'P select count(*) from probe.parent where amount >= $1',
+      'B D E S',
+      'P select name from probe.parent where amount >= $1',
+      'B D E S',
+      'Q commit',
+    ])
+    proxy.letGo()
+    expect(await reading).toEqual([[{ count: '1' }], [{ name: 'first' }]])
+  })
+
+  test('refuses a statement that is issued after the first wait, and says what to do', async () => {
+    const db = tables.open()
+    const reading = db.read(tenant, async (tx) => {
+      await tx.query(sql('select 1'))
+      return await tx.query(sql('select 2'))
+    })
+    await expect(reading).rejects.toThrow('issue all of them at once')
+    expect(await db.read(tenant, (tx) => tx.query(sql('select 1 as one')))).toEqual([{ one: 1 }])
+  })
+
+  test('changes nothing', async () => {
+    const db = tables.open()
+    await expect(db.read(tenant, (tx) => tx.execute(insert('no')))).rejects.toMatchObject({ code: '25006' })
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('rejects with the failure of the statement, not with what followed from it', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const before = await backend(db)
+    const failing = sql('select 1 / $1::integer', 0)
+    const following = sql('select 1')
+    const all = db.read(tenant, (tx) => Promise.all([tx.query(following), tx.query(failing), tx.query(following)]))
+    await expect(all).rejects.toMatchObject({ code: '22012' })
+    const last = db.read(tenant, (tx) => {
+      void tx.query(failing)
+      return tx.query(following)
+    })
+    await expect(last).rejects.toMatchObject({ code: '22012' })
+    const hidden = db.read(tenant, (tx) => Promise.allSettled([tx.query(failing), tx.query(following)]))
+    await expect(hidden).rejects.toMatchObject({ code: '22012' })
+    // A statement that was at fault itself does not cost the connection.
+    expect(await backend(db)).toEqual(before)
+  })
+
+  test('rejects with what the function throws, at once or later', async () => {
+    const db = tables.open()
+    const atOnce = db.read(tenant, () => {
+      throw new Error('thrown at once')
+    })
+    await expect(atOnce).rejects.toThrow('thrown at once')
+    const later = db.read(tenant, async (tx) => {
+      await tx.query(sql('select 1'))
+      throw new Error('thrown later')
+    })
+    await expect(later).rejects.toThrow('thrown later')
+  })
+
+  test('gives the connection back when PostgreSQL is done, however long the function still works', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const slow = Promise.withResolvers<string>()
+    const reading = db.read(tenant, async (tx) => {
+      await tx.query(sql('select 1'))
+      return await slow.promise
+    })
+    expect(await names(db, tenant)).toEqual([])
+    slow.resolve('done')
+    expect(await reading).toBe('done')
+  })
+
+  test('shows one state of the database to all its statements', async () => {
+    const isolation = await tables.open().read(tenant, (tx) => tx.query(sql('show transaction_isolation')))
+    expect(isolation).toEqual([{ transaction_isolation: 'repeatable read' }])
+  })
+})
+
+describe('write', () => {
+  test('sends its first statement together with the beginning and the assertion', async () => {
+    const db = await openThroughProxy()
+    await names(db, tenant)
+    proxy.forget()
+    proxy.hold()
+    const writing = db.write(tenant, (tx) => tx.execute(insert('first')))
+    const parse = 'P insert into probe.parent (tenant_id, name) values ($1, $2)'
+    await proxy.hasSent(parse)
+    expect(inGroups(proxy.sent).slice(0, 3)).toEqual([
+      'Q begin isolation level read committed read write',
+      'B D E S',
+      parse,
+    ])
+    expect(proxy.sent).not.toContain('Q commit')
+    proxy.letGo()
+    expect(await writing).toBe(1)
+    expect(proxy.sent.at(-1)).toBe('Q commit')
+    expect(await names(db, tenant)).toEqual(['first'])
+  })
+
+  test('leaves nothing behind when the function rejects', async () => {
+    const db = tables.open()
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(insert('gone'))
+      throw new Error('not after all')
+    })
+    await expect(writing).rejects.toThrow('not after all')
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('never resolves after a failed statement, also when the function hides the failure', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const before = await backend(db)
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(insert('twice'))
+      await tx.execute(insert('twice')).catch(() => 0)
+      return 'stored'
+    })
+    await expect(writing).rejects.toMatchObject({ code: '23505', constraint: 'parent_name_unique' })
+    expect(await names(db, tenant)).toEqual([])
+    expect(await backend(db)).toEqual(before)
+  })
+
+  test("rejects with the function's own error when it turns a failure into one", async () => {
+    const writing = tables.open().write(tenant, async (tx) => {
+      await tx.execute(insert('twice'))
+      await tx.execute(insert('twice')).catch((error: unknown) => {
+        throw new Error(`conflict on ${sqlError(error).constraint}`)
+      })
+    })
+    await expect(writing).rejects.toThrow('conflict on parent_name_unique')
+  })
+
+  test('commits when the function has gone back to a savepoint', async () => {
+    const db = tables.open()
+    await db.write(tenant, async (tx) => {
+      await tx.execute(insert('kept'))
+      await tx.execute(sql('savepoint before'))
+      await tx.execute(insert('kept')).catch(() => tx.execute(sql('rollback to savepoint before')))
+    })
+    expect(await names(db, tenant)).toEqual(['kept'])
+  })
+
+  test('waits for a statement that the function did not wait for', async () => {
+    const db = tables.open()
+    await db.write(tenant, async (tx) => {
+      void tx.execute(insert('unawaited'))
+    })
+    expect(await names(db, tenant)).toEqual(['unawaited'])
+    const failing = db.write(tenant, async (tx) => {
+      void tx.execute(insert('unawaited'))
+    })
+    await expect(failing).rejects.toMatchObject({ code: '23505' })
+  })
+
+  test('rejects when the constraint fails only at the commit', async () => {
+    await tables.asOwner(`
+      create table probe.deferred (tenant_id uuid not null, id uuid not null, other uuid not null,
+        constraint deferred_pk primary key (tenant_id, id),
+        constraint deferred_fk foreign key (tenant_id, other) references probe.deferred deferrable initially deferred);
+      call tenancy.protect_table('probe.deferred', 'postern_findings', array['select', 'insert'])`)
+    const db = tables.open()
+    const point = (id: string, other: string): Promise<number> =>
+      db.write(tenant, (tx) => tx.execute(sql('insert into probe.deferred values ($1, $2, $3)', tenantId, id, other)))
+    const id = randomUUID()
+    await expect(point(id, randomUUID())).rejects.toMatchObject({ code: '23503', constraint: 'deferred_fk' })
+    expect(await point(id, id)).toBe(1)
+  })
+
+  test('refuses a statement after its end', async () => {
+    const db = tables.open()
+    const tx = await db.write(tenant, async (open) => open)
+    await expect(tx.execute(insert('too late'))).rejects.toThrow('after its transaction')
+    expect(await names(db, tenant)).toEqual([])
+  })
+})
+
+describe('values', () => {
+  test('bigint, numeric and date are text, timestamptz is a Date, in any time zone', async () => {
+    const [row] = await tables.open().read(tenant, (tx) =>
+      tx.query(
+        sql(`select 9007199254740993::bigint as big, 0.1::numeric as exact, date '2026-03-31' as day,
+                    timestamptz '2026-03-31 12:00:00+02' as at, null as nothing`),
+      ),
+    )
+    expect(row).toEqual({
+      big: '9007199254740993',
+      exact: '0.1',
+      day: '2026-03-31',
+      at: new Date('2026-03-31T10:00:00Z'),
+      nothing: null,
+    })
+  })
+
+  test('every runtime role has its limits', async () => {
+    const [row] = await tables.open().read(tenant, (tx) =>
+      tx.query(
+        sql(`select current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
+                    current_setting('idle_in_transaction_session_timeout') as idle,
+                    current_setting('search_path') as path`),
+      ),
+    )
+    expect(row).toEqual({ statement: '5s', lock: '2s', idle: '10s', path: 'extensions' })
+  })
+})
+
+describe('a database that fails', () => {
+  test('that never answers: the statement rejects as timeout, and its connection is gone', async () => {
+    const db = await openThroughProxy({ queryTimeoutMs: 200 })
+    proxy.hold()
+    expect(await kindOf(names(db, tenant))).toBe('timeout')
+    expect(db.stats()).toEqual({ total: 0, idle: 0, waiting: 0 })
+    proxy.letGo()
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('that never answers a write: it rejects as timeout, and its connection is gone', async () => {
+    const db = await openThroughProxy({ queryTimeoutMs: 200 })
+    proxy.hold()
+    expect(await kindOf(db.write(tenant, (tx) => tx.execute(insert('unknown'))))).toBe('timeout')
+    expect(db.stats().total).toBe(0)
+    proxy.letGo()
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('whose connection breaks in a read, a write or while nobody uses it: unavailable, then as before', async () => {
+    const db = await openThroughProxy()
+    proxy.forget()
+    proxy.hold()
+    const reading = kindOf(names(db, tenant))
+    await proxy.hasSent('Q commit')
+    proxy.cut()
+    expect(await reading).toBe('unavailable')
+    proxy.letGo()
+    const writing = kindOf(
+      db.write(tenant, async (tx) => {
+        await tx.execute(insert('lost'))
+        proxy.cut()
+        await tx.execute(insert('lost too'))
+      }),
+    )
+    expect(await writing).toBe('unavailable')
+    await db.ping()
+    proxy.cut()
+    await expect.poll(() => db.stats().total).toBe(0)
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('that ends the session while the function waits for something else: the write does not wait with it', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    await using admin = await openClient(tables.database.url('superuser'))
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(insert('lost'))
+      const [row] = await tx.query<{ pid: number }>(sql('select pg_backend_pid() as pid'))
+      await admin.client.query('select pg_terminate_backend($1)', [row?.pid])
+      return await never
+    })
+    expect(await kindOf(writing)).toBe('unavailable')
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('that ends a transaction left open too long: timeout', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(insert('forgotten'))
+      await tx.execute(sql("set local idle_in_transaction_session_timeout = '20ms'"))
+      return await never
+    })
+    expect(await kindOf(writing)).toBe('timeout')
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('that stops a long statement: timeout, and the connection goes on', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const before = await backend(db)
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(sql("set local statement_timeout = '20ms'"))
+      await tx.query(sql('select pg_sleep(60)'))
+    })
+    expect(await kindOf(writing)).toBe('timeout')
+    expect(await backend(db)).toEqual(before)
+  })
+
+  test('that is not there: unavailable, also for ping', async () => {
+    const gone = await openPostgresProxy(tables.database.url('findings'))
+    const connectionString = gone.through(tables.database.url('findings'))
+    await gone[Symbol.asyncDispose]()
+    const db = tables.open({ connectionString })
+    expect(await kindOf(names(db, tenant))).toBe('unavailable')
+    expect(await kindOf(db.ping())).toBe('unavailable')
+  })
+
+  test('that does not let us in: unavailable, without the password in the error', async () => {
+    const url = new URL(tables.database.url('findings'))
+    url.password = 'a-wrong-password-0123'
+    const db = tables.open({ connectionString: url.href })
+    const error: unknown = await names(db, tenant).catch((failure: unknown) => failure)
+    expect(sqlError(error).kind).toBe('unavailable')
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).not.toContain('a-wrong-password')
+  })
+
+  test('that accepts a connection and says nothing: unavailable after the time for connecting', async () => {
+    proxy.hold()
+    const db = tables.open({ connectionString: proxy.through(tables.database.url('findings')), connectTimeoutMs: 100 })
+    expect(await kindOf(names(db, tenant))).toBe('unavailable')
+    proxy.letGo()
+    proxy.cut()
+  })
+})
+
+describe('the pool', () => {
+  test('a caller that finds no free connection in time is told that there is none', async () => {
+    const db = tables.open({ maxConnections: 1, connectTimeoutMs: 100 })
+    const release = Promise.withResolvers<void>()
+    const holding = db.write(tenant, async (tx) => {
+      await tx.execute(insert('held'))
+      await release.promise
+    })
+    expect(await kindOf(names(db, tenant))).toBe('unavailable')
+    release.resolve()
+    await holding
+    expect(await names(db, tenant)).toEqual(['held'])
+  })
+
+  test('a prepared statement whose table has changed costs its connection, and works on the next', async () => {
+    await tables.asOwner(`
+      create table probe.widening (tenant_id uuid not null, id uuid not null, constraint widening_pk primary key (tenant_id, id));
+      call tenancy.protect_table('probe.widening', 'postern_findings', array['select'])`)
+    const db = tables.open({ maxConnections: 1 })
+    const named: Statement = { name: 'widening', text: 'select * from probe.widening', values: [] }
+    const before = await backend(db)
+    await db.read(tenant, (tx) => tx.query(named))
+    await tables.asOwner('alter table probe.widening add column more integer')
+    await expect(db.read(tenant, (tx) => tx.query(named))).rejects.toMatchObject({ code: '0A000' })
+    expect(await db.read(tenant, (tx) => tx.query(named))).toEqual([])
+    expect(await backend(db)).not.toEqual(before)
+  })
+
+  test('a value that cannot be sent rejects and costs the connection', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const before = await backend(db)
+    const circle: { self?: unknown } = {}
+    circle.self = circle
+    const writing = db.write(tenant, (tx) => tx.execute(sql('select $1::jsonb', circle)))
+    await expect(writing).rejects.toThrow('circular')
+    expect(await backend(db)).not.toEqual(before)
+    const hiding = db.write(tenant, async (tx) => {
+      await tx.execute(insert('half'))
+      await tx.execute(sql('select $1::jsonb', circle)).catch(() => 0)
+    })
+    await expect(hiding).rejects.toThrow('circular')
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test('close waits for the transactions that are running', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const release = Promise.withResolvers<void>()
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(insert('last'))
+      await release.promise
+    })
+    await expect.poll(() => db.stats()).toEqual({ total: 1, idle: 0, waiting: 0 })
+    const closing = db.close()
+    release.resolve()
+    await writing
+    await closing
+    expect(await kindOf(names(db, tenant))).toBe('unavailable')
+    expect(await names(tables.open(), tenant)).toEqual(['last'])
+  })
+})
+
+describe('sqlError', () => {
+  test.each([
+    ['unique', 'parent_name_unique', (t: string) => [insertNamed(t, 'same'), insertNamed(t, 'same')]],
+    [
+      'check',
+      'parent_amount_positive',
+      (t: string) => [sql('insert into probe.parent (tenant_id, name, amount) values ($1, $2, -1)', t, 'n')],
+    ],
+    [
+      'foreign-key',
+      'child_parent_fk',
+      (t: string) => [sql('insert into probe.child (tenant_id, parent_id) values ($1, $2)', t, randomUUID())],
+    ],
+    ['not-null', undefined, (t: string) => [sql('insert into probe.parent (tenant_id, name) values ($1, null)', t)]],
+    ['rls', undefined, () => [insertNamed(randomUUID(), 'n')]],
+    ['other', undefined, () => [sql('select 1 / 0')]],
+  ])('tells %s apart', async (kind, constraint, statements) => {
+    const writing = tables.open().write(tenant, async (tx) => {
+      for (const statement of statements(tenantId)) await tx.execute(statement)
+    })
+    const error = sqlError(await writing.catch((failure: unknown) => failure))
+    expect(error.kind).toBe(kind)
+    expect(error.constraint).toBe(constraint)
+    expect(error.sqlState).toMatch(/^[0-9A-Z]{5}$/)
+  })
+
+  test('tells a deadlock apart, which can be tried again', async () => {
+    const db = tables.open({ maxConnections: 2 })
+    await addParent(db, tenant, tenantId, 'one')
+    await addParent(db, tenant, tenantId, 'two')
+    const both = [Promise.withResolvers<void>(), Promise.withResolvers<void>()] as const
+    const cross = (first: string, second: string, mine: 0 | 1): Promise<unknown> =>
+      db.write(tenant, async (tx) => {
+        await tx.execute(touch(first))
+        both[mine].resolve()
+        await Promise.all(both.map((each) => each.promise))
+        await tx.execute(touch(second))
+      })
+    const kinds = await Promise.all([kindOf(cross('one', 'two', 0)), kindOf(cross('two', 'one', 1))])
+    expect(kinds.toSorted()).toEqual(['no error', 'serialization'])
+  })
+
+  test('says other of what did not come from the database', () => {
+    expect(sqlError(new Error('anything'))).toEqual({ kind: 'other' })
+    expect(sqlError(undefined)).toEqual({ kind: 'other' })
+    expect(sqlError({ code: '23505' })).toEqual({ kind: 'other' })
+  })
+})
+
+function insertNamed(tenantOfRow: string, name: string): Statement {
+  return sql('insert into probe.parent (tenant_id, name) values ($1, $2)', tenantOfRow, name)
+}
+
+function touch(name: string): Statement {
+  return sql('update probe.parent set amount = 1 where name = $1', name)
+}
+
+/** Bind, Describe, Execute and Sync, which belong together, as one. */
+function inGroups(messages: readonly string[]): string[] {
+  return messages.join('\n').replaceAll('B\nD\nE\nS', 'B D E S').split('\n')
+}
