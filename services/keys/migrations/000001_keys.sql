@@ -155,7 +155,7 @@ create table keys.revocation (
   constraint revocation_hash_of_key check ((hash is not null) = (kind = 'key'))
 );
 create index revocation_of_key on keys.revocation (hash, seq) where kind = 'key';
-create index revocation_of_tenant on keys.revocation (tenant_id, seq) where kind = 'tenant';
+create index revocation_of_tenant on keys.revocation (tenant_id, kind, seq);
 comment on table keys.revocation is 'What gateways must forget, in commit order. kind key: records of the hash below version; kind tenant: those of the tenant.';
 
 -- A row for every gateway process. Until lease_until the gateway may answer from its caches; it has applied the log up to acked.

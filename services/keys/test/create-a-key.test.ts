@@ -1,5 +1,5 @@
 import { createdApiKeySchema, problemSchema } from '@postern/contracts'
-import { hashKey, parseKey } from '@postern/api-key'
+import { generateKey, hashKey, parseKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type KeysUnderTest,
@@ -56,6 +56,7 @@ describe('making a key is refused', () => {
     ['a label of spaces', { label: '  ' }, '/label'],
     ['a label of 101 characters', { label: 'x'.repeat(101) }, '/label'],
     ['a label with a line feed', { label: 'one\ntwo' }, '/label'],
+    ['a label that holds a key', { label: `for ${generateKey().value}` }, '/label'],
     ['a label with NUL', { label: 'a\u0000b' }, '/label'],
     ['no scopes', { scopes: [] }, '/scopes'],
     ['an unknown scope', { scopes: ['read:everything'] }, '/scopes/0'],

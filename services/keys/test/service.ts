@@ -20,6 +20,8 @@ type Method = 'GET' | 'POST' | 'PATCH' | 'PUT' | 'DELETE'
 export interface KeysUnderTest {
   readonly url: string
   readonly cacheMac: string
+  /** Of the service's own role. */
+  readonly databaseUrl: string
   /** As the gateway forwards a person's request. */
   call(principal: Principal, method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
   /** As the operator's command. */
@@ -82,6 +84,7 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
   return {
     url,
     cacheMac,
+    databaseUrl: database.url('keys'),
     call: callerOf('keys', rings.keys).call,
     operate: async (method, target, options) => await operatorCaller.call(operator, method, target, options),
     ask: askAt(url),

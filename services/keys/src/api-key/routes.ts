@@ -21,6 +21,7 @@ import {
   decideExpiry,
   decideOverlap,
   decideSuccessorExpiry,
+  decideText,
 } from './rules.ts'
 import {
   countKeys,
@@ -43,12 +44,13 @@ const overlapWithoutWaitMs = 2 * leaseMs
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
   contractRoute(app, createApiKey, async ({ body, context, answer }) => {
     const actor = actorOf(context)
+    const label = allowedBy(decideText('/label', body.label))
     const addresses = allowedBy(decideAddresses(body.allowed_addresses))
     const { value, hash, lastFour } = generateKey()
     const key = await db.write(context, async (tx) => {
       const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
       const expiresAt = allowedBy(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
-      const made = { hash, lastFour, label: body.label, scopes: body.scopes, addresses, rotatedFrom: null }
+      const made = { hash, lastFour, label, scopes: body.scopes, addresses, rotatedFrom: null }
       return await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
     })
     answer.header('cache-control', 'no-store')
@@ -82,12 +84,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
 
   contractRoute(app, revokeApiKey, async ({ params, body, context, answer }) => {
     const actor = actorOf(context)
+    const reason = body?.reason === undefined ? undefined : allowedBy(decideText('/reason', body.reason))
     const key = await confirmed(
       async () =>
         await db.write(
           context,
-          async (tx) =>
-            (await revokeKey(tx, { id: params.id, reason: body?.reason, actor })) ?? (await findKey(tx, params.id)),
+          async (tx) => (await revokeKey(tx, { id: params.id, reason, actor })) ?? (await findKey(tx, params.id)),
         ),
     )
     if (key === undefined) throw problem('not_found')
@@ -114,7 +116,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             })
           }
           const change = decideChange(current, {
-            ...(body.label === undefined ? {} : { label: body.label }),
+            ...(body.label === undefined ? {} : { label: allowedBy(decideText('/label', body.label)) }),
             ...(body.scopes === undefined ? {} : { scopes: body.scopes }),
             ...(addresses === undefined ? {} : { addresses }),
             ...(body.expires_at === undefined ? {} : { expiresAt: futureOf(body.expires_at, current.readAt) }),

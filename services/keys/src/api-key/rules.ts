@@ -91,6 +91,15 @@ export function decideAddresses(given: readonly string[]): Ruling<string[]> {
   return errors.length > 0 ? { ok: false, errors } : allow([...ranges])
 }
 
+const keyInText = /postern_[0-9A-Za-z]{49}/
+
+/** Refuses a text that holds a key: people paste what they are talking about, and a label or reason is kept and shown. */
+export function decideText(pointer: string, text: string): Ruling<string> {
+  return keyInText.test(text)
+    ? refuse(pointer, 'holds_key', 'must not hold a key; its last four characters say which')
+    : allow(text)
+}
+
 /** What of a key can be changed. */
 export interface Mutable {
   readonly label: string

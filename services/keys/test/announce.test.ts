@@ -1,0 +1,178 @@
+import { redisRecordKey, redisRevocationChannel, recordTtlMs } from '@postern/contracts/internal'
+import { createCacheCodec } from '@postern/key-cache'
+import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
+import { parseKeyRing } from '@postern/signed-context'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { internalPaths } from '@postern/contracts/internal'
+import { storeRecordScript } from '@postern/key-cache'
+import {
+  type KeysUnderTest,
+  LeaseHolder,
+  getKey,
+  lookUp,
+  newKey,
+  newTenant,
+  path,
+  revoke,
+  startKeys,
+} from './service.ts'
+
+let server: TestRedis
+let service: KeysUnderTest
+let redis: Redis
+beforeAll(async () => {
+  server = await startTestRedis()
+  service = await startKeys({ redisUrl: server.url })
+  redis = new Redis(server.url)
+  await connected()
+})
+afterAll(async () => {
+  redis.disconnect()
+  await service.close()
+  await server.stop()
+})
+
+const codec = () => createCacheCodec(parseKeyRing(service.cacheMac))
+
+/** Until the service writes to Redis again: after a start, an outage, or the pause that follows a failure. */
+async function connected(): Promise<void> {
+  const admin = await newTenant(service)
+  const { hash } = await newKey(service, admin)
+  const isStored = async () => {
+    await lookUp(service, hash)
+    if ((await redis.exists(redisRecordKey(hash))) !== 1) throw new Error('not stored yet')
+  }
+  await vi.waitFor(isStored, { interval: 20, timeout: 10_000 })
+}
+
+async function stored(hash: string) {
+  const text = await redis.get(redisRecordKey(hash))
+  return text === null ? undefined : codec().decodeRecord(hash, text)
+}
+
+describe('with Redis up', () => {
+  test('a key that a gateway has asked for lies there for the others, to a fixed end, without its value', async () => {
+    const admin = await newTenant(service)
+    const { hash, value } = await newKey(service, admin)
+    const { record } = await lookUp(service, hash)
+    await expect.poll(async () => await stored(hash), { interval: 5 }).toEqual(record)
+    expect(await redis.pexpiretime(redisRecordKey(hash))).toBe((record?.readAt ?? 0) + recordTtlMs)
+    expect(await redis.get(redisRecordKey(hash))).not.toContain(value.slice(8, 40))
+  })
+
+  test('a hash that no key has is not stored: anybody can make those up', async () => {
+    const keys = await redis.dbsize()
+    for (let tried = 0; tried < 20; tried += 1) {
+      const hash = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString('hex')
+      expect((await lookUp(service, hash)).record).toBeNull()
+    }
+    await connected()
+    expect(await redis.dbsize()).toBe(keys + 1)
+  })
+
+  test('a revoke leaves a tombstone that no late fill replaces, and is told on the channel, under a MAC', async () => {
+    const admin = await newTenant(service)
+    const { id, hash } = await newKey(service, admin)
+    const { record: early } = await lookUp(service, hash)
+    const listener = redis.duplicate()
+    const told = Promise.withResolvers<string>()
+    listener.on('message', (_channel, text) => told.resolve(text))
+    await listener.subscribe(redisRevocationChannel)
+    await revoke(service, admin, id)
+    expect(codec().decodeMessage(await told.promise)).toMatchObject({ kind: 'key', hash, version: 2, revoked: true })
+    listener.disconnect()
+    await expect.poll(async () => await stored(hash), { interval: 5 }).toMatchObject({ revoked: true, version: 2 })
+
+    if (early === null) throw new Error('the key was not found')
+    const fill = codec().encodeRecord(early)
+    expect(await redis.eval(storeRecordScript, 1, fill.key, fill.value, fill.endsAt)).toBe(0)
+    expect(await stored(hash)).toMatchObject({ revoked: true })
+    // The control: where no tombstone lies, the same fill is stored.
+    await redis.del(fill.key)
+    expect(await redis.eval(storeRecordScript, 1, fill.key, fill.value, fill.endsAt)).toBe(1)
+  })
+
+  test('a fill whose end has passed stores nothing: its process was frozen between reading and storing', async () => {
+    const admin = await newTenant(service)
+    const { hash } = await newKey(service, admin)
+    const { record } = await lookUp(service, hash)
+    if (record === null) throw new Error('the key was not found')
+    await expect.poll(async () => await stored(hash), { interval: 5 }).toEqual(record)
+    await redis.del(redisRecordKey(hash))
+    const { key, value, endsAt } = codec().encodeRecord({ ...record, readAt: record.readAt - recordTtlMs })
+    await redis.eval(storeRecordScript, 1, key, value, endsAt)
+    expect(await redis.exists(key)).toBe(0)
+  })
+
+  test('what is no record of ours is replaced, and nothing but a record is stored', async () => {
+    const admin = await newTenant(service)
+    const { hash } = await newKey(service, admin)
+    await redis.set(redisRecordKey(hash), 'rubbish')
+    await lookUp(service, hash)
+    await expect.poll(async () => await stored(hash), { interval: 5 }).toMatchObject({ hash })
+    await expect(redis.eval(storeRecordScript, 1, 'postern:trial', 'rubbish', Date.now() + 1000)).rejects.toThrow(
+      'not a record',
+    )
+  })
+
+  test('a narrower key replaces the wider one, and a suspended tenant is told', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin, { scopes: ['read:*'] })
+    await lookUp(service, key.hash)
+    await service.call(admin, 'PATCH', `${path}/${key.id}`, {
+      body: { scopes: ['read:findings'] },
+      headers: { 'if-match': key.etag },
+    })
+    await expect
+      .poll(async () => await stored(key.hash), { interval: 5 })
+      .toMatchObject({ scopes: ['read:findings'], version: 2 })
+    const listener = redis.duplicate()
+    const told = Promise.withResolvers<string>()
+    listener.on('message', (_channel, text) => told.resolve(text))
+    await listener.subscribe(redisRevocationChannel)
+    await service.operate('POST', `${internalPaths.tenants}/${admin.slug}/suspend`)
+    expect(codec().decodeMessage(await told.promise)).toMatchObject({
+      kind: 'tenant',
+      tenantId: admin.tenantId,
+      version: 2,
+    })
+    listener.disconnect()
+  })
+})
+
+describe('a revoke succeeds, confirmed by every gateway,', () => {
+  async function revokeConfirmed() {
+    const admin = await newTenant(service)
+    const { id, hash } = await newKey(service, admin)
+    const gateway = await new LeaseHolder(service.ask).take()
+    let isDone = false
+    const answer = revoke(service, admin, id).finally(() => {
+      isDone = true
+    })
+    while (!isDone) await gateway.renew()
+    await gateway.release()
+    const { status, enforcement } = await answer
+    expect(status).toBe(200)
+    expect(enforcement).toMatchObject({ gateways: 1, confirmed: 1, fenced: 0 })
+    expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked' })
+    expect((await lookUp(service, hash)).record).toMatchObject({ revoked: true })
+  }
+
+  test('with Redis frozen', async () => {
+    server.kill('SIGSTOP')
+    try {
+      for (let round = 0; round < 3; round += 1) await revokeConfirmed()
+    } finally {
+      server.kill('SIGCONT')
+    }
+    await connected()
+  })
+
+  test('with Redis stopped, and Redis is used again once it is back, empty', async () => {
+    await server.stop()
+    for (let round = 0; round < 3; round += 1) await revokeConfirmed()
+    await server.start()
+    await connected()
+  })
+})

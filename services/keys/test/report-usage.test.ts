@@ -1,0 +1,190 @@
+import { apiKeyEventSchema } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
+import type { Principal } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { notePendingDenials } from '../src/usage/store.ts'
+import {
+  type KeysUnderTest,
+  eventTypes,
+  gatewayPrincipal,
+  getKey,
+  newKey,
+  newTenant,
+  path,
+  sql,
+  startKeys,
+} from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+const report = async (given: { uses?: unknown[]; denials?: unknown[] }) =>
+  await service.ask(internalPaths.usage, { uses: [], denials: [], ...given })
+
+const useOf = (admin: Principal, keyId: string, given: object = {}) => ({
+  keyId,
+  tenantId: admin.tenantId,
+  address: '192.0.2.1',
+  lastUsedAt: Date.now(),
+  count: 1,
+  ...given,
+})
+
+const denialOf = (admin: Principal, keyId: string, given: object = {}) => ({
+  keyId,
+  tenantId: admin.tenantId,
+  address: '192.0.2.1',
+  reason: 'revoked',
+  at: Date.now(),
+  count: 1,
+  ...given,
+})
+
+async function events(admin: Principal, id: string) {
+  return z.array(apiKeyEventSchema).parse((await service.call(admin, 'GET', `${path}/${id}/events?limit=1000`)).json)
+}
+
+describe('a report is refused', () => {
+  test('from whoever is not a gateway', async () => {
+    const admin = await newTenant(service)
+    const body = { uses: [], denials: [] }
+    expect((await service.call(admin, 'POST', internalPaths.usage, { body })).status).toBe(401)
+    expect((await service.stranger.call(gatewayPrincipal, 'POST', internalPaths.usage, { body })).status).toBe(401)
+    expect((await report({})).status).toBe(204)
+  })
+
+  test('as a whole, when a line of it is none', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    expect((await report({ uses: [useOf(admin, id), useOf(admin, id, { count: 0 })] })).status).toBe(422)
+    expect((await getKey(service, admin, id)).last_used_at).toBeNull()
+  })
+})
+
+describe('a reported use', () => {
+  test('is the last use of the key, never goes back, and is never in the future', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const at = Date.now() - 5000
+    const shown = async () => (await getKey(service, admin, id)).last_used_at
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at - 9 }), useOf(admin, id, { lastUsedAt: at })] })
+    expect(await shown()).toBe(new Date(at).toISOString())
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at - 1000 })] })
+    expect(await shown()).toBe(new Date(at).toISOString())
+    await report({ uses: [useOf(admin, id, { lastUsedAt: at + 86_400_000 })] })
+    expect(Date.parse((await shown()) ?? '')).toBeLessThanOrEqual(Date.now())
+  })
+
+  test('of a key under another tenant’s name changes nothing', async () => {
+    const [owner, other] = [await newTenant(service), await newTenant(service)]
+    const { id } = await newKey(service, owner)
+    await report({ uses: [useOf(other, id)], denials: [denialOf(other, id)] })
+    expect((await getKey(service, owner, id)).last_used_at).toBeNull()
+    expect(await eventTypes(service, owner, id)).toEqual(['created'])
+    await report({ uses: [useOf(owner, id)] })
+    expect((await getKey(service, owner, id)).last_used_at).not.toBeNull()
+  })
+
+  test('changes no version and enters no log: no gateway need forget the key for it', async () => {
+    const admin = await newTenant(service)
+    const { id, hash } = await newKey(service, admin)
+    await report({ uses: [useOf(admin, id)] })
+    expect((await getKey(service, admin, id)).version).toBe(1)
+    const log = await service.asSuperuser.system(
+      async (tx) => await tx.query(sql(`select from keys.revocation where hash = decode($1, 'hex')`, hash)),
+    )
+    expect(log).toEqual([])
+  })
+
+  test('from a new address is in the audit trail once, and for a hundred addresses at most', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    await report({ uses: [useOf(admin, id), useOf(admin, id), useOf(admin, id, { address: '2001:db8::1' })] })
+    await report({ uses: [useOf(admin, id)] })
+    const noted = (await events(admin, id)).filter(({ type }) => type === 'used_from_new_address')
+    expect(noted.map(({ address }) => address).toSorted()).toEqual(['192.0.2.1', '2001:db8::1'])
+    for (const part of [0, 1]) {
+      const uses = Array.from({ length: 90 }, (_, n) => useOf(admin, id, { address: `198.51.${part}.${n}` }))
+      await report({ uses })
+    }
+    const all = (await events(admin, id)).filter(({ type }) => type === 'used_from_new_address')
+    expect(all).toHaveLength(100)
+    expect(all.filter(({ detail }) => detail['last_address_noted'] === true)).toHaveLength(1)
+  })
+
+  test('is taken from several gateways about the same two thousand keys at once', async () => {
+    const admin = await newTenant(service)
+    const insert = sql(
+      `insert into keys.api_key (tenant_id, hash, last_four, label, created_by_type, created_by_id, created_by_label, scopes, expires_at)
+       select $1, sha256(convert_to($1::uuid::text || n, 'UTF8')), 'abcd', 'x', 'user', 'x', '', '{*}', now() + interval '1 day'
+         from generate_series(1, 2000) as n returning id`,
+      admin.tenantId,
+    )
+    const rows = await service.asService.write(
+      service.assertionOf(admin.tenantId),
+      async (tx) => await tx.query<{ id: string }>(insert),
+    )
+    const uses = rows.map(({ id }) => useOf(admin, id))
+    const answers = await Promise.all([report({ uses }), report({ uses: uses.toReversed() }), report({ uses })])
+    expect(answers.map(({ status }) => status)).toEqual([204, 204, 204])
+    const unused = await service.asSuperuser.system(
+      async (tx) =>
+        await tx.query(sql('select from keys.api_key where tenant_id = $1 and last_used_at is null', admin.tenantId)),
+    )
+    expect(unused).toEqual([])
+  })
+})
+
+describe('refused attempts with a key', () => {
+  const aMinutePasses = async (id: string) =>
+    await service.asSuperuser.system(
+      async (tx) =>
+        await tx.execute(
+          sql(`update keys.api_key_denial set noted_at = noted_at - interval '61 seconds' where key_id = $1`, id),
+        ),
+    )
+
+  test('are in its audit trail at once, then at most once a minute with their number', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const noted = async () =>
+      (await events(admin, id)).filter(({ type }) => type === 'denied_revoked').map(({ detail }) => detail['attempts'])
+    await report({ denials: [denialOf(admin, id, { count: 2 })] })
+    expect(await noted()).toEqual([2])
+    for (let round = 0; round < 5; round += 1) await report({ denials: [denialOf(admin, id, { count: 10 })] })
+    expect(await noted()).toEqual([2])
+    await aMinutePasses(id)
+    await report({ denials: [denialOf(admin, id, { count: 1, address: '203.0.113.9' })] })
+    expect(await noted()).toEqual([51, 2])
+    expect((await events(admin, id))[0]).toMatchObject({ address: '203.0.113.9', actor: null })
+  })
+
+  test('that are followed by none are written by the housekeeping', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    await report({ denials: [denialOf(admin, id, { reason: 'expired' })] })
+    await report({ denials: [denialOf(admin, id, { reason: 'expired', count: 7 })] })
+    const tidy = async () => await service.asService.system(async (tx) => await notePendingDenials(tx, 1000))
+    await tidy()
+    expect(await eventTypes(service, admin, id)).toEqual(['denied_expired', 'created'])
+    await aMinutePasses(id)
+    await tidy()
+    await tidy()
+    expect(await events(admin, id)).toMatchObject([
+      { type: 'denied_expired', detail: { attempts: 7 } },
+      { type: 'denied_expired', detail: { attempts: 1 } },
+      { type: 'created' },
+    ])
+  })
+
+  test('for expiry and for revocation are counted apart', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    await report({ denials: [denialOf(admin, id, { reason: 'expired' }), denialOf(admin, id)] })
+    expect((await eventTypes(service, admin, id)).toSorted()).toEqual(['created', 'denied_expired', 'denied_revoked'])
+  })
+})
