@@ -44,6 +44,17 @@ describe('a text that is no key is refused', () => {
     expect(parseKey(text)).toBeUndefined()
   })
 
+  test.each([
+    ['another prefix', `postman_${'A'.repeat(43)}`],
+    ['the prefix in capitals', `POSTERN_${'A'.repeat(43)}`],
+    ['a hyphen inside', `${keyPrefix}-${'A'.repeat(42)}`],
+    ['a NUL inside', `${keyPrefix}\0${'A'.repeat(42)}`],
+    ['a line feed inside', `${keyPrefix}\n${'A'.repeat(42)}`],
+    ['a Cyrillic letter inside', `${keyPrefix}А${'A'.repeat(42)}`],
+  ])('%s, although its checksum is right', (_name, payload) => {
+    expect(parseKey(payload + keyChecksum(payload))).toBeUndefined()
+  })
+
   test('any single character replaced, at any place, by any ASCII character', () => {
     const { value } = generateKey()
     let tried = 0
