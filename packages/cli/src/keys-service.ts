@@ -60,12 +60,15 @@ export function openKeysService({ keysUrl, signing, assertions, operatorLabel }:
       }),
       assertion: mintAssertion(assertions, tenantId, now),
       requestId: randomUUID(),
-      ...(content && { contentType: 'application/json', contentLength: String(content.length) }),
+      ...(content && { contentType: 'application/json' }),
+      // Also without a body: Node gives every POST a length, and what is sent must be signed.
+      ...(method === 'POST' && { contentLength: String(content?.length ?? 0) }),
     }
     const { signatureInput, signature } = signer.sign({ method, target, ...signed }, now)
     return {
       accept: 'application/json',
-      ...(content && { 'content-type': 'application/json', 'content-length': String(content.length) }),
+      ...(signed.contentType && { 'content-type': signed.contentType }),
+      ...(signed.contentLength && { 'content-length': signed.contentLength }),
       [contextHeader]: signed.context,
       [assertionHeader]: signed.assertion,
       [requestIdHeader]: signed.requestId,
