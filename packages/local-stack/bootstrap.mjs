@@ -237,8 +237,13 @@ function follow(command, args, { env, cwd = root, leash = false }) {
     child.stdio[3]?.on('error', () => undefined)
     const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => child.kill(signal)])
     for (const [signal, handler] of handlers) process.on(signal, handler)
+    // npm hands signals on, but when it is killed outright nobody tells us: another parent is the only sign.
+    const parent = process.ppid
+    const watch = setInterval(() => process.ppid === parent || child.kill('SIGTERM'), 1_000)
+    if (process.env.npm_lifecycle_event === undefined) clearInterval(watch)
     child.once('error', reject)
     child.once('exit', (code, signal) => {
+      clearInterval(watch)
       for (const [name, handler] of handlers) process.off(name, handler)
       resolve(code ?? 128 + (constants.signals[signal] ?? 0))
     })
