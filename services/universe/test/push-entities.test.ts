@@ -152,9 +152,9 @@ describe('pushing entities', () => {
       custom: { plant: 7, sox: true, site: 'Å"\\', none: null },
     }
     const answer = await universe.push(tenant, [
-      row('leaf', { parent_external_id: 'middle' }),
+      row('leaf', { name: 'Last by name', parent_external_id: 'middle' }),
       row('middle', { parent_external_id: 'root' }),
-      row('root', full),
+      row('root', { ...full, name: 'First by name' }),
     ])
     expect(answer.json).toEqual({ created: 3, updated: 0, unchanged: 0 })
     const { leaf, middle, root } = await universe.stored(tenant)
