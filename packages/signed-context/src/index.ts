@@ -1,6 +1,5 @@
 export {
   type AssertionClaim,
-  assertionLifetimeSeconds,
   createAssertionMinter,
   mintAssertion,
   parseAssertion,
@@ -10,16 +9,14 @@ export {
   type Caller,
   type CallerKind,
   type TenantContext,
-  callerKinds,
   noAssertion,
   parseContext,
   serializeContext,
 } from './context.ts'
-export { type Mac, createMac } from './hmac.ts'
-export { type KeyRing, type SigningKey, keyIdPattern, parseKeyRing } from './key-ring.ts'
+export { type KeyRing, type SigningKey, parseKeyRing } from './key-ring.ts'
 export { type CanonicalTarget, type TargetRefusal, canonicalTarget } from './request-target.ts'
 export { type RequestSignature, type SignableRequest, type Signer, UnsignableValueError, createSigner } from './sign.ts'
-export { isTenantId, nilTenantId } from './tenant-id.ts'
+export { nilTenantId } from './tenant-id.ts'
 export {
   type ReceivedRequest,
   type SignatureRefusal,
