@@ -10,12 +10,7 @@ export interface Actor {
 
 /** Gives the actor of a request. Only people and the operator act on keys: a route that lets others in is a fault of ours. */
 export function actorOf(context: TenantContext): Actor & { readonly type: 'user' | 'operator' } {
-  switch (context.kind) {
-    case 'user':
-    case 'operator':
-      return { type: context.kind, id: context.id, label: context.label }
-    case 'api_key':
-    case 'service':
-      throw problem('role_required')
-  }
+  const { kind, id, label } = context
+  if (kind === 'user' || kind === 'operator') return { type: kind, id, label }
+  throw problem('role_required')
 }

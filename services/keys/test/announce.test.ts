@@ -1,14 +1,13 @@
-import { redisRecordKey, redisRevocationChannel, recordTtlMs } from '@postern/contracts/internal'
-import { createCacheCodec } from '@postern/key-cache'
+import { internalPaths, recordTtlMs, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
+import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
 import { parseKeyRing } from '@postern/signed-context'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { internalPaths } from '@postern/contracts/internal'
-import { storeRecordScript } from '@postern/key-cache'
 import {
   type KeysUnderTest,
   LeaseHolder,
+  during,
   getKey,
   lookUp,
   newKey,
@@ -141,28 +140,23 @@ describe('with Redis up', () => {
   })
 })
 
-describe('a revoke succeeds, confirmed by every gateway,', () => {
-  async function revokeConfirmed() {
-    const admin = await newTenant(service)
-    const { id, hash } = await newKey(service, admin)
-    const gateway = await new LeaseHolder(service.ask).take()
-    let isDone = false
-    const answer = revoke(service, admin, id).finally(() => {
-      isDone = true
-    })
-    while (!isDone) await gateway.renew()
-    await gateway.release()
-    const { status, enforcement } = await answer
-    expect(status).toBe(200)
-    expect(enforcement).toMatchObject({ gateways: 1, confirmed: 1, fenced: 0 })
-    expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked' })
-    expect((await lookUp(service, hash)).record).toMatchObject({ revoked: true })
-  }
+async function expectConfirmedRevoke(): Promise<void> {
+  const admin = await newTenant(service)
+  const { id, hash } = await newKey(service, admin)
+  const gateway = await new LeaseHolder(service.ask).take()
+  const { status, enforcement } = await during(revoke(service, admin, id), async () => await gateway.renew())
+  await gateway.release()
+  expect(status).toBe(200)
+  expect(enforcement).toMatchObject({ gateways: 1, confirmed: 1, fenced: 0 })
+  expect(await getKey(service, admin, id)).toMatchObject({ state: 'revoked' })
+  expect((await lookUp(service, hash)).record).toMatchObject({ revoked: true })
+}
 
+describe('a revoke succeeds, confirmed by every gateway,', () => {
   test('with Redis frozen', async () => {
     server.kill('SIGSTOP')
     try {
-      for (let round = 0; round < 3; round += 1) await revokeConfirmed()
+      for (let round = 0; round < 3; round += 1) await expectConfirmedRevoke()
     } finally {
       server.kill('SIGCONT')
     }
@@ -171,7 +165,7 @@ describe('a revoke succeeds, confirmed by every gateway,', () => {
 
   test('with Redis stopped, and Redis is used again once it is back, empty', async () => {
     await server.stop()
-    for (let round = 0; round < 3; round += 1) await revokeConfirmed()
+    for (let round = 0; round < 3; round += 1) await expectConfirmedRevoke()
     await server.start()
     await connected()
   })

@@ -198,9 +198,9 @@ describe('rotating is refused', () => {
   })
 })
 
-describe('a rotated key', () => {
-  const lifeOf = ({ created_at, expires_at }: ApiKey) => Date.parse(expires_at) - Date.parse(created_at)
+const lifeOf = ({ created_at, expires_at }: ApiKey) => Date.parse(expires_at) - Date.parse(created_at)
 
+describe('a rotated key', () => {
   test('has a successor with its label, scopes and addresses, that lives as long as it was made for', async () => {
     const admin = await newTenant(service)
     const given = {

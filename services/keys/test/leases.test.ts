@@ -187,11 +187,12 @@ describe('a lease', () => {
   })
 })
 
+const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
+
 describe('the revocation log', () => {
   test('shows entries in the order of their numbers, though transactions commit in another order than they began', async () => {
     const admin = await newTenant(service)
     const [early, late] = [await newKey(service, admin), await newKey(service, admin)]
-    const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
     const gateway = await new LeaseHolder(service.ask).take()
     const start = gateway.cursor ?? 0
 
@@ -222,7 +223,6 @@ describe('the revocation log', () => {
   test('makes who commits second wait for who took a number first, so that no number is ever missing', async () => {
     const admin = await newTenant(service)
     const [first, second] = [await newKey(service, admin), await newKey(service, admin)]
-    const change = (id: string) => sql(`update keys.api_key set label = label || '!' where id = $1`, id)
     const gateway = await new LeaseHolder(service.ask).take()
     const start = gateway.cursor ?? 0
 

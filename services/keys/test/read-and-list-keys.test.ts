@@ -137,6 +137,8 @@ describe('another tenant’s key', () => {
   })
 })
 
+const to = (label: string) => ({ type: 'updated', detail: { changes: { label: { to: label } } } })
+
 test('the audit trail is complete over its pages, newest first', async () => {
   const admin = await newTenant(service)
   const { id } = await newKey(service, admin)
@@ -150,6 +152,5 @@ test('the audit trail is complete over its pages, newest first', async () => {
     seen.push(...z.array(apiKeyEventSchema).parse(json))
     target = /^<(.+)>; rel="next"$/.exec(headers['link'] ?? '')?.[1]
   }
-  const to = (label: string) => ({ type: 'updated', detail: { changes: { label: { to: label } } } })
   expect(seen).toMatchObject([to('d'), to('c'), to('b'), to('a'), { type: 'created' }])
 })

@@ -106,7 +106,8 @@ describe('a reported use', () => {
     await report({ uses: [useOf(admin, id), useOf(admin, id), useOf(admin, id, { address: '2001:db8::1' })] })
     await report({ uses: [useOf(admin, id)] })
     const noted = (await events(admin, id)).filter(({ type }) => type === 'used_from_new_address')
-    expect(noted.map(({ address }) => address).toSorted()).toEqual(['192.0.2.1', '2001:db8::1'])
+    expect(new Set(noted.map(({ address }) => address))).toEqual(new Set(['192.0.2.1', '2001:db8::1']))
+    expect(noted).toHaveLength(2)
     for (const part of [0, 1]) {
       const uses = Array.from({ length: 90 }, (_, n) => useOf(admin, id, { address: `198.51.${part}.${n}` }))
       await report({ uses })
@@ -139,15 +140,15 @@ describe('a reported use', () => {
   })
 })
 
-describe('refused attempts with a key', () => {
-  const aMinutePasses = async (id: string) =>
-    await service.asSuperuser.system(
-      async (tx) =>
-        await tx.execute(
-          sql(`update keys.api_key_denial set noted_at = noted_at - interval '61 seconds' where key_id = $1`, id),
-        ),
-    )
+const aMinutePasses = async (id: string) =>
+  await service.asSuperuser.system(
+    async (tx) =>
+      await tx.execute(
+        sql(`update keys.api_key_denial set noted_at = noted_at - interval '61 seconds' where key_id = $1`, id),
+      ),
+  )
 
+describe('refused attempts with a key', () => {
   test('are in its audit trail at once, then at most once a minute with their number', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
@@ -185,6 +186,8 @@ describe('refused attempts with a key', () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     await report({ denials: [denialOf(admin, id, { reason: 'expired' }), denialOf(admin, id)] })
-    expect((await eventTypes(service, admin, id)).toSorted()).toEqual(['created', 'denied_expired', 'denied_revoked'])
+    expect(new Set(await eventTypes(service, admin, id))).toEqual(
+      new Set(['created', 'denied_expired', 'denied_revoked']),
+    )
   })
 })

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type KeysUnderTest,
   LeaseHolder,
+  during,
   eventTypes,
   getKey,
   lookUp,
@@ -160,14 +161,13 @@ describe('a revoke answers', () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const laggard = await new LeaseHolder(service.ask).take()
-    let isAnswered = false
-    const answer = revoke(service, admin, id).finally(() => {
-      isAnswered = true
-    })
+    const answer = revoke(service, admin, id)
     const told = async () => (await laggard.renew({ apply: false })).revocations.length
     await expect.poll(told, { interval: 2 }).toBeGreaterThan(0)
-    while (!isAnswered) expect((await laggard.renew({ apply: false })).granted).toBe(false)
-    expect((await answer).enforcement).toMatchObject({ gateways: 1, confirmed: 0, fenced: 1 })
+    const { enforcement } = await during(answer, async () => {
+      expect((await laggard.renew({ apply: false })).granted).toBe(false)
+    })
+    expect(enforcement).toMatchObject({ gateways: 1, confirmed: 0, fenced: 1 })
   })
 
   test('503 and safe to repeat, when a gateway neither confirms nor loses its lease in time', async () => {
@@ -211,20 +211,17 @@ describe('a revoke answers', () => {
     const admin = await newTenant(service)
     const keys = await Promise.all(Array.from({ length: 50 }, async () => await newKey(service, admin)))
     const gateway = await new LeaseHolder(service.ask).take()
-    let isDone = false
     const answers = Promise.all(
       keys.map(async ({ id, hash }) => {
         const { enforcement } = await revoke(service, admin, id)
         return { hash, cursor: gateway.cursor ?? -1, enforcement }
       }),
-    ).finally(() => {
-      isDone = true
-    })
+    )
     const told = new Map<string, number>()
-    while (!isDone) {
+    const settled = await during(answers, async () => {
       for (const entry of (await gateway.renew()).revocations) if (entry.kind === 'key') told.set(entry.hash, entry.seq)
-    }
-    for (const { hash, cursor, enforcement } of await answers) {
+    })
+    for (const { hash, cursor, enforcement } of settled) {
       expect(enforcement).toMatchObject({ gateways: 1, confirmed: 1 })
       expect(told.get(hash)).toBeLessThanOrEqual(cursor)
     }

@@ -194,6 +194,16 @@ export class LeaseHolder {
   }
 }
 
+/** Does something again and again until a promise has settled, and gives what it settled to. */
+export async function during<T>(work: Promise<T>, again: () => Promise<unknown>): Promise<T> {
+  const state = { isSettled: false }
+  const settled = work.finally(() => {
+    state.isSettled = true
+  })
+  while (!state.isSettled) await again()
+  return await settled
+}
+
 export async function failureOf(work: Promise<unknown>) {
   return await work.then(
     () => undefined,
