@@ -1,1 +1,5 @@
-export {}
+export type { ConnectionOptions } from './connection.ts'
+export type { EntityFilter, EvidenceUpload, FindingFilter, NewFinding, PosternClient } from './client.ts'
+export { createPosternClient } from './client.ts'
+export { Pages } from './pages.ts'
+export { PosternProblem } from './problem.ts'

@@ -1,0 +1,68 @@
+import type { ProblemDocument } from '@postern/contracts'
+
+/**
+ * The API has refused: `problem` is its problem document (RFC 9457). An answer that is none, as of a proxy in between,
+ * has the code `unknown`. Holds neither the key nor what was sent.
+ */
+export class PosternProblem extends Error {
+  override readonly name = 'PosternProblem'
+  readonly problem: Readonly<ProblemDocument>
+  /** Seconds to wait before another try, where the answer says so. */
+  readonly retryAfterSeconds: number | undefined
+
+  constructor(problem: Readonly<ProblemDocument>, retryAfterSeconds?: number) {
+    super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title}`)
+    this.problem = problem
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+
+  /** HTTP status. */
+  get status(): number {
+    return this.problem.status
+  }
+
+  /** The problem type as a word, to decide by. */
+  get code(): string {
+    return this.problem.code
+  }
+
+  /** Id of the request, as X-Request-Id: what to name when you ask for help. */
+  get requestId(): string {
+    return this.problem.instance
+  }
+}
+
+/** Reads a refusal. */
+export async function readProblem(answer: Response): Promise<PosternProblem> {
+  const retryAfter = Number(answer.headers.get('retry-after') ?? Number.NaN)
+  const retryAfterSeconds = Number.isFinite(retryAfter) ? retryAfter : undefined
+  const text = await answer.text()
+  const isDocument = answer.headers.get('content-type')?.startsWith('application/problem+json') === true
+  const document = isDocument ? parse(text) : undefined
+  return new PosternProblem(document ?? unknownProblem(answer), retryAfterSeconds)
+}
+
+function unknownProblem(answer: Response): ProblemDocument {
+  return {
+    type: 'about:blank',
+    title: `The answer ${answer.status} is not one of Postern`,
+    status: answer.status,
+    code: 'unknown',
+    instance: answer.headers.get('x-request-id') ?? '',
+  }
+}
+
+function parse(text: string): ProblemDocument | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return isProblem(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isProblem(value: unknown): value is ProblemDocument {
+  if (typeof value !== 'object' || value === null) return false
+  const texts = ['type', 'title', 'code', 'instance'].map((name) => typeof Reflect.get(value, name))
+  return typeof Reflect.get(value, 'status') === 'number' && texts.every((type) => type === 'string')
+}

@@ -1,0 +1,192 @@
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { inspect } from 'node:util'
+import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+
+const key = `postern_${'k3Y'.repeat(16)}z`
+
+interface Seen {
+  readonly method: string | undefined
+  readonly url: string | undefined
+  readonly authorization: string | undefined
+}
+
+let server: Server
+let origin: string
+let seen: Seen[]
+let answer: (request: IncomingMessage, response: ServerResponse) => void
+let client: PosternClient
+
+beforeEach(async () => {
+  seen = []
+  answer = (_request, response) => response.end('[]')
+  server = createServer((request, response) => {
+    seen.push({ method: request.method, url: request.url, authorization: request.headers.authorization })
+    answer(request, response)
+  })
+  origin = await listen(server)
+  client = createPosternClient({ baseUrl: origin, key })
+})
+afterEach(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+async function listen(on: Server): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<AddressInfo>()
+  on.listen(0, '127.0.0.1', () => {
+    const address = on.address()
+    if (typeof address === 'object' && address !== null) resolve(address)
+  })
+  return `http://127.0.0.1:${(await promise).port}`
+}
+
+/** All that can be read off an error. */
+function everythingOf(error: unknown): string {
+  return inspect(error, { depth: 10, showHidden: true })
+}
+
+async function failureOf(work: Promise<unknown>): Promise<unknown> {
+  return await work.then(
+    () => expect.unreachable('it should fail'),
+    (error: unknown) => error,
+  )
+}
+
+describe('the client refuses, before anything is sent,', () => {
+  test.each(['', 'postern_', `${key}0`, key.slice(0, -1), `${key}\r\nx: y`, `ApiKey ${key}`])(
+    'a key that is none (%#), and does not show it',
+    (wrong) => {
+      const failure = (): unknown => createPosternClient({ baseUrl: origin, key: wrong })
+      expect(failure).toThrow('key must be a whole Postern API key')
+      expect(failure).not.toThrow(/k3Y/)
+    },
+  )
+
+  test.each([
+    '',
+    'postern.example',
+    'ftp://postern.example',
+    'https://postern.example/api',
+    'https://u:p@postern.example',
+  ])('the base URL %j', (baseUrl) => {
+    expect(() => createPosternClient({ baseUrl, key })).toThrow('baseUrl must be an origin')
+  })
+})
+
+describe('the key', () => {
+  test('goes into the Authorization header of every request and never into a URL', async () => {
+    await client.findings.get('ref:F-2026-0042')
+    await client.whoami()
+    expect(seen.map(({ authorization }) => authorization)).toEqual([`ApiKey ${key}`, `ApiKey ${key}`])
+    expect(seen.map(({ url }) => url)).toEqual(['/api/v1/findings/ref:F-2026-0042', '/api/v1/whoami'])
+  })
+
+  test('does not show when the client or a list is printed', () => {
+    expect(everythingOf([client, client.findings.list()])).not.toContain('k3Y')
+  })
+
+  test('is in no error: refused, broken off, not reached', async () => {
+    answer = (request, response) => {
+      if (request.url?.endsWith('whoami') === true) response.destroy()
+      else response.writeHead(401, { 'content-type': 'text/plain' }).end(request.headers.authorization)
+    }
+    const unreachable = createPosternClient({ baseUrl: 'http://127.0.0.1:1', key })
+    const failures = [client.findings.get('x'), client.whoami(), unreachable.whoami()].map(failureOf)
+    for (const failure of await Promise.all(failures)) expect(everythingOf(failure)).not.toContain('k3Y')
+  })
+
+  test('does not follow a redirect', async () => {
+    const elsewhere = createServer((request, response) => {
+      seen.push({ method: request.method, url: request.url, authorization: request.headers.authorization })
+      response.end('{}')
+    })
+    const target = await listen(elsewhere)
+    answer = (_request, response) => response.writeHead(307, { location: `${target}/stolen` }).end()
+    await failureOf(client.whoami())
+    elsewhere.close()
+    expect(seen.map(({ url }) => url)).toEqual(['/api/v1/whoami'])
+  })
+
+  test('does not follow a next page to another origin', async () => {
+    answer = (_request, response) => {
+      response.setHeader('link', '<http://127.0.0.1:1/api/v1/findings?cursor=x>; rel="next"')
+      response.end('[{"id":"1"}]')
+    }
+    const failure = await failureOf(Array.fromAsync(client.findings.list()))
+    expect(String(failure)).toContain('another origin')
+    expect(seen).toHaveLength(1)
+  })
+})
+
+describe('a refusal', () => {
+  test('is thrown as the problem document that it is', async () => {
+    const problem = {
+      type: '/problems/too-many-requests',
+      title: 'Too many requests',
+      status: 429,
+      detail: 'Try again in 7 seconds.',
+      code: 'too_many_requests',
+      instance: 'req-1',
+    }
+    answer = (_request, response) => {
+      response.writeHead(429, { 'content-type': 'application/problem+json', 'retry-after': '7' })
+      response.end(JSON.stringify(problem))
+    }
+    const failure = await failureOf(client.whoami())
+    expect(failure).toBeInstanceOf(PosternProblem)
+    expect(failure).toMatchObject({
+      message: '429 too_many_requests: Try again in 7 seconds.',
+      status: 429,
+      code: 'too_many_requests',
+      requestId: 'req-1',
+      retryAfterSeconds: 7,
+      problem,
+    })
+  })
+
+  test.each([
+    ['text/html', '<h1>Bad gateway</h1>'],
+    ['application/problem+json', '{"status":'],
+    ['application/problem+json', '{"status":"502"}'],
+  ])('that is no problem document (%s %s) is thrown with the code unknown', async (type, text) => {
+    answer = (_request, response) => response.writeHead(502, { 'content-type': type }).end(text)
+    expect(await failureOf(client.whoami())).toMatchObject({ status: 502, code: 'unknown' })
+  })
+
+  test('is never answered by a second try', async () => {
+    answer = (_request, response) => response.writeHead(503).end()
+    await failureOf(client.whoami())
+    expect(seen).toHaveLength(1)
+  })
+})
+
+describe('a list', () => {
+  test('asks for page after page as the loop needs it', async () => {
+    answer = ({ url }, response) => {
+      const page = Number(new URL(url ?? '', origin).searchParams.get('cursor') ?? '1')
+      const links = [`</first>; rel="first"`, `</api/v1/findings?cursor=${page + 1}>; title="a, b"; rel="last next"`]
+      if (page < 3) response.setHeader('link', links.join(', '))
+      response.end(JSON.stringify([{ id: `${page}a` }, { id: `${page}b` }]))
+    }
+    const ids: string[] = []
+    for await (const { id } of client.findings.list({ severity: ['high', 'critical'], limit: 2 })) {
+      ids.push(id)
+      if (id === '2a') break
+    }
+    expect(ids).toEqual(['1a', '1b', '2a'])
+    expect(seen.map(({ url }) => url)).toEqual([
+      '/api/v1/findings?severity=high&severity=critical&limit=2',
+      '/api/v1/findings?cursor=2',
+    ])
+    const pages = await Array.fromAsync(client.findings.list().pages())
+    expect(pages.map((page) => page.length)).toEqual([2, 2, 2])
+  })
+
+  test.each(['<x>; rel="nextish"', '<x>; rel="prev"', '<x>', 'next'])('ends when no link is next: %s', async (link) => {
+    answer = (_request, response) => response.setHeader('link', link).end('[]')
+    expect(await Array.fromAsync(client.entities.list())).toEqual([])
+    expect(seen).toHaveLength(1)
+  })
+})
