@@ -1,4 +1,5 @@
 import { floorTtlMs, internalPaths, leaseMs } from '@postern/contracts/internal'
+import type { Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answerLease } from '../src/revocation/lease.ts'
 import { pruneLog } from '../src/revocation/store.ts'
@@ -159,6 +160,30 @@ describe('a lease', () => {
     expect(lease?.left_ms).toBeGreaterThan(0)
     await gateway.release()
     expect((await leaseOf(gateway))?.left_ms).toBeLessThanOrEqual(0)
+  })
+
+  test('is committed before the log is read, in another transaction: the order on which the promise rests', async () => {
+    const steps: string[] = []
+    const db = {
+      ...service.asService,
+      system: async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => {
+        const result = await service.asService.system(
+          async (tx) =>
+            await work({
+              query: async (statement) => {
+                steps.push(statement.name ?? '')
+                return await tx.query(statement)
+              },
+              execute: async (statement) => await tx.execute(statement),
+            }),
+        )
+        steps.push('commit')
+        return result
+      },
+    }
+    const leaseWatch = { lookNow: () => undefined, untilApplied: async () => undefined, close: async () => undefined }
+    await answerLease({ db, leaseWatch }, { gateway: crypto.randomUUID(), name: 'x', cursor: 0 })
+    expect(steps).toEqual(['keys_renew_lease', 'commit', 'keys_read_log', 'commit'])
   })
 
   test('acknowledges with its cursor, never backwards, also where it is not granted again', async () => {

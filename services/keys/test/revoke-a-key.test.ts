@@ -196,6 +196,26 @@ describe('a revoke answers', () => {
     await service.asSuperuser.system(async (tx) => await tx.execute(sql('delete from keys.gateway_lease')))
   })
 
+  test('503 when the database does not let it commit: then nothing has changed, and the repeat succeeds', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const isLocked = Promise.withResolvers<void>()
+    const mayEnd = Promise.withResolvers<void>()
+    const lock = service.asSuperuser.system(async (tx) => {
+      await tx.execute(sql('select from keys.revocation_seq for update'))
+      isLocked.resolve()
+      await mayEnd.promise
+    })
+    await isLocked.promise
+    const answer = await revoke(service, admin, id)
+    mayEnd.resolve()
+    await lock
+    expect(answer.json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })
+    expect(await getKey(service, admin, id)).toMatchObject({ state: 'active', version: 1 })
+    expect(await eventTypes(service, admin, id)).toEqual(['created'])
+    expect((await revoke(service, admin, id)).status).toBe(200)
+  })
+
   test('when gateways confirm to another replica', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)

@@ -34,11 +34,14 @@ function contains([outer, outerPrefix]: Range, [inner, innerPrefix]: Range): boo
 
 function parseRange(text: string): Range | undefined {
   const [addressText = '', prefixText, ...more] = text.split('/')
-  if (more.length > 0 || !ipaddr.isValid(addressText) || addressText.includes('%')) return undefined
+  // Strict, because the library is not: it reads `1.2.3` as 1.2.0.3, and Number reads an empty prefix as 0, all addresses.
+  const isAddress = ipaddr.IPv4.isValidFourPartDecimal(addressText) || ipaddr.IPv6.isValid(addressText)
+  const isPrefix = prefixText === undefined || /^\d{1,3}$/.test(prefixText)
+  if (more.length > 0 || !isAddress || !isPrefix || addressText.includes('%')) return undefined
   const address = ipaddr.parse(addressText)
   const bits = address instanceof ipaddr.IPv4 ? 32 : 128
   const prefix = prefixText === undefined ? bits : Number(prefixText)
-  if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) return undefined
+  if (prefix > bits) return undefined
   if (address instanceof ipaddr.IPv6 && address.isIPv4MappedAddress() && prefix >= 96) {
     return [address.toIPv4Address(), prefix - 96]
   }

@@ -1,0 +1,728 @@
+create schema keys authorization postern_owner;
+grant usage on schema keys to postern_keys;
+grant usage on schema keys to postern_keys_definer;
+
+create table keys.api_key (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  hash bytea not null,
+  last_four text not null,
+  label text not null,
+  scopes text[] not null,
+  allowed_addresses cidr[] not null default '{}'::cidr[],
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  expires_at timestamp with time zone not null,
+  made_for interval not null,
+  revoked_at timestamp with time zone,
+  revoked_by_type text,
+  revoked_by_id text,
+  revoked_by_label text,
+  revoke_reason text,
+  last_used_at timestamp with time zone,
+  rotated_from uuid,
+  version integer not null default 1,
+  constraint api_key_pk PRIMARY KEY (tenant_id, id),
+  constraint api_key_hash_unique UNIQUE (hash),
+  constraint api_key_addresses_few CHECK (((cardinality(allowed_addresses) <= 100) AND (array_position(allowed_addresses, NULL::cidr) IS NULL))),
+  constraint api_key_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
+  constraint api_key_expires_after_creation CHECK ((expires_at >= created_at)),
+  constraint api_key_hash_length CHECK ((octet_length(hash) = 32)),
+  constraint api_key_label_length CHECK (((char_length(label) >= 1) AND (char_length(label) <= 100))),
+  constraint api_key_last_four_form CHECK ((last_four ~ '^[0-9A-Za-z]{4}$'::text)),
+  constraint api_key_reason_length CHECK (((char_length(revoke_reason) >= 1) AND (char_length(revoke_reason) <= 500))),
+  constraint api_key_reason_when_revoked CHECK (((revoke_reason IS NULL) OR (revoked_at IS NOT NULL))),
+  constraint api_key_revoked_by_someone CHECK ((num_nonnulls(revoked_at, revoked_by_type, revoked_by_id, revoked_by_label) = ANY (ARRAY[0, 4]))),
+  constraint api_key_revoked_by_type_known CHECK ((revoked_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
+  constraint api_key_scopes_known CHECK ((scopes <@ ARRAY['read:universe'::text, 'read:findings'::text, 'write:evidence'::text, 'write:findings'::text, 'admin:sync'::text, 'read:*'::text, 'write:*'::text, 'admin:*'::text, '*'::text])),
+  constraint api_key_scopes_some CHECK ((((cardinality(scopes) >= 1) AND (cardinality(scopes) <= 9)) AND (array_position(scopes, NULL::text) IS NULL))),
+  constraint api_key_rotated_from_fk FOREIGN KEY (tenant_id, rotated_from) REFERENCES keys.api_key(tenant_id, id),
+  constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
+);
+CREATE CONSTRAINT TRIGGER api_key_change_is_logged AFTER UPDATE ON keys.api_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
+CREATE TRIGGER api_key_guard BEFORE INSERT OR UPDATE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_api_key();
+CREATE TRIGGER api_key_never_deleted BEFORE DELETE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER api_key_never_emptied BEFORE TRUNCATE ON keys.api_key FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+alter table keys.api_key enable row level security;
+alter table keys.api_key force row level security;
+create policy postern_keys_definer_select on keys.api_key as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_insert on keys.api_key as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.api_key as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_update on keys.api_key as permissive for update to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.api_key to postern_keys;
+grant select on table keys.api_key to postern_keys_definer;
+grant update (label) on table keys.api_key to postern_keys;
+grant update (scopes) on table keys.api_key to postern_keys;
+grant update (allowed_addresses) on table keys.api_key to postern_keys;
+grant update (expires_at) on table keys.api_key to postern_keys;
+grant update (revoked_at) on table keys.api_key to postern_keys;
+grant update (revoked_by_type) on table keys.api_key to postern_keys;
+grant update (revoked_by_id) on table keys.api_key to postern_keys;
+grant update (revoked_by_label) on table keys.api_key to postern_keys;
+grant update (revoke_reason) on table keys.api_key to postern_keys;
+grant update (last_used_at) on table keys.api_key to postern_keys_definer;
+comment on column keys.api_key.hash is 'SHA-256 of the key. The key itself is stored nowhere.';
+comment on column keys.api_key.made_for is 'From creation to the expiry it was made with: how long a key that replaces it lives.';
+comment on column keys.api_key.version is 'Grows with every change but that of last_used_at; counted by the guard trigger, never by the writer.';
+
+create table keys.api_key_address (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  address text not null,
+  first_used_at timestamp with time zone not null default clock_timestamp(),
+  constraint api_key_address_pk PRIMARY KEY (tenant_id, key_id, address),
+  constraint api_key_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
+  constraint api_key_address_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+alter table keys.api_key_address enable row level security;
+alter table keys.api_key_address force row level security;
+create policy postern_keys_definer_insert on keys.api_key_address as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_address as permissive for select to postern_keys_definer using (true);
+create policy tenant_only on keys.api_key_address as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.api_key_address to postern_keys_definer;
+
+create table keys.api_key_denial (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  reason text not null,
+  noted_at timestamp with time zone not null default '-infinity'::timestamp with time zone,
+  pending bigint not null default 0,
+  address text not null,
+  constraint api_key_denial_pk PRIMARY KEY (tenant_id, key_id, reason),
+  constraint api_key_denial_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
+  constraint api_key_denial_pending_not_negative CHECK ((pending >= 0)),
+  constraint api_key_denial_reason_known CHECK ((reason = ANY (ARRAY['expired'::text, 'revoked'::text]))),
+  constraint api_key_denial_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_denial_due ON keys.api_key_denial USING btree (tenant_id, noted_at) WHERE (pending > 0);
+alter table keys.api_key_denial enable row level security;
+alter table keys.api_key_denial force row level security;
+create policy postern_keys_definer_insert on keys.api_key_denial as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_denial as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_denial as permissive for update to postern_keys_definer using (true) with check (true);
+create policy tenant_only on keys.api_key_denial as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table keys.api_key_denial to postern_keys_definer;
+
+create table keys.api_key_event (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  key_id uuid not null,
+  type text not null,
+  at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  actor_type text,
+  actor_id text,
+  actor_label text,
+  address text,
+  detail jsonb not null default '{}'::jsonb,
+  constraint api_key_event_pk PRIMARY KEY (tenant_id, id),
+  constraint api_key_event_actor_whole CHECK ((num_nonnulls(actor_type, actor_id, actor_label) = ANY (ARRAY[0, 3]))),
+  constraint api_key_event_address_length CHECK (((char_length(address) >= 1) AND (char_length(address) <= 64))),
+  constraint api_key_event_detail_object CHECK ((jsonb_typeof(detail) = 'object'::text)),
+  constraint api_key_event_type_known CHECK ((type = ANY (ARRAY['created'::text, 'rotated'::text, 'updated'::text, 'revoked'::text, 'denied_expired'::text, 'denied_revoked'::text, 'used_from_new_address'::text]))),
+  constraint api_key_event_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_event_of_key ON keys.api_key_event USING btree (tenant_id, key_id, id DESC);
+CREATE TRIGGER api_key_event_never_emptied BEFORE TRUNCATE ON keys.api_key_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER api_key_event_only_grows BEFORE DELETE OR UPDATE ON keys.api_key_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table keys.api_key_event enable row level security;
+alter table keys.api_key_event force row level security;
+create policy postern_keys_definer_insert on keys.api_key_event as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_insert on keys.api_key_event as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.api_key_event as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_event as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.api_key_event to postern_keys;
+grant insert on table keys.api_key_event to postern_keys_definer;
+comment on table keys.api_key_event is 'The audit trail: only grows. A change of a key and its event are one transaction.';
+
+create table keys.gateway_lease (
+  gateway uuid not null,
+  name text not null,
+  acked bigint not null,
+  lease_until timestamp with time zone not null,
+  constraint gateway_lease_pk PRIMARY KEY (gateway),
+  constraint gateway_lease_name_length CHECK ((char_length(name) <= 100))
+);
+grant delete, insert, select, update on table keys.gateway_lease to postern_keys_definer;
+
+create table keys.revocation (
+  seq bigint not null,
+  kind text not null,
+  tenant_id uuid not null,
+  hash bytea,
+  version integer not null,
+  revoked boolean not null,
+  at timestamp with time zone not null default clock_timestamp(),
+  constraint revocation_pk PRIMARY KEY (seq),
+  constraint revocation_hash_of_key CHECK (((hash IS NOT NULL) = (kind = 'key'::text))),
+  constraint revocation_kind_known CHECK ((kind = ANY (ARRAY['key'::text, 'tenant'::text])))
+);
+CREATE INDEX revocation_of_key ON keys.revocation USING btree (hash, seq) WHERE (kind = 'key'::text);
+CREATE INDEX revocation_of_tenant ON keys.revocation USING btree (tenant_id, kind, seq);
+alter table keys.revocation enable row level security;
+alter table keys.revocation force row level security;
+create policy postern_keys_definer_delete on keys.revocation as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.revocation as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.revocation as permissive for select to postern_keys_definer using (true);
+create policy tenant_only on keys.revocation as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table keys.revocation to postern_keys_definer;
+comment on table keys.revocation is 'What gateways must forget, in commit order. kind key: records of the hash below version; kind tenant: those of the tenant.';
+
+create table keys.revocation_seq (
+  single boolean not null default true,
+  seq bigint not null default 0,
+  constraint revocation_seq_pk PRIMARY KEY (single),
+  constraint revocation_seq_one_row CHECK (single)
+);
+grant select, update on table keys.revocation_seq to postern_keys_definer;
+
+create table keys.tenant (
+  tenant_id uuid not null default uuidv7(),
+  slug text not null,
+  name text not null,
+  status text not null default 'active'::text,
+  version integer not null default 1,
+  max_key_days integer not null default 1825,
+  key_limit integer not null default 6000,
+  tenant_limit integer not null default 60000,
+  created_at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  constraint tenant_pk PRIMARY KEY (tenant_id),
+  constraint tenant_slug_unique UNIQUE (slug),
+  constraint tenant_id_not_nil CHECK ((tenant_id <> '00000000-0000-0000-0000-000000000000'::uuid)),
+  constraint tenant_key_limit_positive CHECK ((key_limit >= 1)),
+  constraint tenant_max_key_days_range CHECK (((max_key_days >= 1) AND (max_key_days <= 36500))),
+  constraint tenant_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
+  constraint tenant_slug_form CHECK ((slug ~ '^[a-z][a-z0-9-]{1,62}$'::text)),
+  constraint tenant_status_known CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text]))),
+  constraint tenant_tenant_limit_positive CHECK ((tenant_limit >= 1))
+);
+CREATE CONSTRAINT TRIGGER tenant_change_is_logged AFTER UPDATE ON keys.tenant DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
+CREATE TRIGGER tenant_guard BEFORE UPDATE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION keys.guard_tenant();
+CREATE TRIGGER tenant_never_deleted BEFORE DELETE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tenant_never_emptied BEFORE TRUNCATE ON keys.tenant FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+alter table keys.tenant enable row level security;
+alter table keys.tenant force row level security;
+create policy postern_keys_definer_insert on keys.tenant as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.tenant as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.tenant as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.tenant as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.tenant as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.tenant to postern_keys;
+grant insert, select on table keys.tenant to postern_keys_definer;
+grant update (status) on table keys.tenant to postern_keys_definer;
+comment on column keys.tenant.version is 'Grows with every change of the status: what a gateway has cached of a lower version is void.';
+comment on column keys.tenant.max_key_days is 'How many days a key of this tenant may live at most.';
+comment on column keys.tenant.key_limit is 'Requests a minute that one key may make over all gateways.';
+comment on column keys.tenant.tenant_limit is 'Requests a minute that all keys of the tenant together may make over all gateways.';
+
+CREATE OR REPLACE FUNCTION keys.covers_scope(granted text[], scope text)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select scope = any (granted)
+      or '*' = any (granted)
+      or (scope <> '*' and pg_catalog.split_part(scope, ':', 1) || ':*' = any (granted))
+$function$;
+grant execute on routine keys.covers_scope(text[],text) to postern_keys;
+grant execute on routine keys.covers_scope(text[],text) to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.create_tenant(new_slug text, new_name text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.tenant as t (slug, name)
+  select new_slug, new_name
+   where tenancy.assert_operator()
+  returning t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
+$function$;
+alter routine keys.create_tenant(text,text) owner to postern_keys_definer;
+grant execute on routine keys.create_tenant(text,text) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.find_key_by_hash(wanted bytea)
+ RETURNS TABLE(id uuid, tenant_id uuid, tenant_name text, tenant_status text, tenant_version integer, label text, last_four text, scopes text[], allowed_addresses text[], expires_at_ms bigint, revoked boolean, version integer, key_limit integer, tenant_limit integer, read_at_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select k.id, k.tenant_id, t.name, t.status, t.version, k.label, k.last_four,
+         k.scopes, k.allowed_addresses::pg_catalog.text[], pg_catalog.floor(extract(epoch from k.expires_at) * 1000)::pg_catalog.int8,
+         k.revoked_at is not null, k.version, t.key_limit, t.tenant_limit,
+         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
+    from keys.api_key as k
+    join keys.tenant as t on t.tenant_id = k.tenant_id
+   where k.hash = wanted
+$function$;
+alter routine keys.find_key_by_hash(bytea) owner to postern_keys_definer;
+grant execute on routine keys.find_key_by_hash(bytea) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.find_tenant(wanted uuid)
+ RETURNS TABLE(tenant_name text, tenant_status text, tenant_version integer, tenant_limit integer, read_at_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select t.name, t.status, t.version, t.tenant_limit,
+         pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp()) * 1000)::pg_catalog.int8
+    from keys.tenant as t
+   where t.tenant_id = wanted
+$function$;
+alter routine keys.find_tenant(uuid) owner to postern_keys_definer;
+grant execute on routine keys.find_tenant(uuid) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.guard_api_key()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  moment constant timestamptz := pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp());
+  max_days integer;
+begin
+  if tg_op = 'INSERT' then
+    if new.revoked_at is not null or new.last_used_at is not null or new.version <> 1 then
+      raise exception using errcode = '23514', constraint = 'api_key_begins_active', message = 'a key begins active and unused';
+    end if;
+    if new.created_at > moment then
+      raise exception using errcode = '23514', constraint = 'api_key_created_now', message = 'a key is not made in the future';
+    end if;
+    select t.max_key_days into max_days from keys.tenant as t where t.tenant_id = new.tenant_id;
+    if found and new.expires_at > new.created_at + pg_catalog.make_interval(hours => 24 * max_days) then
+      raise exception using errcode = '23514', constraint = 'api_key_within_maximum', message = 'the key would live too long';
+    end if;
+    new.made_for := new.expires_at - new.created_at;
+    return new;
+  end if;
+
+  if (new.tenant_id, new.id, new.hash, new.last_four, new.created_by_type, new.created_by_id, new.created_by_label,
+      new.created_at, new.made_for, new.rotated_from)
+     is distinct from
+     (old.tenant_id, old.id, old.hash, old.last_four, old.created_by_type, old.created_by_id, old.created_by_label,
+      old.created_at, old.made_for, old.rotated_from) then
+    raise exception using errcode = '23514', constraint = 'api_key_origin_is_fixed', message = 'what a key was made as never changes';
+  end if;
+  if new.last_used_at is null and old.last_used_at is not null or new.last_used_at < old.last_used_at then
+    raise exception using errcode = '23514', constraint = 'api_key_last_use_grows', message = 'the last use of a key never goes back';
+  end if;
+
+  new.version := old.version;
+  if (new.label, new.scopes, new.allowed_addresses, new.expires_at,
+      new.revoked_at, new.revoked_by_type, new.revoked_by_id, new.revoked_by_label, new.revoke_reason)
+     is not distinct from
+     (old.label, old.scopes, old.allowed_addresses, old.expires_at,
+      old.revoked_at, old.revoked_by_type, old.revoked_by_id, old.revoked_by_label, old.revoke_reason) then
+    return new;
+  end if;
+
+  if old.revoked_at is not null then
+    raise exception using errcode = '23514', constraint = 'api_key_revoked_is_final', message = 'a revoked key never changes';
+  end if;
+  if new.expires_at > old.expires_at
+     or not keys.narrows_addresses(new.allowed_addresses, old.allowed_addresses)
+     or exists (
+          select
+            from pg_catalog.unnest(new.scopes) as s (scope)
+           where keys.covers_scope(old.scopes, s.scope) is not true) then
+    raise exception using errcode = '23514', constraint = 'api_key_only_narrows', message = 'a key never gets wider';
+  end if;
+  if new.revoked_at is not null then
+    -- The database's clock, whatever the writer thinks.
+    new.revoked_at := moment;
+  end if;
+  new.version := old.version + 1;
+  return new;
+end
+$function$;
+grant execute on routine keys.guard_api_key() to postern_keys;
+grant execute on routine keys.guard_api_key() to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.guard_tenant()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if (new.tenant_id, new.slug, new.created_at) is distinct from (old.tenant_id, old.slug, old.created_at) then
+    raise exception using errcode = '23514', constraint = 'tenant_origin_is_fixed', message = 'what a tenant was made as never changes';
+  end if;
+  new.version := old.version + case when new.status <> old.status then 1 else 0 end;
+  return new;
+end
+$function$;
+grant execute on routine keys.guard_tenant() to postern_keys;
+grant execute on routine keys.guard_tenant() to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.last_key_change(wanted bytea)
+ RETURNS TABLE(seq bigint, version integer, revoked boolean)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select r.seq, r.version, r.revoked
+    from keys.revocation as r
+   where r.kind = 'key'
+     and r.hash = wanted
+   order by r.seq desc
+   limit 1
+$function$;
+alter routine keys.last_key_change(bytea) owner to postern_keys_definer;
+grant execute on routine keys.last_key_change(bytea) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.last_tenant_change(wanted uuid)
+ RETURNS TABLE(seq bigint, version integer)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select r.seq, r.version
+    from keys.revocation as r
+   where r.kind = 'tenant'
+     and r.tenant_id = wanted
+   order by r.seq desc
+   limit 1
+$function$;
+alter routine keys.last_tenant_change(uuid) owner to postern_keys_definer;
+grant execute on routine keys.last_tenant_change(uuid) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.list_tenants(at_most integer)
+ RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at
+    from keys.tenant as t
+   where (select tenancy.assert_operator())
+   order by t.slug
+   limit at_most
+$function$;
+alter routine keys.list_tenants(integer) owner to postern_keys_definer;
+grant execute on routine keys.list_tenants(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.log_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  next bigint;
+begin
+  -- A revocation that was answered must survive a crash, also where somebody has relaxed the server for speed.
+  if pg_catalog.current_setting('synchronous_commit') = 'off' then
+    perform pg_catalog.set_config('synchronous_commit', 'local', true);
+  end if;
+  update keys.revocation_seq as c set seq = c.seq + 1 where c.single returning c.seq into strict next;
+  if tg_table_name = 'api_key' then
+    insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked)
+    values (next, 'key', new.tenant_id, new.hash, new.version, new.revoked_at is not null);
+  else
+    insert into keys.revocation (seq, kind, tenant_id, version, revoked)
+    values (next, 'tenant', new.tenant_id, new.version, new.status = 'suspended');
+  end if;
+  return null;
+end
+$function$;
+alter routine keys.log_change() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.narrows_addresses(new_list cidr[], old_list cidr[])
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE
+ SET search_path TO ''
+AS $function$
+  select pg_catalog.cardinality(old_list) = 0
+      or (pg_catalog.cardinality(new_list) > 0 and not exists (
+            select
+              from pg_catalog.unnest(new_list) as n (range)
+             where not exists (
+                     select
+                       from pg_catalog.unnest(old_list) as o (range)
+                      where n.range operator(pg_catalog.<<=) o.range)))
+$function$;
+grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys;
+grant execute on routine keys.narrows_addresses(cidr[],cidr[]) to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.note_pending_denials(at_most integer)
+ RETURNS integer
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with due as (
+    select n.tenant_id, n.key_id, n.reason, n.pending, n.address
+      from keys.api_key_denial as n
+     where n.pending > 0
+       and n.noted_at <= pg_catalog.clock_timestamp() - interval '1 minute'
+     order by n.tenant_id, n.key_id, n.reason
+     limit at_most
+       for update skip locked),
+  written as (
+    insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
+    select due.tenant_id, due.key_id, 'denied_' || due.reason, due.address,
+           pg_catalog.jsonb_build_object('attempts', due.pending)
+      from due),
+  cleared as (
+    update keys.api_key_denial as n
+       set noted_at = pg_catalog.clock_timestamp(), pending = 0
+      from due
+     where n.tenant_id = due.tenant_id and n.key_id = due.key_id and n.reason = due.reason
+    returning 1)
+  select pg_catalog.count(*)::pg_catalog.int4 from cleared
+$function$;
+alter routine keys.note_pending_denials(integer) owner to postern_keys_definer;
+grant execute on routine keys.note_pending_denials(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.prune(older_than_ms bigint, at_most integer)
+ RETURNS integer
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with gone as (
+    delete from keys.gateway_lease as l
+     where l.lease_until < pg_catalog.clock_timestamp() - interval '1 hour'),
+  old as (
+    select r.seq, r.at
+      from keys.revocation as r
+     order by r.seq
+     limit at_most),
+  dropped as (
+    delete from keys.revocation as r
+     using old
+     where r.seq = old.seq
+       and old.at < pg_catalog.clock_timestamp() - older_than_ms * interval '1 millisecond'
+    returning 1)
+  select pg_catalog.count(*)::pg_catalog.int4 from dropped
+$function$;
+alter routine keys.prune(bigint,integer) owner to postern_keys_definer;
+grant execute on routine keys.prune(bigint,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.read_leases()
+ RETURNS TABLE(gateway uuid, acked bigint, live boolean)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select l.gateway, l.acked, l.lease_until > pg_catalog.clock_timestamp()
+    from keys.gateway_lease as l
+   where l.lease_until > pg_catalog.clock_timestamp() - interval '1 minute'
+$function$;
+alter routine keys.read_leases() owner to postern_keys_definer;
+grant execute on routine keys.read_leases() to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.read_log(cursor_seq bigint, since_ms bigint, at_most integer)
+ RETURNS TABLE(log_seq bigint, reset boolean, entries jsonb, now_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with log as (
+    select c.seq,
+           coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) - 1 as before_first
+      from keys.revocation_seq as c
+     where c.single),
+  start as (
+    select log.seq, cursor_seq is not null and (cursor_seq > log.seq or cursor_seq < log.before_first) as reset
+      from log),
+  entry as (
+    select r.seq, r.kind, r.tenant_id, r.hash, r.version, r.revoked
+      from keys.revocation as r, start
+     where case when cursor_seq is null or start.reset
+                then r.at > pg_catalog.clock_timestamp() - since_ms * interval '1 millisecond'
+                else r.seq > cursor_seq
+           end
+     order by r.seq
+     limit at_most)
+  select start.seq, start.reset,
+         coalesce((
+           select pg_catalog.jsonb_agg(case entry.kind
+                    when 'key' then pg_catalog.jsonb_build_object('kind', 'key', 'seq', entry.seq,
+                      'hash', pg_catalog.encode(entry.hash, 'hex'), 'version', entry.version, 'revoked', entry.revoked)
+                    else pg_catalog.jsonb_build_object('kind', 'tenant', 'seq', entry.seq,
+                      'tenantId', entry.tenant_id, 'version', entry.version)
+                  end order by entry.seq)
+             from entry), '[]'),
+         pg_catalog.floor(extract(epoch from pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8
+    from start
+$function$;
+alter routine keys.read_log(bigint,bigint,integer) owner to postern_keys_definer;
+grant execute on routine keys.read_log(bigint,bigint,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.record_denials(denials jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  denied record;
+  noted record;
+  moment pg_catalog.timestamptz;
+begin
+  for denied in
+    select k.tenant_id, k.id as key_id, d.reason, pg_catalog.sum(d.count)::pg_catalog.int8 as count,
+           (pg_catalog.array_agg(d.address order by d.at desc))[1] as address
+      from pg_catalog.jsonb_to_recordset(denials)
+           as d ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, reason pg_catalog.text, address pg_catalog.text, at pg_catalog.int8, count pg_catalog.int8)
+      join keys.api_key as k on k.tenant_id = d."tenantId" and k.id = d."keyId"
+     group by k.tenant_id, k.id, d.reason
+     order by k.tenant_id, k.id, d.reason
+  loop
+    insert into keys.api_key_denial (tenant_id, key_id, reason, address)
+    values (denied.tenant_id, denied.key_id, denied.reason, denied.address)
+        on conflict do nothing;
+    select n.noted_at, n.pending
+      into strict noted
+      from keys.api_key_denial as n
+     where n.tenant_id = denied.tenant_id
+       and n.key_id = denied.key_id
+       and n.reason = denied.reason
+       for update;
+    moment := pg_catalog.clock_timestamp();
+    if noted.noted_at <= moment - interval '1 minute' then
+      insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
+      values (denied.tenant_id, denied.key_id, 'denied_' || denied.reason, denied.address,
+              pg_catalog.jsonb_build_object('attempts', noted.pending + denied.count));
+      update keys.api_key_denial as n
+         set noted_at = moment, pending = 0, address = denied.address
+       where n.tenant_id = denied.tenant_id and n.key_id = denied.key_id and n.reason = denied.reason;
+    else
+      update keys.api_key_denial as n
+         set pending = n.pending + denied.count, address = denied.address
+       where n.tenant_id = denied.tenant_id and n.key_id = denied.key_id and n.reason = denied.reason;
+    end if;
+  end loop;
+end
+$function$;
+alter routine keys.record_denials(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.record_denials(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.record_uses(uses jsonb)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  -- In one order, so that two reports about the same keys do not lock each other out.
+  perform
+    from keys.api_key as k
+   where (k.tenant_id, k.id) in (
+           select u."tenantId", u."keyId" from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid))
+   order by k.tenant_id, k.id
+     for no key update;
+
+  update keys.api_key as k
+     set last_used_at = seen.at
+    from (select u."tenantId" as tenant_id, u."keyId" as key_id,
+                 least(pg_catalog.max(pg_catalog.to_timestamp(u."lastUsedAt" / 1000.0)),
+                       pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at
+            from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8)
+           group by u."tenantId", u."keyId") as seen
+   where k.tenant_id = seen.tenant_id
+     and k.id = seen.key_id
+     and (k.last_used_at is null or k.last_used_at < seen.at);
+
+  -- The first hundred addresses of a key; an attacker who changes address for every request writes no more than that.
+  with fresh as (
+    select seen.tenant_id, seen.key_id, seen.address,
+           pg_catalog.row_number() over (partition by seen.tenant_id, seen.key_id order by seen.address) + (
+             select pg_catalog.count(*)
+               from keys.api_key_address as a
+              where a.tenant_id = seen.tenant_id
+                and a.key_id = seen.key_id) as place
+      from (select distinct k.tenant_id, k.id as key_id, u.address
+              from pg_catalog.jsonb_to_recordset(uses) as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, address pg_catalog.text)
+              join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId") as seen
+     where not exists (
+             select
+               from keys.api_key_address as a
+              where a.tenant_id = seen.tenant_id
+                and a.key_id = seen.key_id
+                and a.address = seen.address)),
+  kept as (
+    insert into keys.api_key_address (tenant_id, key_id, address)
+    select fresh.tenant_id, fresh.key_id, fresh.address
+      from fresh
+     where fresh.place <= 100
+        on conflict do nothing
+    returning tenant_id, key_id, address)
+  insert into keys.api_key_event (tenant_id, key_id, type, address, detail)
+  select kept.tenant_id, kept.key_id, 'used_from_new_address', kept.address,
+         case when fresh.place = 100 then '{"last_address_noted": true}'::pg_catalog.jsonb else '{}'::pg_catalog.jsonb end
+    from kept
+    join fresh on fresh.tenant_id = kept.tenant_id and fresh.key_id = kept.key_id and fresh.address = kept.address;
+end
+$function$;
+alter routine keys.record_uses(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.record_uses(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.release_lease(for_gateway uuid)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  update keys.gateway_lease as l
+     set lease_until = pg_catalog.clock_timestamp()
+   where l.gateway = for_gateway
+     and l.lease_until > pg_catalog.clock_timestamp()
+$function$;
+alter routine keys.release_lease(uuid) owner to postern_keys_definer;
+grant execute on routine keys.release_lease(uuid) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.renew_lease(for_gateway uuid, for_name text, cursor_seq bigint, lease_ms integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  insert into keys.gateway_lease as l (gateway, name, acked, lease_until)
+  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond'
+    from keys.revocation_seq as c
+   where c.seq = cursor_seq
+      on conflict (gateway) do update
+     set name = excluded.name,
+         acked = greatest(l.acked, excluded.acked),
+         lease_until = greatest(l.lease_until, excluded.lease_until);
+  if found then
+    return true;
+  end if;
+  -- It lags again, but what it has applied it has applied: who waits for an earlier entry need wait no longer.
+  update keys.gateway_lease as l
+     set acked = cursor_seq
+   where l.gateway = for_gateway
+     and l.acked < cursor_seq
+     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.single);
+  return false;
+end
+$function$;
+alter routine keys.renew_lease(uuid,text,bigint,integer) owner to postern_keys_definer;
+grant execute on routine keys.renew_lease(uuid,text,bigint,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.set_tenant_status(id_or_slug text, new_status text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, version integer, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  found_id pg_catalog.uuid;
+begin
+  perform tenancy.assert_operator();
+  select t.tenant_id into found_id from keys.tenant as t where id_or_slug in (t.tenant_id::pg_catalog.text, t.slug) for update;
+  update keys.tenant as t set status = new_status where t.tenant_id = found_id and t.status <> new_status;
+  return query
+    select t.tenant_id, t.slug, t.name, t.status, t.version, t.created_at from keys.tenant as t where t.tenant_id = found_id;
+end
+$function$;
+alter routine keys.set_tenant_status(text,text) owner to postern_keys_definer;
+grant execute on routine keys.set_tenant_status(text,text) to postern_keys;
