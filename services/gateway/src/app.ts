@@ -68,6 +68,8 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   })
   const server = app.server
   server.maxConnections = maxConnections
+  // Node drops the headers beyond its maximum in silence; how many there may be follows from their size.
+  server.maxHeadersCount = 0
   // Only what is let through is told to go on; the proxy's first read asks for it.
   server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
     request.once('resume', () => {

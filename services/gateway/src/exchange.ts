@@ -44,8 +44,11 @@ const ownHeaders = [
   apiVersion,
 ] as const
 
-/** A body up to this size is read to its end after a refusal, so that the connection can be used again. */
-const readableRestBytes = 64 * 1024
+/** How much of a body that nobody wants is read, and for how long, before its connection is cut. */
+const maxRestBytes = 1024 * 1024
+const restWithinMs = 5000
+/** A client that takes nothing of its answer for this long is cut off. */
+export const stalledReaderMs = 60_000
 
 /** Answers with a problem document (RFC 9457). The one place in the gateway that does. */
 export function sendProblem(
@@ -81,14 +84,34 @@ export function send(
     requestId,
     ...own,
     ...headers,
-    ...(hasLongRest(request) ? ['connection', 'close'] : []),
   ])
   response.end(request.method === 'HEAD' ? undefined : body)
+  limitReader(response)
+  drainRest(request)
 }
 
-function hasLongRest(request: IncomingMessage): boolean {
-  if (request.complete) return false
-  const length = request.headers['content-length']
-  if (length !== undefined) return Number(length) > readableRestBytes
-  return request.headers['transfer-encoding'] !== undefined
+/** Bounds how long the end of an answer, already written, waits for a client that does not read it. */
+export function limitReader(response: ServerResponse): void {
+  if (response.writableLength > 0) response.setTimeout(stalledReaderMs)
+}
+
+/**
+ * Reads what is left of the body of a request that has been answered, and throws it away. To close the connection at once
+ * would make TCP reset it, and the client might never see its answer. A body that is too long or too slow is cut off.
+ */
+export function drainRest(request: IncomingMessage): void {
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers
+  if ((length === undefined && coding === undefined) || request.readableEnded || request.destroyed) return
+  request.unpipe()
+  if (!request.complete) {
+    let rest = maxRestBytes
+    const timer = setTimeout(() => request.socket.destroy(), restWithinMs)
+    timer.unref()
+    request.on('data', (chunk: Buffer) => {
+      rest -= chunk.length
+      if (rest < 0) request.socket.destroy()
+    })
+    request.once('close', () => clearTimeout(timer))
+  }
+  request.resume()
 }

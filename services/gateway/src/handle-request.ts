@@ -93,6 +93,13 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       refuse(exchange, 'malformed_http', { detail: 'Send HTTP/1.1 with one Host header.' })
       return
     }
+    if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
+      refuse(exchange, 'malformed_http', {
+        detail: 'The only transfer coding is chunked, and HTTP/1.0 has none.',
+        headers: ['connection', 'close'],
+      })
+      return
+    }
     if (headers.duplicate !== undefined) {
       refuse(exchange, 'duplicate_header', { detail: `Send the header ${headers.duplicate} once.` })
       return
@@ -123,6 +130,12 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       limited: (verdict) => refuseLimited(exchange, verdict),
     })
   }
+}
+
+/** A coding under the chunks would reach the service as if it were the content; HTTP/1.0 knows no chunks (RFC 9112 §6.1). */
+function isFramingPlain(request: IncomingMessage, transferEncoding: string | undefined): boolean {
+  if (transferEncoding === undefined) return true
+  return request.httpVersionMinor !== 0 && transferEncoding.toLowerCase() === 'chunked'
 }
 
 function targetRemedy(reason: TargetRefusal): string {

@@ -181,7 +181,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     maxUrlBytes: config.maxUrlBytes,
     onRefusal: (exchange, code) => {
       metrics.refusal(code)
-      done(exchange, exchange.response.statusCode)
+      done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
     },
   })
   const app = createGatewayApp({

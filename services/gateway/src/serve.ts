@@ -141,10 +141,11 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   function pass(exchange: Exchange, route: Route & { readonly upstream: keyof Upstreams['targets'] }): void {
     const { headers, principal, method, target, requestId } = exchange
     const upstream = upstreams.targets[route.upstream]
-    const length = headers.signed['content-length']
+    const given = headers.signed['content-length']
+    const length = given === undefined ? undefined : Number(given)
     const isChunked = headers.read['transfer-encoding'] !== undefined
-    const hasBody = isChunked || (length !== undefined && length !== '0')
-    if (bodyFault(exchange, route, hasBody, length === undefined ? undefined : Number(length))) return
+    const hasBody = isChunked || (length !== undefined && length > 0)
+    if (bodyFault(exchange, route, hasBody, length)) return
 
     const now = clocks.wall()
     const context = principal?.context ?? publicContext
@@ -153,7 +154,8 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     const { signed } = headers
     // undici sends `Content-Length: 0` for these methods, whether asked to or not.
     const sendsZero = !hasBody && (method === 'POST' || method === 'PUT' || method === 'PATCH')
-    const contentLength = hasBody ? length : sendsZero ? '0' : undefined
+    // Written anew, since leading zeros would be signed and not sent.
+    const contentLength = hasBody && length !== undefined ? String(length) : sendsZero ? '0' : undefined
     let signature
     try {
       signature = upstream.signer.sign(

@@ -49,7 +49,7 @@ export function createClientAddress(
     const hops = forwardedFor.split(',').map((hop) => hop.trim())
     for (const hop of hops.toReversed()) {
       if (!ipaddr.isValid(hop)) return peer
-      if (!isTrusted(hop)) return plain(hop)
+      if (!isTrusted(hop)) return ipaddr.process(hop).toString()
     }
     return peer
   }

@@ -94,9 +94,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     }
     if (floors.isRevoked(hash)) {
       // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
-      void keys.obtain(hash).then((found) => {
-        if (found.kind === 'found') usage.denied(found.entry.principal, exchange.address, 'revoked')
-      })
+      keys.obtain(hash).then(
+        (found) => {
+          if (found.kind === 'found') usage.denied(found.entry.principal, exchange.address, 'revoked')
+        },
+        (error: unknown) => onCrash(exchange, error),
+      )
       refuseKey('key_revoked', outcomes)
       return undefined
     }

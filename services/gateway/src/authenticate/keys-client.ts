@@ -40,14 +40,18 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   const { url, ring, gateway } = options
   const { pathname } = new URL(url)
   const prefix = pathname === '/' ? '' : pathname
-  const pool = new Pool(new URL(url).origin, {
-    connections: 32,
-    pipelining: 1,
-    connect: { timeout: callTimeoutMs },
-    keepAliveTimeout: 30_000,
-    headersTimeout: callTimeoutMs,
-    bodyTimeout: callTimeoutMs,
-  })
+  const open = (connections: number): Pool =>
+    new Pool(new URL(url).origin, {
+      connections,
+      pipelining: 1,
+      connect: { timeout: callTimeoutMs },
+      keepAliveTimeout: 30_000,
+      headersTimeout: callTimeoutMs,
+      bodyTimeout: callTimeoutMs,
+    })
+  const lookups = open(32)
+  // Renewals never queue behind look-ups: a flood of unknown keys would cost the lease, and with it every known key.
+  const leases = open(2)
   const signer = createSigner(ring, 'internal')
   const context = serializeContext({
     tenantId: nilTenantId,
@@ -59,7 +63,7 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   })
   let count = 0
 
-  async function call(path: string, input: unknown): Promise<unknown> {
+  async function call(path: string, input: unknown, pool: Pool = lookups): Promise<unknown> {
     const target = prefix + path
     const body = Buffer.from(JSON.stringify(input))
     count += 1
@@ -94,9 +98,9 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   }
 
   return {
-    renewLease: async (request) => leaseAnswerSchema.parse(await call(internalPaths.leases, request)),
+    renewLease: async (request) => leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases)),
     releaseLease: async (id) => {
-      await call(internalPaths.releaseLease, { gateway: id })
+      await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
     findKey: async (hash) => lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash })),
     findTenant: async (tenantId) =>
@@ -104,6 +108,8 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     reportUsage: async (report) => {
       await call(internalPaths.usage, report)
     },
-    close: async () => await pool.destroy(),
+    close: async () => {
+      await Promise.all([lookups.destroy(), leases.destroy()])
+    },
   }
 }

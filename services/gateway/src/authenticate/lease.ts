@@ -125,6 +125,8 @@ export function createLease(parts: LeaseParts): Lease {
     remainingMs: () => Math.min(endsMonotonic - clocks.monotonic(), endsWall - clocks.wall()),
     receive: (revocation) => {
       floors.apply(revocation)
+      // What a renewal has brought already is being acknowledged, and a message can be sent again by anyone in Redis.
+      if (cursor !== null && revocation.seq <= cursor) return
       if (cursor !== null && revocation.seq === cursor + 1) cursor = revocation.seq
       renewNow()
     },

@@ -11,6 +11,10 @@ export function limitBody(request: IncomingMessage, maxBytes: number): Transform
   let total = 0
   let atLastCheck = 0
   const body = new Transform({
+    // Of a stream of bytes that has ended before it is sent, undici takes the length and sends it: a header that the
+    // signature of a chunked request does not cover, and the service refuses. Of a stream of objects it cannot.
+    readableObjectMode: true,
+    readableHighWaterMark: 1,
     transform(chunk: Buffer, _encoding, done) {
       total += chunk.length
       if (total > maxBytes) done(new BodyTooLargeError())
@@ -18,12 +22,15 @@ export function limitBody(request: IncomingMessage, maxBytes: number): Transform
     },
   })
   const timer = setInterval(() => {
-    // Paused by a slow upstream is not the client's fault.
-    if (total - atLastCheck < leastBytes && !request.isPaused()) body.destroy(new BodyTooSlowError())
+    // Paused by a slow upstream is not the client's fault, nor is what the upstream has yet to read of a whole body.
+    const waitsForClient = !request.isPaused() && !request.complete
+    if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
   }, checkEveryMs)
   timer.unref()
   body.once('close', () => clearInterval(timer))
+  // undici listens only while it sends: what fails after an early answer must not end the process.
+  body.on('error', () => undefined)
   request.once('error', (error) => body.destroy(error))
   request.once('aborted', () => body.destroy(new Error('the client broke off')))
   request.pipe(body)

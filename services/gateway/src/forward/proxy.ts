@@ -1,8 +1,9 @@
+import type { Transform } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
 import type { Dispatcher } from 'undici'
-import { type Exchange, sendProblem } from '../exchange.ts'
+import { type Exchange, drainRest, limitReader, sendProblem, stalledReaderMs } from '../exchange.ts'
 import { limitBody } from './limit-body.ts'
-import { upstreamFailure } from './upstream-errors.ts'
+import { NoConnectionError, SignatureRefusedError, upstreamFailure } from './upstream-errors.ts'
 import type { UpstreamTarget } from './upstreams.ts'
 
 export interface Forwarding {
@@ -40,8 +41,11 @@ const withheld: ReadonlySet<string> = new Set([
   'postern-assertion',
 ])
 
-/** A client that takes nothing of its answer for this long is cut off. */
-const stalledReaderMs = 60_000
+/**
+ * A request waits this long for a connection: a service that hangs must not hold ever more clients, and a signature that
+ * has aged in a queue would be refused.
+ */
+const connectionWithinMs = 10_000
 
 /**
  * Sends a request to its service once and streams the answer back; bodies flow both ways without being held. HOT PATH:
@@ -50,7 +54,8 @@ const stalledReaderMs = 60_000
 export function forward(forwarding: Forwarding): void {
   const { exchange, target, headers, hasBody, maxBodyBytes, answerWithinMs } = forwarding
   const { request, response, method } = exchange
-  const handler = new AnswerHandler(forwarding)
+  const body = hasBody ? limitBody(request, maxBodyBytes) : null
+  const handler = new AnswerHandler(forwarding, body)
   response.once('close', handler.onClientClose)
   target.pool.dispatch(
     {
@@ -58,12 +63,13 @@ export function forward(forwarding: Forwarding): void {
       // A method that is not in the route table never comes here.
       method: methodOf(method),
       headers,
-      body: hasBody ? limitBody(request, maxBodyBytes) : null,
+      body,
       headersTimeout: answerWithinMs,
       idempotent: false,
     },
     handler,
   )
+  handler.awaitConnection()
 }
 
 function methodOf(method: string): Dispatcher.HttpMethod {
@@ -83,14 +89,23 @@ function methodOf(method: string): Dispatcher.HttpMethod {
 /** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
 class AnswerHandler implements Dispatcher.DispatchHandler {
   readonly #forwarding: Forwarding
+  readonly #body: Transform | null
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
   #length = -1
   #done = false
-  #stalled: NodeJS.Timeout | undefined
+  /** Runs while the client, or a free connection, is waited for. */
+  #timer: NodeJS.Timeout | undefined
 
-  constructor(forwarding: Forwarding) {
+  constructor(forwarding: Forwarding, body: Transform | null) {
     this.#forwarding = forwarding
+    this.#body = body
+  }
+
+  /** Bounds the wait for a connection when none was free at once. */
+  awaitConnection(): void {
+    if (this.#done || this.#controller !== undefined) return
+    this.#timer = setTimeout(() => this.#fail(new NoConnectionError()), connectionWithinMs)
   }
 
   /** The client went away: the upstream need not go on. */
@@ -102,16 +117,22 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
+    clearTimeout(this.#timer)
     if (this.#done) controller.abort(new Error('the client went away'))
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: Readonly<Record<string, string | string[] | undefined>>,
   ): void {
     // 1xx is between the gateway and the service.
     if (status < 200) return
+    // Who the client is was decided before. Passed on, this would tell a good key that it is bad.
+    if (status === 401) {
+      controller.abort(new SignatureRefusedError())
+      return
+    }
     const { exchange, answerHeaders } = this.#forwarding
     const out: string[] = ['x-request-id', exchange.requestId, 'api-version', apiVersion]
     let hasCacheControl = false
@@ -140,10 +161,11 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     }
     if (response.write(chunk)) return
     controller.pause()
-    this.#stalled = setTimeout(() => response.destroy(), stalledReaderMs)
-    this.#stalled.unref()
+    // The upstream is let go too: an answer that waits behind another one on its connection is never told of its end.
+    this.#timer = setTimeout(() => controller.abort(new Error('the client takes nothing')), stalledReaderMs)
+    this.#timer.unref()
     response.once('drain', () => {
-      clearTimeout(this.#stalled)
+      clearTimeout(this.#timer)
       controller.resume()
     })
   }
@@ -152,10 +174,17 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     if (this.#done) return
     const { response } = this.#forwarding.exchange
     if (!response.writableEnded) response.end()
+    limitReader(response)
+    // The answer may come before the upload has ended: nobody wants the rest of it any more.
+    if (this.#body !== null) drainRest(this.#forwarding.exchange.request)
     this.#finish(this.#status)
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#fail(error)
+  }
+
+  #fail(error: Error): void {
     if (this.#done) return
     const { exchange, onFailure } = this.#forwarding
     onFailure(error)
@@ -173,7 +202,8 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   #finish(status: number): void {
     this.#done = true
-    clearTimeout(this.#stalled)
+    clearTimeout(this.#timer)
+    if (this.#body?.readableEnded === false) this.#body.destroy()
     this.#forwarding.onDone(status)
   }
 }

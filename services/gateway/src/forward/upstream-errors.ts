@@ -2,7 +2,10 @@ import type { ProblemCode } from '@postern/contracts'
 
 /** What a failed exchange with an upstream means to the client. */
 export interface UpstreamFailure {
-  readonly code: Extract<ProblemCode, 'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large'>
+  readonly code: Extract<
+    ProblemCode,
+    'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large' | 'request_timeout'
+  >
   readonly detail: string
 }
 
@@ -16,6 +19,16 @@ export class BodyTooSlowError extends Error {
   override readonly name = 'BodyTooSlowError'
 }
 
+/** No connection to the service became free in time: it was never asked. */
+export class NoConnectionError extends Error {
+  override readonly name = 'NoConnectionError'
+}
+
+/** The service refused the gateway's own signature (a clock or a secret is wrong), which says nothing of the client. */
+export class SignatureRefusedError extends Error {
+  override readonly name = 'SignatureRefusedError'
+}
+
 const unreachable: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -27,6 +40,10 @@ const unreachable: ReadonlySet<string> = new Set([
   'UND_ERR_CLOSED',
   'UND_ERR_DESTROYED',
 ])
+const notReached: UpstreamFailure = {
+  code: 'service_unavailable',
+  detail: 'Nothing was done. Try again in a moment.',
+}
 const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
 
 /**
@@ -37,10 +54,12 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
     return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
   }
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (unreachable.has(code)) {
-    return { code: 'service_unavailable', detail: 'Nothing was done. Try again in a moment.' }
+  if (error instanceof BodyTooSlowError) {
+    return { code: 'request_timeout', detail: 'The body came in too slowly. Send it faster.' }
   }
+  if (error instanceof NoConnectionError || error instanceof SignatureRefusedError) return notReached
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
+  if (unreachable.has(code)) return notReached
   if (late.has(code)) {
     return {
       code: 'gateway_timeout',
