@@ -225,6 +225,7 @@ function prepare() {
 function commandEnvironment(node) {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name)))
   env.PATH = [dirname(node), join(root, 'node_modules', '.bin'), env.PATH].join(delimiter)
+  env.NODE_COMPILE_CACHE ??= join(tools, 'compile-cache')
   return env
 }
 

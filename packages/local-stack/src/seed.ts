@@ -8,7 +8,7 @@ import { dateBefore, demoTenants, type DemoTenant } from './demo-content.ts'
 import { createSignedCaller, operator, type SignedCaller } from './signed-caller.ts'
 import type { Stack } from './stack.ts'
 
-const demoSchema = z.object({
+export const demoSchema = z.object({
   gateways: z.array(z.string()),
   tenants: z.record(z.string(), z.object({ id: z.string(), keys: z.record(z.string(), z.string()) })),
 })

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
-import { repositoryRoot } from './paths.ts'
+import { compileCache, repositoryRoot } from './paths.ts'
 import { loopback } from './ports.ts'
 import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
@@ -107,7 +107,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     const process = await launch({
       name,
       command: globalThis.process.execPath,
-      args: ['--conditions=@postern/source', '--enable-source-maps', mainOf(kind)],
+      args: ['--conditions=@postern/source', mainOf(kind)],
       env: { ...(await environment(name, port, options)), ...extra },
       cwd: repositoryRoot,
       // A log a start: what an earlier process has said stays until the whole stack starts anew.
@@ -194,8 +194,7 @@ async function environment(
   const env: Record<string, string> = {
     PATH: '/usr/bin:/bin',
     TZ: 'UTC',
-    // Compiled sources are kept between starts.
-    NODE_COMPILE_CACHE: join(home, 'cache', 'node'),
+    NODE_COMPILE_CACHE: compileCache,
     POSTERN_HOST: loopback,
     POSTERN_PORT: String(port),
   }

@@ -28,7 +28,7 @@ export function readStartOptions(env: Readonly<Record<string, string | undefined
   const gateways = readNumber(env, 'POSTERN_GATEWAYS', 1, 1, 64)
   return {
     home: home === undefined || home === '' ? join(repositoryRoot, '.postern') : resolve(repositoryRoot, home),
-    port: readNumber(env, 'POSTERN_PORT', 8080, 1, 65_535 - gateways),
+    port: readNumber(env, 'POSTERN_PORT', 8080, 1, 65_536 - gateways),
     gateways,
     env: Object.fromEntries(
       Object.entries(env).flatMap(([name, value]) =>

@@ -4,7 +4,7 @@ import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
-import { repositoryRoot } from '../paths.ts'
+import { compileCache, repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
@@ -128,6 +128,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     cli: async (...args) =>
       await runCommand(args, {
         PATH: '/usr/bin:/bin',
+        NODE_COMPILE_CACHE: compileCache,
         POSTERN_KEYS_URL: services.url('keys'),
         POSTERN_SIGNING_OPERATOR_FILE: secrets.ringFile('POSTERN_SIGNING_OPERATOR'),
         POSTERN_ASSERTION_KEYS_FILE: secrets.ringFile('POSTERN_ASSERTION_KEYS'),

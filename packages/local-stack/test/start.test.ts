@@ -1,0 +1,207 @@
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, readFile, readdir, readlink, realpath, rm, stat } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { repositoryRoot } from '../src/paths.ts'
+import { findFreePort, isPortFree, loopback } from '../src/ports.ts'
+import { isAlive } from '../src/processes.ts'
+import { demoSchema } from '../src/seed.ts'
+
+const script = join(repositoryRoot, 'packages', 'local-stack', 'src', 'start.ts')
+
+interface Run {
+  readonly pid: number
+  readonly output: () => string
+  readonly ended: Promise<number | null>
+  readonly kill: (signal: NodeJS.Signals) => void
+}
+
+function start(env: Record<string, string>): Run {
+  const child = spawn(process.execPath, ['--conditions=@postern/source', script], {
+    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  child.stdout.on('data', (chunk) => (output += String(chunk)))
+  child.stderr.on('data', (chunk) => (output += String(chunk)))
+  const { promise, resolve } = Promise.withResolvers<number | null>()
+  child.once('close', (code) => resolve(code))
+  return { pid: child.pid ?? 0, output: () => output, ended: promise, kill: (signal) => void child.kill(signal) }
+}
+
+/** Waits for the line that says that all is up; fails with what was printed when the run ends before it. */
+async function untilReady(run: Run): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const look = setInterval(() => /^postern ready /m.test(run.output()) && resolve(), 20)
+  const ended = run.ended.then((code) => {
+    throw new Error(`ended with ${code}: ${run.output()}`)
+  })
+  try {
+    await Promise.race([promise, ended])
+  } finally {
+    clearInterval(look)
+  }
+}
+
+/** Numbers of all processes whose command or open files name the home. */
+async function processesOf(home: string): Promise<number[]> {
+  const found: number[] = []
+  for (const name of await readdir('/proc')) {
+    const pid = Number(name)
+    if (!Number.isInteger(pid) || pid === process.pid) continue
+    const output = await readlink(`/proc/${pid}/fd/1`).catch(() => '')
+    if (output.startsWith(join(home, 'logs'))) found.push(pid)
+  }
+  return found
+}
+
+async function untilAllGone(pids: readonly number[]): Promise<void> {
+  while (pids.some(isAlive)) await delay(50)
+}
+
+const readDemo = async (home: string) => demoSchema.parse(JSON.parse(await readFile(join(home, 'demo.json'), 'utf8')))
+
+describe('npm start', { timeout: 180_000 }, () => {
+  let home = ''
+  let port = 0
+  let run: Run
+  let env: Record<string, string>
+
+  beforeAll(async () => {
+    home = await mkdtemp(join(tmpdir(), 'postern-start-'))
+    port = await findFreePort()
+    env = { POSTERN_HOME: home, POSTERN_PORT: String(port) }
+    run = start(env)
+    await untilReady(run)
+  }, 180_000)
+
+  afterAll(async () => {
+    run.kill('SIGTERM')
+    await run.ended
+    await rm(await realpath(join(home, 'postgres')), { recursive: true, force: true })
+    await rm(home, { recursive: true, force: true })
+  })
+
+  test('refuses a number of gateways that is none, naming the variable', async () => {
+    const other = start({ ...env, POSTERN_GATEWAYS: 'many' })
+    expect(await other.ended).toBe(1)
+    expect(other.output()).toBe('postern: POSTERN_GATEWAYS must be a whole number from 1 to 64\n')
+  })
+
+  test('beside a running one says in one line which process to stop, and disturbs nothing', async () => {
+    const second = start(env)
+    expect(await second.ended).toBe(1)
+    expect(second.output()).toBe(
+      `postern: postern already runs from ${home} (process ${run.pid}): stop it first, or set POSTERN_HOME to another folder\n`,
+    )
+    expect((await fetch(`http://${loopback}:${port}/api/v1/findings`)).status).toBe(401)
+  })
+
+  test('says in one line that its port is taken, and by which variable to choose another', async () => {
+    const takenPort = await findFreePort()
+    const taken = createServer().listen(takenPort, loopback)
+    await once(taken, 'listening')
+    const otherHome = await mkdtemp(join(tmpdir(), 'postern-start-'))
+    const other = start({ POSTERN_HOME: otherHome, POSTERN_PORT: String(takenPort) })
+    expect(await other.ended).toBe(1)
+    expect(other.output()).toBe(
+      `postern: port ${takenPort} (gateway) is in use on 127.0.0.1: stop the other program, or set POSTERN_PORT to a free port\n`,
+    )
+    taken.close()
+    await rm(otherHome, { recursive: true })
+  })
+
+  test('prints where it is, alone on a line, and a curl that works as printed', async () => {
+    expect(run.output().split('\n')).toContain(`postern ready http://${loopback}:${port}`)
+    const command =
+      run
+        .output()
+        .split('\n')
+        .find((line) => line.trim().startsWith('curl ')) ?? ''
+    const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command])
+    expect(JSON.parse(stdout)).toHaveLength(3)
+  })
+
+  test('writes a key for each scope of both demo tenants to a file that only its owner may read', async () => {
+    const demo = await readDemo(home)
+    expect((await stat(join(home, 'demo.json'))).mode & 0o777).toBe(0o600)
+    expect(demo.gateways).toEqual([`http://${loopback}:${port}`])
+    expect(Object.keys(demo.tenants)).toEqual(['harbourline', 'korvex'])
+    const scopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings', 'admin:sync', '*']
+    for (const tenant of Object.values(demo.tenants)) expect(Object.keys(tenant.keys)).toEqual(scopes)
+  })
+
+  test('gives each demo tenant its own findings and none of the other', async () => {
+    const { tenants } = await readDemo(home)
+    const titles = async (slug: string): Promise<string[]> => {
+      const authorization = `ApiKey ${tenants[slug]?.keys['read:findings']}`
+      const answer = await fetch(`http://${loopback}:${port}/api/v1/findings`, { headers: { authorization } })
+      const findings: { title: string }[] = JSON.parse(await answer.text())
+      return findings.map(({ title }) => title)
+    }
+    const [harbourline, korvex] = [await titles('harbourline'), await titles('korvex')]
+    expect(harbourline).toContain('Payment limits can be raised and used by the same person')
+    expect(korvex).toContain('Claims above the authority of the handler were paid')
+    expect(harbourline.filter((title) => korvex.includes(title))).toEqual([])
+  })
+
+  test('keeps secrets out of every log and every process list', async () => {
+    const { tenants } = await readDemo(home)
+    const secrets = Object.values(tenants).flatMap((tenant) => Object.values(tenant.keys))
+    for (const name of await readdir(join(home, 'secrets'))) {
+      if (name.endsWith('.pem')) continue
+      secrets.push((await readFile(join(home, 'secrets', name), 'utf8')).trim().replace(/^[^:]*:/, ''))
+    }
+    const pids = await processesOf(home)
+    expect(pids.length).toBeGreaterThanOrEqual(8)
+    const texts = await Promise.all([
+      ...(await readdir(join(home, 'logs'))).map((name) => readFile(join(home, 'logs', name), 'utf8')),
+      ...pids.flatMap((pid) => [readFile(`/proc/${pid}/cmdline`, 'utf8'), readFile(`/proc/${pid}/environ`, 'utf8')]),
+    ])
+    const all = texts.join('\n')
+    expect(all).toContain('"listening"')
+    expect(secrets.filter((secret) => secret !== '' && all.includes(secret)).length).toBe(0)
+  })
+
+  test('stopped by a signal leaves no process, and started again has the same keys and data', async () => {
+    const before = await readDemo(home)
+    const pids = await processesOf(home)
+    run.kill('SIGINT')
+    expect(await run.ended).toBe(0)
+    expect(pids.filter(isAlive)).toEqual([])
+    expect(await isPortFree(port)).toBe(true)
+    run = start(env)
+    await untilReady(run)
+    expect(await readDemo(home)).toEqual(before)
+    const authorization = `ApiKey ${before.tenants['korvex']?.keys['*']}`
+    const answer = await fetch(`http://${loopback}:${port}/api/v1/findings`, { headers: { authorization } })
+    expect(JSON.parse(await answer.text())).toHaveLength(5)
+  })
+
+  test('killed outright leaves no process either, and starts again at once', async () => {
+    const pids = await processesOf(home)
+    run.kill('SIGKILL')
+    await run.ended
+    run = start(env)
+    await untilReady(run)
+    await untilAllGone(pids)
+    expect((await fetch(`http://${loopback}:${port}/api/v1/findings`)).status).toBe(401)
+  })
+
+  test('stops everything and says why when a service dies', async () => {
+    const pids = await processesOf(home)
+    const logs: [number, string][] = await Promise.all(
+      pids.map(async (pid): Promise<[number, string]> => [pid, await readlink(`/proc/${pid}/fd/1`)]),
+    )
+    const [sync] = logs.find(([, log]) => log.endsWith('sync.log')) ?? [0]
+    process.kill(sync, 'SIGKILL')
+    expect(await run.ended).toBe(1)
+    expect(run.output()).toMatch(/^postern: sync ended unexpectedly \(SIGKILL\)/m)
+    expect(pids.filter(isAlive)).toEqual([])
+  })
+})
