@@ -80,9 +80,12 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([400, 'bad_request'])
   })
 
-  test('larger than the limit by what Content-Length says', async () => {
-    const answer = await upload(service.caller, principal, { body: Buffer.alloc(1_048_577, 'a'), headers: csv })
+  test('larger than the limit by what Content-Length says, before the whole of it has arrived', async () => {
+    const body = new Readable({ read: () => undefined })
+    body.push(Buffer.alloc(1, 'a'))
+    const answer = await upload(service.caller, principal, { body, headers: { ...csv, 'content-length': '1048577' } })
     expect([answer.status, codeOf(answer)]).toEqual([413, 'content_too_large'])
+    body.destroy()
   })
 
   test('larger than the limit when its length is not announced', async () => {

@@ -1,0 +1,82 @@
+create schema evidence authorization postern_owner;
+grant usage on schema evidence to postern_evidence;
+
+create table evidence.custody_event (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  file_id uuid not null,
+  kind text not null,
+  occurred_at timestamp with time zone not null default clock_timestamp(),
+  actor_type text not null,
+  actor_id text not null,
+  actor_label text not null,
+  request_id text not null,
+  constraint custody_event_pk PRIMARY KEY (tenant_id, id),
+  constraint custody_event_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['received'::text, 'hashed'::text, 'scanned'::text, 'attached'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
+  constraint custody_event_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
+);
+CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id, file_id, id);
+CREATE TRIGGER custody_event_is_never_emptied BEFORE TRUNCATE ON evidence.custody_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER custody_event_never_changes BEFORE DELETE OR UPDATE ON evidence.custody_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table evidence.custody_event enable row level security;
+alter table evidence.custody_event force row level security;
+create policy postern_evidence_insert on evidence.custody_event as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.custody_event as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.custody_event as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table evidence.custody_event to postern_evidence;
+comment on table evidence.custody_event is 'Who had a file in hand, and when. Append-only: no role may update or delete.';
+
+create table evidence.file (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  reference text not null,
+  file_name text not null,
+  content_type text not null,
+  detected_content_type text,
+  size_bytes bigint not null,
+  sha256 text not null,
+  test_procedures text[] not null,
+  scan text not null,
+  received_at timestamp with time zone not null,
+  receipt_jws text not null,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  constraint file_pk PRIMARY KEY (tenant_id, id),
+  constraint file_reference_unique UNIQUE (tenant_id, reference),
+  constraint file_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
+  constraint file_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
+  constraint file_reference_form CHECK ((reference ~ '^EV-[0-9]{4}-[0-9]{6,}$'::text)),
+  constraint file_scan_known CHECK ((scan = 'not_configured'::text)),
+  constraint file_sha256_form CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
+  constraint file_size_positive CHECK ((size_bytes > 0)),
+  constraint file_test_procedures_count CHECK ((cardinality(test_procedures) <= 50))
+);
+CREATE INDEX file_sha256 ON evidence.file USING btree (tenant_id, sha256);
+CREATE TRIGGER file_is_never_emptied BEFORE TRUNCATE ON evidence.file FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER file_never_changes BEFORE DELETE OR UPDATE ON evidence.file FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table evidence.file enable row level security;
+alter table evidence.file force row level security;
+create policy postern_evidence_insert on evidence.file as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.file as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.file as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table evidence.file to postern_evidence;
+comment on table evidence.file is 'One upload. Several files of a tenant may share the same bytes: sha256 names the blob.';
+
+create table evidence.reference_counter (
+  tenant_id uuid not null,
+  year integer not null,
+  last_number bigint not null,
+  constraint reference_counter_pk PRIMARY KEY (tenant_id, year),
+  constraint reference_counter_positive CHECK ((last_number > 0))
+);
+alter table evidence.reference_counter enable row level security;
+alter table evidence.reference_counter force row level security;
+create policy postern_evidence_insert on evidence.reference_counter as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.reference_counter as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.reference_counter as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table evidence.reference_counter to postern_evidence;
+comment on table evidence.reference_counter is 'The last number given out in EV-<year>-<number>, one row a tenant and year.';
