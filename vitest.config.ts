@@ -5,6 +5,8 @@ const conditions = ['@postern/source', 'module', 'node', 'development|production
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
+  // Where globalSetup runs: without it a clone in which nothing has been built finds no entry of our packages.
+  environments: { __vitest__: { resolve: { conditions } } },
   test: {
     include: ['packages/*/src/**/*.test.ts', 'packages/*/test/**/*.test.ts', 'services/*/{src,test}/**/*.test.ts', 'test/**/*.test.ts'],
     exclude: ['**/node_modules/**', '**/dist/**'],
