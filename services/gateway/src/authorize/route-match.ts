@@ -42,7 +42,10 @@ export function createRouteMatcher(routes: readonly Route[] = routeTable): Route
 
 function lookUp(router: ReturnType<typeof createRouter>, method: string, path: string): Match | undefined {
   const found = router.find(isHttpMethod(method) ? method : 'GET', path)
-  return found === null ? undefined : { kind: 'route', route: found.store, params: found.params }
+  if (found === null) return undefined
+  // The router lets a parameter be empty: `/findings/` would be authorized as an item and be read elsewhere as the list.
+  for (const name in found.params) if (found.params[name] === '') return undefined
+  return { kind: 'route', route: found.store, params: found.params }
 }
 
 const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

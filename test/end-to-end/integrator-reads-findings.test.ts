@@ -1,0 +1,145 @@
+import { createHash } from 'node:crypto'
+import { findingSchema } from '@postern/contracts'
+import { startTestStack, type TestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { send } from '../support/http.ts'
+
+let stack: TestStack
+let gateway: string
+let tenant: { readonly id: string }
+
+beforeAll(async () => {
+  stack = await startTestStack({ gateways: 2 })
+  gateway = stack.gateways[0] ?? ''
+  tenant = await stack.createTenant()
+})
+
+afterAll(async () => {
+  await stack.stop()
+})
+
+describe('an integrator', () => {
+  test('documents findings with one key, and reads them page by page with another', async () => {
+    const { key: writer } = await stack.createKey(tenant, { scopes: ['write:findings'] })
+    const { key: reader } = await stack.createKey(tenant, { scopes: ['read:findings'] })
+    const titles = ['Access reviews are late', 'Backups are not tested', 'Payments lack a second approval']
+    for (const title of titles) {
+      const made = await send(gateway, '/api/v1/findings', {
+        key: writer,
+        method: 'POST',
+        body: { title, condition: 'Seen in the sample.', severity: 'high' },
+      })
+      expect(made.status, made.text).toBe(201)
+      // The key writes and does not read: it learns what it needs to refer to the finding, and no more.
+      expect(Object.keys(z.record(z.string(), z.unknown()).parse(made.json)).toSorted()).toEqual([
+        'id',
+        'reference',
+        'status',
+        'version',
+      ])
+    }
+
+    const read: string[] = []
+    let path: string | undefined = '/api/v1/findings?limit=2&status=draft&severity=high&sort=created_at'
+    while (path !== undefined) {
+      const page = await send(gateway, path, { key: reader })
+      expect(page.status, page.text).toBe(200)
+      read.push(
+        ...z
+          .array(findingSchema)
+          .parse(page.json)
+          .map(({ title }) => title),
+      )
+      path = /^<([^>]+)>; rel="next"$/.exec(String(page.headers['link'] ?? ''))?.[1]
+    }
+    expect(read).toEqual(titles)
+  })
+
+  test('is told by whoami which tenant, scopes and expiry the key has', async () => {
+    const { key, id, masked, expires_at } = await stack.createKey(tenant, { scopes: ['read:*'], label: 'Nightly load' })
+    const answer = await send(gateway, '/api/v1/whoami', { key })
+    expect(answer.status).toBe(200)
+    expect(answer.json).toMatchObject({
+      kind: 'api_key',
+      id,
+      masked,
+      expires_at,
+      label: 'Nightly load',
+      tenant: { id: tenant.id },
+      granted: ['read:*'],
+      scopes: ['read:universe', 'read:findings'],
+    })
+    expect(answer.headers['ratelimit']).toMatch(/^"caller";r=\d+;t=\d+$/)
+  })
+
+  test('reads a finding again only when it has changed', async () => {
+    const { key } = await stack.createKey(tenant, { scopes: ['*'] })
+    const made = await send(gateway, '/api/v1/findings', {
+      key,
+      method: 'POST',
+      body: { title: 'Cache me', condition: 'As seen.', severity: 'low' },
+    })
+    const { id } = findingSchema.parse(made.json)
+    const first = await send(gateway, `/api/v1/findings/${id}`, { key })
+    expect(first.status).toBe(200)
+    const etag = String(first.headers['etag'])
+    const second = await send(gateway, `/api/v1/findings/${id}`, { key, headers: { 'if-none-match': etag } })
+    expect([second.status, second.text]).toEqual([304, ''])
+  })
+
+  test('gets the same answer from every gateway', async () => {
+    const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
+    const answers = await Promise.all(
+      stack.gateways.map(async (origin) => await send(origin, '/api/v1/findings', { key })),
+    )
+    expect(answers.map(({ status }) => status)).toEqual([200, 200])
+    expect(answers[0]?.text).toBe(answers[1]?.text)
+  })
+
+  test('uses HEAD where GET is allowed, and gets no body', async () => {
+    const { key } = await stack.createKey(tenant, { scopes: ['read:findings'] })
+    const answer = await send(gateway, '/api/v1/findings', { key, method: 'HEAD' })
+    expect([answer.status, answer.text]).toEqual([200, ''])
+  })
+})
+
+describe('the five areas, each through the gateway with the scope that opens it', () => {
+  test('sync pushes entities, and the universe shows them', async () => {
+    const { key: sync } = await stack.createKey(tenant, { scopes: ['admin:sync'] })
+    const { key: reader } = await stack.createKey(tenant, { scopes: ['read:universe'] })
+    const push = await send(gateway, '/api/v1/sync/entities', {
+      key: sync,
+      method: 'POST',
+      body: [
+        { external_id: 'pay', parent_external_id: 'ops', name: 'Payments', type: 'process' },
+        { external_id: 'ops', name: 'Operations', type: 'business_unit' },
+      ],
+    })
+    expect(push.status, push.text).toBe(200)
+    expect(push.json).toMatchObject({
+      status: 'succeeded',
+      counts: { fetched: 2, created: 2, updated: 0, unchanged: 0 },
+    })
+    const entities = await send(gateway, '/api/v1/entities?external_id=pay', { key: reader })
+    expect(entities.json).toMatchObject([{ name: 'Payments', external_id: 'pay' }])
+    const connectors = await send(gateway, '/api/v1/connectors', { key: sync })
+    expect(connectors.json).toMatchObject([{ type: 'inline_json', dataset: 'auditable_entities' }])
+  })
+
+  test('evidence is received and answered with a receipt that names its digest', async () => {
+    const { key } = await stack.createKey(tenant, { scopes: ['write:evidence'] })
+    const answer = await send(gateway, '/api/v1/evidence?file_name=minutes.txt', {
+      key,
+      method: 'POST',
+      headers: { 'content-type': 'text/plain' },
+      body: Buffer.from('The committee met.'),
+    })
+    expect(answer.status, answer.text).toBe(201)
+    expect(answer.json).toMatchObject({
+      file_name: 'minutes.txt',
+      size_bytes: 18,
+      sha256: createHash('sha256').update('The committee met.').digest('hex'),
+    })
+  })
+})

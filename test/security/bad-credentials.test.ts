@@ -1,0 +1,219 @@
+import { generateKey } from '@postern/api-key'
+import { startTestStack, type TestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { send } from '../support/http.ts'
+import { sendRaw } from '../support/raw.ts'
+
+let stack: TestStack
+let gateway: string
+let key: string
+
+beforeAll(async () => {
+  stack = await startTestStack({ env: { POSTERN_FAILED_ATTEMPTS: '1000000' } })
+  gateway = stack.gateways[0] ?? ''
+  const tenant = await stack.createTenant()
+  key = (await stack.createKey(tenant, { scopes: ['read:findings'] })).key
+})
+
+afterAll(async () => {
+  await stack.stop()
+})
+
+async function ask(...authorization: readonly string[]) {
+  const headers = authorization.map((value) => `Authorization: ${value}\r\n`).join('')
+  const answer = await sendRaw(
+    gateway,
+    Buffer.from(`GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\n${headers}\r\n`, 'latin1'),
+  )
+  const code = /"code":"([a-z_]+)"/.exec(answer.text)?.[1]
+  return { status: answer.statuses[0], code, text: answer.text }
+}
+
+function withoutIds(text: string): string {
+  return text.replaceAll(/x-request-id: .*|date: .*|"instance":"[^"]*"/gi, '')
+}
+
+/** Sends a body to a tenant of its own, and sees that nothing was made of it. */
+async function post(body: unknown, headers: Record<string, string> = {}) {
+  const tenant = await stack.createTenant()
+  const writer = (await stack.createKey(tenant, { scopes: ['*'] })).key
+  const answer = await send(gateway, '/api/v1/findings', { key: writer, method: 'POST', body, headers })
+  const list = await send(gateway, '/api/v1/findings', { key: writer })
+  expect(list.text).toBe('[]')
+  return [answer.status, answer.code]
+}
+
+describe('credentials that are no key are refused with 401, before anything is looked up', () => {
+  test('the control: the true key is accepted, its scheme in any case', async () => {
+    for (const scheme of ['ApiKey', 'apikey', 'APIKEY', 'aPiKeY']) {
+      expect((await ask(`${scheme} ${key}`)).status, scheme).toBe(200)
+    }
+  })
+
+  test('none', async () => {
+    const { status, code, text } = await ask()
+    expect([status, code]).toEqual([401, 'missing_credentials'])
+    expect(text).toMatch(/www-authenticate: ApiKey realm="postern"\r\n/i)
+  })
+
+  test.each([
+    ['the scheme alone', () => 'ApiKey'],
+    ['nothing after the scheme', () => 'ApiKey '],
+    ['two spaces', () => `ApiKey  ${key}`],
+    ['bytes after the key', () => `ApiKey ${key} x`],
+    ['quotes', () => `ApiKey "${key}"`],
+    ['a list', () => `ApiKey ${key},${key}`],
+    ['a parameter', () => `ApiKey key=${key}`],
+    ['a wrong checksum', () => `ApiKey ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`],
+    ['one character changed', () => `ApiKey ${key.slice(0, 20)}${key[20] === 'a' ? 'b' : 'a'}${key.slice(21)}`],
+    ['one character less', () => `ApiKey ${key.slice(0, -1)}`],
+    ['another case', () => `ApiKey ${key.toUpperCase()}`],
+    ['bytes beyond ASCII', () => `ApiKey ${key.slice(0, -1)}\u00e9`],
+    ['eight kilobytes', () => `ApiKey ${'a'.repeat(8192)}`],
+    ['a well-formed key that was never made', () => `ApiKey ${generateKey().value}`],
+  ])('%s', async (_name, make) => {
+    const { status, code, text } = await ask(make())
+    expect([status, code], text).toEqual([401, 'invalid_key'])
+    expect(text).toMatch(/error="invalid_key"/)
+  })
+
+  test('another scheme, or a key without one', async () => {
+    for (const value of [
+      key,
+      `ApiKey\t${key}`,
+      `Basic ${Buffer.from(`${key}:`).toString('base64')}`,
+      `Token ${key}`,
+      'Negotiate',
+    ]) {
+      expect(await ask(value), value).toMatchObject({ status: 401, code: 'missing_credentials' })
+    }
+  })
+
+  test('a key under the scheme Bearer', async () => {
+    expect(await ask(`Bearer ${key}`)).toMatchObject({ status: 401, code: 'invalid_token' })
+  })
+
+  test('a mistyped key and one that was never made get the same answer to the byte', async () => {
+    const mistyped = await ask(`ApiKey ${key.slice(0, -1)}${key.endsWith('0') ? '1' : '0'}`)
+    const unknown = await ask(`ApiKey ${generateKey().value}`)
+    expect(withoutIds(mistyped.text)).toBe(withoutIds(unknown.text))
+  })
+
+  test('a key in the query or the body is not looked at', async () => {
+    const inQuery = await send(gateway, `/api/v1/whoami?api_key=${key}&key=${key}`)
+    expect([inQuery.status, inQuery.code]).toEqual([401, 'missing_credentials'])
+  })
+})
+
+describe('a request whose bytes are ambiguous is refused with 400', () => {
+  test('two Authorization headers, in any order, also when they are the same', async () => {
+    const other = generateKey().value
+    for (const pair of [
+      [key, other],
+      [other, key],
+      [key, key],
+    ]) {
+      const { status, code } = await ask(...pair.map((value) => `ApiKey ${value}`))
+      expect([status, code]).toEqual([400, 'duplicate_header'])
+    }
+  })
+
+  test.each([
+    ['NUL', `Authorization: ApiKey postern_\u0000\r\n`],
+    ['a bare CR', `Authorization: ApiKey postern_\rx\r\n`],
+    ['a line folded as in RFC 822', 'Authorization: ApiKey\r\n postern_x\r\n'],
+    ['a space before the colon', 'Authorization : ApiKey x\r\n'],
+    ['two Host headers', 'Host: elsewhere\r\n'],
+    ['two lengths', 'Content-Length: 1\r\nContent-Length: 2\r\n'],
+    ['a length and chunks', 'Content-Length: 5\r\nTransfer-Encoding: chunked\r\n'],
+    ['a signed length', 'Content-Length: +4\r\n'],
+    ['a made-up transfer coding', 'Transfer-Encoding: xchunked\r\n'],
+  ])('%s', async (_name, header) => {
+    const { statuses, text } = await sendRaw(
+      gateway,
+      Buffer.from(`GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\n${header}\r\n`, 'latin1'),
+    )
+    expect(statuses, text).toEqual([400])
+    expect(text).toContain('application/problem+json')
+  })
+
+  test('no Host header', async () => {
+    const { statuses } = await sendRaw(gateway, 'GET /api/v1/whoami HTTP/1.1\r\n\r\n')
+    expect(statuses).toEqual([400])
+  })
+
+  test('a header section that is too large is 431', async () => {
+    const { statuses, text } = await sendRaw(
+      gateway,
+      `GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\nX-Big: ${'a'.repeat(20_000)}\r\n\r\n`,
+    )
+    expect(statuses, text).toEqual([431])
+  })
+
+  test('an expectation that cannot be met is 417', async () => {
+    const { statuses } = await sendRaw(gateway, 'GET /api/v1/whoami HTTP/1.1\r\nHost: postern\r\nExpect: y\r\n\r\n')
+    expect(statuses).toEqual([417])
+  })
+})
+
+describe('a body that an operation does not take', () => {
+  const json = { 'content-type': 'application/json' }
+
+  test('of another media type is 415', async () => {
+    expect(await post('title=x', { 'content-type': 'application/x-www-form-urlencoded' })).toEqual([
+      415,
+      'unsupported_media_type',
+    ])
+    expect(await post('{}', { 'content-type': 'text/plain' })).toEqual([415, 'unsupported_media_type'])
+    expect(await post('{}')).toEqual([415, 'unsupported_media_type'])
+    expect(await post(Buffer.from([31, 139, 8]), { ...json, 'content-encoding': 'gzip' })).toEqual([
+      415,
+      'unsupported_media_type',
+    ])
+  })
+
+  test('that is no JSON, not UTF-8, or nested too deeply is 400', async () => {
+    for (const body of [
+      '{',
+      '',
+      '\uFEFF{}',
+      '['.repeat(10_000),
+      Buffer.from([0x22, 0xff, 0x22]),
+      '{"title": 1e400x}',
+    ]) {
+      const [status] = await post(body, json)
+      expect([400, 422]).toContain(status)
+    }
+    expect(await post('['.repeat(100) + ']'.repeat(100), json)).toEqual([400, 'malformed_json'])
+  })
+
+  test('that describes no finding is 422 and says where', async () => {
+    expect(await post({ title: '', condition: 'x', severity: 'high' })).toEqual([422, 'invalid_content'])
+    expect(await post({ title: 'x', condition: 'x', severity: 'high', tenant_id: 'y' })).toEqual([
+      422,
+      'invalid_content',
+    ])
+    expect(await post('{"title":"x","condition":"x","severity":"high","__proto__":{}}', json)).toEqual([
+      422,
+      'invalid_content',
+    ])
+  })
+
+  test('that is too large is 413, announced or not', async () => {
+    expect(await post('x'.repeat(2 * 1024 * 1024), json)).toEqual([413, 'content_too_large'])
+    const chunk = 'x'.repeat(65_536)
+    const chunks = `${chunk.length.toString(16)}\r\n${chunk}\r\n`.repeat(40)
+    const { statuses } = await sendRaw(
+      gateway,
+      `POST /api/v1/findings HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${
+        (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
+      }\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
+    )
+    expect(statuses[0]).toBe(413)
+  })
+
+  test('to a read is 400', async () => {
+    const answer = await send(gateway, '/api/v1/findings', { key, method: 'GET', body: { x: 1 } })
+    expect([answer.status, answer.code]).toEqual([400, 'bad_request'])
+  })
+})

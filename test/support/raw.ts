@@ -1,0 +1,48 @@
+import { connect } from 'node:net'
+
+/** What came back over a raw connection until it was closed, or until the wait was over. */
+export interface RawAnswer {
+  /** Status of each answer on the connection, in order. */
+  readonly statuses: readonly number[]
+  readonly text: string
+  /** Whether the server closed the connection. */
+  readonly closed: boolean
+}
+
+/**
+ * Writes bytes to a server exactly as they are, and reads until it closes the connection, until `answers` answers have
+ * begun, or for at most `limitMs`.
+ */
+export async function sendRaw(
+  origin: string,
+  bytes: string | Buffer,
+  { answers = 1, limitMs = 5000 }: { readonly answers?: number; readonly limitMs?: number } = {},
+): Promise<RawAnswer> {
+  const { hostname, port } = new URL(origin)
+  const socket = connect({ host: hostname, port: Number(port) })
+  const done = Promise.withResolvers<boolean>()
+  let text = ''
+  socket.on('data', (chunk: Buffer) => {
+    text += chunk.toString('latin1')
+    if (isWhole(text, answers)) done.resolve(false)
+  })
+  socket.once('error', () => done.resolve(true))
+  socket.once('close', () => done.resolve(true))
+  const limit = setTimeout(() => done.resolve(false), limitMs)
+  socket.write(bytes)
+  const closed = await done.promise
+  clearTimeout(limit)
+  socket.destroy()
+  return { statuses: statusesOf(text), text, closed }
+}
+
+function statusesOf(text: string): number[] {
+  return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]))
+}
+
+function isWhole(text: string, answers: number): boolean {
+  if (statusesOf(text).length < answers) return false
+  const head = text.lastIndexOf('\r\n\r\n', text.length)
+  const length = /content-length: (\d+)/i.exec(text.slice(text.lastIndexOf('HTTP/1.1 ')))?.[1]
+  return head !== -1 && (length === undefined || text.length - head - 4 >= Number(length))
+}
