@@ -22,7 +22,7 @@ import { expect } from 'vitest'
 import { evidenceService } from '../src/service.ts'
 
 /** An Ed25519 key as configuration text. */
-export function makeReceiptKey(): string {
+function makeReceiptKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 

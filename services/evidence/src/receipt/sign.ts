@@ -13,7 +13,7 @@ export interface ReceiptSigner {
 }
 
 /** Told apart by `typ` (RFC 7515 §4.1.9): no other thing that this key may one day sign can pass for a receipt. */
-export const receiptType = 'postern-receipt'
+const receiptType = 'postern-receipt'
 
 /** Opens the signer of receipts. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
 export async function openReceiptSigner(key: KeyObject, previous: KeyObject | undefined): Promise<ReceiptSigner> {

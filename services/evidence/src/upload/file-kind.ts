@@ -62,7 +62,7 @@ const refusedEnding =
   /\.(?:apk|app|appimage|bat|cmd|com|cpl|dll|dmg|exe|gadget|hta|html?|inf|ins|jar|js|jse|lnk|mjs|msc|msi|msp|mst|pif|pkg|ps1|psm1|reg|scf|scr|sh|svgz?|sys|url|vbe|vbs|wasm|ws[cfh]?|xhtml)$/i
 
 /** The media type without its parameters, in lower case. */
-export function essenceOf(contentType: string): string {
+function essenceOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 

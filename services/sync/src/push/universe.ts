@@ -13,7 +13,7 @@ import { type KeyRing, createSigner, serializeContext } from '@postern/signed-co
 import { Pool } from 'undici'
 
 /** One push, as the universe is asked to apply it: all rows or none. */
-export interface Application {
+interface Application {
   readonly tenantId: string
   /** Passed on from the gateway: the universe's rows open to it as they would to a request of the same tenant. */
   readonly assertion: string

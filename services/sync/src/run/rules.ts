@@ -1,7 +1,7 @@
 /** Why a run failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
-export type RunFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
+type RunFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
 
-export interface RunCounts {
+interface RunCounts {
   readonly created: number
   readonly updated: number
   readonly unchanged: number
