@@ -1,0 +1,69 @@
+import type { KeyRecord } from '@postern/contracts/internal'
+import { describe, expect, test } from 'vitest'
+import { databaseStart, fakeClocks, keyRecord } from '../../test/builders.ts'
+import { createDatabaseClock } from './clocks.ts'
+import { type KeyDecision, decideKey } from './decide.ts'
+import { createFloors } from './floors.ts'
+import { keyPrincipal } from './principal.ts'
+
+function setUp() {
+  const clocks = fakeClocks()
+  const floors = createFloors(clocks)
+  const clock = createDatabaseClock(clocks)
+  clock.observe(databaseStart, clocks.monotonic())
+  const decide = (given: Partial<KeyRecord>, address = '192.0.2.1'): KeyDecision => {
+    const record = keyRecord(given)
+    return decideKey({ record, principal: keyPrincipal(record) }, floors, clock, address)
+  }
+  return { clocks, floors, clock, decide }
+}
+
+describe('a key is refused', () => {
+  test('as revoked, although it has also expired and its tenant is suspended', () => {
+    expect(setUp().decide({ revoked: true, expiresAt: 0, tenantStatus: 'suspended' })).toBe('key_revoked')
+  })
+
+  test('as revoked when a revocation is known that its record does not know', () => {
+    const { decide, floors } = setUp()
+    const record = keyRecord()
+    floors.apply({ kind: 'key', seq: 1, hash: record.hash, version: 2, revoked: true })
+    expect(decide(record)).toBe('key_revoked')
+  })
+
+  test('from the very moment at which it expires', () => {
+    const { decide, clocks } = setUp()
+    const record = keyRecord({ expiresAt: databaseStart + 1000 })
+    clocks.pass(999)
+    expect(decide(record)).toBe('accepted')
+    clocks.pass(1)
+    expect(decide(record)).toBe('key_expired')
+  })
+
+  test('when its tenant is suspended', () => {
+    expect(setUp().decide({ tenantStatus: 'suspended' })).toBe('tenant_suspended')
+  })
+
+  test('from an address outside its list', () => {
+    const { decide } = setUp()
+    expect(decide({ allowedAddresses: ['10.0.0.0/8'] }, '192.0.2.1')).toBe('address_not_allowed')
+    expect(decide({ allowedAddresses: ['10.0.0.0/8'] }, '10.1.2.3')).toBe('accepted')
+    expect(decide({ allowedAddresses: ['10.0.0.0/8'] }, '')).toBe('address_not_allowed')
+  })
+})
+
+describe('a key is read again', () => {
+  test('when its tenant or itself has changed since', () => {
+    const { decide, floors } = setUp()
+    const record = keyRecord()
+    floors.apply({ kind: 'tenant', seq: 1, tenantId: record.tenantId, version: 2 })
+    expect(decide(record)).toBe('outdated')
+    expect(decide({ ...record, tenantVersion: 2 })).toBe('accepted')
+  })
+
+  test('when the time of the database is not known', () => {
+    const clocks = fakeClocks()
+    const record = keyRecord()
+    const entry = { record, principal: keyPrincipal(record) }
+    expect(decideKey(entry, createFloors(clocks), createDatabaseClock(clocks), '192.0.2.1')).toBe('outdated')
+  })
+})

@@ -1,0 +1,68 @@
+import { type Revocation, floorTtlMs } from '@postern/contracts/internal'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { fakeClocks, keyRecord } from '../../test/builders.ts'
+import { createFloors } from './floors.ts'
+
+const record = keyRecord({ version: 3, tenantVersion: 5 })
+const { hash, tenantId } = record
+
+function keyChange(version: number, revoked: boolean): Revocation {
+  return { kind: 'key', seq: 1, hash, version, revoked }
+}
+
+describe('floors', () => {
+  test('a revoked key is revoked in every record, also one of a higher version', () => {
+    const floors = createFloors(fakeClocks())
+    floors.apply(keyChange(3, true))
+    expect(floors.isRevoked(hash)).toBe(true)
+    expect(floors.standing(record)).toBe('revoked')
+    expect(floors.standing({ ...record, version: 99 })).toBe('revoked')
+  })
+
+  test('a record of before a change is outdated, the record of the change itself is valid', () => {
+    const floors = createFloors(fakeClocks())
+    floors.apply(keyChange(4, false))
+    expect(floors.standing(record)).toBe('outdated')
+    expect(floors.standing({ ...record, version: 4 })).toBe('valid')
+  })
+
+  test('a change of the tenant outdates the records of all its keys, and of no other tenant’s', () => {
+    const floors = createFloors(fakeClocks())
+    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 6 })
+    expect(floors.standing(record)).toBe('outdated')
+    expect(floors.standing({ ...record, tenantVersion: 6 })).toBe('valid')
+    expect(floors.standing({ ...record, tenantId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002' })).toBe('valid')
+    expect(floors.isTenantOutdated(tenantId, 5)).toBe(true)
+    expect(floors.isTenantOutdated(tenantId, 6)).toBe(false)
+  })
+
+  test('are remembered for longer than any record of before can live, and then forgotten', () => {
+    const clocks = fakeClocks()
+    const floors = createFloors(clocks)
+    floors.apply(keyChange(4, true))
+    clocks.pass(floorTtlMs)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(true)
+    clocks.pass(1)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(false)
+  })
+
+  test('only rise: in whatever order changes come, and however often, the result is that of the highest', () => {
+    const change = fc.record({ version: fc.integer({ min: 1, max: 9 }), revoked: fc.boolean() })
+    fc.assert(
+      fc.property(
+        fc.array(change, { minLength: 1, maxLength: 8 }),
+        fc.integer({ min: 1, max: 9 }),
+        (changes, version) => {
+          const floors = createFloors(fakeClocks())
+          for (const { version: changed, revoked } of changes) floors.apply(keyChange(changed, revoked))
+          const highest = Math.max(...changes.map((one) => one.version))
+          const expected = changes.some((one) => one.revoked) ? 'revoked' : version < highest ? 'outdated' : 'valid'
+          expect(floors.standing({ ...record, version })).toBe(expected)
+        },
+      ),
+    )
+  })
+})

@@ -1,0 +1,241 @@
+import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
+import { describe, expect, test } from 'vitest'
+import { databaseStart, fakeClocks, keyRecord, scripted, settle } from '../../test/builders.ts'
+import { createDatabaseClock } from './clocks.ts'
+import { createFloors } from './floors.ts'
+import { type Lookup, type LookupLevel, createKeyLookup } from './key-lookup.ts'
+import type { LookupAnswer } from './keys-client.ts'
+
+const record = keyRecord()
+const { hash } = record
+
+function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord } = {}) {
+  const clocks = fakeClocks()
+  const databaseClock = createDatabaseClock(clocks)
+  databaseClock.observe(databaseStart, clocks.monotonic())
+  const floors = createFloors(clocks)
+  const keys = scripted<string, LookupAnswer>()
+  const redis = { reads: 0, record: inRedis }
+  const levels: LookupLevel[] = []
+  const lease = {
+    isHeld: () => held,
+    remainingMs: () => 0,
+    receive: () => undefined,
+    start: () => undefined,
+    stop: () => undefined,
+  }
+  const lookup = createKeyLookup({
+    lease,
+    floors,
+    clocks,
+    databaseClock,
+    redis: {
+      find: async () => {
+        redis.reads += 1
+        return redis.record
+      },
+    },
+    keys: { findKey: keys.call },
+    maxEntries: 100,
+    count: (level) => void levels.push(level),
+  })
+  return {
+    clocks,
+    databaseClock,
+    floors,
+    keys,
+    redis,
+    levels,
+    lookup,
+    setHeld: (value: boolean) => void (held = value),
+  }
+}
+
+function answerOf(found: KeyRecord | null): LookupAnswer {
+  return { record: found, now: databaseStart }
+}
+
+function versionOf(found: Lookup): number | string {
+  return found.kind === 'found' ? found.entry.record.version : found.kind
+}
+
+describe('memory', () => {
+  test('is not used without a lease, and used again with one', async () => {
+    const { lookup, keys, setHeld } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    await asked
+    expect(lookup.find(hash)?.record).toEqual(record)
+    setHeld(false)
+    expect(lookup.find(hash)).toBeUndefined()
+    setHeld(true)
+    expect(lookup.find(hash)).toBeDefined()
+  })
+
+  test('gives no record that was overtaken, or that is too old', async () => {
+    const { lookup, keys, floors, clocks } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    await asked
+    clocks.pass(recordTtlMs - 1)
+    expect(lookup.find(hash)).toBeDefined()
+    clocks.pass(1)
+    expect(lookup.find(hash)).toBeUndefined()
+    clocks.jumpMonotonic(-2)
+    expect(lookup.find(hash)).toBeDefined()
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    expect(lookup.find(hash)).toBeUndefined()
+  })
+
+  test('is empty after it was cleared', async () => {
+    const { lookup, keys } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    await asked
+    lookup.clear()
+    expect(lookup.find(hash)).toBeUndefined()
+  })
+})
+
+describe('Redis', () => {
+  test('is not believed without a lease', async () => {
+    const { lookup, keys, redis } = setUp({ held: false, inRedis: record })
+    const asked = lookup.obtain(hash)
+    await settle()
+    expect(keys.calls).toEqual([hash])
+    expect(redis.reads).toBe(0)
+    await keys.answer(answerOf({ ...record, version: 2 }))
+    expect(versionOf(await asked)).toBe(2)
+  })
+
+  test.each([
+    ['was overtaken by a change', { version: 1 }],
+    ['is too old, on the database’s clock', { version: 2, readAt: databaseStart - recordTtlMs }],
+  ])('is not believed when its record %s', async (_why, given) => {
+    const { lookup, keys, floors } = setUp({ inRedis: { ...record, ...given } })
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const asked = lookup.obtain(hash)
+    await settle()
+    expect(keys.calls).toEqual([hash])
+    await keys.answer(answerOf({ ...record, version: 3 }))
+    expect(versionOf(await asked)).toBe(3)
+  })
+
+  test('is not believed when the lease ended while it was asked', async () => {
+    const { lookup, keys, setHeld } = setUp({ inRedis: record })
+    const asked = lookup.obtain(hash)
+    setHeld(false)
+    await settle()
+    expect(keys.calls).toEqual([hash])
+    await keys.answer(answerOf({ ...record, version: 2 }))
+    expect(versionOf(await asked)).toBe(2)
+  })
+
+  test('answers for the keys service under a lease', async () => {
+    const { lookup, keys, levels } = setUp({ inRedis: record })
+    expect(versionOf(await lookup.obtain(hash))).toBe(1)
+    expect(keys.calls).toEqual([])
+    expect(levels).toEqual(['redis'])
+    expect(lookup.find(hash)).toBeDefined()
+  })
+
+  test('never puts an older record in the place of a newer one in memory', async () => {
+    const { lookup, keys, redis } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf({ ...record, version: 5 }))
+    await asked
+    redis.record = record
+    expect(versionOf(await lookup.obtain(hash))).toBe(5)
+    expect(lookup.find(hash)?.record.version).toBe(5)
+  })
+})
+
+describe('the keys service', () => {
+  test('that does not answer leaves the key neither known nor unknown', async () => {
+    const { lookup, keys } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.fail()
+    expect(await asked).toEqual({ kind: 'unavailable' })
+    const again = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    expect(versionOf(await again)).toBe(1)
+  })
+
+  test('is asked again when its record was overtaken on the way: a late fill never beats a change', async () => {
+    const { lookup, keys, floors } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    await keys.answer(answerOf(record))
+    expect(lookup.find(hash)).toBeUndefined()
+    expect(keys.calls).toHaveLength(2)
+    await keys.answer(answerOf({ ...record, version: 2 }))
+    expect(versionOf(await asked)).toBe(2)
+  })
+
+  test('that only gives overtaken records is not believed, and not asked for ever', async () => {
+    const { lookup, keys, floors } = setUp()
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    const asked = lookup.obtain(hash)
+    await settle()
+    for (let times = 0; times < 3; times += 1) await keys.answer(answerOf(record))
+    expect(await asked).toEqual({ kind: 'unavailable' })
+    expect(keys.calls).toHaveLength(3)
+  })
+
+  test('is asked once for all who ask at the same time under a lease', async () => {
+    const { lookup, keys } = setUp()
+    const asked = [lookup.obtain(hash), lookup.obtain(hash), lookup.obtain(hash)]
+    await settle()
+    expect(keys.calls).toHaveLength(1)
+    await keys.answer(answerOf(record))
+    expect((await Promise.all(asked)).map(versionOf)).toEqual([1, 1, 1])
+  })
+
+  test('is asked anew without a lease: nobody is given an answer that was asked for before they came', async () => {
+    const { lookup, keys } = setUp({ held: false })
+    const first = lookup.obtain(hash)
+    await settle()
+    const later = [lookup.obtain(hash), lookup.obtain(hash)]
+    await settle()
+    expect(keys.calls).toHaveLength(1)
+    await keys.answer(answerOf(record))
+    expect(versionOf(await first)).toBe(1)
+    // Both who came later share the next look-up.
+    expect(keys.calls).toHaveLength(2)
+    const latest = lookup.obtain(hash)
+    await keys.answer(answerOf({ ...record, version: 2, revoked: true }))
+    expect((await Promise.all(later)).map(versionOf)).toEqual([2, 2])
+    expect(keys.calls).toHaveLength(3)
+    await keys.answer(answerOf({ ...record, version: 3, revoked: true }))
+    expect(versionOf(await latest)).toBe(3)
+  })
+
+  test('is asked anew without a lease also when the one before failed', async () => {
+    const { lookup, keys } = setUp({ held: false })
+    const first = lookup.obtain(hash)
+    await settle()
+    const later = lookup.obtain(hash)
+    await keys.fail()
+    expect(await first).toEqual({ kind: 'unavailable' })
+    await keys.answer(answerOf(record))
+    expect(versionOf(await later)).toBe(1)
+  })
+
+  test('that knows no such key is asked again only after a moment', async () => {
+    const { lookup, keys, levels } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(null))
+    expect(await asked).toEqual({ kind: 'unknown' })
+    expect(await lookup.obtain(hash)).toEqual({ kind: 'unknown' })
+    expect(keys.calls).toHaveLength(1)
+    expect(levels).toEqual(['unknown'])
+  })
+})

@@ -1,0 +1,230 @@
+import { randomUUID } from 'node:crypto'
+import {
+  type LeaseAnswer,
+  type LeaseRequest,
+  type Revocation,
+  leaseMarginMs,
+  leaseMs,
+  renewalsPerLease,
+} from '@postern/contracts/internal'
+import { describe, expect, test, vi } from 'vitest'
+import { databaseStart, fakeClocks, fakeTimers, keyRecord, leaseAnswer, scripted, silent } from '../../test/builders.ts'
+import { createDatabaseClock } from './clocks.ts'
+import { createFloors } from './floors.ts'
+import { createLease } from './lease.ts'
+
+const usableMs = leaseMs - leaseMarginMs
+const { hash } = keyRecord()
+
+function revocation(seq: number): Revocation {
+  return { kind: 'key', seq, hash, version: 2, revoked: true }
+}
+
+function setUp() {
+  const clocks = fakeClocks()
+  const timers = fakeTimers()
+  const keys = scripted<LeaseRequest, LeaseAnswer>()
+  const floors = createFloors(clocks)
+  const databaseClock = createDatabaseClock(clocks)
+  const onReset = vi.fn<() => void>()
+  const gateway = randomUUID()
+  const lease = createLease({
+    gateway,
+    name: 'test',
+    clocks,
+    timers,
+    floors,
+    databaseClock,
+    renew: keys.call,
+    onReset,
+    logger: silent,
+  })
+  return { clocks, timers, keys, floors, databaseClock, onReset, gateway, lease }
+}
+
+async function setUpHeld(cursor = 7) {
+  const parts = setUp()
+  parts.lease.start()
+  await parts.keys.answer(leaseAnswer({ granted: false, cursor }))
+  parts.timers.fire()
+  await parts.keys.answer(leaseAnswer({ cursor }))
+  return parts
+}
+
+describe('a lease is not held', () => {
+  test('before the keys service has granted it', async () => {
+    const { lease, keys } = setUp()
+    expect(lease.isHeld()).toBe(false)
+    lease.start()
+    expect(lease.isHeld()).toBe(false)
+    await keys.answer(leaseAnswer({ granted: false }))
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('longer than its length from the moment of asking, however late the answer comes', async () => {
+    const { lease, keys, clocks } = setUp()
+    lease.start()
+    clocks.pass(900)
+    await keys.answer(leaseAnswer())
+    expect(lease.remainingMs()).toBe(usableMs - 900)
+    clocks.pass(usableMs - 901)
+    expect(lease.isHeld()).toBe(true)
+    clocks.pass(1)
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('when the answer came only after its end: a process that was frozen meanwhile', async () => {
+    const { lease, keys, clocks } = setUp()
+    lease.start()
+    clocks.pass(60_000)
+    await keys.answer(leaseAnswer())
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('when the monotonic clock alone has passed its end', async () => {
+    const { lease, clocks } = await setUpHeld()
+    expect(lease.isHeld()).toBe(true)
+    clocks.jumpMonotonic(usableMs)
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('when the wall clock alone has passed its end: a machine that was suspended', async () => {
+    const { lease, clocks } = await setUpHeld()
+    clocks.jumpWall(usableMs)
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('any longer because the wall clock was set back', async () => {
+    const { lease, clocks } = await setUpHeld()
+    clocks.jumpWall(-3_600_000)
+    clocks.jumpMonotonic(usableMs)
+    expect(lease.isHeld()).toBe(false)
+  })
+
+  test('after it was stopped, also when the answer to its last renewal still comes', async () => {
+    const { lease, keys, timers } = await setUpHeld()
+    timers.fire()
+    lease.stop()
+    expect(lease.isHeld()).toBe(false)
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(lease.isHeld()).toBe(false)
+    expect(timers.due()).toBeUndefined()
+  })
+})
+
+describe('a renewal', () => {
+  test('asks first without a cursor, in the name of this start of the process', () => {
+    const { lease, keys, gateway } = setUp()
+    lease.start()
+    expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null }])
+  })
+
+  test('is sent several times a lease, counted from the one before', async () => {
+    const { lease, keys, timers, clocks } = await setUpHeld()
+    expect(timers.due()).toBe(leaseMs / renewalsPerLease)
+    timers.fire()
+    clocks.pass(120)
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(timers.due()).toBe(leaseMs / renewalsPerLease - 120)
+    expect(lease.remainingMs()).toBe(usableMs - 120)
+  })
+
+  test('has its revocations applied before the lease that it brings is held', async () => {
+    const { lease, keys, floors, timers } = await setUpHeld()
+    timers.fire()
+    await keys.answer(leaseAnswer({ cursor: 8, revocations: [revocation(8)] }))
+    expect(lease.isHeld()).toBe(true)
+    expect(floors.isRevoked(hash)).toBe(true)
+  })
+
+  test('that brought something is followed by one that acknowledges it, at once', async () => {
+    const { keys, timers } = await setUpHeld()
+    timers.fire()
+    await keys.answer(leaseAnswer({ cursor: 8, revocations: [revocation(8)] }))
+    expect(timers.due()).toBe(0)
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
+    await keys.answer(leaseAnswer({ cursor: 8 }))
+    expect(timers.due()).toBe(leaseMs / renewalsPerLease)
+  })
+
+  test('that is not granted leaves the lease that is held as it is, and is repeated at once', async () => {
+    const { lease, keys, timers, clocks } = await setUpHeld()
+    clocks.pass(500)
+    timers.fire()
+    await keys.answer(leaseAnswer({ granted: false, cursor: 9 }))
+    expect(lease.remainingMs()).toBe(usableMs - 500)
+    expect(timers.due()).toBe(0)
+  })
+
+  test('that fails is repeated soon, and the lease ends when it ends', async () => {
+    const { lease, keys, timers, clocks } = await setUpHeld()
+    timers.fire()
+    await keys.fail()
+    expect(timers.due()).toBe(100)
+    expect(lease.isHeld()).toBe(true)
+    clocks.pass(usableMs)
+    expect(lease.isHeld()).toBe(false)
+    timers.fire()
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(lease.isHeld()).toBe(true)
+  })
+
+  test('tells the time of the database', async () => {
+    const { databaseClock } = await setUpHeld()
+    expect(databaseClock.latest()).toBe(databaseStart)
+  })
+
+  test('that finds another log empties the caches, ends the lease and begins anew, but forgets no revocation', async () => {
+    const { lease, keys, timers, onReset, floors } = await setUpHeld()
+    lease.receive(revocation(8))
+    await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
+    expect(onReset).toHaveBeenCalledOnce()
+    expect(lease.isHeld()).toBe(false)
+    expect(floors.isRevoked(hash)).toBe(true)
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
+  })
+})
+
+describe('a revocation from the fast path', () => {
+  test('is in force in the same tick, and acknowledged at once', async () => {
+    const { lease, keys, floors } = await setUpHeld()
+    lease.receive(revocation(8))
+    expect(floors.isRevoked(hash)).toBe(true)
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
+  })
+
+  test('after a gap is in force, but only what came before the gap is acknowledged', async () => {
+    const { lease, keys, floors } = await setUpHeld()
+    lease.receive(revocation(10))
+    expect(floors.isRevoked(hash)).toBe(true)
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 7 })
+  })
+
+  test('while a renewal is on its way is acknowledged by one that follows it at once', async () => {
+    const { lease, keys, timers } = await setUpHeld()
+    timers.fire()
+    lease.receive(revocation(8))
+    expect(keys.waiting()).toBe(1)
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
+  })
+
+  test('that is known already is in force still, and costs no renewal', async () => {
+    const { lease, keys, floors } = await setUpHeld()
+    const before = keys.calls.length
+    lease.receive(revocation(7))
+    expect(floors.isRevoked(hash)).toBe(true)
+    expect(keys.calls).toHaveLength(before)
+  })
+
+  test('never moves the cursor back', async () => {
+    const { lease, keys, timers } = await setUpHeld()
+    lease.receive(revocation(8))
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
+  })
+})
