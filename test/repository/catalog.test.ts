@@ -1,0 +1,79 @@
+import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
+import { checkCatalog } from '@postern/tenant-db'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+/** What stands outside of the tenants on purpose, and why it gives nobody another tenant's rows. */
+const allowances = {
+  tablesWithoutTenant: {
+    'keys.gateway_lease': 'gateways serve all tenants; a row says what a gateway has applied, and nothing of a tenant',
+    'keys.revocation_seq': 'one number: where the log stands',
+  },
+  definerFunctions: {
+    'keys.find_key_by_hash(bytea)':
+      'the gateway does not know the tenant before it knows the key; the hash is the proof',
+    'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',
+    'keys.last_key_change(bytea)': 'a number of the log, for who knows the hash',
+    'keys.last_tenant_change(uuid)': 'a number of the log',
+    'keys.read_log(bigint,bigint,integer)': 'gateways apply the log of all tenants; it holds hashes and ids',
+    'keys.log_change()': 'a trigger that writes the number behind every change; nobody calls it',
+    'keys.renew_lease(uuid,text,bigint,integer)': 'leases belong to gateways',
+    'keys.release_lease(uuid)': 'leases belong to gateways',
+    'keys.read_leases()': 'leases belong to gateways',
+    'keys.record_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
+    'keys.record_denials(jsonb)': 'as uses',
+    'keys.note_pending_denials(integer)': 'housekeeping: gives a number',
+    'keys.prune(bigint,integer)': 'housekeeping: gives a number',
+    'keys.create_tenant(text,text)': 'the operator alone: checks his assertion first',
+    'keys.list_tenants(integer)': 'the operator alone: checks his assertion first',
+    'keys.set_tenant_status(text,text)': 'the operator alone: checks his assertion first',
+  },
+  globalIndexes: {
+    'keys.api_key_hash_unique': 'a key is looked up before its tenant is known; 256 random bits meet by no attempt',
+    'keys.revocation_pk': 'the log has one order for all tenants; the number comes from no tenant',
+    'keys.revocation_seq_pk': 'one row',
+    'keys.tenant_slug_unique': 'slugs are given by the operator alone',
+  },
+} as const
+
+const allow = {
+  tablesWithoutTenant: Object.keys(allowances.tablesWithoutTenant),
+  definerFunctions: Object.keys(allowances.definerFunctions),
+  globalIndexes: Object.keys(allowances.globalIndexes),
+}
+
+let database: TestDatabase
+beforeAll(async () => (database = await createTestDatabase()))
+afterAll(async () => await database.drop())
+
+describe('the catalog of the migrated database', () => {
+  test('keeps every rule of tenant isolation', async () => {
+    expect(await checkCatalog(database.url('superuser'), { allow })).toEqual([])
+  })
+
+  test('needs every allowance that it has', async () => {
+    const reported = JSON.stringify(await checkCatalog(database.url('superuser'), { allow: {} }))
+    expect(Object.values(allow).flat()).not.toEqual([])
+    expect(
+      Object.values(allow)
+        .flat()
+        .filter((name) => !reported.includes(name)),
+    ).toEqual([])
+  })
+
+  test('does not pass with a table of a service that forgets its tenant', async () => {
+    const owner = new Client({ connectionString: database.url('superuser') })
+    await owner.connect()
+    try {
+      await owner.query('create table findings.forgotten (id uuid primary key)')
+    } finally {
+      await owner.end()
+    }
+    const violations = await checkCatalog(database.url('superuser'), { allow })
+    expect(violations).toContainEqual({
+      rule: 'C1',
+      object: 'findings.forgotten',
+      problem: 'has no column tenant_id uuid not null',
+    })
+  })
+})

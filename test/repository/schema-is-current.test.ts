@@ -1,0 +1,34 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
+import { describeSchema } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+const root = join(import.meta.dirname, '..', '..')
+
+/**
+ * Where the schema of each part is written down, so that a review sees what a migration makes. To write it anew:
+ * `UPDATE_SCHEMA=1 npm test -- test/repository/schema-is-current.test.ts`
+ */
+const files = {
+  tenancy: 'packages/tenant-db/schema.sql',
+  keys: 'services/keys/schema.sql',
+  findings: 'services/findings/schema.sql',
+  universe: 'services/universe/schema.sql',
+  evidence: 'services/evidence/schema.sql',
+  sync: 'services/sync/schema.sql',
+} as const
+
+let database: TestDatabase
+beforeAll(async () => (database = await createTestDatabase()))
+afterAll(async () => await database.drop())
+
+describe('the schema of the migrated database is what the repository says', () => {
+  test.each(Object.entries(files))('%s: %s', async (schema, file) => {
+    const path = join(root, file)
+    const current = await describeSchema(database.url('migrator'), schema)
+    expect(current).toMatch(/create table/)
+    if (process.env['UPDATE_SCHEMA'] === '1') writeFileSync(path, current)
+    expect(existsSync(path) ? readFileSync(path, 'utf8') : '').toBe(current)
+  })
+})
