@@ -180,7 +180,7 @@ begin
 end
 $$;
 
-grant execute on function tenancy.asserted_tenant() to postern_tenancy;
+grant execute on function tenancy.is_valid(text, bytea, bytea) to postern_tenancy;
 call tenancy.give_function('tenancy.tenant_id()', 'postern_tenancy', array[
   'postern_keys_definer',
   'postern_keys', 'postern_findings', 'postern_universe', 'postern_evidence', 'postern_sync']);

@@ -58,22 +58,22 @@ export class Session implements Tx {
 
   begin(command: string, assertion: string): void {
     // Their failures show in every statement that follows, and in the answer to COMMIT.
-    void remembered(this.#send(command))
-    void remembered(this.#send({ ...setAssertion, values: [assertion] }))
+    this.#send(command, ignore)
+    this.#send({ ...setAssertion, values: [assertion] }, ignore)
   }
 
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]> {
-    return remembered(this.#issue<Row>(statement).then((result) => result.rows))
+    return this.#issue<Row, Row[]>(statement, (result) => result.rows)
   }
 
   execute(statement: Statement): Promise<number> {
-    return remembered(this.#issue(statement).then((result) => result.rowCount ?? 0))
+    return this.#issue(statement, (result) => result.rowCount ?? 0)
   }
 
   /** Ends the transaction and gives PostgreSQL's word for how: COMMIT, or ROLLBACK also for the commit of a failed one. */
-  async end(command: 'commit' | 'rollback'): Promise<string> {
+  end(command: 'commit' | 'rollback'): Promise<string> {
     this.#ended = true
-    return (await this.#send(command)).command
+    return this.#promise(command, (result) => result.command)
   }
 
   /** Whether a statement failed in a way that PostgreSQL may not know of, so that its COMMIT means nothing. */
@@ -112,28 +112,45 @@ export class Session implements Tx {
     else destroy(this.#client)
   }
 
-  #issue<Row extends QueryResultRow>(statement: Statement): Promise<QueryResult<Row>> {
+  #issue<Row extends QueryResultRow, T>(statement: Statement, take: (result: QueryResult<Row>) => T): Promise<T> {
     if (this.#ended) {
       return Promise.reject(
         new Error('a statement was issued after its transaction: in a read, issue all of them at once'),
       )
     }
     const { text, values, name } = statement
-    return this.#send<Row>({ text, values: [...values], ...(name === undefined ? {} : { name }) })
+    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take)
   }
 
-  #send<Row extends QueryResultRow>(statement: string | SentStatement): Promise<QueryResult<Row>> {
+  #promise<Row extends QueryResultRow, T>(
+    statement: string | SentStatement,
+    take: (result: QueryResult<Row>) => T,
+  ): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    this.#send<Row>(statement, (error, result) => {
+      if (result === undefined) reject(error)
+      else resolve(take(result))
+    })
+    // Whoever has it may be waiting for another one, and its failure must not end the process then.
+    promise.catch(ignore)
+    return promise
+  }
+
+  // HOT PATH: callbacks, because each promise of pg's own costs three more.
+  #send<Row extends QueryResultRow>(
+    statement: string | SentStatement,
+    settle: (error: unknown, result?: QueryResult<Row>) => void,
+  ): void {
     this.#startWaiting()
-    return this.#client.query<Row, unknown[]>(statement).then(
-      (result) => {
-        this.#stopWaiting()
-        return result
-      },
-      (error: unknown) => {
-        this.#stopWaiting()
-        throw this.#failed(error)
-      },
-    )
+    let settled = false
+    this.#client.query<Row, unknown[]>(statement, (error: Error | null | undefined, result) => {
+      // pg may call twice: for a value that it could not send, and for the answer to what it sent instead.
+      if (settled) return
+      settled = true
+      this.#stopWaiting()
+      if (error) settle(this.#failed(error))
+      else settle(undefined, result)
+    })
   }
 
   #failed(error: unknown): unknown {
@@ -170,16 +187,12 @@ export class Session implements Tx {
   }
 }
 
+function ignore(): void {}
+
 interface SentStatement {
   readonly text: string
   readonly name?: string
   values: unknown[]
-}
-
-/** The same promise. Whoever has it may be waiting for another one, and its failure must not end the process then. */
-function remembered<T>(outcome: Promise<T>): Promise<T> {
-  outcome.catch(() => undefined)
-  return outcome
 }
 
 function isOrdinary(error: unknown): boolean {

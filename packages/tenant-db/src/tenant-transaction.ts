@@ -66,12 +66,17 @@ async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: W
     session.begin(beginRead, assertion)
     return { answer: start(work, session), ending: session.end('commit') }
   })
+  // Its failure waits until PostgreSQL is done.
+  answer.catch(() => undefined)
   // The connection goes back as soon as PostgreSQL is done with it, however long `work` still computes.
-  const [value, ended] = await Promise.allSettled([answer, ending.finally(() => session.giveBack())])
-  if (value.status === 'rejected') throw session.reason(value.reason)
-  if (ended.status === 'rejected') throw session.reason(ended.reason)
-  if (session.isOdd || ended.value !== 'COMMIT') throw session.reason(undefined)
-  return value.value
+  const command = await ending.catch(() => 'lost').finally(() => session.giveBack())
+  try {
+    const value = await answer
+    if (session.isOdd || command !== 'COMMIT') throw session.reason(undefined)
+    return value
+  } catch (error) {
+    throw session.reason(error)
+  }
 }
 
 async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
