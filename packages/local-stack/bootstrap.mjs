@@ -56,10 +56,13 @@ function npm(args) {
   run(command, [...first, ...args], { cwd: tools, env: cleanEnvironment() })
 }
 
+/** Runs an installer. What it prints is of interest only when it fails. */
 function run(command, args, options) {
-  const { status, signal, error } = spawnSync(command, args, { stdio: ['ignore', 2, 2], ...options })
-  if (error) throw new Refusal(`${command} could not be run: ${error.message}`)
-  if (status !== 0) throw new Refusal(`${command} ${args.join(' ')} failed (${signal ?? `exit code ${status}`})`)
+  const result = spawnSync(command, args, { stdio: ['ignore', 'pipe', 'pipe'], encoding: 'utf8', ...options })
+  if (result.error) throw new Refusal(`${command} could not be run: ${result.error.message}`)
+  if (result.status === 0) return
+  process.stderr.write(`${result.stdout}${result.stderr}`)
+  throw new Refusal(`${command} ${args.join(' ')} failed (${result.signal ?? `exit code ${result.status}`})`)
 }
 
 /** Installs one npm package into a folder of its own below .tools; the folder appears by a rename, whole or not. */
@@ -142,7 +145,7 @@ function isInstalled(state) {
 }
 
 function installPackages(pnpm, node, state) {
-  say('installing the locked packages')
+  say('installing the locked packages (once, and after a change of them)')
   const env = cleanEnvironment()
   // With NODE_ENV=production the compiler and the tests would be left out.
   delete env.NODE_ENV
@@ -275,21 +278,6 @@ function fromSource(path) {
 
 const start = fromSource('packages/local-stack/src/start.ts')
 const postern = fromSource('packages/cli/src/main.ts')
-
-/** The command finds the system that `npm start` runs by the files in its home; what is set by hand goes before. */
-function operatorEnvironment(env) {
-  const home = env.POSTERN_HOME ?? join(root, '.postern')
-  const found = { POSTERN_HOME: home }
-  for (const name of ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS']) {
-    if (env[name] === undefined) found[`${name}_FILE`] = join(home, 'secrets', name)
-  }
-  try {
-    found.POSTERN_KEYS_URL = JSON.parse(readFileSync(join(home, 'stack.json'), 'utf8')).services.keys
-  } catch {
-    // It was never started from here: the command says what it lacks.
-  }
-  return { ...found, ...env }
-}
 
 const commands = {
   start: (context, args) => start(context, args, { leash: true }),

@@ -1,9 +1,10 @@
-import { mkdtemp, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readFile, readdir, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { prepareDatabase, rolePasswords, roleUrl } from '../database.ts'
 import { repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
+import { isAlive } from '../processes.ts'
 import { startPostgres } from '../postgres.ts'
 import { openSecrets } from '../secrets.ts'
 
@@ -28,6 +29,9 @@ export interface Cluster {
   readonly failures: readonly string[]
 }
 
+/** Begins the name of every cluster's home. */
+const homePrefix = 'postern-test-'
+
 export interface RunningCluster {
   readonly cluster: Cluster
   /** Stops PostgreSQL and removes everything. */
@@ -39,7 +43,9 @@ export interface RunningCluster {
  * and sets the variable that `createTestDatabase` finds it by.
  */
 export async function startTestCluster(): Promise<RunningCluster> {
-  const home = await mkdtemp(join(tmpdir(), 'postern-test-'))
+  await removeAbandoned()
+  const home = await mkdtemp(join(tmpdir(), homePrefix))
+  await writeFile(join(home, 'pid'), String(process.pid))
   const secrets = await openSecrets(home)
   const { superuser } = secrets.passwords
   const port = await findFreePort()
@@ -79,6 +85,19 @@ export async function startTestCluster(): Promise<RunningCluster> {
   } catch (error) {
     await stop()
     throw error
+  }
+}
+
+/** Removes what a run that was killed could not remove itself. */
+async function removeAbandoned(): Promise<void> {
+  for (const name of await readdir(tmpdir())) {
+    if (!name.startsWith(homePrefix)) continue
+    const home = join(tmpdir(), name)
+    const pid = Number(await readFile(join(home, 'pid'), 'utf8').catch(() => ''))
+    if (pid === 0 || isAlive(pid)) continue
+    const folder = await realpath(join(home, 'postgres')).catch(() => undefined)
+    if (folder !== undefined) await rm(folder, { recursive: true, force: true })
+    await rm(home, { recursive: true, force: true })
   }
 }
 
