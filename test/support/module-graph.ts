@@ -4,7 +4,7 @@ import { dirname, join, normalize } from 'node:path'
 import { parseSync } from '@swc/core'
 
 /** What a module imports: a module of ours by its path, `npm:<package>` or `node:<module>`. */
-export interface Import {
+interface Import {
   readonly specifier: string
   /** Undefined when it names nothing that there is. */
   readonly target: string | undefined

@@ -25,7 +25,7 @@ export interface KeysRequest {
   readonly unanswered?: string
 }
 
-export interface KeysAnswer {
+interface KeysAnswer {
   readonly body: unknown
   /** Target of the next page. */
   readonly next: string | undefined

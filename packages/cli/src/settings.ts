@@ -33,7 +33,7 @@ export async function readSettings(env: Environment): Promise<Settings> {
 }
 
 /** The folder that `npm start` keeps its files in; a relative path is one of the repository, as it is for `npm start`. */
-export function homeOf(env: Environment): string {
+function homeOf(env: Environment): string {
   return resolve(repositoryRoot, given(env, 'POSTERN_HOME') ?? '.postern')
 }
 

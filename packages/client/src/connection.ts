@@ -9,7 +9,7 @@ export interface ConnectionOptions {
   readonly timeoutMs?: number
 }
 
-export interface Request {
+interface Request {
   readonly method: 'GET' | 'POST'
   /** Path and query from the origin. */
   readonly target: string
