@@ -73,6 +73,16 @@ describe('a lease is not held', () => {
     expect(lease.isHeld()).toBe(false)
   })
 
+  test('longer than its length from the moment of asking by either clock alone', async () => {
+    for (const jump of ['jumpMonotonic', 'jumpWall'] as const) {
+      const { lease, keys, clocks } = setUp()
+      lease.start()
+      clocks[jump](900)
+      await keys.answer(leaseAnswer())
+      expect(lease.remainingMs()).toBe(usableMs - 900)
+    }
+  })
+
   test('when the answer came only after its end: a process that was frozen meanwhile', async () => {
     const { lease, keys, clocks } = setUp()
     lease.start()

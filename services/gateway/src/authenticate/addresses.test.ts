@@ -1,0 +1,72 @@
+import { Socket } from 'node:net'
+import { describe, expect, test } from 'vitest'
+import { createAddressMatcher, createClientAddress, parseAddressRanges } from './addresses.ts'
+
+function socketOf(remoteAddress: string): Socket {
+  return Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
+}
+
+describe('a list of addresses', () => {
+  test.each([
+    ['10.0.0.0/8', '11.0.0.1'],
+    ['10.0.0.0/8', ''],
+    ['10.0.0.0/8', 'not an address'],
+    ['10.0.0.0/8', '2001:db8::1'],
+    ['2001:db8::/32', '10.0.0.1'],
+    ['192.0.2.1', '192.0.2.2'],
+    ['192.0.2.128/25', '192.0.2.127'],
+    ['0.0.0.0/0', '2001:db8::1'],
+    ['::/0', '192.0.2.1'],
+    ['not an address', '192.0.2.1'],
+  ])('%s does not hold %s', (range, address) => {
+    expect(createAddressMatcher([range])(address)).toBe(false)
+  })
+
+  test.each([
+    ['10.0.0.0/8', '10.255.0.1'],
+    ['10.0.0.0/8', '::ffff:10.0.0.1'],
+    ['192.0.2.1', '192.0.2.1'],
+    ['2001:db8::/32', '2001:DB8:0:0::1'],
+    ['::1', '::1'],
+  ])('%s holds %s', (range, address) => {
+    expect(createAddressMatcher([range])(address)).toBe(true)
+  })
+
+  test('that is empty holds no address', () => {
+    expect(createAddressMatcher([])('192.0.2.1')).toBe(false)
+  })
+
+  test('with one entry that cannot be read holds none at all', () => {
+    expect(createAddressMatcher(['192.0.2.1', '192.0.2.0/33'])('192.0.2.1')).toBe(false)
+    expect(parseAddressRanges(['fe80::1%eth0'])).toBeUndefined()
+  })
+})
+
+describe('the address of a client', () => {
+  const behindProxies = createClientAddress(['10.0.0.0/8'])
+
+  test('is that of the connection where no proxy is trusted, whatever it says', () => {
+    expect(createClientAddress([])(socketOf('192.0.2.1'), '203.0.113.9')).toBe('192.0.2.1')
+  })
+
+  test('is that of the connection when this is no trusted proxy', () => {
+    expect(behindProxies(socketOf('192.0.2.1'), '203.0.113.9')).toBe('192.0.2.1')
+  })
+
+  test('is the last that no trusted proxy has: what stands to its left anyone could have written', () => {
+    expect(behindProxies(socketOf('10.0.0.1'), '198.51.100.7, 203.0.113.9, 10.0.0.2')).toBe('203.0.113.9')
+    expect(behindProxies(socketOf('::ffff:10.0.0.1'), '198.51.100.7,203.0.113.9')).toBe('203.0.113.9')
+  })
+
+  test('is that of the proxy when it names something else than an address', () => {
+    expect(behindProxies(socketOf('10.0.0.1'), '203.0.113.9, unknown')).toBe('10.0.0.1')
+    expect(behindProxies(socketOf('10.0.0.1'), '')).toBe('10.0.0.1')
+    expect(behindProxies(socketOf('10.0.0.1'), undefined)).toBe('10.0.0.1')
+  })
+
+  test('has one spelling', () => {
+    expect(behindProxies(socketOf('10.0.0.1'), '::FFFF:203.0.113.9')).toBe('203.0.113.9')
+    expect(behindProxies(socketOf('10.0.0.1'), '2001:DB8:0::0:1')).toBe('2001:db8::1')
+    expect(createClientAddress([])(socketOf('::ffff:192.0.2.1'), undefined)).toBe('192.0.2.1')
+  })
+})

@@ -1,0 +1,35 @@
+import { generateKey } from '@postern/api-key'
+import { describe, expect, test } from 'vitest'
+import { parseCredentials } from './credentials.ts'
+
+const { value, hash } = generateKey()
+
+describe('an Authorization header', () => {
+  test.each([
+    ['two spaces', `ApiKey  ${value}`, 'ApiKey'],
+    ['a tab', `ApiKey\t${value}`, undefined],
+    ['no key', 'ApiKey', 'ApiKey'],
+    ['an empty key', 'ApiKey ', 'ApiKey'],
+    ['something after the key', `ApiKey ${value} `, 'ApiKey'],
+    ['two keys', `ApiKey ${value}, ApiKey ${value}`, 'ApiKey'],
+    ['quotes', `ApiKey "${value}"`, 'ApiKey'],
+    ['a mistyped key', `ApiKey ${value.slice(0, -1)}${value.endsWith('0') ? '1' : '0'}`, 'ApiKey'],
+    ['a key in upper case', `ApiKey ${value.toUpperCase()}`, 'ApiKey'],
+    ['the key alone', value, undefined],
+    ['another scheme', `Basic ${value}`, undefined],
+    ['a token with characters that none has', 'Bearer a b', 'Bearer'],
+    ['more than any credential is long', `Bearer ${'a'.repeat(8200)}`, undefined],
+    ['nothing', '', undefined],
+  ])('with %s holds no credential', (_what, header, scheme) => {
+    expect(parseCredentials(header)).toEqual({ kind: 'malformed', scheme })
+  })
+
+  test.each(['ApiKey', 'apikey', 'APIKEY'])('holds a key under the scheme %s', (scheme) => {
+    expect(parseCredentials(`${scheme} ${value}`)).toMatchObject({ kind: 'api_key', key: { hash } })
+  })
+
+  test('holds an access token under the scheme Bearer; a key is none', () => {
+    expect(parseCredentials('bearer a.b-c_d~e+f/g==')).toEqual({ kind: 'bearer', token: 'a.b-c_d~e+f/g==' })
+    expect(parseCredentials(`Bearer ${value}`).kind).toBe('bearer')
+  })
+})

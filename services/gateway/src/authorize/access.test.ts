@@ -1,0 +1,55 @@
+import { type Role, namedScopes, roleScopes, routeTable } from '@postern/contracts'
+import type { KeyRecord } from '@postern/contracts/internal'
+import { describe, expect, test } from 'vitest'
+import { databaseStart, keyRecord } from '../../test/builders.ts'
+import { type Principal, keyPrincipal, userPrincipal } from '../authenticate/principal.ts'
+import { denialOf } from './access.ts'
+
+function key(scopes: KeyRecord['scopes']): Principal {
+  return keyPrincipal(keyRecord({ scopes }))
+}
+
+function person(...roles: Role[]): Principal {
+  const { tenantId, tenantName, tenantVersion, tenantLimit, readAt } = keyRecord()
+  return userPrincipal(
+    { subject: 'someone', name: 'Someone', roles, expiresAt: databaseStart },
+    { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt },
+  )
+}
+
+const scoped = routeTable.flatMap((route) =>
+  route.access.kind === 'scope' ? [{ route, scope: route.access.scope }] : [],
+)
+const personal = routeTable.flatMap((route) =>
+  route.access.kind === 'person' ? [{ route, role: route.access.role }] : [],
+)
+
+describe.each(scoped)('$route.id', ({ route, scope }) => {
+  test('is denied to a key with every scope but its own, which is named', () => {
+    const others = namedScopes.filter((other) => other !== scope)
+    expect(denialOf(route, key(others))).toMatchObject({ code: 'insufficient_scope', required_scope: scope })
+    expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
+  })
+
+  test('is open to a key with its scope, or with a wildcard that holds it', () => {
+    expect(denialOf(route, key([scope]))).toBeUndefined()
+    expect(denialOf(route, key(['*']))).toBeUndefined()
+  })
+})
+
+describe.each(personal)('$route.id', ({ route, role }) => {
+  test('is denied to every key, also to one with all scopes, and to people without the role', () => {
+    expect(denialOf(route, key(['*', 'admin:*']))).toMatchObject({ code: 'role_required' })
+    expect(denialOf(route, person())).toMatchObject({ code: 'role_required' })
+  })
+
+  test('is open to people with the role', () => {
+    expect(denialOf(route, person(role))).toBeUndefined()
+  })
+})
+
+test('a person may do what the scopes of their roles say, and no more', () => {
+  expect([...person('viewer').scopes]).toEqual(['read:universe', 'read:findings'])
+  expect(person('viewer').granted).toEqual(roleScopes.viewer)
+  expect(person().scopes.size).toBe(0)
+})

@@ -1,0 +1,41 @@
+import { routeTable } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { createRouteMatcher } from './route-match.ts'
+
+const match = createRouteMatcher()
+
+describe('the route table', () => {
+  test.each([
+    '/api/v1/findings/',
+    '/api/v1/Findings',
+    '/api/v1',
+    '/',
+    '/internal/v1/leases',
+    '/internal/health/ready',
+    '/api/v1/findings/a/b/c/d/e',
+    `/api/v1/findings/${'a'.repeat(601)}`,
+  ])('has nothing at %s', (path) => {
+    expect(match('GET', path)).toEqual({ kind: 'none' })
+  })
+
+  test('tells the methods of a path that is there under others', () => {
+    expect(match('DELETE', '/api/v1/findings')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD', 'POST'] })
+    expect(match('OPTIONS', '/api/v1/whoami')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD'] })
+    expect(match('PROPFIND', '/api/v1/whoami')).toMatchObject({ kind: 'method' })
+    expect(match('get', '/api/v1/whoami')).toMatchObject({ kind: 'method' })
+  })
+
+  test('answers HEAD where it answers GET, under the same rule', () => {
+    const get = match('GET', '/api/v1/findings/some-id')
+    expect(get).toMatchObject({ kind: 'route', route: { id: 'findings.get' }, params: { id: 'some-id' } })
+    expect(match('HEAD', '/api/v1/findings/some-id')).toEqual(get)
+    expect(match('HEAD', '/api/v1/evidence')).toMatchObject({ kind: 'method', allowed: ['POST'] })
+  })
+
+  test.each(routeTable.map((route) => [route.method, route.path, route] as const))(
+    'finds %s %s',
+    (method, path, route) => {
+      expect(match(method, path.replaceAll(/:[a-z_]+/gi, 'x'))).toMatchObject({ kind: 'route', route })
+    },
+  )
+})

@@ -1,0 +1,173 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { type FakeClocks, fakeClocks, keyRecord, settle } from '../../test/builders.ts'
+import { type Principal, keyPrincipal } from '../authenticate/principal.ts'
+import { createRateLimit, windowMs } from './rate-limit.ts'
+import type { TokenSource } from './token-source.ts'
+
+function principal(keyLimit: number, tenantLimit = 1_000_000): Principal {
+  return keyPrincipal(keyRecord({ keyLimit, tenantLimit }))
+}
+
+/** Counts as Redis does, in fixed windows of the clock that all gateways share here. */
+function sharedSource(clocks: FakeClocks, delay: () => Promise<void> = async () => undefined) {
+  const used = new Map<string, number>()
+  const source: TokenSource & { isUp: boolean; calls: number } = {
+    isUp: true,
+    calls: 0,
+    lease: async (name: string, limit: number, wanted: number) => {
+      await delay()
+      if (!source.isUp) throw new Error('away')
+      source.calls += 1
+      const now = clocks.monotonic()
+      const started = now - (now % windowMs)
+      const before = used.get(`${name} ${started}`) ?? 0
+      const granted = Math.min(wanted, Math.max(0, limit - before))
+      used.set(`${name} ${started}`, before + granted)
+      return { granted, left: Math.max(0, limit - before - granted), windowLeftMs: started + windowMs - now }
+    },
+  }
+  return source
+}
+
+describe('a limit', () => {
+  test('is never passed in a window, by four gateways together under any load', async () => {
+    const load = fc.array(
+      fc.record({ gateway: fc.nat(3), requests: fc.integer({ min: 1, max: 40 }), passMs: fc.nat(20_000) }),
+      { minLength: 1, maxLength: 15 },
+    )
+    await fc.assert(
+      fc.asyncProperty(load, fc.integer({ min: 1, max: 150 }), async (steps, limit) => {
+        const clocks = fakeClocks()
+        const source = sharedSource(clocks)
+        const caller = principal(limit)
+        const gateways = Array.from({ length: 4 }, () => createRateLimit({ source, clocks, gatewayCount: 4 }))
+        const admitted = new Map<number, number>()
+        for (const { gateway, requests, passMs } of steps) {
+          const limiter = gateways[gateway]
+          if (limiter === undefined) throw new Error('no such gateway')
+          const verdicts = await Promise.all(
+            Array.from({ length: requests }, async () => await limiter.take(limiter.limitsOf(caller))),
+          )
+          const window = Math.floor(clocks.monotonic() / windowMs)
+          const allowed = verdicts.filter(({ kind }) => kind === 'allowed').length
+          admitted.set(window, (admitted.get(window) ?? 0) + allowed)
+          clocks.pass(passMs)
+        }
+        for (const count of admitted.values()) expect(count).toBeLessThanOrEqual(limit)
+      }),
+      { numRuns: 25 },
+    )
+  })
+
+  test('lets one gateway use all but nothing of it', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limits = limiter.limitsOf(principal(600))
+    for (let sent = 0; sent < 600; sent += 1) expect((await limiter.take(limits)).kind).toBe('allowed')
+    expect((await limiter.take(limits)).kind).toBe('refused')
+    // Tokens come in batches: far fewer questions than requests.
+    expect(source.calls).toBeLessThan(220)
+  })
+
+  test('begins anew with the next window, and not a moment before', async () => {
+    const clocks = fakeClocks()
+    clocks.pass(windowMs - (clocks.monotonic() % windowMs))
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const limits = limiter.limitsOf(principal(1))
+    expect((await limiter.take(limits)).kind).toBe('allowed')
+    clocks.pass(windowMs - 1)
+    expect(await limiter.take(limits)).toMatchObject({ kind: 'refused', retryAfterSeconds: 1 })
+    clocks.pass(1)
+    expect((await limiter.take(limits)).kind).toBe('allowed')
+  })
+
+  test('has tokens that are void at the end of their window, however slowly they came', async () => {
+    const clocks = fakeClocks()
+    clocks.pass(windowMs - (clocks.monotonic() % windowMs) + 50_000)
+    const gate = Promise.withResolvers<void>()
+    const source = sharedSource(clocks)
+    const limiter = createRateLimit({
+      source: {
+        lease: async (...wanted) => {
+          const lease = await source.lease(...wanted)
+          await gate.promise
+          return lease
+        },
+      },
+      clocks,
+      gatewayCount: 1,
+    })
+    const limits = limiter.limitsOf(principal(1))
+    const taken = limiter.take(limits)
+    await settle()
+    clocks.pass(20_000)
+    gate.resolve()
+    expect((await taken).kind).toBe('allowed')
+    // It was counted in the window in which it was used.
+    expect((await limiter.take(limits)).kind).toBe('refused')
+    expect(source.calls).toBe(4)
+  })
+
+  test('of the tenant holds over all its keys', async () => {
+    const clocks = fakeClocks()
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const keys = [principal(100, 3), principal(100, 3)].map((key) => limiter.limitsOf(key))
+    const verdicts = []
+    for (let sent = 0; sent < 4; sent += 1) for (const limits of keys) verdicts.push(await limiter.take(limits))
+    expect(verdicts.filter(({ kind }) => kind === 'allowed')).toHaveLength(3)
+    expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
+  })
+
+  test('is taken with no question asked while tokens are at hand', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const limits = limiter.limitsOf(principal(6000))
+    expect(limiter.tryTake(limits)).toBe(false)
+    for (let sent = 0; sent < 4; sent += 1) await limiter.take(limits)
+    const { calls } = source
+    expect(limiter.tryTake(limits)).toBe(true)
+    expect(source.calls).toBe(calls)
+  })
+})
+
+describe('while Redis is away', () => {
+  test('each gateway lets its share through, so that all together keep the limit', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    source.isUp = false
+    const caller = principal(100)
+    let admitted = 0
+    for (let gateway = 0; gateway < 4; gateway += 1) {
+      const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+      const limits = limiter.limitsOf(caller)
+      for (let sent = 0; sent < 100; sent += 1) if ((await limiter.take(limits)).kind === 'allowed') admitted += 1
+    }
+    expect(admitted).toBe(100)
+  })
+
+  test('what was let through before counts against the share', async () => {
+    const clocks = fakeClocks()
+    clocks.pass(windowMs - (clocks.monotonic() % windowMs))
+    const source = sharedSource(clocks)
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limits = limiter.limitsOf(principal(100))
+    for (let sent = 0; sent < 20; sent += 1) await limiter.take(limits)
+    source.isUp = false
+    let more = 0
+    while ((await limiter.take(limits)).kind === 'allowed') more += 1
+    expect(more).toBe(5)
+  })
+
+  test('a limit of one lets one through', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    source.isUp = false
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limits = limiter.limitsOf(principal(1))
+    expect((await limiter.take(limits)).kind).toBe('allowed')
+    expect((await limiter.take(limits)).kind).toBe('refused')
+  })
+})

@@ -1,0 +1,119 @@
+import fc from 'fast-check'
+import { strippedHeaderPrefixes, strippedHeaders } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { readHeaders } from './read-headers.ts'
+import { useOfHeader } from './strip-headers.ts'
+
+/** Any spelling of a name: each letter in either case, each hyphen perhaps an underscore. */
+function spellings(name: string): fc.Arbitrary<string> {
+  return fc
+    .tuple(
+      ...Array.from(name, (letter) => fc.constantFrom(letter, letter.toUpperCase(), letter === '-' ? '_' : letter)),
+    )
+    .map((letters) => letters.join(''))
+}
+
+describe('a header that the platform owns', () => {
+  test('never passes, in whatever spelling', () => {
+    const platform = fc
+      .constantFrom(...strippedHeaders, ...strippedHeaderPrefixes.map((prefix) => `${prefix}anything`))
+      .chain(spellings)
+    fc.assert(
+      fc.property(platform, (name) => {
+        expect(readHeaders([name, 'forged']).passed).toEqual([])
+      }),
+    )
+  })
+
+  test.each(['content_length', 'Content_Type', 'if_match', 'x_forwarded_for', 'transfer_encoding', 'x_request_id'])(
+    'is not passed as %s, which others may read as the same',
+    (name) => {
+      expect(useOfHeader(name)).toBe('strip')
+    },
+  )
+
+  test.each([
+    'X-Tenant-Id',
+    'x_tenant_id',
+    'X-User',
+    'Forwarded',
+    'X-Original-URL',
+    'X-HTTP-Method-Override',
+    'X-Real-IP',
+    'Cookie',
+    'Trailer',
+    'Upgrade',
+    'HTTP2-Settings',
+    'Signature-Input',
+  ])('%s is stripped', (name) => {
+    expect(useOfHeader(name)).toBe('strip')
+  })
+})
+
+describe('a header that must occur once', () => {
+  test.each([
+    'Authorization',
+    'Host',
+    'Content-Type',
+    'Content-Length',
+    'Content-Digest',
+    'Idempotency-Key',
+    'If-Match',
+    'X-Request-Id',
+    'Transfer-Encoding',
+  ])('%s is told when it occurs twice, also in another case or with the same value', (name) => {
+    const lower = name.toLowerCase()
+    expect(readHeaders([name, 'a', lower, 'b']).duplicate).toBe(lower)
+    expect(readHeaders([name, 'a', name, 'a']).duplicate).toBe(lower)
+    expect(readHeaders([name, '', name, 'a']).duplicate).toBe(lower)
+    expect(readHeaders([name, 'a']).duplicate).toBeUndefined()
+  })
+})
+
+describe('headers that Connection names', () => {
+  test('go no further, in whatever case and number they are named', () => {
+    const { passed, signed } = readHeaders([
+      'Connection',
+      'close, X-One',
+      'connection',
+      'if-match',
+      'X-One',
+      '1',
+      'x-two',
+      '2',
+      'If-Match',
+      '"a"',
+    ])
+    expect(passed).toEqual(['x-two', '2'])
+    expect(signed).toEqual({})
+  })
+
+  test('cannot take away what frames the body or authenticates', () => {
+    const { signed, read } = readHeaders([
+      'connection',
+      'content-length, authorization, host',
+      'content-length',
+      '3',
+      'authorization',
+      'ApiKey x',
+      'host',
+      'a',
+    ])
+    expect(signed['content-length']).toBe('3')
+    expect(read).toMatchObject({ authorization: 'ApiKey x', host: 'a' })
+  })
+
+  test('are taken by name, never by a value that reads like it', () => {
+    const { passed } = readHeaders(['connection', 'x-one', 'x-two', 'x-one', 'x-three', 'y'])
+    expect(passed).toEqual(['x-two', 'x-one', 'x-three', 'y'])
+  })
+})
+
+test('all other headers pass in their order, with lower-case names and each value as it was', () => {
+  const { passed } = readHeaders(['Accept', 'a', '__proto__', 'b', 'If-None-Match', '"1"', 'accept', 'c'])
+  expect(passed).toEqual(['accept', 'a', '__proto__', 'b', 'if-none-match', '"1"', 'accept', 'c'])
+})
+
+test('X-Forwarded-For is read as one list, in the order in which its lines came', () => {
+  expect(readHeaders(['x-forwarded-for', 'a', 'X-Forwarded-For', 'b']).read['x-forwarded-for']).toBe('a,b')
+})

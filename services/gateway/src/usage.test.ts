@@ -1,0 +1,76 @@
+import type { UsageReport } from '@postern/contracts/internal'
+import { describe, expect, test } from 'vitest'
+import { keyRecord, scripted, silent } from '../test/builders.ts'
+import { keyPrincipal } from './authenticate/principal.ts'
+import { createUsage } from './usage.ts'
+
+function setUp() {
+  const keys = scripted<UsageReport, void>()
+  let now = 1000
+  const usage = createUsage({ keys: { reportUsage: keys.call }, now: () => now, logger: silent })
+  return { keys, usage, at: (ms: number) => void (now = ms) }
+}
+
+const one = keyPrincipal(keyRecord())
+const other = keyPrincipal(keyRecord())
+
+describe('a report of usage', () => {
+  test('counts each key and address once, with the last time', async () => {
+    const { keys, usage, at } = setUp()
+    usage.used(one, '192.0.2.1')
+    at(2000)
+    usage.used(one, '192.0.2.1')
+    usage.used(one, '192.0.2.2')
+    usage.used(other, '192.0.2.1')
+    usage.denied(one, '192.0.2.3', 'revoked')
+    usage.denied(one, '192.0.2.3', 'revoked')
+    const flushed = usage.flush()
+    expect(keys.calls[0]?.uses).toHaveLength(3)
+    expect(keys.calls[0]?.uses).toContainEqual({
+      keyId: one.id,
+      tenantId: one.tenantId,
+      address: '192.0.2.1',
+      lastUsedAt: 2000,
+      count: 2,
+    })
+    expect(keys.calls[0]?.denials).toEqual([
+      { keyId: one.id, tenantId: one.tenantId, address: '192.0.2.3', reason: 'revoked', at: 2000, count: 2 },
+    ])
+    await keys.answer()
+    await flushed
+    await usage.flush()
+    expect(keys.calls).toHaveLength(1)
+  })
+
+  test('that fails is kept and merged into the next', async () => {
+    const { keys, usage, at } = setUp()
+    usage.used(one, '192.0.2.1')
+    const failed = usage.flush()
+    usage.used(one, '192.0.2.1')
+    at(5000)
+    usage.used(one, '192.0.2.1')
+    await keys.fail()
+    await failed
+    void usage.flush()
+    expect(keys.calls[1]?.uses).toEqual([
+      { keyId: one.id, tenantId: one.tenantId, address: '192.0.2.1', lastUsedAt: 5000, count: 3 },
+    ])
+  })
+
+  test('holds no more than the keys service takes; what is more follows in the next', async () => {
+    const { keys, usage } = setUp()
+    for (let host = 0; host < 6000; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`)
+    const flushed = usage.flush()
+    await keys.answer()
+    await keys.answer()
+    await flushed
+    expect(keys.calls.map(({ uses }) => uses.length)).toEqual([5000, 1000])
+  })
+})
+
+test('what is collected between two reports is bounded', () => {
+  const { keys, usage } = setUp()
+  for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`)
+  void usage.flush()
+  expect(keys.calls[0]?.uses).toHaveLength(5000)
+})
