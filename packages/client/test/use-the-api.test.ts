@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { createPosternClient } from '@postern/client'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { collect } from './collect.ts'
 
 let stack: TestStack
 let tenant: { id: string }
@@ -38,7 +39,7 @@ describe('through the gateway', () => {
     const reader = await clientWith('read:findings')
     const [first = ''] = references
     expect(await reader.findings.get(`ref:${first}`)).toMatchObject({ reference: first, severity: 'high' })
-    const listed = await Array.fromAsync(reader.findings.list({ severity: 'high', limit: 1, sort: 'created_at' }))
+    const listed = await collect(reader.findings.list({ severity: 'high', limit: 1, sort: 'created_at' }))
     expect(listed.map(({ reference }) => reference)).toEqual([references[0], references[2]])
   })
 
@@ -54,6 +55,6 @@ describe('through the gateway', () => {
 
   test('entities are listed, none of them another tenant’s', async () => {
     const client = await clientWith('read:universe')
-    expect(await Array.fromAsync(client.entities.list({ type: ['process', 'vendor'] }))).toEqual([])
+    expect(await collect(client.entities.list({ type: ['process', 'vendor'] }))).toEqual([])
   })
 })

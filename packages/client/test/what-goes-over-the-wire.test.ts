@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { inspect } from 'node:util'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { collect } from './collect.ts'
 
 const key = `postern_${'k3Y'.repeat(16)}z`
 
@@ -114,7 +115,7 @@ describe('the key', () => {
       response.setHeader('link', '<http://127.0.0.1:1/api/v1/findings?cursor=x>; rel="next"')
       response.end('[{"id":"1"}]')
     }
-    const failure = await failureOf(Array.fromAsync(client.findings.list()))
+    const failure = await failureOf(collect(client.findings.list()))
     expect(String(failure)).toContain('another origin')
     expect(seen).toHaveLength(1)
   })
@@ -180,13 +181,13 @@ describe('a list', () => {
       '/api/v1/findings?severity=high&severity=critical&limit=2',
       '/api/v1/findings?cursor=2',
     ])
-    const pages = await Array.fromAsync(client.findings.list().pages())
+    const pages = await collect(client.findings.list().pages())
     expect(pages.map((page) => page.length)).toEqual([2, 2, 2])
   })
 
   test.each(['<x>; rel="nextish"', '<x>; rel="prev"', '<x>', 'next'])('ends when no link is next: %s', async (link) => {
     answer = (_request, response) => response.setHeader('link', link).end('[]')
-    expect(await Array.fromAsync(client.entities.list())).toEqual([])
+    expect(await collect(client.entities.list())).toEqual([])
     expect(seen).toHaveLength(1)
   })
 })
