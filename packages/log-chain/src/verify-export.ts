@@ -1,0 +1,84 @@
+import type { JSONWebKeySet } from 'jose'
+import { type Anchor, type ChainFault, emptyRoot, nextRoot, parseEntry, verifyFindingLog } from './chain.ts'
+import { type Checkpoint, verifyCheckpoint } from './checkpoint.ts'
+
+/** What became of an export of the log: every fault by its line, and which checkpoints it agrees with. */
+export interface ExportReport {
+  readonly isIntact: boolean
+  readonly entries: number
+  readonly findings: number
+  /** Root behind the last entry. */
+  readonly root: string
+  readonly faults: readonly { readonly line: number; readonly problem: ChainFault | 'form' }[]
+  readonly checkpoints: readonly {
+    readonly checkpoint: Checkpoint | undefined
+    readonly outcome: 'agrees' | 'contradicts' | 'beyond-export' | 'not-signed-by-these-keys'
+  }[]
+}
+
+/** Faults that are told; the rest would follow from the first. */
+const maxFaults = 100
+
+/**
+ * Checks a complete export (`GET /api/v1/remediation-log` as NDJSON, in the order of `position` from the first) and
+ * holds it against checkpoints kept from earlier. Needs nothing but these and the public keys: no network, no trust in
+ * whoever gave the export. Memory grows with the number of findings, not of entries.
+ */
+export async function verifyExport(
+  lines: AsyncIterable<string> | Iterable<string>,
+  checkpoints: readonly string[] = [],
+  keys: JSONWebKeySet = { keys: [] },
+): Promise<ExportReport> {
+  const signed = await Promise.all(checkpoints.map(async (jws) => await verifyCheckpoint(jws.trim(), keys)))
+  const wanted = new Set(signed.map((checkpoint) => checkpoint?.position))
+  const rootAt = new Map<number, string>([[0, emptyRoot]])
+  const ends = new Map<string, Anchor>()
+  const faults: { line: number; problem: ChainFault | 'form' }[] = []
+  let root = emptyRoot
+  let entries = 0
+  let line = 0
+  for await (const text of lines) {
+    line += 1
+    if (text.trim() === '') continue
+    entries += 1
+    const entry = parseEntry(parseJson(text))
+    if (entry === undefined) {
+      faults.push({ line, problem: 'form' })
+    } else {
+      const { last, fault } = verifyFindingLog([entry], ends.get(entry.finding_id))
+      if (entry.position !== entries) faults.push({ line, problem: 'order' })
+      else if (fault !== null) faults.push({ line, problem: fault.problem })
+      ends.set(entry.finding_id, last)
+      root = nextRoot(root, entry.hash)
+      if (wanted.has(entries)) rootAt.set(entries, root)
+    }
+    if (faults.length >= maxFaults) break
+  }
+  const results = signed.map((checkpoint) => ({ checkpoint, outcome: outcomeOf(checkpoint, rootAt, entries) }))
+  return {
+    isIntact: faults.length === 0 && results.every(({ outcome }) => outcome === 'agrees'),
+    entries,
+    findings: ends.size,
+    root,
+    faults,
+    checkpoints: results,
+  }
+}
+
+function outcomeOf(
+  checkpoint: Checkpoint | undefined,
+  rootAt: ReadonlyMap<number, string>,
+  entries: number,
+): ExportReport['checkpoints'][number]['outcome'] {
+  if (checkpoint === undefined) return 'not-signed-by-these-keys'
+  if (checkpoint.position > entries) return 'beyond-export'
+  return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
