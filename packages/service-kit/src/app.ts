@@ -30,6 +30,8 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
     bodyLimit: 1024 * 1024,
+    // What the gateway lets through, and what it adds to it.
+    http: { maxHeaderSize: 65_536 },
     forceCloseConnections: 'idle',
     routerOptions: { maxParamLength: 1024, caseSensitive: true, ignoreTrailingSlash: false },
     genReqId: (request) => {
@@ -38,6 +40,8 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
+  // Node drops the headers beyond its maximum in silence; those that are signed come last.
+  app.server.maxHeadersCount = 0
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
   measureRequests(app, metrics)

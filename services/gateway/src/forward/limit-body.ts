@@ -1,6 +1,6 @@
 import { Transform } from 'node:stream'
 import type { IncomingMessage } from 'node:http'
-import { BodyTooLargeError, BodyTooSlowError } from './upstream-errors.ts'
+import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
 const checkEveryMs = 10_000
 /** Bytes that must arrive in each interval: a body slower than this ties up a connection for nothing. */
@@ -19,6 +19,10 @@ export function limitBody(request: IncomingMessage, maxBytes: number): Transform
       total += chunk.length
       if (total > maxBytes) done(new BodyTooLargeError())
       else done(null, chunk)
+    },
+    flush(done) {
+      // undici sends an empty stream with a length of 0, which again no signature covers.
+      done(total === 0 ? new EmptyBodyError() : null)
     },
   })
   const timer = setInterval(() => {

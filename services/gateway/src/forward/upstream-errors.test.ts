@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import {
   BodyTooLargeError,
   BodyTooSlowError,
+  EmptyBodyError,
   NoConnectionError,
   SignatureRefusedError,
   upstreamFailure,
@@ -35,6 +36,7 @@ describe('a failure before the answer', () => {
 
   test('that is the client’s is told as the client’s', () => {
     expect(upstreamFailure(new BodyTooLargeError())).toMatchObject({ code: 'content_too_large' })
+    expect(upstreamFailure(new EmptyBodyError())).toMatchObject({ code: 'bad_request' })
     expect(upstreamFailure(new BodyTooSlowError())).toMatchObject({ code: 'request_timeout' })
   })
 

@@ -4,7 +4,7 @@ import type { ProblemCode } from '@postern/contracts'
 export interface UpstreamFailure {
   readonly code: Extract<
     ProblemCode,
-    'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large' | 'request_timeout'
+    'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large' | 'request_timeout' | 'bad_request'
   >
   readonly detail: string
 }
@@ -12,6 +12,11 @@ export interface UpstreamFailure {
 /** Thrown into the upload when a body grows past its limit. */
 export class BodyTooLargeError extends Error {
   override readonly name = 'BodyTooLargeError'
+}
+
+/** Thrown into the upload when a body in chunks has none. */
+export class EmptyBodyError extends Error {
+  override readonly name = 'EmptyBodyError'
 }
 
 /** Thrown into the upload when the client sends too slowly to be served. */
@@ -53,6 +58,9 @@ const late: ReadonlySet<string> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_B
 export function upstreamFailure(error: unknown): UpstreamFailure {
   if (error instanceof BodyTooLargeError) {
     return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
+  }
+  if (error instanceof EmptyBodyError) {
+    return { code: 'bad_request', detail: 'The body is empty. Send Content-Length: 0, or no body at all.' }
   }
   if (error instanceof BodyTooSlowError) {
     return { code: 'request_timeout', detail: 'The body came in too slowly. Send it faster.' }

@@ -1,0 +1,150 @@
+import { generateKey } from '@postern/api-key'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { keyRecord } from './builders.ts'
+import { type TestGateway, startTestGateway } from './gateway.ts'
+
+let gateway: TestGateway
+const { value, hash } = generateKey()
+const auth = `Authorization: ApiKey ${value}\r\n`
+const tenantId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+
+function get(path: string, headers = '', version = '1.1'): string {
+  return `GET ${path} HTTP/${version}\r\nHost: a\r\n${auth}Connection: close\r\n${headers}\r\n`
+}
+
+function post(headers: string, body: string): string {
+  return `POST /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}Connection: close\r\nContent-Type: application/json\r\n${headers}\r\n${body}`
+}
+
+function statusOf(answer: string): number {
+  return Number(answer.slice(9, 12))
+}
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  const record = keyRecord({ hash, tenantId, scopes: ['*'], keyLimit: 100_000, tenantLimit: 100_000 })
+  gateway.keys.records.set(hash, { ...record, expiresAt: Date.now() + 86_400_000 })
+  await gateway.untilReady()
+})
+
+afterAll(async () => {
+  await gateway.close()
+})
+
+beforeEach(() => {
+  gateway.forwarded.length = 0
+})
+
+describe('is refused, and never reaches a service', () => {
+  test.each([
+    ['a second Authorization', get('/api/v1/findings', 'authorization: ApiKey x\r\n'), 400],
+    ['a second Host', get('/api/v1/findings', 'host: b\r\n'), 400],
+    ['no Host', `GET /api/v1/findings HTTP/1.1\r\n${auth}Connection: close\r\n\r\n`, 400],
+    ['a second Content-Type', post('content-type: text/plain\r\nContent-Length: 2\r\n', '{}'), 400],
+    ['an absolute target', get('http://a/api/v1/findings'), 400],
+    ['an encoded dot segment', get('/api/v1/findings/%2e%2e/api-keys'), 400],
+    ['an empty segment', get('//api/v1/findings'), 400],
+    ['a backslash', get('/api/v1/findings/x\\..\\y'), 400],
+    ['a long URL', get(`/api/v1/findings?cursor=${'a'.repeat(8200)}`), 414],
+    ['a large header section', get('/api/v1/findings', `x-large: ${'a'.repeat(17_000)}\r\n`), 431],
+    [
+      'Content-Length and Transfer-Encoding',
+      post('Content-Length: 2\r\nTransfer-Encoding: chunked\r\n', '0\r\n\r\n'),
+      400,
+    ],
+    ['two lengths', post('Content-Length: 2\r\nContent-Length: 2\r\n', '{}'), 400],
+    ['a signed length', post('Content-Length: +2\r\n', '{}'), 400],
+    ['a body in chunks of which there are none', post('Transfer-Encoding: chunked\r\n', '0\r\n\r\n'), 400],
+    ['a coding under the chunks', post('Transfer-Encoding: gzip, chunked\r\n', '0\r\n\r\n'), 400],
+    ['chunks in HTTP/1.0', get('/api/v1/findings', 'Transfer-Encoding: chunked\r\n', '1.0'), 400],
+    ['a body where none belongs', get('/api/v1/findings', 'Content-Length: 2\r\n') + '{}', 400],
+    ['a body that is too long', post('Content-Length: 9999999\r\n', ''), 413],
+    ['a content coding', post('Content-Encoding: gzip\r\nContent-Length: 2\r\n', '{}'), 415],
+    ['a route that is not in the table', get('/internal/v1/leases'), 404],
+    ['a method that the resource lacks', get('/api/v1/findings').replace('GET', 'DELETE'), 405],
+    ['a header value that cannot be signed', post('If-Match: "\u00e9"\r\nContent-Length: 2\r\n', '{}'), 400],
+  ])('%s', async (_what, bytes, status) => {
+    const answer = await gateway.raw(bytes)
+    expect(statusOf(answer)).toBe(status)
+    expect(answer).toContain('application/problem+json')
+    expect(gateway.forwarded).toEqual([])
+  })
+
+  test('CONNECT: the connection ends', async () => {
+    expect(await gateway.raw('CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n')).toBe('')
+  })
+
+  test('a 405 names the methods that there are', async () => {
+    expect(await gateway.raw(get('/api/v1/whoami').replace('GET', 'PUT'))).toMatch(/\r\nallow: GET, HEAD\r\n/)
+  })
+})
+
+describe('what is let through', () => {
+  test('arrives under a valid signature, for the key’s own tenant, whatever the client claims', async () => {
+    const forged = [
+      'X-Tenant-Id: other',
+      'postern-context: tenant="other"',
+      'Postern_Assertion: v1.forged',
+      'Signature: postern=:AAAA:',
+      'X-Request-Id: short',
+      'Connection: postern-context, signature',
+    ]
+    const bytes = get('/api/v1/findings?limit=5', `${forged.join('\r\n')}\r\n`).replace('Connection: close\r\n', '')
+    const answer = await gateway.raw(bytes.replace('Connection: postern', 'Connection: close, postern'))
+    expect(statusOf(answer)).toBe(200)
+    const [arrived] = gateway.forwarded
+    expect(arrived?.verification).toMatchObject({ ok: true, context: { tenantId, kind: 'api_key' } })
+    expect(arrived?.target).toBe('/api/v1/findings?limit=5')
+    expect(arrived?.headers).not.toHaveProperty('authorization')
+    expect(arrived?.headers).not.toHaveProperty('x-tenant-id')
+    expect(JSON.stringify(arrived?.headers)).not.toMatch(/forged|other|postern_[0-9A-Za-z]/)
+  })
+
+  test.each([
+    ['with its length', 'Content-Length: 2\r\n', '{}', '{}'],
+    ['with leading zeros in its length', 'Content-Length: 002\r\n', '{}', '{}'],
+    ['in chunks', 'Transfer-Encoding: Chunked\r\n', '1\r\n{\r\n1\r\n}\r\n0\r\n\r\n', '{}'],
+    [
+      'with trailers, which end here',
+      'Transfer-Encoding: chunked\r\nTrailer: x-tenant\r\n',
+      '2\r\n{}\r\n0\r\nx-tenant: b\r\n\r\n',
+      '{}',
+    ],
+    ['of no bytes', 'Content-Length: 0\r\n', '', ''],
+    ['that is not there at all', '', '', ''],
+  ])('a body %s arrives whole and signed', async (_what, headers, body, expected) => {
+    expect(statusOf(await gateway.raw(post(headers, body)))).toBe(200)
+    expect(gateway.forwarded).toMatchObject([{ method: 'POST', body: expected, verification: { ok: true } }])
+  })
+
+  test('HEAD is forwarded as HEAD and answered without a body', async () => {
+    const answer = await gateway.raw(get('/api/v1/findings').replace('GET', 'HEAD'))
+    expect(statusOf(answer)).toBe(200)
+    expect(answer.endsWith('\r\n\r\n')).toBe(true)
+    expect(gateway.forwarded).toMatchObject([{ method: 'HEAD', verification: { ok: true } }])
+  })
+
+  test('HTTP/1.0 is answered, and the connection ends', async () => {
+    expect(statusOf(await gateway.raw(`GET /api/v1/findings HTTP/1.0\r\n${auth}\r\n`))).toBe(200)
+  })
+
+  test('a wish to upgrade is not granted; the request is served as it is', async () => {
+    const bytes = get('/api/v1/findings', 'Upgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n')
+    const answer = await gateway.raw(bytes.replace('Connection: close', 'Connection: close, Upgrade, HTTP2-Settings'))
+    expect(statusOf(answer)).toBe(200)
+    expect(gateway.forwarded[0]?.headers).not.toHaveProperty('upgrade')
+  })
+
+  test('more headers than Node keeps by default all arrive, the length of the body with them', async () => {
+    const many = 'a:\r\n'.repeat(2100)
+    expect(statusOf(await gateway.raw(post(`${many}Content-Length: 2\r\n`, '{}')))).toBe(200)
+    expect(gateway.forwarded).toMatchObject([{ body: '{}', verification: { ok: true } }])
+  })
+})
+
+test('no log line holds a key, also not one that came where none belongs', async () => {
+  await gateway.raw(get(`/api/v1/findings?key=${value}`))
+  await gateway.raw(get('/api/v1/findings', `x-api-key: ${value}\r\n`))
+  await gateway.raw(get(`/${value}`))
+  expect(gateway.log.join('')).not.toContain(value.slice(8, 40))
+})

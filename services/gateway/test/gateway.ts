@@ -1,0 +1,175 @@
+import { type IncomingMessage, type Server, createServer } from 'node:http'
+import { connect } from 'node:net'
+import { once } from 'node:events'
+import { json, text } from 'node:stream/consumers'
+import {
+  type KeyRecord,
+  type LeaseAnswer,
+  internalPaths,
+  leaseRequestSchema,
+  lookupRequestSchema,
+} from '@postern/contracts/internal'
+import { findFreePort, randomRing } from '@postern/local-stack/testing'
+import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
+import { startGateway } from '../src/run-gateway.ts'
+import { leaseAnswer } from './builders.ts'
+
+/** A keys service that the test scripts. It believes only what the gateway has signed. */
+export interface FakeKeys {
+  readonly records: Map<string, KeyRecord>
+  /** What the next renewals are answered with. */
+  lease: Partial<LeaseAnswer>
+  /** `frozen` takes calls and never answers them, `erring` answers 500. */
+  mode: 'well' | 'frozen' | 'erring'
+  renewals: number
+  lookups: number
+}
+
+/** A request as it arrived at the service behind the gateway. */
+export interface Forwarded {
+  readonly method: string
+  readonly target: string
+  readonly headers: IncomingMessage['headers']
+  readonly body: string
+  readonly verification: Verification
+}
+
+export interface TestGateway {
+  readonly port: number
+  readonly adminPort: number
+  readonly keys: FakeKeys
+  readonly forwarded: Forwarded[]
+  readonly log: string[]
+  /** Sends the bytes and gives all that comes back until the connection ends. */
+  raw(bytes: string): Promise<string>
+  get(path: string, key?: string): Promise<{ status: number; text: string; headers: Headers }>
+  untilReady(isReady?: boolean): Promise<void>
+  close(): Promise<void>
+}
+
+async function listen(server: Server): Promise<number> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  return address.port
+}
+
+function serveKeys(keys: FakeKeys, ring: string): Server {
+  const verifier = createVerifier(parseKeyRing(ring), 'internal')
+  const answerTo = async (request: IncomingMessage): Promise<unknown> => {
+    switch (request.url ?? '') {
+      case internalPaths.leases: {
+        keys.renewals += 1
+        const { cursor } = leaseRequestSchema.parse(await json(request))
+        return leaseAnswer({ granted: cursor !== null, now: Date.now(), ...keys.lease })
+      }
+      case internalPaths.lookupKey: {
+        keys.lookups += 1
+        const { hash } = lookupRequestSchema.parse(await json(request))
+        const record = keys.records.get(hash)
+        return { record: record === undefined ? null : { ...record, readAt: Date.now() }, now: Date.now() }
+      }
+      default:
+        await text(request)
+        return undefined
+    }
+  }
+  return createServer((request, response) => {
+    const { method = '', url: target = '', rawHeaders: headers } = request
+    if (!verifier.verify({ method, target, headers }, Date.now()).ok) {
+      response.writeHead(401).end()
+      return
+    }
+    if (keys.mode === 'frozen') return
+    if (keys.mode === 'erring') {
+      response.writeHead(500).end()
+      return
+    }
+    void answerTo(request).then((answer) => {
+      if (answer === undefined) response.writeHead(204).end()
+      else response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answer))
+    })
+  })
+}
+
+function serveFindings(forwarded: Forwarded[], ring: string): Server {
+  const verifier = createVerifier(parseKeyRing(ring), 'findings')
+  const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
+    void text(request).then((body) => {
+      const { method = '', url: target = '', rawHeaders } = request
+      const verification = verifier.verify({ method, target, headers: rawHeaders }, Date.now())
+      forwarded.push({ method, target, headers: request.headers, body, verification })
+      response.end('done')
+    })
+  })
+  server.maxHeadersCount = 0
+  return server
+}
+
+/** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
+export async function startTestGateway(): Promise<TestGateway> {
+  const rings = { internal: randomRing(), findings: randomRing() }
+  const keys: FakeKeys = { records: new Map(), lease: {}, mode: 'well', renewals: 0, lookups: 0 }
+  const forwarded: Forwarded[] = []
+  const log: string[] = []
+  const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings)]
+  const [keysPort, findingsPort] = await Promise.all(servers.map(listen))
+  const nowhere = `http://127.0.0.1:${await findFreePort()}`
+  const running = await startGateway(
+    {
+      POSTERN_PORT: '0',
+      POSTERN_REDIS_URL: `redis://127.0.0.1:${await findFreePort()}`,
+      POSTERN_KEYS_URL: `http://127.0.0.1:${keysPort}`,
+      POSTERN_FINDINGS_URL: `http://127.0.0.1:${findingsPort}`,
+      POSTERN_UNIVERSE_URL: nowhere,
+      POSTERN_EVIDENCE_URL: nowhere,
+      POSTERN_SYNC_URL: nowhere,
+      POSTERN_SIGNING_KEYS: randomRing(),
+      POSTERN_SIGNING_FINDINGS: rings.findings,
+      POSTERN_SIGNING_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_EVIDENCE: randomRing(),
+      POSTERN_SIGNING_SYNC: randomRing(),
+      POSTERN_ASSERTION_KEYS: randomRing(),
+      POSTERN_INTERNAL: rings.internal,
+      POSTERN_CACHE_MAC: randomRing(),
+    },
+    { writeLog: (line) => void log.push(line) },
+  )
+  return {
+    port: running.port,
+    adminPort: running.adminPort,
+    keys,
+    forwarded,
+    log,
+    raw: async (bytes) => {
+      const socket = connect(running.port, '127.0.0.1', () => socket.write(bytes, 'latin1'))
+      socket.on('error', () => undefined)
+      let received = ''
+      socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')))
+      await new Promise((resolve) => socket.once('close', resolve))
+      return received
+    },
+    get: async (path, key) => {
+      const headers = key === undefined ? {} : { authorization: `ApiKey ${key}` }
+      const answer = await fetch(`http://127.0.0.1:${running.port}${path}`, { headers })
+      return { status: answer.status, text: await answer.text(), headers: answer.headers }
+    },
+    untilReady: async (isReady = true) => {
+      for (;;) {
+        const answer = await fetch(`http://127.0.0.1:${running.adminPort}/internal/health/ready`)
+        await answer.text()
+        if (answer.ok === isReady) return
+        await new Promise((resolve) => setTimeout(resolve, 10))
+      }
+    },
+    close: async () => {
+      keys.mode = 'well'
+      await running.close()
+      for (const server of servers) {
+        server.closeAllConnections()
+        server.close()
+      }
+    },
+  }
+}
