@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
 const conditions = ['@postern/source', 'module', 'node', 'development|production']
@@ -8,9 +9,16 @@ export default defineConfig({
   // Where globalSetup runs: without it a clone in which nothing has been built finds no entry of our packages.
   environments: { __vitest__: { resolve: { conditions } } },
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'packages/*/test/**/*.test.ts', 'services/*/{src,test}/**/*.test.ts', 'test/**/*.test.ts'],
+    include: [
+      'packages/*/src/**/*.test.ts',
+      'packages/*/test/**/*.test.ts',
+      'services/*/{src,test}/**/*.test.ts',
+      'test/**/*.test.ts',
+    ],
     exclude: ['**/node_modules/**', '**/dist/**'],
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
+    // Most tests wait for processes and databases: two at a time also on a machine with two processors.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 30_000,
     hookTimeout: 120_000,
     reporters: ['default'],
