@@ -286,10 +286,7 @@ const commands = {
   fix: (context) => runFix(context),
   bench: fromSource('test/bench/run.ts'),
   // Where the caller is, so that a path in an argument means what it says there.
-  postern: (context, args) =>
-    postern({ ...context, env: operatorEnvironment(context.env) }, args, {
-      cwd: process.env.INIT_CWD ?? process.cwd(),
-    }),
+  postern: (context, args) => postern(context, args, { cwd: process.env.INIT_CWD ?? process.cwd() }),
 }
 
 async function main([name, ...args]) {

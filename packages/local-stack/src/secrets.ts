@@ -38,6 +38,8 @@ export interface Secrets {
   readonly passwords: Readonly<Record<PasswordName, string>>
   /** File with the Ed25519 key (PKCS #8 PEM) that signs receipts of evidence. */
   readonly receiptKeyFile: string
+  /** File with the Ed25519 key (PKCS #8 PEM) that signs checkpoints of the tracker log. */
+  readonly checkpointKeyFile: string
   /** File that holds the ring: services are given its path, not its content. */
   ringFile(name: RingName): string
   /** Puts a value that is made anew at each start (a connection string) into a file of the folder. */
@@ -79,12 +81,15 @@ export async function openSecrets(home: string, given: Partial<Record<RingName, 
     passwords.set(name, await readOrMake(join(folder, `password-${name}`), randomPassword, isPassword))
   }
   const receiptKeyFile = join(folder, 'evidence-receipt-key.pem')
-  await readOrMake(receiptKeyFile, makeReceiptKey, isEd25519)
+  await readOrMake(receiptKeyFile, makeSigningKey, isEd25519)
+  const checkpointKeyFile = join(folder, 'findings-checkpoint-key.pem')
+  await readOrMake(checkpointKeyFile, makeSigningKey, isEd25519)
   return {
     folder,
     rings: complete(ringNames, rings),
     passwords: complete(passwordNames, passwords),
     receiptKeyFile,
+    checkpointKeyFile,
     ringFile: (name) => join(folder, name),
     put: async (name, value) => {
       const path = join(folder, name)
@@ -111,7 +116,7 @@ function isPassword(text: string): boolean {
   return /^[A-Za-z0-9_-]{43}$/.test(text)
 }
 
-function makeReceiptKey(): string {
+function makeSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 

@@ -210,6 +210,7 @@ async function environment(
     env['POSTERN_BLOB_DIRECTORY'] = join(home, 'blobs')
     env['POSTERN_RECEIPT_KEY_FILE'] = secrets.receiptKeyFile
   }
+  if (kind === 'findings') env['POSTERN_CHECKPOINT_KEY_FILE'] = secrets.checkpointKeyFile
   if (kind === 'gateway') {
     const index = options.gateways.findIndex((gateway) => gateway.port === port)
     env['POSTERN_ADMIN_PORT'] = String(options.gateways[index]?.adminPort ?? 0)
