@@ -27,6 +27,16 @@ describe('floors', () => {
     expect(floors.standing({ ...record, version: 4 })).toBe('valid')
   })
 
+  test('a change that comes late does not lower what a later one has raised', () => {
+    const floors = createFloors(fakeClocks())
+    floors.apply(keyChange(4, false))
+    floors.apply(keyChange(2, false))
+    expect(floors.standing(record)).toBe('outdated')
+    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 9 })
+    floors.apply({ kind: 'tenant', seq: 2, tenantId, version: 2 })
+    expect(floors.isTenantOutdated(tenantId, 8)).toBe(true)
+  })
+
   test('a change of the tenant outdates the records of all its keys, and of no other tenant’s', () => {
     const floors = createFloors(fakeClocks())
     floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 6 })

@@ -43,6 +43,10 @@ describe.each(personal)('$route.id', ({ route, role }) => {
     expect(denialOf(route, person())).toMatchObject({ code: 'role_required' })
   })
 
+  test('is denied to a key also if its principal ever came to have the role', () => {
+    expect(denialOf(route, { ...key(['*']), roles: [role] })).toMatchObject({ code: 'role_required' })
+  })
+
   test('is open to people with the role', () => {
     expect(denialOf(route, person(role))).toBeUndefined()
   })

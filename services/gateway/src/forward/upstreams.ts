@@ -1,12 +1,12 @@
 import { type Upstream, upstreams } from '@postern/contracts'
 import { type Signer, createSigner } from '@postern/signed-context'
-import { Pool } from 'undici'
 import type { GatewayConfig } from '../config.ts'
+import { type Connections, openConnections } from './connections.ts'
 
 /** One service behind the gateway: kept-alive connections, and the signer whose secret only the two of them have. */
 export interface UpstreamTarget {
   readonly name: Upstream
-  readonly pool: Pool
+  readonly pool: Connections
   readonly signer: Signer
 }
 
@@ -22,16 +22,14 @@ const keepAliveMs = 30_000
 const bodyTimeoutMs = 60_000
 
 /**
- * Opens a pool to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. The pool is at
- * least as large as the usual concurrency, since waiting for a connection costs more than the connection.
+ * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
+ * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
  */
 export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections'>): Upstreams {
   const open = (name: Upstream): UpstreamTarget => ({
     name,
     signer: createSigner(config.upstreams[name].ring, name),
-    pool: new Pool(config.upstreams[name].url, {
-      connections: config.upstreamConnections,
-      pipelining: 1,
+    pool: openConnections(config.upstreams[name].url, config.upstreamConnections, {
       connect: { timeout: connectTimeoutMs },
       keepAliveTimeout: keepAliveMs,
       keepAliveMaxTimeout: keepAliveMs,
