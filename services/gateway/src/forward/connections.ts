@@ -26,6 +26,12 @@ export function openConnections(origin: string, limit: number, options: Client.O
   const waiting: Waiting[] = []
 
   function release(client: Client): void {
+    if (waiting.length === 0) free.push(client)
+    // Not from within the client's own report of an end: it is still at work on it.
+    else setImmediate(serveNext, client)
+  }
+
+  function serveNext(client: Client): void {
     const next = waiting.shift()
     if (next === undefined) free.push(client)
     else client.dispatch(next.options, new Turn(client, next.handler, release))
@@ -34,7 +40,7 @@ export function openConnections(origin: string, limit: number, options: Client.O
   function open(): Client | undefined {
     if (all.length === limit) return undefined
     // With 1, a client calls itself busy while its only request runs, and tells everyone when it no longer is. Two never
-    // run at once all the same: each gets its next request when the one before has ended.
+    // run at once all the same: it gets its next request when the one before has ended.
     const client = new Client(origin, { ...options, pipelining: 2 })
     all.push(client)
     return client

@@ -5,10 +5,10 @@ import { buffer, text } from 'node:stream/consumers'
 import { randomBytes } from 'node:crypto'
 import { createSigner, parseKeyRing } from '@postern/signed-context'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { Pool } from 'undici'
 import { createGatewayApp } from '../app.ts'
 import { type Exchange, sendProblem } from '../exchange.ts'
 import { readHeaders } from '../sign/read-headers.ts'
+import { openConnections } from './connections.ts'
 import { forward } from './proxy.ts'
 
 const ring = parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`)
@@ -48,9 +48,7 @@ async function startGateway(
   upstreamPort: number,
   options: { answerWithinMs?: number; maxBodyBytes?: number; connections?: number; answerHeaders?: string[] } = {},
 ) {
-  const pool = new Pool(`http://127.0.0.1:${upstreamPort}`, {
-    connections: options.connections ?? 4,
-    pipelining: 1,
+  const pool = openConnections(`http://127.0.0.1:${upstreamPort}`, options.connections ?? 4, {
     connect: { timeout: 500 },
   })
   closers.push(async () => await pool.destroy())
