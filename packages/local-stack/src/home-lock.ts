@@ -46,7 +46,8 @@ export async function lockHome(home: string): Promise<HomeLock> {
   }
 }
 
-async function tryLink(from: string, to: string): Promise<boolean> {
+/** Gives a file a second name, unless something has that name: false then. Of several at once one succeeds. */
+export async function tryLink(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to)
     return true

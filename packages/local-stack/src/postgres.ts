@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Client, DatabaseError } from 'pg'
 import { loopback } from './ports.ts'
@@ -85,7 +86,7 @@ async function run(
   const superuserUrl = (database: string): string =>
     `postgres://postgres:${encodeURIComponent(password)}@${loopback}:${port}/${encodeURIComponent(database)}`
   try {
-    await waitUntilReady(server, async () => await answers(superuserUrl('postgres'), data), {
+    await waitUntilReady(server, async () => await answers(superuserUrl('postgres'), data, server.pid), {
       timeoutMs: startTimeoutMs,
     })
   } catch (error) {
@@ -110,7 +111,9 @@ async function run(
 }
 
 /** True once the server answers a query; undefined while it cannot be reached or is still starting. */
-async function answers(url: string, data: string): Promise<true | undefined> {
+async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
+  // Another PostgreSQL may have taken the port in the meantime: ours says when it is ready, and ends when it cannot be.
+  if (!(await saysReady(data, pid))) return undefined
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
   // The server may end a connection while it starts or stops; the query's own failure says so.
   client.on('error', () => undefined)
@@ -132,4 +135,11 @@ async function answers(url: string, data: string): Promise<true | undefined> {
   } finally {
     await client.end().catch(() => undefined)
   }
+}
+
+/** Whether the server's own note, its number first and its state last, says that it accepts connections. */
+async function saysReady(data: string, pid: number): Promise<boolean> {
+  const note = await readFile(join(data, 'postmaster.pid'), 'utf8').catch(() => '')
+  const lines = note.split('\n').map((line) => line.trim())
+  return lines[0] === String(pid) && lines.includes('ready')
 }

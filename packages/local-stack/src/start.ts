@@ -3,7 +3,7 @@ import { Socket } from 'node:net'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { lockHome } from './home-lock.ts'
-import { assertPortFree, findFreePort, isPortFree, loopback } from './ports.ts'
+import { assertPortFree, claimPort, findFreePort, isPortFree, loopback } from './ports.ts'
 import { startFailure } from './processes.ts'
 import { seed } from './seed.ts'
 import type { Stack, StackPorts } from './stack.ts'
@@ -24,7 +24,7 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
     await assertPortFree(port, 'gateway', 'POSTERN_PORT')
   }
   const prefer = async (port: number): Promise<number> =>
-    !gateways.includes(port) && (await isPortFree(port)) ? port : await findFreePort()
+    !gateways.includes(port) && (await claimPort(port)) ? port : await findFreePort()
   const { firstService, firstAdmin } = usualPorts
   return {
     postgres: await prefer(usualPorts.postgres),

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, readdir, rm, stat, unlink } from 'node:fs/promises'
+import { mkdtemp, readFile, readdir, realpath, rm, stat, unlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
@@ -116,4 +116,13 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     expect(logs.join('')).not.toContain('a-password-to-look-for')
     expect(await commandOf(postgres.pid)).not.toContain('a-password-to-look-for')
   })
+})
+
+test('PostgreSQL on a port that another one has taken ends with the reason, and not with a wrong password', async () => {
+  const first = await start(await makeClosedHome(), 'the-password-of-one')
+  const home = await makeClosedHome()
+  await expect(
+    startPostgres({ home, port: first.port, password: 'the-password-of-another', durable: false }),
+  ).rejects.toThrow(/ended at its start[^]*Address already in use/)
+  await rm(await realpath(join(home, 'postgres')), { recursive: true })
 })
