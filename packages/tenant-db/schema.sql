@@ -23,6 +23,67 @@ grant select (inner_pad) on table tenancy.assertion_secret to postern_tenancy;
 grant select (outer_pad) on table tenancy.assertion_secret to postern_tenancy;
 grant select (not_after) on table tenancy.assertion_secret to postern_tenancy;
 
+create table tenancy.change (
+  tenant_id uuid not null,
+  batch_id uuid not null,
+  ordinal integer not null,
+  kind text not null,
+  resource_id uuid not null,
+  change text not null,
+  version integer,
+  constraint change_pk PRIMARY KEY (tenant_id, batch_id, ordinal),
+  constraint change_known CHECK ((change = ANY (ARRAY['created'::text, 'updated'::text, 'deleted'::text])))
+);
+alter table tenancy.change enable row level security;
+alter table tenancy.change force row level security;
+create policy postern_findings_select on tenancy.change as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_delete on tenancy.change as permissive for delete to postern_tenancy using (true);
+create policy postern_tenancy_insert on tenancy.change as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.change as permissive for select to postern_tenancy using (true);
+create policy tenant_only on tenancy.change as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table tenancy.change to postern_findings;
+grant delete, insert, select on table tenancy.change to postern_tenancy;
+
+create table tenancy.change_batch (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  made_by xid8,
+  "position" bigint,
+  committed_at timestamp(3) with time zone,
+  constraint change_batch_pk PRIMARY KEY (tenant_id, id),
+  constraint change_batch_position_unique UNIQUE (tenant_id, "position"),
+  constraint change_batch_ends CHECK (((made_by IS NULL) = (("position" IS NOT NULL) AND (committed_at IS NOT NULL))))
+);
+CREATE UNIQUE INDEX change_batch_open ON tenancy.change_batch USING btree (tenant_id, made_by) WHERE (made_by IS NOT NULL);
+CREATE CONSTRAINT TRIGGER position_changes AFTER INSERT ON tenancy.change_batch DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION tenancy.position_changes();
+alter table tenancy.change_batch enable row level security;
+alter table tenancy.change_batch force row level security;
+create policy postern_findings_select on tenancy.change_batch as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_delete on tenancy.change_batch as permissive for delete to postern_tenancy using (true);
+create policy postern_tenancy_insert on tenancy.change_batch as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.change_batch as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.change_batch as permissive for update to postern_tenancy using (true) with check (true);
+create policy tenant_only on tenancy.change_batch as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table tenancy.change_batch to postern_findings;
+grant delete, insert, select, update on table tenancy.change_batch to postern_tenancy;
+
+create table tenancy.change_head (
+  tenant_id uuid not null,
+  last_position bigint not null,
+  pruned_position bigint not null default 0,
+  constraint change_head_pk PRIMARY KEY (tenant_id),
+  constraint change_head_in_order CHECK (((pruned_position >= 0) AND (pruned_position <= last_position)))
+);
+alter table tenancy.change_head enable row level security;
+alter table tenancy.change_head force row level security;
+create policy postern_findings_select on tenancy.change_head as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_insert on tenancy.change_head as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.change_head as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.change_head as permissive for update to postern_tenancy using (true) with check (true);
+create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table tenancy.change_head to postern_findings;
+grant insert, select, update on table tenancy.change_head to postern_tenancy;
+
 CREATE OR REPLACE PROCEDURE tenancy.admit_definer(IN protected regclass, IN definer name, IN commands text[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -87,6 +148,41 @@ alter routine tenancy.assert_operator() owner to postern_tenancy;
 grant execute on routine tenancy.assert_operator() to postern_keys;
 grant execute on routine tenancy.assert_operator() to postern_keys_definer;
 
+CREATE OR REPLACE PROCEDURE tenancy.create_idempotency_table(IN schema_name name, IN runtime name)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $procedure$
+declare
+  record_table constant pg_catalog.text := pg_catalog.format('%I.idempotency_record', schema_name);
+begin
+  execute pg_catalog.format($ddl$
+    create table %s (
+      tenant_id uuid not null,
+      slot bytea not null,
+      fingerprint bytea not null,
+      claim_id uuid not null,
+      claimed_at timestamptz not null default now(),
+      answer text,
+      constraint idempotency_record_pk primary key (tenant_id, slot),
+      constraint idempotency_record_slot_is_hash check (octet_length(slot) = 32),
+      constraint idempotency_record_fingerprint_is_hash check (octet_length(fingerprint) = 32)
+    )$ddl$, record_table);
+  execute pg_catalog.format('comment on table %s is %L', record_table,
+    'Requests with an Idempotency-Key, kept for a day. Without an answer: under way, or its process has died.');
+  execute pg_catalog.format('comment on column %s.slot is %L', record_table,
+    'SHA-256 over principal, route and key: what a client has written is not kept.');
+  execute pg_catalog.format('comment on column %s.fingerprint is %L', record_table,
+    'SHA-256 over what the request said: another one under the same key is told from a repetition.');
+  execute pg_catalog.format('comment on column %s.claim_id is %L', record_table,
+    'Who may write the answer. It changes when the request is taken over.');
+  -- Serves the removal of what is older than a day.
+  execute pg_catalog.format(
+    'create index idempotency_record_by_claimed_at on %s (tenant_id, claimed_at)', record_table);
+  call tenancy.protect_table(
+    record_table::pg_catalog.regclass, runtime, array['select', 'insert', 'update', 'delete']);
+end
+$procedure$;
+
 CREATE OR REPLACE PROCEDURE tenancy.give_function(IN routine regprocedure, IN definer name, IN callers name[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -139,6 +235,101 @@ CREATE OR REPLACE FUNCTION tenancy.is_valid(assertion text, inner_pad bytea, out
  STABLE PARALLEL SAFE
 RETURN CASE WHEN ((octet_length(assertion) <= 128) AND starts_with(assertion, 'v1.'::text) AND (sha256((inner_pad || convert_to(assertion, 'UTF8'::name))) = sha256((inner_pad || convert_to((("left"(assertion, '-44'::integer) || '.'::text) || translate(encode(sha256((outer_pad || sha256((inner_pad || convert_to("left"(assertion, '-44'::integer), 'UTF8'::name))))), 'base64'::text), '+/='::text, '-_'::text)), 'UTF8'::name))))) THEN (((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) > (0)::numeric) AND ((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) <= (300)::numeric)) ELSE NULL::boolean END;
 grant execute on routine tenancy.is_valid(text,bytea,bytea) to postern_tenancy;
+
+CREATE OR REPLACE FUNCTION tenancy.note_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  noted constant pg_catalog.text := case tg_op when 'DELETE' then 'old_rows' else 'new_rows' end;
+  -- An update that has changed nothing is no change.
+  changed constant pg_catalog.text := case tg_op
+    when 'UPDATE' then pg_catalog.format(
+      'where not exists (select from old_rows as o where o.tenant_id = r.tenant_id and o.%1$I = r.%1$I and o = r)', tg_argv[1])
+    else ''
+  end;
+  tenant pg_catalog.uuid;
+  batch pg_catalog.uuid;
+begin
+  for tenant in execute pg_catalog.format('select distinct r.tenant_id from %s as r %s', noted, changed) loop
+    select b.id
+      into batch
+      from tenancy.change_batch as b
+     where b.tenant_id = tenant
+       and b.made_by = pg_catalog.pg_current_xact_id();
+    if not found then
+      insert into tenancy.change_batch (tenant_id, made_by)
+      values (tenant, pg_catalog.pg_current_xact_id())
+      returning id into batch;
+    end if;
+    execute pg_catalog.format($dml$
+      insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
+      select r.tenant_id, $2,
+             coalesce((select max(c.ordinal) from tenancy.change as c where c.tenant_id = $1 and c.batch_id = $2), 0)
+               + pg_catalog.row_number() over (order by r.%1$I),
+             $3, r.%1$I, $4, %2$s
+        from %3$s as r
+       %4$s %5$s r.tenant_id = $1$dml$,
+      tg_argv[1], tg_argv[2], noted, changed, case changed when '' then 'where' else 'and' end)
+      using tenant, batch, tg_argv[0],
+        case tg_op when 'INSERT' then 'created' when 'UPDATE' then 'updated' else 'deleted' end;
+  end loop;
+  return null;
+end
+$function$;
+alter routine tenancy.note_changes() owner to postern_tenancy;
+grant execute on routine tenancy.note_changes() to postern_owner;
+
+CREATE OR REPLACE FUNCTION tenancy.position_changes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  given pg_catalog.int8;
+  pruned pg_catalog.int8;
+begin
+  insert into tenancy.change_head as h (tenant_id, last_position)
+  values (new.tenant_id, 1)
+  on conflict (tenant_id) do update
+     set last_position = h.last_position + 1
+  returning last_position into given;
+
+  update tenancy.change_batch as b
+     set made_by = null,
+         position = given,
+         committed_at = pg_catalog.clock_timestamp()
+   where b.tenant_id = new.tenant_id
+     and b.id = new.id;
+
+  -- What is older than 30 days goes, a few batches at a time, so that no commit pays for a long silence.
+  with expired as (
+    select oldest.id, oldest.position
+      from (select b.id, b.position, b.committed_at
+              from tenancy.change_batch as b
+             where b.tenant_id = new.tenant_id
+               and b.position is not null
+             order by b.position
+             limit 20) as oldest
+     where oldest.committed_at < pg_catalog.clock_timestamp() - interval '30 days'
+  ), forgotten as (
+    delete from tenancy.change as c using expired where c.tenant_id = new.tenant_id and c.batch_id = expired.id
+  ), gone as (
+    delete from tenancy.change_batch as b using expired where b.tenant_id = new.tenant_id and b.id = expired.id
+  )
+  select pg_catalog.max(expired.position) into pruned from expired;
+  if pruned is not null then
+    update tenancy.change_head as h
+       set pruned_position = pruned
+     where h.tenant_id = new.tenant_id;
+  end if;
+  return null;
+end
+$function$;
+alter routine tenancy.position_changes() owner to postern_tenancy;
 
 CREATE OR REPLACE PROCEDURE tenancy.protect_table(IN protected regclass, IN runtime name, IN commands text[])
  LANGUAGE plpgsql
@@ -272,3 +463,23 @@ grant execute on routine tenancy.tenant_id() to postern_keys;
 grant execute on routine tenancy.tenant_id() to postern_keys_definer;
 grant execute on routine tenancy.tenant_id() to postern_sync;
 grant execute on routine tenancy.tenant_id() to postern_universe;
+
+CREATE OR REPLACE PROCEDURE tenancy.track_changes(IN tracked regclass, IN kind text, IN id_column name DEFAULT 'id'::name)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $procedure$
+declare
+  version constant pg_catalog.text := case when exists (
+    select from pg_catalog.pg_attribute as a
+     where a.attrelid = tracked and a.attname = 'version' and not a.attisdropped) then 'r.version' else 'null' end;
+  arguments constant pg_catalog.text := pg_catalog.format('%L, %L, %L', kind, id_column, version);
+begin
+  execute pg_catalog.format('create trigger note_inserts after insert on %s referencing new table as new_rows '
+    'for each statement execute function tenancy.note_changes(%s)', tracked, arguments);
+  execute pg_catalog.format('create trigger note_updates after update on %s '
+    'referencing old table as old_rows new table as new_rows '
+    'for each statement execute function tenancy.note_changes(%s)', tracked, arguments);
+  execute pg_catalog.format('create trigger note_deletes after delete on %s referencing old table as old_rows '
+    'for each statement execute function tenancy.note_changes(%s)', tracked, arguments);
+end
+$procedure$;

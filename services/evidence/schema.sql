@@ -65,6 +65,31 @@ create policy tenant_only on evidence.file as restrictive for all to public usin
 grant insert, select on table evidence.file to postern_evidence;
 comment on table evidence.file is 'One upload. Several files of a tenant may share the same bytes: sha256 names the blob.';
 
+create table evidence.idempotency_record (
+  tenant_id uuid not null,
+  slot bytea not null,
+  fingerprint bytea not null,
+  claim_id uuid not null,
+  claimed_at timestamp with time zone not null default now(),
+  answer text,
+  constraint idempotency_record_pk PRIMARY KEY (tenant_id, slot),
+  constraint idempotency_record_fingerprint_is_hash CHECK ((octet_length(fingerprint) = 32)),
+  constraint idempotency_record_slot_is_hash CHECK ((octet_length(slot) = 32))
+);
+CREATE INDEX idempotency_record_by_claimed_at ON evidence.idempotency_record USING btree (tenant_id, claimed_at);
+alter table evidence.idempotency_record enable row level security;
+alter table evidence.idempotency_record force row level security;
+create policy postern_evidence_delete on evidence.idempotency_record as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_insert on evidence.idempotency_record as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.idempotency_record as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.idempotency_record as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.idempotency_record as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table evidence.idempotency_record to postern_evidence;
+comment on table evidence.idempotency_record is 'Requests with an Idempotency-Key, kept for a day. Without an answer: under way, or its process has died.';
+comment on column evidence.idempotency_record.slot is 'SHA-256 over principal, route and key: what a client has written is not kept.';
+comment on column evidence.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
+comment on column evidence.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
+
 create table evidence.reference_counter (
   tenant_id uuid not null,
   year integer not null,

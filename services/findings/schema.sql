@@ -89,6 +89,9 @@ CREATE INDEX finding_by_target_on ON findings.finding USING btree (tenant_id, ta
 CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, updated_at, id);
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
+CREATE TRIGGER note_deletes AFTER DELETE ON findings.finding REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON findings.finding REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 alter table findings.finding enable row level security;
 alter table findings.finding force row level security;
 create policy postern_findings_insert on findings.finding as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -118,6 +121,31 @@ create policy postern_findings_select on findings.finding_entity as permissive f
 create policy tenant_only on findings.finding_entity as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table findings.finding_entity to postern_findings;
 comment on table findings.finding_entity is 'The auditable entities that a finding concerns, in the order in which they were named. The universe owns the entities.';
+
+create table findings.idempotency_record (
+  tenant_id uuid not null,
+  slot bytea not null,
+  fingerprint bytea not null,
+  claim_id uuid not null,
+  claimed_at timestamp with time zone not null default now(),
+  answer text,
+  constraint idempotency_record_pk PRIMARY KEY (tenant_id, slot),
+  constraint idempotency_record_fingerprint_is_hash CHECK ((octet_length(fingerprint) = 32)),
+  constraint idempotency_record_slot_is_hash CHECK ((octet_length(slot) = 32))
+);
+CREATE INDEX idempotency_record_by_claimed_at ON findings.idempotency_record USING btree (tenant_id, claimed_at);
+alter table findings.idempotency_record enable row level security;
+alter table findings.idempotency_record force row level security;
+create policy postern_findings_delete on findings.idempotency_record as permissive for delete to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_insert on findings.idempotency_record as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.idempotency_record as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.idempotency_record as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.idempotency_record as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table findings.idempotency_record to postern_findings;
+comment on table findings.idempotency_record is 'Requests with an Idempotency-Key, kept for a day. Without an answer: under way, or its process has died.';
+comment on column findings.idempotency_record.slot is 'SHA-256 over principal, route and key: what a client has written is not kept.';
+comment on column findings.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
+comment on column findings.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
 create table findings.reference_counter (
   tenant_id uuid not null,

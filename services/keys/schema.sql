@@ -148,6 +148,31 @@ create table keys.gateway_lease (
 );
 grant delete, insert, select, update on table keys.gateway_lease to postern_keys_definer;
 
+create table keys.idempotency_record (
+  tenant_id uuid not null,
+  slot bytea not null,
+  fingerprint bytea not null,
+  claim_id uuid not null,
+  claimed_at timestamp with time zone not null default now(),
+  answer text,
+  constraint idempotency_record_pk PRIMARY KEY (tenant_id, slot),
+  constraint idempotency_record_fingerprint_is_hash CHECK ((octet_length(fingerprint) = 32)),
+  constraint idempotency_record_slot_is_hash CHECK ((octet_length(slot) = 32))
+);
+CREATE INDEX idempotency_record_by_claimed_at ON keys.idempotency_record USING btree (tenant_id, claimed_at);
+alter table keys.idempotency_record enable row level security;
+alter table keys.idempotency_record force row level security;
+create policy postern_keys_delete on keys.idempotency_record as permissive for delete to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_insert on keys.idempotency_record as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.idempotency_record as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_update on keys.idempotency_record as permissive for update to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.idempotency_record as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table keys.idempotency_record to postern_keys;
+comment on table keys.idempotency_record is 'Requests with an Idempotency-Key, kept for a day. Without an answer: under way, or its process has died.';
+comment on column keys.idempotency_record.slot is 'SHA-256 over principal, route and key: what a client has written is not kept.';
+comment on column keys.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
+comment on column keys.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
+
 create table keys.revocation (
   seq bigint not null,
   kind text not null,

@@ -31,6 +31,31 @@ grant insert, select, update on table sync.connector to postern_sync;
 comment on table sync.connector is 'Where the audit universe comes from. The connector `inline` stands for pushes and is made by the first one.';
 comment on column sync.connector.last_run_at is 'When the last run began. Not a change of the connector: version and updated_at stay.';
 
+create table sync.idempotency_record (
+  tenant_id uuid not null,
+  slot bytea not null,
+  fingerprint bytea not null,
+  claim_id uuid not null,
+  claimed_at timestamp with time zone not null default now(),
+  answer text,
+  constraint idempotency_record_pk PRIMARY KEY (tenant_id, slot),
+  constraint idempotency_record_fingerprint_is_hash CHECK ((octet_length(fingerprint) = 32)),
+  constraint idempotency_record_slot_is_hash CHECK ((octet_length(slot) = 32))
+);
+CREATE INDEX idempotency_record_by_claimed_at ON sync.idempotency_record USING btree (tenant_id, claimed_at);
+alter table sync.idempotency_record enable row level security;
+alter table sync.idempotency_record force row level security;
+create policy postern_sync_delete on sync.idempotency_record as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.idempotency_record as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.idempotency_record as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.idempotency_record as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.idempotency_record as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.idempotency_record to postern_sync;
+comment on table sync.idempotency_record is 'Requests with an Idempotency-Key, kept for a day. Without an answer: under way, or its process has died.';
+comment on column sync.idempotency_record.slot is 'SHA-256 over principal, route and key: what a client has written is not kept.';
+comment on column sync.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
+comment on column sync.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
+
 create table sync.run (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),

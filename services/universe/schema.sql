@@ -66,6 +66,9 @@ CREATE INDEX entity_by_updated_at ON universe.entity USING btree (tenant_id, upd
 CREATE TRIGGER entity_guard BEFORE UPDATE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.guard_entity();
 CREATE TRIGGER entity_tree_after_insert AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
 CREATE TRIGGER entity_tree_after_update AFTER UPDATE ON universe.entity REFERENCING OLD TABLE AS old_entity NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
+CREATE TRIGGER note_deletes AFTER DELETE ON universe.entity REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('entity', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('entity', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON universe.entity REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('entity', 'id', 'r.version');
 alter table universe.entity enable row level security;
 alter table universe.entity force row level security;
 create policy postern_universe_insert on universe.entity as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));

@@ -42,6 +42,7 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
   })
   // Node drops the headers beyond its maximum in silence; those that are signed come last.
   app.server.maxHeadersCount = 0
+  app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
   measureRequests(app, metrics)

@@ -4,6 +4,16 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { matchesEtag } from './etag.ts'
 import type { CallerKind, Guard } from './guard.ts'
+import {
+  type AnswerMemory,
+  type Attempt,
+  type Keeping,
+  type Repetition,
+  beginAttempt,
+  hashBody,
+  isRepetition,
+  keepsNothing,
+} from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
@@ -28,7 +38,7 @@ export interface RequestInfo {
   readonly log: Logger
 }
 
-export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo
+export type ContractInput<R extends Route> = RouteInputs<R> & RequestInfo & Keeping
 
 /** What the handler of a route returns: the body of one of its answers. */
 export type AnswerBody<R extends Route> = [Bodies<R>] extends [never] ? undefined : Bodies<R>
@@ -44,6 +54,13 @@ interface Kit {
 }
 
 const kits = new WeakMap<App, Kit>()
+
+const memories = new WeakMap<App, AnswerMemory>()
+
+/** Tells an app where to keep the answers to requests with an Idempotency-Key. To be called before its POST routes. */
+export function rememberAnswers(app: App, memory: AnswerMemory): void {
+  memories.set(app, memory)
+}
 
 /** Tells the routes of an app where to log and whether to check answers. */
 export function equip(app: App, kit: Kit): void {
@@ -62,7 +79,12 @@ export function contractRoute<const R extends Route>(
   handler: (input: ContractInput<R>) => Promise<AnswerBody<R>>,
 ): void {
   const { upstream } = route
+  const memory = route.method === 'POST' ? memories.get(app) : undefined
+  if (route.method === 'POST' && memory === undefined) {
+    throw new Error(`${route.id} needs rememberAnswers: every POST of the public API can be repeated`)
+  }
   register(app, {
+    ...(memory === undefined ? {} : { repeatable: { memory, routeId: route.id } }),
     method: route.method,
     path: route.path,
     guard: { signedBy: upstream === 'keys' ? ['keys', 'operator'] : [upstream], access: route.access },
@@ -74,7 +96,7 @@ export function contractRoute<const R extends Route>(
     success: lowestSuccess(route),
     answer: answerSchema(route),
     // The inputs were parsed with the very schemas that this type is inferred from.
-    handler: handler as (input: Inputs & RequestInfo) => Promise<unknown>,
+    handler: handler as Registration['handler'],
   })
 }
 
@@ -112,7 +134,7 @@ export function internalRoute<const R extends InternalRoute>(
     success: 200,
     answer: undefined,
     // As in contractRoute.
-    handler: handler as (input: Inputs & RequestInfo) => Promise<unknown>,
+    handler: handler as Registration['handler'],
   })
 }
 
@@ -133,7 +155,9 @@ interface Registration {
   readonly maxBodyBytes: number
   readonly success: number
   readonly answer: z.ZodType | undefined
-  readonly handler: (input: Inputs & RequestInfo) => Promise<unknown>
+  readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
+  /** Whether a request can be repeated by its Idempotency-Key, and what remembers it then. */
+  readonly repeatable?: { readonly memory: AnswerMemory; readonly routeId: string }
 }
 
 function register(app: App, registration: Registration): void {
@@ -152,12 +176,13 @@ function register(app: App, registration: Registration): void {
 }
 
 function addRoute(app: App, registration: Registration, kit: Kit): void {
-  const { method, path, guard, maxBodyBytes, handler, success } = registration
+  const { method, path, guard, maxBodyBytes, success, repeatable } = registration
   app.route({
     method,
     url: path,
     config: { guard },
     ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
+    ...(repeatable === undefined ? {} : { preParsing: hashBody }),
     handler: async (request, reply) => {
       const context = request.tenantContext
       if (context === undefined) throw problem('unsigned_request')
@@ -165,13 +190,46 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       reply.code(success)
       const answer = controlOf(reply)
       const inputs = parseInputs(request, registration)
-      const body = await handler({ ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger })
+      const begun =
+        repeatable === undefined
+          ? undefined
+          : await beginAttempt(
+              { request, reply, context, log: kit.logger },
+              { ...repeatable, isStreamed: registration.mediaTypes.includes('*/*') },
+            )
+      if (isRepetition(begun)) return await repeat(reply, begun)
+      const { keep, keepRefusal } = begun ?? keepsNothing
+      const input = { ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger }
+      const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
       if (isUnchanged(request, reply)) return await reply.code(304).send()
       if (kit.checkAnswers) registration.answer?.parse(body)
       if (body === undefined) return await reply.send()
       return await reply.type('application/json; charset=utf-8').send(JSON.stringify(body))
     },
   })
+}
+
+/** Runs the handler; what it answers is kept, what it refuses can be repeated. */
+async function carryOut(
+  { handler }: Registration,
+  input: Inputs & RequestInfo & Keeping,
+  attempt: Attempt | undefined,
+): Promise<unknown> {
+  if (attempt === undefined) return await handler(input)
+  try {
+    const body = await handler(input)
+    await attempt.finish(body)
+    return body
+  } catch (error) {
+    await attempt.abandon()
+    throw error
+  }
+}
+
+async function repeat(reply: FastifyReply, { status, headers, body }: Repetition): Promise<FastifyReply> {
+  reply.code(status).headers({ ...headers, 'idempotent-replayed': 'true' })
+  if (body === null) return await reply.send()
+  return await reply.type('application/json; charset=utf-8').send(body)
 }
 
 function parseInputs(request: FastifyRequest, registration: Registration): Inputs {

@@ -17,9 +17,11 @@ export {
   type RequestInfo,
   contractRoute,
   internalRoute,
+  rememberAnswers,
 } from './contract-route.ts'
 export { assertIfMatch, matchesEtag } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, roleNeeded, scopeNeeded } from './guard.ts'
+export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'

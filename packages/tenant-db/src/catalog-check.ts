@@ -25,7 +25,13 @@ export interface CatalogAllowances {
 
 const ownAllowances = {
   tablesWithoutTenant: ['postern_meta.migration', 'tenancy.assertion_secret'],
-  definerFunctions: ['tenancy.tenant_id()', 'tenancy.assert_operator()'],
+  definerFunctions: [
+    'tenancy.tenant_id()',
+    'tenancy.assert_operator()',
+    // The change feed: triggers that note for a row's own tenant; nobody calls them.
+    'tenancy.note_changes()',
+    'tenancy.position_changes()',
+  ],
 }
 
 /**

@@ -30,7 +30,7 @@ export const ownerRole = 'postern_owner'
  * logs in as them.
  */
 export const definerRoles: Readonly<Record<string, readonly string[]>> = {
-  postern_tenancy: [],
+  postern_tenancy: ['tenancy'],
   postern_keys_definer: ['keys'],
 }
 

@@ -1,4 +1,4 @@
-import type { App } from '@postern/service-kit'
+import { type App, rememberAnswers } from '@postern/service-kit'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
 import { receiptRoutes } from './receipt/routes.ts'
@@ -6,6 +6,7 @@ import { uploadRoutes } from './upload/routes.ts'
 
 /** Registers what the evidence service answers. */
 export function buildApp(app: App, deps: Deps, config: Config): void {
+  rememberAnswers(app, deps.answers)
   uploadRoutes(app, deps, config)
   receiptRoutes(app, deps)
 }

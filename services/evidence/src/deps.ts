@@ -1,5 +1,5 @@
-import type { Logger } from '@postern/service-kit'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { type Logger, problem } from '@postern/service-kit'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import { type BlobStore, openBlobStore } from './blob/blob-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
@@ -7,6 +7,7 @@ import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 
 export interface Deps {
   readonly db: TenantDb
+  readonly answers: AnswerMemory
   readonly blobs: BlobStore
   readonly receipts: ReceiptSigner
   readonly now: () => number
@@ -29,6 +30,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
   const sweep = await sweepRegularly(blobs, config, { logger, now })
   return {
     db,
+    answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
     blobs,
     receipts,
     now,
@@ -40,4 +42,13 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
       await db.close()
     },
   }
+}
+
+/** Before anything of an upload is read, an outage of the database is no fault of ours: try again. */
+function rethrow(error: unknown): never {
+  const { kind } = sqlError(error)
+  if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
+    throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 5, cause: error })
+  }
+  throw error
 }

@@ -1,10 +1,11 @@
 import { problem } from '@postern/service-kit'
-import { type TenantDb, openTenantDb, sqlError } from '@postern/tenant-db'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 
 /** What the routes of the findings service stand on. */
 export interface Deps {
   readonly db: TenantDb
+  readonly answers: AnswerMemory
   /** The day of a reading comes from it; what is written takes the database's clock. */
   readonly now: () => Date
   ready(): Promise<void>
@@ -20,8 +21,10 @@ export async function openDeps(config: Config): Promise<Deps> {
     queryTimeoutMs: 6_000,
     applicationName: 'postern-findings',
   })
+  const answering = sayingWhenUnavailable(db)
   return {
-    db: sayingWhenUnavailable(db),
+    db: answering,
+    answers: openAnswerMemory(answering, 'findings'),
     now: () => new Date(),
     ready: async () => await db.ping(),
     close: async () => await db.close(),

@@ -1,4 +1,4 @@
-import type { App } from '@postern/service-kit'
+import { type App, rememberAnswers } from '@postern/service-kit'
 import { apiKeyRoutes } from './api-key/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import type { Deps } from './deps.ts'
@@ -9,6 +9,7 @@ import { usageRoutes } from './usage/routes.ts'
 
 /** All that the service answers: the public routes of keys, then what gateways and the operator ask. */
 export function buildApp(app: App, deps: Deps): void {
+  rememberAnswers(app, deps.answers)
   apiKeyRoutes(app, deps)
   auditRoutes(app, deps)
   lookupRoutes(app, deps)

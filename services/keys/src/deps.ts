@@ -1,5 +1,5 @@
 import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { answerDatabaseFailures } from './database-failures.ts'
 import { startHousekeeping } from './housekeeping.ts'
@@ -11,6 +11,7 @@ import { type Enforcer, openEnforcer } from './revocation/revoke.ts'
 /** What the service works with. */
 export interface Deps extends BaseDeps {
   readonly db: TenantDb
+  readonly answers: AnswerMemory
   readonly cache: KeyCache
   readonly leaseWatch: LeaseWatch
   readonly announcer: Announcer
@@ -39,6 +40,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
   const housekeeping = startHousekeeping({ db, ...base })
   return {
     db,
+    answers: openAnswerMemory(db, 'keys'),
     cache,
     leaseWatch,
     announcer,

@@ -1,10 +1,11 @@
 import { problem } from '@postern/service-kit'
-import { type TenantDb, openTenantDb, sqlError } from '@postern/tenant-db'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 
 export interface Deps {
   readonly db: TenantDb
+  readonly answers: AnswerMemory
   readonly universe: Universe
   ready(): Promise<void>
   close(): Promise<void>
@@ -20,8 +21,10 @@ export async function openDeps(config: Config): Promise<Deps> {
     applicationName: 'postern-sync',
   })
   const universe = openUniverse(config.universe, Date.now)
+  const answering = sayingWhenUnavailable(db)
   return {
-    db: sayingWhenUnavailable(db),
+    db: answering,
+    answers: openAnswerMemory(answering, 'sync'),
     universe,
     // Lists of connectors need no universe, and a push says for itself that it is away.
     ready: async () => await db.ping(),

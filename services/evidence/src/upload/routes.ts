@@ -1,5 +1,5 @@
 import { type Receipt, uploadEvidence } from '@postern/contracts'
-import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
+import { type App, type Keeping, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
@@ -16,7 +16,8 @@ export function uploadRoutes(
   { maxFileBytes, stallMs, abandonedAfterMs }: Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs'>,
 ): void {
   const { blobs, now } = deps
-  contractRoute(app, uploadEvidence, async ({ query, context, requestId, raw, answer, log }) => {
+  contractRoute(app, uploadEvidence, async ({ query, context, requestId, raw, answer, log, keep }) => {
+    answer.header('cache-control', 'no-store')
     const head = judgeHead(
       {
         fileName: query.file_name,
@@ -41,11 +42,11 @@ export function uploadRoutes(
       testProcedures: query.test_procedure ?? [],
       context,
       requestId,
+      keep,
     }
     const receipt = await record(deps, upload)
     await blobs.finish(blob)
     await settleLeftovers(deps, context, now() - abandonedAfterMs, log)
-    answer.header('cache-control', 'no-store')
     return receipt
   })
 }
@@ -58,6 +59,7 @@ interface Upload {
   readonly testProcedures: readonly string[]
   readonly context: RequestInfo['context']
   readonly requestId: string
+  readonly keep: Keeping['keep']
 }
 
 /** Gets the bytes onto the disk, whole, judged and durable; nothing stays of what is refused or breaks off. */
@@ -90,7 +92,7 @@ async function record(
   { db, blobs, receipts }: Pick<Deps, 'db' | 'blobs' | 'receipts'>,
   upload: Upload,
 ): Promise<Receipt> {
-  const { body, blob, declared, fileName, testProcedures, context, requestId } = upload
+  const { body, blob, declared, fileName, testProcedures, context, requestId, keep } = upload
   try {
     return await db.write(context, async (tx) => {
       await lockBlob(tx, body.sha256)
@@ -109,7 +111,7 @@ async function record(
         scan: 'not_configured',
       })
       await insertFile(tx, receipt, actorOf(context), requestId)
-      return receipt
+      return await keep(tx, receipt)
     })
   } catch (error) {
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)

@@ -55,22 +55,23 @@ export function findingRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): 
     return asRead(stored, day)
   })
 
-  contractRoute(app, createFinding, async ({ body, context, answer }) => {
+  contractRoute(app, createFinding, async ({ body, context, answer, keep }) => {
     const faults = creationFaults(body)
     if (faults.length > 0)
       throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors: faults })
     const createdBy = actorOf(context)
-    const stored = await db
-      .write(context, async (tx) =>
-        insertFinding(tx, { fields: body, createdBy, targetDays: targetDaysBySeverity[body.severity] }),
-      )
+    return await db
+      .write(context, async (tx) => {
+        const targetDays = targetDaysBySeverity[body.severity]
+        const stored = await insertFinding(tx, { fields: body, createdBy, targetDays })
+        const day = today()
+        answer.header('location', `/api/v1/findings/${stored.id}`)
+        answer.etag(entityTag(stored.version, day))
+        return await keep(tx, context.scopes.includes('read:findings') ? asRead(stored, day) : asStub(stored))
+      })
       .catch((error: unknown) => {
         throw problemOf(error)
       })
-    const day = today()
-    answer.header('location', `/api/v1/findings/${stored.id}`)
-    answer.etag(entityTag(stored.version, day))
-    return context.scopes.includes('read:findings') ? asRead(stored, day) : asStub(stored)
   })
 }
 

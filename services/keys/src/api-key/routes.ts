@@ -42,7 +42,7 @@ const overlapWithoutWaitMs = 2 * leaseMs
 
 /** The life of keys: made, read, narrowed, replaced, revoked. */
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
-  contractRoute(app, createApiKey, async ({ body, context, answer }) => {
+  contractRoute(app, createApiKey, async ({ body, context, answer, keepRefusal }) => {
     const actor = actorOf(context)
     const label = allowedBy(decideText('/label', body.label))
     const addresses = allowedBy(decideAddresses(body.allowed_addresses))
@@ -51,7 +51,9 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
       const expiresAt = allowedBy(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
       const made = { hash, lastFour, label, scopes: body.scopes, addresses, rotatedFrom: null }
-      return await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
+      const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
+      await keepRefusal(tx, madeBefore(created.id))
+      return created
     })
     answer.header('cache-control', 'no-store')
     answer.header('location', `/api/v1/api-keys/${key.id}`)
@@ -140,7 +142,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return toApiKey(key)
   })
 
-  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, log }) => {
+  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, log, keepRefusal }) => {
     const actor = actorOf(context)
     const overlap = body?.overlap ?? '24h'
     const overlapMs = allowedBy(decideOverlap(overlap))
@@ -174,6 +176,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             detail: { rotated_to: created.id, overlap, expires_at: end.toISOString() },
             actor,
           })
+          await keepRefusal(tx, madeBefore(created.id))
           return { old: ended, successor: created }
         }),
     )
@@ -190,6 +193,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     answer.etag(etagOf(successor))
     return { ...toApiKey(successor), key: value }
   })
+}
+
+/** The value of a key is in one answer only, and nowhere kept: a repeated request learns what the first has made. */
+function madeBefore(id: string): string {
+  return `The request was carried out before and has made the API key ${id}. Its value was in that answer alone. If it did not reach you, revoke this key and make another one, with a new Idempotency-Key.`
 }
 
 function allowedBy<T>(ruling: Ruling<T>): T {

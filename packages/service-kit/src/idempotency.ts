@@ -1,0 +1,277 @@
+import { type Hash, createHash } from 'node:crypto'
+import { Transform, pipeline } from 'node:stream'
+import type { TenantContext } from '@postern/signed-context'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Logger } from './logger.ts'
+import { problem } from './problem.ts'
+
+/** The transaction in which a handler makes its change. What it is, only the handler and the memory know. */
+export interface ChangeTransaction {
+  execute(statement: {
+    readonly text: string
+    readonly values: readonly unknown[]
+    readonly name?: string
+  }): Promise<number>
+}
+
+interface HeldClaim {
+  readonly slot: Buffer
+  readonly id: string
+}
+
+/** Where a service keeps the answers to requests with an Idempotency-Key: `openAnswerMemory` of tenant-db. */
+export interface AnswerMemory {
+  claim(
+    tenant: { readonly assertion: string },
+    request: { readonly slot: Buffer; readonly fingerprint: Buffer },
+  ): Promise<
+    | { readonly kind: 'claimed'; readonly claim: HeldClaim }
+    | { readonly kind: 'in-flight' }
+    | { readonly kind: 'answered'; readonly answer: string }
+    | { readonly kind: 'other' }
+  >
+  keep(tx: ChangeTransaction, claim: HeldClaim, answer: string): Promise<boolean>
+  keepAlone(tenant: { readonly assertion: string }, claim: HeldClaim, answer: string): Promise<boolean>
+  release(tenant: { readonly assertion: string }, claim: HeldClaim): Promise<void>
+}
+
+/**
+ * What a handler does with an answer that a repetition of the request shall get too. Both do nothing for a request
+ * without an Idempotency-Key.
+ */
+export interface Keeping {
+  /**
+   * Keeps the answer (the body, and the status and headers that are set by then) in the transaction of the change, so
+   * that a crash leaves both or neither, and gives the body back. A handler that does not call it has its answer kept
+   * after it has returned: enough only where to carry out the request twice is harmless.
+   */
+  keep<T>(tx: ChangeTransaction, body: T): Promise<T>
+  /** For an answer with a secret: nothing of it is kept, and a repetition is refused with 409 and this detail. */
+  keepRefusal(tx: ChangeTransaction, detail: string): Promise<void>
+}
+
+/** One attempt at a request with an Idempotency-Key. */
+export interface Attempt extends Keeping {
+  /** After the handler: keeps what it has not kept itself. */
+  finish(body: unknown): Promise<void>
+  /** After a refusal: what has changed nothing can be repeated. */
+  abandon(): Promise<void>
+}
+
+/** What to send again, in place of carrying the request out. */
+export interface Repetition {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** Byte for byte as it was; null: none. */
+  readonly body: string | null
+}
+
+type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: string; readonly digest: string }
+
+export const idempotencyHeader = 'idempotency-key'
+
+/** Headers that belong to the answer rather than to its delivery. */
+const keptHeaders = ['cache-control', 'etag', 'location'] as const
+
+const keyPattern = /^[\x21-\x7e]{1,255}$/
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    bodyHash: Hash | undefined
+  }
+}
+
+/** Hashes the body on its way to whoever parses or stores it, where the request has an Idempotency-Key. */
+export async function hashBody(
+  request: FastifyRequest,
+  _reply: FastifyReply,
+  payload: NodeJS.ReadableStream,
+): Promise<NodeJS.ReadableStream> {
+  if (request.headers[idempotencyHeader] === undefined) return payload
+  const hash = createHash('sha256')
+  request.bodyHash = hash
+  const tap = new Transform({
+    transform: (chunk: Buffer, _encoding, done) => {
+      hash.update(chunk)
+      done(null, chunk)
+    },
+  })
+  // An error reaches who reads the tap; there is nobody else to tell.
+  pipeline(payload, tap, () => undefined)
+  return tap
+}
+
+/**
+ * Begins a request that may have an Idempotency-Key: undefined when it has none. A request that was carried out is
+ * given back as a repetition; one that is under way, or another one under the same key, is refused.
+ */
+export async function beginAttempt(
+  {
+    request,
+    reply,
+    context,
+    log,
+  }: {
+    readonly request: FastifyRequest
+    readonly reply: FastifyReply
+    readonly context: TenantContext
+    readonly log: Logger
+  },
+  {
+    memory,
+    routeId,
+    isStreamed,
+  }: {
+    readonly memory: AnswerMemory
+    readonly routeId: string
+    readonly isStreamed: boolean
+  },
+): Promise<Attempt | Repetition | undefined> {
+  const key = request.headers[idempotencyHeader]
+  if (key === undefined) return undefined
+  if (typeof key !== 'string' || !keyPattern.test(key)) {
+    throw problem('bad_request', {
+      detail: 'See `errors` for what to mend.',
+      errors: [
+        {
+          parameter: 'Idempotency-Key',
+          code: 'invalid',
+          detail: 'must be 1 to 255 visible ASCII characters, and no space',
+        },
+      ],
+    })
+  }
+  const outcome = await memory.claim(context, {
+    slot: hashOf([context.kind, context.id, routeId, key]),
+    fingerprint: hashOf([
+      request.method,
+      request.raw.url,
+      request.headers['content-type'] ?? null,
+      request.headers['content-digest'] ?? null,
+      // The answer was for who could do and read this much: to a key that was narrowed since, it is another request.
+      context.scopes.toSorted(),
+      context.roles.toSorted(),
+      isStreamed ? null : digestOf(request),
+    ]),
+  })
+  switch (outcome.kind) {
+    case 'in-flight':
+      throw inProgress()
+    case 'other':
+      throw reused()
+    case 'answered': {
+      const kept: Kept = JSON.parse(outcome.answer)
+      if (isStreamed) await readToEnd(request.body)
+      if (kept.digest !== digestOf(request)) throw reused()
+      if ('refusal' in kept) throw problem('conflict', { detail: kept.refusal })
+      return kept
+    }
+    case 'claimed':
+      return attemptOf({ memory, claim: outcome.claim, request, reply, context, log })
+    default:
+      return outcome satisfies never
+  }
+}
+
+export function isRepetition(begun: Attempt | Repetition | undefined): begun is Repetition {
+  return begun !== undefined && 'status' in begun
+}
+
+/** For a request without an Idempotency-Key. */
+export const keepsNothing: Keeping = {
+  keep: async (_tx, body) => body,
+  keepRefusal: async () => undefined,
+}
+
+function attemptOf({
+  memory,
+  claim,
+  request,
+  reply,
+  context,
+  log,
+}: {
+  readonly memory: AnswerMemory
+  readonly claim: HeldClaim
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+  readonly context: TenantContext
+  readonly log: Logger
+}): Attempt {
+  let isKept = false
+  const answerOf = (body: unknown): string => {
+    const headers: Record<string, string> = {}
+    for (const name of keptHeaders) {
+      const value = reply.getHeader(name)
+      if (typeof value === 'string') headers[name] = value
+    }
+    const kept: Kept = {
+      status: reply.statusCode,
+      headers,
+      body: body === undefined ? null : JSON.stringify(body),
+      digest: digestOf(request),
+    }
+    return JSON.stringify(kept)
+  }
+  const keepText = async (tx: ChangeTransaction, text: string): Promise<void> => {
+    // What was changed under a claim that is another's now is rolled back with this.
+    if (!(await memory.keep(tx, claim, text))) throw inProgress()
+    isKept = true
+  }
+  return {
+    keep: async (tx, body) => {
+      await keepText(tx, answerOf(body))
+      return body
+    },
+    keepRefusal: async (tx, refusal) => await keepText(tx, JSON.stringify({ refusal, digest: digestOf(request) })),
+    finish: async (body) => {
+      if (isKept) return
+      try {
+        if (!(await memory.keepAlone(context, claim, answerOf(body)))) {
+          log.warn({ event: 'answer_not_kept', request_id: request.id, reason: 'taken over' })
+        }
+      } catch (error) {
+        // It is done, and the answer is true; only a repetition will not find it.
+        log.warn({ event: 'answer_not_kept', request_id: request.id, err: error })
+      }
+    },
+    abandon: async () => {
+      try {
+        await memory.release(context, claim)
+      } catch (error) {
+        log.warn({ event: 'claim_not_released', request_id: request.id, err: error })
+      }
+    },
+  }
+}
+
+function inProgress(): Error {
+  return problem('request_in_progress', {
+    detail: 'The first attempt has no answer yet. Send the same request again in a moment.',
+    retryAfterSeconds: 1,
+  })
+}
+
+function reused(): Error {
+  return problem('idempotency_key_reused', {
+    detail: 'Another request was sent with this Idempotency-Key. Choose a new key for each request.',
+  })
+}
+
+function hashOf(parts: readonly unknown[]): Buffer {
+  return createHash('sha256').update(JSON.stringify(parts)).digest()
+}
+
+/** Of what has arrived so far: the whole body, once it was parsed or read to its end. */
+function digestOf({ bodyHash }: FastifyRequest): string {
+  return (bodyHash ?? createHash('sha256')).copy().digest('hex')
+}
+
+async function readToEnd(body: unknown): Promise<void> {
+  if (!(body instanceof Transform)) return
+  try {
+    for await (const _chunk of body);
+  } catch (cause) {
+    throw problem('bad_request', { detail: 'The body broke off.', cause })
+  }
+}

@@ -1,0 +1,151 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
+
+let findings: FindingsUnderTest
+beforeAll(async () => (findings = await startFindings()))
+afterAll(async () => await findings.close())
+
+const headers = () => ({ 'idempotency-key': randomUUID() })
+
+async function titlesOf(principal: Principal): Promise<unknown> {
+  const { json } = await findings.call({ ...principal, scopes: ['read:findings'] }, 'GET', path)
+  return Array.isArray(json) ? json.map(({ title }: { title: string }) => title) : json
+}
+
+/** Lets requests of a tenant wait in the middle of their change until `work` is done. */
+async function whileChangesWait(principal: Principal, work: () => Promise<void>): Promise<void> {
+  await findings.call(principal, 'POST', path, { body: findingBody({ title: 'first of all' }) })
+  await findings.asSuperuser.system(async (tx) => {
+    const text = 'select from findings.reference_counter where tenant_id = $1 for update'
+    await tx.query({ text, values: [principal.tenantId] })
+    await work()
+  })
+}
+
+const claims = async (tenantId: string) =>
+  await findings.asSuperuser.system(
+    async (tx) =>
+      await tx.query({
+        text: 'select claim_id from findings.idempotency_record where tenant_id = $1',
+        values: [tenantId],
+      }),
+  )
+
+describe('an Idempotency-Key', () => {
+  test.each(['', 'a b', 'x'.repeat(256)])('that is %j is refused and makes nothing', async (key) => {
+    const principal = newTenant()
+    const answer = await findings.call(principal, 'POST', path, {
+      body: findingBody(),
+      headers: { 'idempotency-key': key },
+    })
+    expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'Idempotency-Key' }] }])
+    expect(await titlesOf(principal)).toEqual([])
+  })
+
+  test.each(['x', '~'.repeat(255), '"8e03978e-40d5-43e8-bc93-6894a57f9324"'])('may be %j', async (key) => {
+    const request = { body: findingBody(), headers: { 'idempotency-key': key } }
+    expect(await findings.call(newTenant(), 'POST', path, request)).toMatchObject({ status: 201 })
+  })
+
+  test('under which the body is another one is refused', async () => {
+    const principal = newTenant()
+    const key = headers()
+    expect(await findings.call(principal, 'POST', path, { body: findingBody(), headers: key })).toMatchObject({
+      status: 201,
+    })
+    const other = await findings.call(principal, 'POST', path, { body: findingBody({ title: 'Other' }), headers: key })
+    expect([other.status, other.json]).toMatchObject([422, { code: 'idempotency_key_reused' }])
+    expect(await titlesOf(principal)).toEqual(['Access is not recertified'])
+  })
+
+  test('is its principal’s own, and its tenant’s', async () => {
+    const principal = newTenant()
+    const request = { body: findingBody(), headers: headers() }
+    const answers = [
+      await findings.call(principal, 'POST', path, request),
+      await findings.call({ ...principal, id: randomUUID() } as Principal, 'POST', path, request),
+      await findings.call(newTenant(), 'POST', path, request),
+    ]
+    expect(answers.map(({ status, headers: given }) => [status, given['idempotent-replayed']])).toEqual([
+      [201, undefined],
+      [201, undefined],
+      [201, undefined],
+    ])
+  })
+})
+
+describe('a finding that is documented twice with one Idempotency-Key', () => {
+  test('is made once, and both answers are the same to the byte', async () => {
+    const principal = newTenant()
+    const request = { body: findingBody(), headers: headers() }
+    const first = await findings.call(principal, 'POST', path, request)
+    const second = await findings.call(principal, 'POST', path, request)
+    expect(second.headers['idempotent-replayed']).toBe('true')
+    const shown = ({ status, text, headers: given }: typeof first) => [
+      status,
+      text,
+      given['etag'],
+      given['location'],
+      given['content-type'],
+    ]
+    expect(shown(second)).toEqual(shown(first))
+    expect(await titlesOf(principal)).toEqual(['Access is not recertified'])
+  })
+
+  test('is refused to a key that may no longer read what the first answer held', async () => {
+    const principal = newTenant()
+    const request = { body: findingBody(), headers: headers() }
+    expect(await findings.call(principal, 'POST', path, request)).toMatchObject({ status: 201 })
+    const narrowed = await findings.call({ ...principal, scopes: ['write:findings'] }, 'POST', path, request)
+    expect([narrowed.status, narrowed.json]).toMatchObject([422, { code: 'idempotency_key_reused' }])
+  })
+
+  test('is made by the second attempt when the first was refused', async () => {
+    const principal = newTenant()
+    const body = findingBody({ external_id: 'taken' })
+    await findings.call(principal, 'POST', path, { body })
+    const request = { body, headers: headers() }
+    expect(await findings.call(principal, 'POST', path, request)).toMatchObject({
+      status: 409,
+      json: { code: 'conflict' },
+    })
+    expect(await claims(principal.tenantId)).toEqual([])
+  })
+
+  test('is refused while the first attempt is under way', async () => {
+    const principal = newTenant()
+    const request = { body: findingBody(), headers: headers() }
+    let first: ReturnType<FindingsUnderTest['call']> | undefined
+    await whileChangesWait(principal, async () => {
+      first = findings.call(principal, 'POST', path, request)
+      await vi.waitUntil(async () => (await claims(principal.tenantId)).length === 1)
+      const second = await findings.call(principal, 'POST', path, request)
+      expect([second.status, second.json]).toMatchObject([409, { code: 'request_in_progress' }])
+      expect(second.headers['retry-after']).toBe('1')
+    })
+    expect(await first).toMatchObject({ status: 201 })
+    expect(await findings.call(principal, 'POST', path, request)).toMatchObject({
+      status: 201,
+      text: (await first)?.text,
+    })
+  })
+
+  test('is made once also when the first attempt was taken for dead and was not', async () => {
+    const principal = newTenant()
+    const request = { body: findingBody(), headers: headers() }
+    const attempts: ReturnType<FindingsUnderTest['call']>[] = []
+    await whileChangesWait(principal, async () => {
+      attempts.push(findings.call(principal, 'POST', path, request))
+      await vi.waitUntil(async () => (await claims(principal.tenantId)).length === 1)
+      const [before] = await claims(principal.tenantId)
+      const text = `update findings.idempotency_record set claimed_at = claimed_at - interval '61 seconds' where tenant_id = $1`
+      await findings.asSuperuser.system(async (tx) => await tx.execute({ text, values: [principal.tenantId] }))
+      attempts.push(findings.call(principal, 'POST', path, request))
+      await vi.waitUntil(async () => (await claims(principal.tenantId))[0]?.['claim_id'] !== before?.['claim_id'])
+    })
+    const statuses = (await Promise.all(attempts)).map(({ status }) => status)
+    expect(statuses.toSorted()).toEqual([201, 409])
+    expect(await titlesOf(principal)).toEqual(['Access is not recertified', 'first of all'])
+  })
+})

@@ -1,0 +1,3 @@
+-- Entities in the change feed.
+
+call tenancy.track_changes('universe.entity', 'entity');
