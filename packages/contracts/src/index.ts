@@ -1,3 +1,4 @@
+export * from './changes/routes.ts'
 export * from './common.ts'
 export * from './evidence/routes.ts'
 export * from './findings/finding.ts'

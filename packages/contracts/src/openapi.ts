@@ -83,6 +83,11 @@ function security({ access }: Route): Json {
       return { security: [{ apiKey: [] }, { person: [] }] }
     case 'scope':
       return { security: [{ apiKey: [access.scope] }, { person: [access.scope] }], 'x-required-scope': access.scope }
+    case 'any-scope':
+      return {
+        security: access.scopes.flatMap((scope) => [{ apiKey: [scope] }, { person: [scope] }]),
+        'x-required-scope': { oneOf: access.scopes },
+      }
     case 'person':
       return { security: [{ person: [access.role] }], 'x-required-role': access.role }
     default:
@@ -148,7 +153,8 @@ function answers(route: Route, schemas: Map<string, unknown>): Json {
 function problems(route: Route): Json {
   const codes = new Set<ProblemCode>(route.problems)
   if (route.access.kind !== 'public') for (const code of commonProblems) codes.add(code)
-  if (route.access.kind === 'scope') codes.add('insufficient_scope').add('address_not_allowed').add('tenant_suspended')
+  if (route.access.kind === 'scope' || route.access.kind === 'any-scope')
+    codes.add('insufficient_scope').add('address_not_allowed').add('tenant_suspended')
   if (route.access.kind === 'person') codes.add('role_required').add('invalid_token').add('tenant_suspended')
   if (route.params !== undefined) codes.add('bad_request')
   if (route.body !== undefined)

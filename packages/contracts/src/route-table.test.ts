@@ -22,6 +22,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/findings': 'scope read:findings',
   'POST /api/v1/findings': 'scope write:findings',
   'GET /api/v1/findings/:id': 'scope read:findings',
+  'GET /api/v1/changes': 'one of read:findings read:universe',
   'GET /api/v1/entities': 'scope read:universe',
   'GET /api/v1/entities/:id': 'scope read:universe',
   'POST /api/v1/evidence': 'scope write:evidence',
@@ -34,6 +35,8 @@ function inWords(rule: Access): string {
   switch (rule.kind) {
     case 'scope':
       return `scope ${rule.scope}`
+    case 'any-scope':
+      return `one of ${rule.scopes.join(' ')}`
     case 'person':
       return `person ${rule.role}`
     default:
@@ -116,6 +119,6 @@ describe.each(routes)('%s', (_name, route) => {
 
   test('asks for a role that exists, where it asks for one', () => {
     if (route.access.kind === 'person') expect(roles).toContain(route.access.role)
-    expect(['public', 'any', 'scope', 'person']).toContain(route.access.kind)
+    expect(['public', 'any', 'scope', 'any-scope', 'person']).toContain(route.access.kind)
   })
 })

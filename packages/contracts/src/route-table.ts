@@ -1,3 +1,4 @@
+import { changesRoutes } from './changes/routes.ts'
 import { evidenceRoutes } from './evidence/routes.ts'
 import { findingsRoutes } from './findings/routes.ts'
 import { gatewayRoutes } from './gateway/routes.ts'
@@ -11,6 +12,7 @@ export const routeTable: readonly Route[] = [
   ...gatewayRoutes,
   ...keysRoutes,
   ...findingsRoutes,
+  ...changesRoutes,
   ...universeRoutes,
   ...evidenceRoutes,
   ...syncRoutes,

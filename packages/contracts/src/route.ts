@@ -11,12 +11,14 @@ export type Upstream = (typeof upstreams)[number]
  * - `public`: anyone, no credential is looked at.
  * - `any`: any active key or signed-in person.
  * - `scope`: keys and people that hold the scope.
+ * - `any-scope`: keys and people that hold one of the scopes; what they get of the answer depends on which.
  * - `person`: people with the role; never an API key.
  */
 export type Access =
   | { readonly kind: 'public' }
   | { readonly kind: 'any' }
   | { readonly kind: 'scope'; readonly scope: NamedScope }
+  | { readonly kind: 'any-scope'; readonly scopes: readonly NamedScope[] }
   | { readonly kind: 'person'; readonly role: Role }
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'

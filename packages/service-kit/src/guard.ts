@@ -66,6 +66,9 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
     case 'scope':
       if (caller.scopes.includes(access.scope)) return
       throw problem('insufficient_scope', scopeNeeded(access.scope))
+    case 'any-scope':
+      if (access.scopes.some((scope) => caller.scopes.includes(scope))) return
+      throw problem('insufficient_scope', oneScopeNeeded(access.scopes))
     case 'person':
       if (caller.kind === 'operator' || (caller.kind === 'user' && caller.roles.includes(access.role))) return
       throw problem('role_required', roleNeeded(access.role))
@@ -81,6 +84,11 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
 /** The words of a 403 for a missing scope, the same from the gateway and from a service. */
 export function scopeNeeded(scope: NamedScope): { detail: string; required_scope: string } {
   return { detail: `This operation needs the scope ${scope}.`, required_scope: scope }
+}
+
+/** The words of a 403 where one of several scopes would do. */
+export function oneScopeNeeded(scopes: readonly NamedScope[]): { detail: string; allowed: readonly string[] } {
+  return { detail: `This operation needs one of the scopes ${scopes.join(', ')}.`, allowed: scopes }
 }
 
 /** The words of a 403 for a missing role. */

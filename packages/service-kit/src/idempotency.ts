@@ -1,5 +1,6 @@
 import { type Hash, createHash } from 'node:crypto'
 import { Transform, pipeline } from 'node:stream'
+import { finished } from 'node:stream/promises'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
@@ -270,7 +271,7 @@ function digestOf({ bodyHash }: FastifyRequest): string {
 async function readToEnd(body: unknown): Promise<void> {
   if (!(body instanceof Transform)) return
   try {
-    for await (const _chunk of body);
+    await finished(body.resume())
   } catch (cause) {
     throw problem('bad_request', { detail: 'The body broke off.', cause })
   }

@@ -20,7 +20,7 @@ export {
   rememberAnswers,
 } from './contract-route.ts'
 export { assertIfMatch, matchesEtag } from './etag.ts'
-export { type CallerKind, knownRoles, knownScopes, roleNeeded, scopeNeeded } from './guard.ts'
+export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics } from './metrics.ts'

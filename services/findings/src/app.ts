@@ -1,4 +1,5 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
+import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { findingRoutes } from './finding/routes.ts'
 
@@ -6,4 +7,5 @@ import { findingRoutes } from './finding/routes.ts'
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   findingRoutes(app, deps)
+  changeRoutes(app, deps)
 }

@@ -1,5 +1,5 @@
 import type { Route } from '@postern/contracts'
-import { roleNeeded, scopeNeeded } from '@postern/service-kit'
+import { oneScopeNeeded, roleNeeded, scopeNeeded } from '@postern/service-kit'
 import type { Principal } from '../authenticate/principal.ts'
 
 /** Why a principal may not call a route. */
@@ -7,6 +7,8 @@ export interface Denial {
   readonly code: 'insufficient_scope' | 'role_required'
   readonly detail: string
   readonly required_scope?: string
+  /** The scopes of which one would do. */
+  readonly allowed?: readonly string[]
 }
 
 /** Compares a principal with what its route asks for; undefined when it may. HOT PATH. */
@@ -19,6 +21,9 @@ export function denialOf(route: Route, principal: Principal): Denial | undefined
     case 'scope':
       if (principal.scopes.has(access.scope)) return undefined
       return { code: 'insufficient_scope', ...scopeNeeded(access.scope) }
+    case 'any-scope':
+      for (const scope of access.scopes) if (principal.scopes.has(scope)) return undefined
+      return { code: 'insufficient_scope', ...oneScopeNeeded(access.scopes) }
     case 'person':
       if (principal.kind === 'user' && principal.roles.includes(access.role)) return undefined
       return { code: 'role_required', ...roleNeeded(access.role) }

@@ -1,0 +1,80 @@
+import type { Change, ChangeKind } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+
+/** Where a reader of the feed is: after this change; without an ordinal, after all changes of the position. */
+export interface FeedPlace {
+  /** A bigint, as text. */
+  readonly position: string
+  readonly ordinal: number | null
+}
+
+export interface StoredChange extends FeedPlace {
+  readonly ordinal: number
+  readonly kind: ChangeKind
+  readonly resourceId: string
+  readonly change: Change['change']
+  readonly version: number | null
+  readonly committedAt: Date
+}
+
+/** Where the feed of the tenant begins and ends; both are bigints, as text. */
+export interface FeedBounds {
+  readonly last: string
+  readonly pruned: string
+}
+
+/** The bounds of the tenant's feed. Served by change_head_pk. */
+export async function findBounds(tx: Tx): Promise<FeedBounds> {
+  const [row] = await tx.query<{ last_position: string; pruned_position: string }>({
+    name: 'findings_feed_bounds',
+    text: `
+      select h.last_position, h.pruned_position
+        from tenancy.change_head as h
+       where h.tenant_id = (select tenancy.tenant_id())`,
+    values: [],
+  })
+  return { last: row?.last_position ?? '0', pruned: row?.pruned_position ?? '0' }
+}
+
+/**
+ * Changes of the kinds behind a place, in the order of their commits. Walks change_batch_position_unique from the place
+ * on, and change_pk within each batch.
+ */
+export async function listChanges(
+  tx: Tx,
+  { after, kinds, limit }: { readonly after: FeedPlace; readonly kinds: readonly ChangeKind[]; readonly limit: number },
+): Promise<StoredChange[]> {
+  const rows = await tx.query<{
+    position: string
+    ordinal: number
+    kind: ChangeKind
+    resource_id: string
+    change: Change['change']
+    version: number | null
+    committed_at: Date
+  }>({
+    name: 'findings_list_changes',
+    text: `
+      select b.position, c.ordinal, c.kind, c.resource_id, c.change, c.version, b.committed_at
+        from tenancy.change_batch as b
+        join tenancy.change as c on c.tenant_id = b.tenant_id and c.batch_id = b.id
+       where b.tenant_id = (select tenancy.tenant_id())
+         and b.position >= $1::bigint
+         and (b.position > $1::bigint or c.ordinal > $2)
+         and c.kind = any ($3)
+       order by b.position, c.ordinal
+       limit $4`,
+    values: [after.position, after.ordinal ?? maxOrdinal, kinds, limit],
+  })
+  return rows.map((row) => ({
+    position: row.position,
+    ordinal: row.ordinal,
+    kind: row.kind,
+    resourceId: row.resource_id,
+    change: row.change,
+    version: row.version,
+    committedAt: row.committed_at,
+  }))
+}
+
+const maxOrdinal = 2 ** 31 - 1

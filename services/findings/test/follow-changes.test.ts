@@ -1,0 +1,222 @@
+import { randomUUID } from 'node:crypto'
+import { changeSchema } from '@postern/contracts'
+import { type Tx } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
+
+let findings: FindingsUnderTest
+beforeAll(async () => (findings = await startFindings()))
+afterAll(async () => await findings.close())
+
+const feed = '/api/v1/changes'
+const reader = (scopes: readonly string[] = ['read:findings', 'read:universe']) => newTenant(scopes)
+
+/** One page, and the link to the next. */
+async function pull(principal: Principal, target = feed) {
+  const answer = await findings.call(principal, 'GET', target)
+  expect(answer.status, answer.text).toBe(200)
+  const next = /^<([^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.[1] ?? ''
+  return { changes: z.array(changeSchema).parse(answer.json), next }
+}
+
+/** Everything from a link on, page by page, until a page is empty. */
+async function pullAll(principal: Principal, target = feed) {
+  const all: z.infer<typeof changeSchema>[] = []
+  for (let page = await pull(principal, target); ; page = await pull(principal, page.next)) {
+    all.push(...page.changes)
+    if (page.changes.length === 0) return { changes: all, next: page.next }
+  }
+}
+
+/** Rows of the universe as its service would write them: the feed does not know who does. */
+async function insertEntity(tx: Tx, { tenantId }: Principal, number: number): Promise<string> {
+  const [row] = await tx.query<{ id: string }>({
+    text: `insert into universe.entity
+             (tenant_id, number, name, type, status, created_by_type, created_by_id, created_by_label)
+           values ($1, $2, 'Treasury', 'department', 'active', 'connector', 'c', 'A connector') returning id`,
+    values: [tenantId, number],
+  })
+  return row?.id ?? ''
+}
+
+const write = async <T>(work: (tx: Tx) => Promise<T>): Promise<T> => await findings.asSuperuser.system(work)
+
+/** Documents a finding in the tenant of a reader. */
+async function document(principal: Principal, title = 'A finding'): Promise<void> {
+  const writer = { ...principal, scopes: ['write:findings'] }
+  const answer = await findings.call(writer, 'POST', path, { body: findingBody({ title }) })
+  expect(answer.status, answer.text).toBe(201)
+}
+
+describe('following changes is refused', () => {
+  test('to a key that reads nothing', async () => {
+    const answer = await findings.call(reader(['write:findings', 'admin:sync']), 'GET', feed)
+    expect([answer.status, answer.json]).toMatchObject([
+      403,
+      { code: 'insufficient_scope', allowed: ['read:findings', 'read:universe'] },
+    ])
+  })
+
+  test.each(['garbage', 'W10', Buffer.from('["a","1",null]').toString('base64url')])(
+    'with the cursor %j, which is none',
+    async (cursor) => {
+      const answer = await findings.call(reader(), 'GET', `${feed}?since=${cursor}`)
+      expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'since' }] }])
+    },
+  )
+
+  test('with a cursor of another tenant, just as with one that nobody was given', async () => {
+    const [one, two] = [reader(), reader()]
+    await document(one)
+    await document(two)
+    const { next } = await pull(one)
+    const answer = await findings.call(two, 'GET', next)
+    const invented = await findings.call(two, 'GET', `${feed}?since=garbage`)
+    const shown = ({ status, text }: typeof answer) => [status, text.replace(/"instance":"[^"]*"/, '')]
+    expect(shown(answer)).toEqual(shown(invented))
+    expect(await findings.call(one, 'GET', next)).toMatchObject({ status: 200 })
+  })
+
+  test('with a cursor behind the end of the feed', async () => {
+    const principal = reader()
+    await document(principal)
+    const { next } = await pull(principal)
+    const cursor = new URL(next, 'http://x').searchParams.get('since') ?? ''
+    const [binding] = z.array(z.unknown()).parse(JSON.parse(Buffer.from(cursor, 'base64url').toString()))
+    const forged = Buffer.from(JSON.stringify([binding, '99', null])).toString('base64url')
+    expect(await findings.call(principal, 'GET', `${feed}?since=${forged}`)).toMatchObject({ status: 400 })
+  })
+
+  test('with 410 once what is behind the cursor is no longer kept', async () => {
+    const principal = reader()
+    const { next: beginning } = await pull(principal)
+    await document(principal)
+    await document(principal)
+    const { next: middle } = await pull(principal)
+    await write(async (tx) => {
+      const text = `update tenancy.change_batch set committed_at = committed_at - interval '31 days' where tenant_id = $1`
+      await tx.execute({ text, values: [principal.tenantId] })
+    })
+    await document(principal, 'Much later')
+    const expired = await findings.call(principal, 'GET', beginning)
+    expect([expired.status, expired.json]).toMatchObject([410, { code: 'cursor_expired' }])
+    // Who had read all of it misses nothing; and who begins gets what is kept.
+    expect((await pull(principal, middle)).changes).toHaveLength(1)
+    expect((await pull(principal)).changes).toHaveLength(1)
+  })
+})
+
+describe('the change feed', () => {
+  test('tells what was created, updated and deleted, once, in that order', async () => {
+    const principal = reader()
+    const id = await write(async (tx) => await insertEntity(tx, principal, 1))
+    const update = (set: string) => ({ text: `update universe.entity set ${set} where id = $1`, values: [id] })
+    await write(async (tx) => await tx.execute(update('name = $$Treasuries$$, version = version + 1')))
+    await write(async (tx) => await tx.execute({ text: 'delete from universe.entity where id = $1', values: [id] }))
+    const { changes } = await pullAll(principal)
+    expect(changes.map(({ kind, id: of, change, version }) => ({ kind, of, change, version }))).toEqual([
+      { kind: 'entity', of: id, change: 'created', version: 1 },
+      { kind: 'entity', of: id, change: 'updated', version: 2 },
+      { kind: 'entity', of: id, change: 'deleted', version: 2 },
+    ])
+  })
+
+  test('tells nothing of what was rolled back', async () => {
+    const principal = reader()
+    const failing = write(async (tx) => {
+      await insertEntity(tx, principal, 1)
+      throw new Error('no')
+    })
+    await expect(failing).rejects.toThrow('no')
+    expect((await pull(principal)).changes).toEqual([])
+  })
+
+  test('tells each reader of what its scopes read, and of nothing else', async () => {
+    const principal = reader()
+    await document(principal)
+    await write(async (tx) => await insertEntity(tx, principal, 1))
+    const kindsFor = async (...scopes: string[]) => {
+      const { changes } = await pullAll({ ...principal, scopes })
+      return [...new Set(changes.map(({ kind }) => kind))].toSorted()
+    }
+    expect(await kindsFor('read:universe')).toEqual(['entity'])
+    expect(await kindsFor('read:findings')).not.toContain('entity')
+    expect(await kindsFor('read:findings')).toContain('finding')
+    expect(await kindsFor('read:findings', 'read:universe')).toEqual(expect.arrayContaining(['entity', 'finding']))
+    expect((await pull(reader())).changes).toEqual([])
+  })
+
+  test('loses nothing when a transaction that began earlier commits later', async () => {
+    const principal = reader()
+    const [begun, mayCommit] = [Promise.withResolvers<string>(), Promise.withResolvers<void>()]
+    const slow = write(async (tx) => {
+      begun.resolve(await insertEntity(tx, principal, 1))
+      await mayCommit.promise
+    })
+    const early = await begun.promise
+    const late = await write(async (tx) => await insertEntity(tx, principal, 2))
+    const first = await pullAll(principal)
+    expect(first.changes.map(({ id }) => id)).toEqual([late])
+    mayCommit.resolve()
+    await slow
+    const second = await pullAll(principal, first.next)
+    expect(second.changes.map(({ id }) => id)).toEqual([early])
+    expect((await pullAll(principal)).changes.map(({ id }) => id)).toEqual([late, early])
+  })
+
+  test('gives a reader who follows it everything that many write at once, without a repetition', async () => {
+    const principal = reader()
+    const writing = Promise.all(Array.from({ length: 25 }, async () => await document(principal)))
+    const state = { isWriting: true }
+    void writing.finally(() => (state.isWriting = false))
+    const seen: string[] = []
+    let next = feed
+    do {
+      const page = await pull(principal, next)
+      seen.push(...page.changes.filter(({ kind }) => kind === 'finding').map(({ id }) => id))
+      next = page.next
+    } while (state.isWriting)
+    await writing
+    const rest = await pullAll(principal, next)
+    seen.push(...rest.changes.filter(({ kind }) => kind === 'finding').map(({ id }) => id))
+    expect(new Set(seen).size).toBe(25)
+    expect(seen).toHaveLength(25)
+  })
+
+  test('is read in pages also within one large transaction', async () => {
+    const principal = reader()
+    const made = await write(async (tx) => {
+      const ids: string[] = []
+      for (let number = 1; number <= 7; number += 1) ids.push(await insertEntity(tx, principal, number))
+      return ids
+    })
+    const { changes } = await pullAll(principal, `${feed}?limit=3`)
+    expect(changes.map(({ id }) => id)).toEqual(made)
+  })
+
+  test('begins at its end with since=now', async () => {
+    const principal = reader()
+    await document(principal)
+    const { changes, next } = await pull(principal, `${feed}?since=now`)
+    expect(changes).toEqual([])
+    const id = await write(async (tx) => await insertEntity(tx, principal, 1))
+    expect((await pull(principal, next)).changes).toMatchObject([{ kind: 'entity', id, change: 'created' }])
+  })
+
+  test('is written by no service, though it is about what they write', async () => {
+    const principal = reader()
+    await document(principal)
+    for (const text of [
+      `delete from tenancy.change`,
+      `update tenancy.change_batch set position = 0`,
+      `update tenancy.change_head set last_position = 0`,
+      `insert into tenancy.change_head (tenant_id, last_position) values ('${randomUUID()}', 1)`,
+    ]) {
+      const attempt = findings.asService.write(findings.assertionOf(principal.tenantId), async (tx) =>
+        tx.execute({ text, values: [] }),
+      )
+      await expect(attempt).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+})
