@@ -1,6 +1,143 @@
 create schema findings authorization postern_owner;
 grant usage on schema findings to postern_findings;
 
+create table findings.action_plan (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  year integer not null,
+  number integer not null,
+  reference text not null generated always as (((('AP-'::text || (year)::text) || '-'::text) || lpad((number)::text, GREATEST(4, char_length((number)::text)), '0'::text))) stored,
+  finding_id uuid not null,
+  external_id text,
+  title text not null,
+  description text,
+  owner jsonb not null,
+  due_on date not null,
+  original_due_on date not null,
+  extension_count integer not null default 0,
+  percent_complete smallint not null default 0,
+  status text not null default 'proposed'::text,
+  priority text,
+  estimated_cost jsonb,
+  external_url text,
+  completed_on date,
+  verified_on date,
+  verified_by jsonb,
+  custom jsonb not null default '{}'::jsonb,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  version integer not null default 1,
+  constraint action_plan_pk PRIMARY KEY (tenant_id, id),
+  constraint action_plan_external_id_unique UNIQUE (tenant_id, external_id),
+  constraint action_plan_number_unique UNIQUE (tenant_id, year, number),
+  constraint action_plan_of_finding_unique UNIQUE (tenant_id, finding_id, id),
+  constraint action_plan_reference_unique UNIQUE (tenant_id, reference),
+  constraint action_plan_completed_when_done CHECK (((completed_on IS NOT NULL) = (status = ANY (ARRAY['implemented'::text, 'verified'::text])))),
+  constraint action_plan_cost_is_object CHECK ((jsonb_typeof(estimated_cost) = 'object'::text)),
+  constraint action_plan_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint action_plan_custom_is_object CHECK ((jsonb_typeof(custom) = 'object'::text)),
+  constraint action_plan_description_length CHECK ((char_length(description) <= 20000)),
+  constraint action_plan_due_on_range CHECK (((due_on >= '1900-01-01'::date) AND (due_on <= '9999-12-31'::date))),
+  constraint action_plan_extension_count_not_negative CHECK ((extension_count >= 0)),
+  constraint action_plan_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 255))),
+  constraint action_plan_number_positive CHECK ((number > 0)),
+  constraint action_plan_owner_is_object CHECK ((jsonb_typeof(owner) = 'object'::text)),
+  constraint action_plan_percent_fits_status CHECK ((((percent_complete = 100) = (status = ANY (ARRAY['implemented'::text, 'verified'::text]))) OR (status = ANY (ARRAY['rejected'::text, 'cancelled'::text])))),
+  constraint action_plan_percent_range CHECK (((percent_complete >= 0) AND (percent_complete <= 100))),
+  constraint action_plan_priority_known CHECK ((priority = ANY (ARRAY['high'::text, 'medium'::text, 'low'::text]))),
+  constraint action_plan_status_known CHECK ((status = ANY (ARRAY['proposed'::text, 'approved'::text, 'in_progress'::text, 'blocked'::text, 'implemented'::text, 'verified'::text, 'rejected'::text, 'cancelled'::text]))),
+  constraint action_plan_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
+  constraint action_plan_url_is_https CHECK (((external_url ~~ 'https://%'::text) AND (char_length(external_url) <= 2000))),
+  constraint action_plan_verified_by_another CHECK ((NOT findings.same_person(owner, verified_by))),
+  constraint action_plan_verified_by_is_object CHECK ((jsonb_typeof(verified_by) = 'object'::text)),
+  constraint action_plan_verified_when_verified CHECK ((((verified_on IS NOT NULL) = (status = 'verified'::text)) AND ((verified_by IS NOT NULL) = (status = 'verified'::text)))),
+  constraint action_plan_version_positive CHECK ((version > 0)),
+  constraint action_plan_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id)
+);
+CREATE INDEX action_plan_by_created_at ON findings.action_plan USING btree (tenant_id, created_at, id);
+CREATE INDEX action_plan_by_due_on ON findings.action_plan USING btree (tenant_id, due_on, id);
+CREATE INDEX action_plan_by_updated_at ON findings.action_plan USING btree (tenant_id, updated_at, id);
+CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_action_plan();
+alter table findings.action_plan enable row level security;
+alter table findings.action_plan force row level security;
+create policy postern_findings_insert on findings.action_plan as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.action_plan as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.action_plan as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.action_plan as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table findings.action_plan to postern_findings;
+comment on table findings.action_plan is 'What is done about a finding, by whom and until when.';
+
+create table findings.action_plan_counter (
+  tenant_id uuid not null,
+  year integer not null,
+  last_number integer not null,
+  constraint action_plan_counter_pk PRIMARY KEY (tenant_id, year),
+  constraint action_plan_counter_positive CHECK ((last_number > 0)),
+  constraint action_plan_counter_year_known CHECK (((year >= 2000) AND (year <= 9999)))
+);
+alter table findings.action_plan_counter enable row level security;
+alter table findings.action_plan_counter force row level security;
+create policy postern_findings_insert on findings.action_plan_counter as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.action_plan_counter as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.action_plan_counter as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.action_plan_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table findings.action_plan_counter to postern_findings;
+comment on table findings.action_plan_counter is 'The last number given out in AP-<year>-<number>, one row a tenant and year. Moves in the transaction that uses it.';
+
+create table findings.action_plan_extension (
+  tenant_id uuid not null,
+  action_plan_id uuid not null,
+  number integer not null,
+  from_on date not null,
+  to_on date not null,
+  reason text not null,
+  approved_by jsonb not null,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  constraint action_plan_extension_pk PRIMARY KEY (tenant_id, action_plan_id, number),
+  constraint action_plan_extension_approved_by_is_object CHECK ((jsonb_typeof(approved_by) = 'object'::text)),
+  constraint action_plan_extension_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint action_plan_extension_moves CHECK ((from_on <> to_on)),
+  constraint action_plan_extension_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 20000))),
+  constraint action_plan_extension_plan_fk FOREIGN KEY (tenant_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, id)
+);
+CREATE TRIGGER action_plan_extension_never_emptied BEFORE TRUNCATE ON findings.action_plan_extension FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER action_plan_extension_only_grows BEFORE DELETE OR UPDATE ON findings.action_plan_extension FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table findings.action_plan_extension enable row level security;
+alter table findings.action_plan_extension force row level security;
+create policy postern_findings_insert on findings.action_plan_extension as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.action_plan_extension as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.action_plan_extension as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table findings.action_plan_extension to postern_findings;
+comment on table findings.action_plan_extension is 'Each agreed change of a due date, with its reason and who agreed. Only grows.';
+
+create table findings.action_plan_recommendation (
+  tenant_id uuid not null,
+  finding_id uuid not null,
+  action_plan_id uuid not null,
+  recommendation_id uuid not null,
+  "position" smallint not null,
+  constraint action_plan_recommendation_pk PRIMARY KEY (tenant_id, action_plan_id, recommendation_id),
+  constraint action_plan_recommendation_position_unique UNIQUE (tenant_id, action_plan_id, "position"),
+  constraint action_plan_recommendation_position_range CHECK ((("position" >= 1) AND ("position" <= 50))),
+  constraint action_plan_recommendation_plan_fk FOREIGN KEY (tenant_id, finding_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, finding_id, id),
+  constraint action_plan_recommendation_recommendation_fk FOREIGN KEY (tenant_id, finding_id, recommendation_id) REFERENCES findings.recommendation(tenant_id, finding_id, id)
+);
+CREATE INDEX action_plan_recommendation_by_recommendation ON findings.action_plan_recommendation USING btree (tenant_id, recommendation_id, action_plan_id);
+alter table findings.action_plan_recommendation enable row level security;
+alter table findings.action_plan_recommendation force row level security;
+create policy postern_findings_delete on findings.action_plan_recommendation as permissive for delete to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_insert on findings.action_plan_recommendation as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.action_plan_recommendation as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.action_plan_recommendation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table findings.action_plan_recommendation to postern_findings;
+comment on table findings.action_plan_recommendation is 'Which recommendations an action plan carries out, in the order named.';
+
 create table findings.finding (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -44,10 +181,15 @@ END) stored,
   created_at timestamp(3) with time zone not null default now(),
   updated_at timestamp(3) with time zone not null default now(),
   version integer not null default 1,
+  accepted_until date,
+  accepted_by jsonb,
+  validated_by jsonb,
   constraint finding_pk PRIMARY KEY (tenant_id, id),
   constraint finding_external_id_unique UNIQUE (tenant_id, external_id),
   constraint finding_number_unique UNIQUE (tenant_id, year, number),
   constraint finding_reference_unique UNIQUE (tenant_id, reference),
+  constraint finding_acceptance_when_accepted CHECK (((((accepted_until IS NOT NULL) AND (accepted_by IS NOT NULL)) = (status = 'risk_accepted'::text)) AND ((accepted_until IS NULL) = (accepted_by IS NULL)))),
+  constraint finding_accepted_by_is_object CHECK ((jsonb_typeof(accepted_by) = 'object'::text)),
   constraint finding_cause_before_open CHECK (((status = ANY (ARRAY['draft'::text, 'cancelled'::text])) OR (btrim(COALESCE(cause, ''::text)) <> ''::text))),
   constraint finding_cause_category_known CHECK ((cause_category = ANY (ARRAY['people'::text, 'process'::text, 'system'::text, 'governance'::text, 'third_party'::text, 'data'::text, 'other'::text]))),
   constraint finding_cause_length CHECK ((char_length(cause) <= 100000)),
@@ -79,6 +221,9 @@ END) stored,
   constraint finding_target_on_range CHECK (((target_on >= '1900-01-01'::date) AND (target_on <= '9999-12-31'::date))),
   constraint finding_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
   constraint finding_type_known CHECK ((type = ANY (ARRAY['control_deficiency'::text, 'noncompliance'::text, 'observation'::text, 'exception'::text, 'improvement'::text]))),
+  constraint finding_validated_by_another CHECK ((NOT findings.same_person(owner, validated_by))),
+  constraint finding_validated_by_is_object CHECK ((jsonb_typeof(validated_by) = 'object'::text)),
+  constraint finding_validation_when_closed CHECK (((validated_by IS NOT NULL) = (status = 'closed'::text))),
   constraint finding_version_positive CHECK ((version > 0)),
   constraint finding_repeat_of_fk FOREIGN KEY (tenant_id, repeat_of_id) REFERENCES findings.finding(tenant_id, id)
 );
@@ -96,8 +241,9 @@ alter table findings.finding enable row level security;
 alter table findings.finding force row level security;
 create policy postern_findings_insert on findings.finding as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.finding as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.finding as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.finding as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant insert, select on table findings.finding to postern_findings;
+grant insert, select, update on table findings.finding to postern_findings;
 comment on table findings.finding is 'A finding: condition, criteria, cause, consequence, corrective action, and its state.';
 comment on column findings.finding.year is 'Year (UTC) in which the finding was documented; not that of identified_on.';
 comment on column findings.finding.severity_rank is 'The order of severity, for sorting: critical is 4.';
@@ -114,12 +260,14 @@ create table findings.finding_entity (
   constraint finding_entity_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id)
 );
 CREATE INDEX finding_entity_by_entity ON findings.finding_entity USING btree (tenant_id, entity_id, finding_id);
+CREATE CONSTRAINT TRIGGER finding_entity_last AFTER DELETE ON findings.finding_entity DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION findings.guard_last_entity();
 alter table findings.finding_entity enable row level security;
 alter table findings.finding_entity force row level security;
+create policy postern_findings_delete on findings.finding_entity as permissive for delete to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_insert on findings.finding_entity as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_findings_select on findings.finding_entity as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on findings.finding_entity as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-grant insert, select on table findings.finding_entity to postern_findings;
+grant delete, insert, select on table findings.finding_entity to postern_findings;
 comment on table findings.finding_entity is 'The auditable entities that a finding concerns, in the order in which they were named. The universe owns the entities.';
 
 create table findings.idempotency_record (
@@ -147,6 +295,76 @@ comment on column findings.idempotency_record.slot is 'SHA-256 over principal, r
 comment on column findings.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column findings.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
+create table findings.log_checkpoint (
+  tenant_id uuid not null,
+  day date not null,
+  "position" bigint not null,
+  root text not null,
+  jws text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  constraint log_checkpoint_pk PRIMARY KEY (tenant_id, day),
+  constraint log_checkpoint_position_fk FOREIGN KEY (tenant_id, "position") REFERENCES findings.tracker_log(tenant_id, "position")
+);
+CREATE TRIGGER log_checkpoint_never_emptied BEFORE TRUNCATE ON findings.log_checkpoint FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER log_checkpoint_only_grows BEFORE DELETE OR UPDATE ON findings.log_checkpoint FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table findings.log_checkpoint enable row level security;
+alter table findings.log_checkpoint force row level security;
+create policy postern_findings_insert on findings.log_checkpoint as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.log_checkpoint as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.log_checkpoint as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table findings.log_checkpoint to postern_findings;
+comment on table findings.log_checkpoint is 'The signed end of a tenant''s log, one for each day on which something was written: made when the next day writes.';
+
+create table findings.recommendation (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  finding_id uuid not null,
+  number smallint not null,
+  reference text not null,
+  external_id text,
+  text text not null,
+  priority text not null,
+  response text not null default 'pending'::text,
+  response_rationale text,
+  status text not null default 'submitted'::text,
+  custom jsonb not null default '{}'::jsonb,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  version integer not null default 1,
+  constraint recommendation_pk PRIMARY KEY (tenant_id, id),
+  constraint recommendation_external_id_unique UNIQUE (tenant_id, external_id),
+  constraint recommendation_number_unique UNIQUE (tenant_id, finding_id, number),
+  constraint recommendation_of_finding_unique UNIQUE (tenant_id, finding_id, id),
+  constraint recommendation_reference_unique UNIQUE (tenant_id, reference),
+  constraint recommendation_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint recommendation_custom_is_object CHECK ((jsonb_typeof(custom) = 'object'::text)),
+  constraint recommendation_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 255))),
+  constraint recommendation_number_range CHECK (((number >= 1) AND (number <= 1000))),
+  constraint recommendation_priority_known CHECK ((priority = ANY (ARRAY['high'::text, 'medium'::text, 'low'::text]))),
+  constraint recommendation_rationale_length CHECK ((char_length(response_rationale) <= 20000)),
+  constraint recommendation_rejection_has_reasons CHECK (((response <> 'rejected'::text) OR (btrim(COALESCE(response_rationale, ''::text)) <> ''::text))),
+  constraint recommendation_response_known CHECK ((response = ANY (ARRAY['pending'::text, 'accepted'::text, 'partially_accepted'::text, 'rejected'::text]))),
+  constraint recommendation_status_fits_response CHECK (((status = 'superseded'::text) OR (((response = 'pending'::text) = (status = 'submitted'::text)) AND ((response = 'rejected'::text) = (status = 'rejected'::text))))),
+  constraint recommendation_status_known CHECK ((status = ANY (ARRAY['submitted'::text, 'accepted'::text, 'rejected'::text, 'implemented'::text, 'verified'::text, 'superseded'::text]))),
+  constraint recommendation_text_length CHECK (((char_length(text) >= 1) AND (char_length(text) <= 20000))),
+  constraint recommendation_version_positive CHECK ((version > 0)),
+  constraint recommendation_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id)
+);
+CREATE INDEX recommendation_by_created_at ON findings.recommendation USING btree (tenant_id, created_at, id);
+CREATE INDEX recommendation_by_updated_at ON findings.recommendation USING btree (tenant_id, updated_at, id);
+CREATE TRIGGER recommendation_guard BEFORE INSERT OR UPDATE ON findings.recommendation FOR EACH ROW EXECUTE FUNCTION findings.guard_recommendation();
+alter table findings.recommendation enable row level security;
+alter table findings.recommendation force row level security;
+create policy postern_findings_insert on findings.recommendation as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.recommendation as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.recommendation as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.recommendation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table findings.recommendation to postern_findings;
+comment on table findings.recommendation is 'What is recommended about a finding, numbered within it, and what became of it.';
+
 create table findings.reference_counter (
   tenant_id uuid not null,
   year integer not null,
@@ -164,11 +382,170 @@ create policy tenant_only on findings.reference_counter as restrictive for all t
 grant insert, select, update on table findings.reference_counter to postern_findings;
 comment on table findings.reference_counter is 'The last number given out in F-<year>-<number>, one row a tenant and year. Moves in the transaction that uses it.';
 
+create table findings.tracker_log (
+  tenant_id uuid not null,
+  "position" bigint not null,
+  finding_id uuid not null,
+  seq integer not null,
+  action_plan_id uuid,
+  recommendation_id uuid,
+  kind text not null,
+  actor_type text not null,
+  actor_id text not null,
+  has_evidence boolean not null,
+  recorded_at timestamp(3) with time zone not null,
+  entry text not null,
+  hash text not null,
+  root text not null,
+  constraint tracker_log_pk PRIMARY KEY (tenant_id, "position"),
+  constraint tracker_log_seq_unique UNIQUE (tenant_id, finding_id, seq),
+  constraint tracker_log_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint tracker_log_kind_known CHECK ((kind = ANY (ARRAY['created'::text, 'note'::text, 'status_change'::text, 'due_date_change'::text, 'owner_change'::text, 'progress'::text, 'evidence_linked'::text, 'field_change'::text, 'validation'::text, 'escalation'::text, 'correction'::text, 'system'::text]))),
+  constraint tracker_log_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id),
+  constraint tracker_log_plan_fk FOREIGN KEY (tenant_id, finding_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, finding_id, id),
+  constraint tracker_log_recommendation_fk FOREIGN KEY (tenant_id, finding_id, recommendation_id) REFERENCES findings.recommendation(tenant_id, finding_id, id)
+);
+CREATE INDEX tracker_log_with_evidence ON findings.tracker_log USING btree (tenant_id, finding_id) WHERE has_evidence;
+CREATE TRIGGER tracker_log_chain BEFORE INSERT ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION findings.chain_log_entry();
+CREATE TRIGGER tracker_log_never_emptied BEFORE TRUNCATE ON findings.tracker_log FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tracker_log_only_grows BEFORE DELETE OR UPDATE ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table findings.tracker_log enable row level security;
+alter table findings.tracker_log force row level security;
+create policy postern_findings_insert on findings.tracker_log as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.tracker_log as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.tracker_log as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table findings.tracker_log to postern_findings;
+comment on table findings.tracker_log is 'What happened to a finding and its plans. Only grows: each entry holds the hash of the one before it.';
+comment on column findings.tracker_log."position" is 'Counts the entries of the tenant in the order of their commits.';
+comment on column findings.tracker_log.entry is 'The entry as canonical JSON (RFC 8785), the very text that is hashed. The columns beside it are taken from it.';
+comment on column findings.tracker_log.root is 'SHA-256 over the root before (at first 64 zeros) and the hash, both as text.';
+
+CREATE OR REPLACE FUNCTION findings.chain_log_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  entry constant jsonb := new.entry::jsonb;
+  tenant_end record;
+  finding_end record;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || new.tenant_id::text, 0));
+  select l.position, l.root
+    into tenant_end
+    from findings.tracker_log l
+    where l.tenant_id = new.tenant_id
+    order by l.position desc
+    limit 1;
+  select l.seq, l.hash
+    into finding_end
+    from findings.tracker_log l
+    where l.tenant_id = new.tenant_id and l.finding_id = new.finding_id
+    order by l.seq desc
+    limit 1;
+
+  new.position := coalesce(tenant_end.position, 0) + 1;
+  new.seq := coalesce(finding_end.seq, 0) + 1;
+  new.action_plan_id := (entry ->> 'action_plan_id')::uuid;
+  new.recommendation_id := (entry ->> 'recommendation_id')::uuid;
+  new.kind := entry ->> 'kind';
+  new.actor_type := entry -> 'actor' ->> 'type';
+  new.actor_id := entry -> 'actor' ->> 'id';
+  new.has_evidence := coalesce(jsonb_array_length(entry -> 'evidence_refs'), 0) > 0;
+  new.recorded_at := now()::timestamptz(3);
+  new.hash := encode(sha256(convert_to(new.entry, 'UTF8')), 'hex');
+  new.root := encode(
+    sha256(convert_to(coalesce(tenant_end.root, repeat('0', 64)) || new.hash, 'UTF8')), 'hex');
+
+  if (entry ->> 'position')::bigint is distinct from new.position
+    or (entry ->> 'seq')::integer is distinct from new.seq
+    or (entry ->> 'finding_id')::uuid is distinct from new.finding_id
+    or entry ->> 'prev_hash' is distinct from finding_end.hash
+    or (entry ->> 'recorded_at')::timestamptz is distinct from new.recorded_at
+    or (entry ->> 'occurred_at')::timestamptz > new.recorded_at
+    or (entry ->> 'corrects_seq')::integer >= new.seq
+    or entry ? 'hash'
+  then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'tracker_log', constraint = 'tracker_log_chain',
+      message = 'the entry does not continue the log';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_action_plan()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  broken text;
+begin
+  if tg_op = 'INSERT' then
+    if new.status <> 'proposed' then
+      broken := 'action_plan_status_at_creation';
+    elsif new.due_on <> new.original_due_on or new.extension_count <> 0 then
+      broken := 'action_plan_original_due_on_fixed';
+    elsif exists (
+      select from findings.finding f
+      where f.tenant_id = new.tenant_id and f.id = new.finding_id and new.due_on < f.identified_on
+    ) then
+      broken := 'action_plan_due_after_identified';
+    end if;
+  elsif (new.tenant_id, new.id, new.year, new.number, new.finding_id, new.created_at)
+    is distinct from (old.tenant_id, old.id, old.year, old.number, old.finding_id, old.created_at)
+    or (new.created_by_type, new.created_by_id, new.created_by_label)
+    is distinct from (old.created_by_type, old.created_by_id, old.created_by_label)
+  then
+    broken := 'action_plan_identity_fixed';
+  elsif new.original_due_on <> old.original_due_on then
+    broken := 'action_plan_original_due_on_fixed';
+  elsif new.version <> old.version + 1 then
+    broken := 'action_plan_version_counts';
+  elsif old.status in ('verified', 'rejected', 'cancelled') then
+    broken := 'action_plan_end_is_final';
+  elsif new.status <> old.status and (old.status, new.status) not in (
+    ('proposed', 'approved'),
+    ('proposed', 'rejected'),
+    ('proposed', 'cancelled'),
+    ('approved', 'in_progress'),
+    ('approved', 'cancelled'),
+    ('in_progress', 'implemented'),
+    ('in_progress', 'blocked'),
+    ('in_progress', 'cancelled'),
+    ('blocked', 'in_progress'),
+    ('blocked', 'cancelled'),
+    ('implemented', 'verified'),
+    ('implemented', 'in_progress')
+  ) then
+    broken := 'action_plan_status_transition';
+  elsif new.due_on <> old.due_on and not exists (
+    select from findings.action_plan_extension e
+    where e.tenant_id = new.tenant_id and e.action_plan_id = new.id and e.number = new.extension_count
+      and e.from_on = old.due_on and e.to_on = new.due_on
+  ) or (new.due_on <> old.due_on) <> (new.extension_count = old.extension_count + 1)
+    or new.due_on = old.due_on and new.extension_count <> old.extension_count
+  then
+    broken := 'action_plan_due_on_extended';
+  end if;
+  if broken is not null then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'action_plan', constraint = broken,
+      message = 'an action plan cannot change in this way';
+  end if;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.guard_finding()
  RETURNS trigger
  LANGUAGE plpgsql
  SET search_path TO ''
 AS $function$
+declare
+  broken text;
+  today constant date := (now() at time zone 'UTC')::date;
 begin
   if tg_op = 'INSERT' then
     if new.status not in ('draft', 'open') then
@@ -184,18 +561,13 @@ begin
     or (new.created_by_type, new.created_by_id, new.created_by_label)
     is distinct from (old.created_by_type, old.created_by_id, old.created_by_label)
   then
-    raise exception using
-      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_identity_fixed',
-      message = 'the identity and the origin of a finding never change';
-  end if;
-
-  if new.version <> old.version + 1 then
-    raise exception using
-      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_version_counts',
-      message = 'each change of a finding raises its version by one';
-  end if;
-
-  if new.status <> old.status and (old.status, new.status) not in (
+    broken := 'finding_identity_fixed';
+  elsif new.version <> old.version + 1 then
+    broken := 'finding_version_counts';
+  elsif old.status <> 'draft' and (new.identified_on, new.repeat_of_id) is distinct from (old.identified_on, old.repeat_of_id)
+  then
+    broken := 'finding_fixed_after_draft';
+  elsif new.status <> old.status and (old.status, new.status) not in (
     ('draft', 'open'),
     ('draft', 'cancelled'),
     ('open', 'in_remediation'),
@@ -209,11 +581,34 @@ begin
     ('risk_accepted', 'open'),
     ('closed', 'open')
   ) then
-    raise exception using
-      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_status_transition',
-      message = 'the status cannot move in this way';
+    broken := 'finding_status_transition';
+  elsif old.status = 'cancelled' then
+    broken := 'finding_cancelled_is_final';
+  elsif new.reopened_count <> old.reopened_count + (old.status = 'closed' and new.status = 'open')::integer then
+    broken := 'finding_reopened_count_counts';
+  elsif old.status = 'closed' and new.status = 'open' and old.closed_on < (today - interval '12 months')::date then
+    broken := 'finding_reopened_in_time';
+  elsif new.status = 'risk_accepted' and new.accepted_until is distinct from old.accepted_until
+    and new.accepted_until not between today and (today + interval '24 months')::date
+  then
+    broken := 'finding_accepted_until_range';
+  elsif old.status = 'open' and new.status = 'in_remediation' and not exists (
+    select from findings.action_plan p
+    where p.tenant_id = new.tenant_id and p.finding_id = new.id and p.status not in ('rejected', 'cancelled')
+  ) then
+    broken := 'finding_remediation_has_plan';
+  elsif old.status = 'in_remediation' and new.status = 'pending_validation' and exists (
+    select from findings.action_plan p
+    where p.tenant_id = new.tenant_id and p.finding_id = new.id
+      and p.status not in ('implemented', 'verified', 'rejected', 'cancelled')
+  ) then
+    broken := 'finding_plans_done_before_validation';
   end if;
-
+  if broken is not null then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = broken,
+      message = 'a finding cannot change in this way';
+  end if;
   return new;
 end
 $function$;
@@ -234,3 +629,80 @@ begin
   return null;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_last_entity()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (
+    select from findings.finding f
+    where f.tenant_id = old.tenant_id and f.id = old.finding_id and f.status not in ('draft', 'cancelled')
+  ) and not exists (
+    select from findings.finding_entity link where link.tenant_id = old.tenant_id and link.finding_id = old.finding_id
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_entity_before_open',
+      message = 'a finding that is no draft names an entity';
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_recommendation()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  broken text;
+begin
+  if tg_op = 'INSERT' then
+    if new.status <> 'submitted' then
+      broken := 'recommendation_status_at_creation';
+    end if;
+  elsif (new.tenant_id, new.id, new.number, new.reference, new.finding_id, new.created_at)
+    is distinct from (old.tenant_id, old.id, old.number, old.reference, old.finding_id, old.created_at)
+    or (new.created_by_type, new.created_by_id, new.created_by_label)
+    is distinct from (old.created_by_type, old.created_by_id, old.created_by_label)
+  then
+    broken := 'recommendation_identity_fixed';
+  elsif new.version <> old.version + 1 then
+    broken := 'recommendation_version_counts';
+  elsif old.status in ('verified', 'rejected', 'superseded') then
+    broken := 'recommendation_end_is_final';
+  elsif new.status <> old.status and (old.status, new.status) not in (
+    ('submitted', 'accepted'),
+    ('submitted', 'rejected'),
+    ('submitted', 'superseded'),
+    ('accepted', 'implemented'),
+    ('accepted', 'superseded'),
+    ('implemented', 'verified'),
+    ('implemented', 'accepted'),
+    ('implemented', 'superseded')
+  ) then
+    broken := 'recommendation_status_transition';
+  end if;
+  if broken is not null then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'recommendation', constraint = broken,
+      message = 'a recommendation cannot change in this way';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.same_person(a jsonb, b jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO ''
+AS $function$
+  select case
+    when a ->> 'person_id' is not null and b ->> 'person_id' is not null then a ->> 'person_id' = b ->> 'person_id'
+    when a ->> 'email' is not null and b ->> 'email' is not null then lower(a ->> 'email') = lower(b ->> 'email')
+    else coalesce(lower(a ->> 'name') = lower(b ->> 'name'), false)
+  end
+$function$;
+grant execute on routine findings.same_person(jsonb,jsonb) to postern_findings;

@@ -1,3 +1,4 @@
+import { type KeyObject, createPrivateKey } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { type KeyRing, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
@@ -83,6 +84,17 @@ const url = (protocols: readonly string[]) =>
     message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
   })
 
+const ed25519Key = z.string().transform((pem, context): KeyObject => {
+  try {
+    const key = createPrivateKey(pem)
+    if (key.asymmetricKeyType === 'ed25519') return key
+  } catch {
+    // Falls through to the one message: what the parser says may quote the key.
+  }
+  context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410)' })
+  return z.NEVER
+})
+
 /** Parsers of single environment settings. */
 export const settings = {
   integer,
@@ -96,6 +108,8 @@ export const settings = {
   databaseUrl: url(['postgres', 'postgresql']),
   redisUrl: url(['redis', 'rediss']),
   httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
+  /** A private key that signs (RFC 8410). */
+  ed25519Key,
   /** One or two secrets, current first: `id:base64url[,id:base64url]`. */
   keyRing: z.string().transform((text, context): KeyRing => {
     try {

@@ -2,10 +2,12 @@ import { type App, rememberAnswers } from '@postern/service-kit'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { findingRoutes } from './finding/routes.ts'
+import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 /** Registers what the findings service answers. */
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   findingRoutes(app, deps)
   changeRoutes(app, deps)
+  trackerLogRoutes(app, deps)
 }

@@ -1,6 +1,7 @@
 import { problem } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import type { Config } from './config.ts'
+import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
 /** What the routes of the findings service stand on. */
 export interface Deps {
@@ -8,6 +9,8 @@ export interface Deps {
   readonly answers: AnswerMemory
   /** The day of a reading comes from it; what is written takes the database's clock. */
   readonly now: () => Date
+  /** Signs the ends of tracker logs. */
+  readonly checkpoints: CheckpointSigner
   ready(): Promise<void>
   close(): Promise<void>
 }
@@ -26,6 +29,7 @@ export async function openDeps(config: Config): Promise<Deps> {
     db: answering,
     answers: openAnswerMemory(answering, 'findings'),
     now: () => new Date(),
+    checkpoints: await openCheckpointSigner(config.checkpointKey, config.previousCheckpointKey),
     ready: async () => await db.ping(),
     close: async () => await db.close(),
   }

@@ -71,7 +71,12 @@ describe('listing findings', () => {
   })
 
   test.each([
-    ['?owner=x', 'owner'],
+    ['?ownr=x', 'ownr'],
+    ['?overdue=maybe', 'overdue'],
+    ['?entity_id=x', 'entity_id'],
+    ['?target_before=2026-02-30', 'target_before'],
+    ['?q=x', 'q'],
+    ['?type=info', 'type'],
     ['?Status=open', 'Status'],
     ['?limit=0', 'limit'],
     ['?limit=1001', 'limit'],
@@ -181,6 +186,61 @@ describe('listing findings', () => {
     },
   )
 
+  test('filters by what it concerns, who owns it, its dates, its kind, and by text', async () => {
+    const tenant = newTenant()
+    const entity = crypto.randomUUID()
+    const make = async (given: object) => {
+      const answer = await service.call(tenant, 'POST', path, { body: { ...findingBody(), ...given } })
+      expect(answer.status, answer.text).toBe(201)
+      return readFindings.parse([answer.json])[0]?.title
+    }
+    const late = await make({
+      title: 'Goods receipt 50% late',
+      entity_ids: [crypto.randomUUID(), entity],
+      owner: { email: 'Ada@Example.org' },
+      identified_date: '2024-01-01',
+      target_date: '2024-02-01',
+      type: 'observation',
+      source: 'regulator',
+    })
+    const first = readFindings.parse((await get(tenant)).json)[0]
+    const other = await make({
+      title: 'Badges',
+      condition: 'Shared_accounts',
+      repeat_of_id: first?.id,
+      owner: { name: 'Bo' },
+    })
+    const titles = async (query: string) => (await list(tenant, query)).map(({ title }) => title)
+    for (const [query, expected] of [
+      [`?entity_id=${entity}`, [late]],
+      [`?entity_id=${crypto.randomUUID()}`, []],
+      ['?owner=ada@example.org', [late]],
+      ['?owner=BO', [other]],
+      ['?overdue=true', [late]],
+      ['?overdue=false', [other]],
+      ['?repeat=true', [other]],
+      ['?repeat=false', [late]],
+      ['?identified_from=2024-01-01&identified_to=2024-01-01', [late]],
+      ['?identified_from=2024-01-02', [other]],
+      ['?target_before=2024-02-01', []],
+      ['?target_before=2024-02-02', [late]],
+      ['?target_after=2024-02-01', [other]],
+      ['?target_after=0000-01-01&target_before=9999-12-31', [other, late]],
+      ['?type=observation,exception', [late]],
+      ['?source=regulator', [late]],
+      ['?q=GOODS', [late]],
+      ['?q=0%25', [late]],
+      ['?q=d_a', [other]],
+      ['?q=e_e', []],
+      [`?q=${first?.reference}`, [late]],
+      ['?q=receipt&repeat=true', []],
+    ] as const) {
+      expect(await titles(query), query).toEqual(expected)
+      expect((await get(tenant, `${query}&count=true`)).headers['x-total-count'], query).toBe(String(expected.length))
+    }
+    expect(await list(newTenant(), `?entity_id=${entity}`)).toEqual([])
+  })
+
   test('filters by status, by severity, by any of several, and by both', async () => {
     const tenant = newTenant()
     await manyFindings(tenant, 8)
@@ -221,9 +281,11 @@ const ranks = { critical: 4, high: 3, medium: 2, low: 1 }
 function sorted(findings: readonly Finding[], sort: (typeof findingSorts)[number]): Finding[] {
   const keyOf = (finding: Finding): string => {
     switch (sort) {
+      case 'severity':
       case '-severity':
         return String(ranks[finding.severity])
       case 'target_date':
+      case '-target_date':
         return finding.target_date ?? ''
       case 'updated_at':
       case '-updated_at':

@@ -1,3 +1,4 @@
+import { generateKeyPairSync } from 'node:crypto'
 import { type createFindingBodySchema, findingSchema, listFindings } from '@postern/contracts'
 import { type SignedCaller, createTestCaller, createTestDatabase, randomRing } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
@@ -28,6 +29,11 @@ export interface Principal {
   readonly scopes: readonly string[]
 }
 
+/** Signs checkpoints in tests. */
+export const checkpointKey: string = generateKeyPairSync('ed25519')
+  .privateKey.export({ format: 'pem', type: 'pkcs8' })
+  .toString()
+
 export async function startFindings(): Promise<FindingsUnderTest> {
   const database = await createTestDatabase()
   const ring = randomRing('findings')
@@ -37,6 +43,7 @@ export async function startFindings(): Promise<FindingsUnderTest> {
     {
       POSTERN_DATABASE_URL: database.url('findings'),
       POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
     },

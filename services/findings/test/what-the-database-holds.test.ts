@@ -26,6 +26,18 @@ function insert(tenantId: string, number: number, repeatOf: string | null = null
   }
 }
 
+function insertPlan(tenantId: string, findingId: string, status: string): Statement {
+  return {
+    text: `insert into findings.action_plan (
+        tenant_id, finding_id, year, number, title, owner, due_on, original_due_on, status, percent_complete,
+        completed_on, created_by_type, created_by_id, created_by_label)
+      values ($1, $2, 2026, 1, 't', '{"name":"Ada"}', '2030-01-01', '2030-01-01', $3,
+        case when $3 = 'implemented' then 100 else 0 end, case when $3 = 'implemented' then current_date end,
+        'api_key', 'k', 'l')`,
+    values: [tenantId, findingId, status],
+  }
+}
+
 async function failureOf(work: Promise<unknown>) {
   return await work.then(
     () => undefined,
@@ -37,7 +49,7 @@ const asTenant = async (tenantId: string, statement: Statement) =>
   await service.asService.write(service.assertionOf(tenantId), async (tx) => tx.execute(statement))
 
 describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
-  test.each(['finding', 'finding_entity', 'reference_counter'])(
+  test.each(['finding', 'finding_entity', 'reference_counter', 'tracker_log'])(
     'findings.%s: without an assertion every statement fails; with one, another tenant’s rows are not there',
     async (table) => {
       const { tenant } = await aFinding()
@@ -75,17 +87,24 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     expect(await asTenant(tenant.tenantId, insert(tenant.tenantId, 100, finding.id))).toBe(1)
   })
 
-  test('the service can neither change nor delete a finding', async () => {
+  test.each([
+    'delete from findings.finding',
+    'delete from findings.recommendation',
+    'delete from findings.action_plan',
+    'update findings.finding_entity set position = 2',
+    'update findings.action_plan_extension set reason = $$x$$',
+    'delete from findings.action_plan_extension',
+    'update findings.tracker_log set entry = $${}$$',
+    'delete from findings.tracker_log',
+    'truncate findings.tracker_log',
+    'update findings.log_checkpoint set jws = $$x$$',
+    'delete from findings.log_checkpoint',
+    'truncate findings.finding cascade',
+    'alter table findings.finding disable row level security',
+    'alter table findings.tracker_log disable trigger all',
+  ])('the service cannot: %s', async (text) => {
     const { tenant } = await aFinding()
-    for (const text of [
-      "update findings.finding set title = 'x', version = version + 1",
-      'delete from findings.finding',
-      'delete from findings.finding_entity',
-      'truncate findings.finding cascade',
-      'alter table findings.finding disable row level security',
-    ]) {
-      expect(await failureOf(asTenant(tenant.tenantId, { text, values: [] }))).toMatchObject({ kind: 'rls' })
-    }
+    expect(await failureOf(asTenant(tenant.tenantId, { text, values: [] }))).toMatchObject({ kind: 'rls' })
   })
 })
 
@@ -110,12 +129,20 @@ describe('PostgreSQL has the last word on what a finding is', () => {
   )
 
   test('the status moves along the state machine alone', async () => {
-    const { finding } = await aFinding()
+    const { finding, tenant } = await aFinding()
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+      await tx.execute(insertPlan(tenant.tenantId, finding.id, 'implemented'))
+    })
     const set = async (from: string, to: string) =>
       await failureOf(
         service.asSuperuser.system(async (tx) => {
           const place = `update findings.finding set status = $2, version = version + 1,
-            closed_on = case when $2 = 'closed' then current_date end where id = $1`
+            closed_on = case when $2 = 'closed' then current_date end,
+            validated_by = case when $2 = 'closed' then '{"name":"Bo"}'::jsonb end,
+            accepted_until = case when $2 = 'risk_accepted' then current_date + 1 end,
+            accepted_by = case when $2 = 'risk_accepted' then '{"name":"Bo"}'::jsonb end,
+            reopened_count = reopened_count + (status = 'closed' and $2 = 'open')::integer where id = $1`
           await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
           await tx.execute({ text: place, values: [finding.id, from] })
           await tx.execute({ text: 'set local session_replication_role = origin', values: [] })
@@ -156,9 +183,17 @@ describe('PostgreSQL has the last word on what a finding is', () => {
     ["title = '', version = version + 1", 'finding_title_length'],
     ['owner = null, version = version + 1', 'finding_owner_before_open'],
     ["cause = ' ', version = version + 1", 'finding_cause_before_open'],
-    ['identified_on = updated_at::date + 1, version = version + 1', 'finding_identified_not_in_future'],
+    ['identified_on = identified_on - 1, version = version + 1', 'finding_fixed_after_draft'],
+    ['repeat_of_id = id, version = version + 1', 'finding_fixed_after_draft'],
+    ['reopened_count = 1, version = version + 1', 'finding_reopened_count_counts'],
+    ["status = 'in_remediation', version = version + 1", 'finding_remediation_has_plan'],
+    ["status = 'risk_accepted', version = version + 1", 'finding_acceptance_when_accepted'],
+    [`validated_by = '{"name":"Bo"}', version = version + 1`, 'finding_validation_when_closed'],
+    [
+      `status = 'risk_accepted', accepted_until = current_date + 800, accepted_by = '{"name":"Bo"}', version = version + 1`,
+      'finding_accepted_until_range',
+    ],
     ['closed_on = current_date, version = version + 1', 'finding_closed_on_when_closed'],
-    ['repeat_of_id = id, version = version + 1', 'finding_repeats_another'],
     [`management_response = '{"agreement":"disagree"}', version = version + 1`, 'finding_disagreement_has_reasons'],
   ])('no one can set %s', async (change, constraint) => {
     const { finding } = await aFinding()
@@ -166,6 +201,79 @@ describe('PostgreSQL has the last word on what a finding is', () => {
     expect(await failureOf(service.asSuperuser.system(async (tx) => tx.execute(statement)))).toMatchObject({
       constraint,
     })
+  })
+})
+
+describe('PostgreSQL keeps the tracker log', () => {
+  test.each([
+    "update findings.tracker_log set entry = '{}' where finding_id = $1",
+    'delete from findings.tracker_log where finding_id = $1',
+  ])('not even a superuser can: %s', async (text) => {
+    const { finding } = await aFinding()
+    const failure = await failureOf(
+      service.asSuperuser.system(async (tx) => tx.execute({ text, values: [finding.id] })),
+    )
+    expect(failure).toMatchObject({ sqlState: '55000' })
+  })
+
+  test.each([
+    ['a gap', { seq: 3, position: 3 }],
+    ['a place that is taken', { seq: 1 }],
+    ['another position', { position: 7 }],
+    ['another hash before it', { prev_hash: 'f'.repeat(64) }],
+    ['another time', { recorded_at: '2020-01-01T00:00:00.000Z' }],
+    ['a time to come', { occurred_at: '2999-01-01T00:00:00.000Z' }],
+    ['a correction of what is not there', { corrects_seq: 2 }],
+    ['a hash of its own', { hash: 'f'.repeat(64) }],
+  ])('an entry with %s is refused', async (_what, wrong) => {
+    const { tenant, finding } = await aFinding()
+    const append = async (with_: object) =>
+      await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) => {
+        const [last] = await tx.query<{ hash: string; now: Date }>({
+          text: 'select hash, now()::timestamptz(3) as now from findings.tracker_log',
+          values: [],
+        })
+        const now = last?.now.toISOString()
+        const entry = {
+          position: 2,
+          seq: 2,
+          finding_id: finding.id,
+          kind: 'note',
+          evidence_refs: [],
+          occurred_at: now,
+          recorded_at: now,
+          actor: { type: 'api_key', id: 'k', label: 'l' },
+          prev_hash: last?.hash,
+          ...with_,
+        }
+        return await tx.execute({
+          text: 'insert into findings.tracker_log (tenant_id, finding_id, entry) values (tenancy.tenant_id(), $1, $2)',
+          values: [finding.id, JSON.stringify(entry)],
+        })
+      })
+    expect(await failureOf(append(wrong))).toMatchObject({ constraint: 'tracker_log_chain' })
+    expect(await append({})).toBe(1)
+  })
+
+  test("an entry cannot be about another tenant's finding: it fails just as for one that does not exist", async () => {
+    const { finding } = await aFinding()
+    const mine = newTenant().tenantId
+    const append = async (findingId: string) =>
+      await failureOf(
+        service.asService.write(service.assertionOf(mine), async (tx) => {
+          const [clock] = await tx.query<{ now: Date }>({ text: 'select now()::timestamptz(3) as now', values: [] })
+          const now = clock?.now.toISOString()
+          const actor = { type: 'api_key', id: 'k', label: 'l' }
+          const about = { position: 1, seq: 1, finding_id: findingId, kind: 'note', evidence_refs: [], actor }
+          return await tx.execute({
+            text: 'insert into findings.tracker_log (tenant_id, finding_id, entry) values (tenancy.tenant_id(), $1, $2)',
+            values: [findingId, JSON.stringify({ ...about, occurred_at: now, recorded_at: now, prev_hash: null })],
+          })
+        }),
+      )
+    const unknown = await append(crypto.randomUUID())
+    expect(unknown).toMatchObject({ kind: 'foreign-key', constraint: 'tracker_log_finding_fk' })
+    expect(await append(finding.id)).toEqual(unknown)
   })
 })
 

@@ -2,7 +2,7 @@ import { createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { expect, test } from 'vitest'
 import { findingsService } from '../src/service.ts'
-import { newTenant, path } from './service.ts'
+import { checkpointKey, newTenant, path } from './service.ts'
 
 test('without its database the service lives, is not ready, and asks callers to come back', async () => {
   const ring = randomRing()
@@ -12,6 +12,7 @@ test('without its database the service lives, is not ready, and asks callers to 
       // Nothing listens on port 1.
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
     },
     { writeLog: () => undefined },

@@ -87,6 +87,10 @@ export const findingSchema = z
     age_days: z.int().min(0),
     closed_date: dateSchema.nullable(),
     reopened_count: z.int().min(0),
+    accepted_until: dateSchema.nullable().meta({ description: 'While the risk is accepted: the last day of it' }),
+    accepted_by: personRefSchema.nullable().meta({ description: 'Who has accepted the risk' }),
+    is_acceptance_expired: z.boolean().meta({ description: 'The risk was accepted until a day that has passed' }),
+    validated_by: personRefSchema.nullable().meta({ description: 'While closed: who has seen that it is remedied' }),
     custom: customSchema,
     created_by: createdBySchema,
     created_at: timestampSchema,
@@ -101,6 +105,11 @@ export const findingStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(findingStatuses) })
   .meta({ id: 'FindingStub' })
 export type FindingStub = z.infer<typeof findingStubSchema>
+
+const entityIdsSchema = z
+  .array(uuidSchema)
+  .max(50)
+  .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat an entity' })
 
 export const createFindingBodySchema = z
   .strictObject({
@@ -117,11 +126,7 @@ export const createFindingBodySchema = z
     deficiency_class: z.enum(deficiencyClasses).optional(),
     coso_component: z.enum(cosoComponents).optional(),
     status: z.enum(['draft', 'open']).default('draft'),
-    entity_ids: z
-      .array(uuidSchema)
-      .max(50)
-      .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat an entity' })
-      .default([]),
+    entity_ids: entityIdsSchema.default([]),
     owner: personRefSchema.optional(),
     identified_date: dateSchema.optional().meta({ description: 'Default: today (UTC); never in the future' }),
     target_date: dateSchema
@@ -136,3 +141,79 @@ export const createFindingBodySchema = z
   })
   .meta({ id: 'CreateFinding' })
 export type CreateFinding = z.output<typeof createFindingBodySchema>
+
+/** A merge patch (RFC 7396): null takes a value away. The status moves by `POST /findings/{id}/status` alone. */
+export const updateFindingBodySchema = z
+  .strictObject({
+    external_id: externalIdSchema.nullable().optional(),
+    title: line(1, 255).optional(),
+    condition: text(1, 100_000).optional(),
+    criteria: longText.nullable().optional(),
+    cause: longText.nullable().optional(),
+    consequence: longText.nullable().optional(),
+    corrective_action: longText.nullable().optional(),
+    cause_category: z.enum(causeCategories).nullable().optional(),
+    severity: z.enum(severities).optional(),
+    type: z.enum(findingTypes).optional(),
+    deficiency_class: z.enum(deficiencyClasses).nullable().optional(),
+    coso_component: z.enum(cosoComponents).nullable().optional(),
+    entity_ids: entityIdsSchema.optional(),
+    owner: personRefSchema.nullable().optional(),
+    identified_date: dateSchema.optional().meta({ description: 'Only in a draft' }),
+    target_date: dateSchema.optional(),
+    repeat_of_id: uuidSchema.nullable().optional().meta({ description: 'Only in a draft' }),
+    source: z.enum(findingSources).nullable().optional(),
+    engagement_ref: line(1, 255).nullable().optional(),
+    test_procedure_id: uuidSchema.nullable().optional(),
+    management_response: managementResponseSchema.nullable().optional(),
+    custom: customSchema.optional().meta({ description: 'Replaces single fields; null takes one away' }),
+  })
+  .meta({ id: 'UpdateFinding' })
+export type UpdateFinding = z.output<typeof updateFindingBodySchema>
+
+/** Evidence as its uploader knows it: what the receipt says. */
+export const evidenceRefSchema = z
+  .strictObject({
+    evidence_id: uuidSchema,
+    sha256: z.string().regex(/^[0-9a-f]{64}$/),
+    size: z.int().min(1),
+  })
+  .meta({ id: 'EvidenceReference' })
+export type EvidenceRef = z.infer<typeof evidenceRefSchema>
+
+export const changeFindingStatusBodySchema = z
+  .strictObject({
+    to: z.enum(findingStatuses),
+    reason: text(1, 20_000).optional(),
+    note: text(1, 20_000).optional().meta({ description: 'What was seen when the remedy was validated' }),
+    approver: personRefSchema.optional().meta({ description: 'Who accepts the risk' }),
+    accepted_until: dateSchema.optional().meta({ description: 'At most 24 months from today' }),
+    validated_by: personRefSchema.optional().meta({ description: 'Who validated the remedy; never the owner' }),
+    evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
+  })
+  .meta({ id: 'ChangeFindingStatus' })
+export type ChangeFindingStatus = z.output<typeof changeFindingStatusBodySchema>
+
+/** Something that a move of the status still needs. */
+export const missingSchema = z
+  .object({
+    code: z.string(),
+    detail: z.string(),
+    pointer: z.string().optional().meta({ description: 'Member of the request that would give it' }),
+  })
+  .meta({ id: 'MissingForTransition' })
+
+/** Where a status can go from here. */
+export const transitionsSchema = z
+  .object({
+    status: z.string(),
+    transitions: z.array(
+      z.object({
+        to: z.string(),
+        requires: z.array(z.string()).meta({ description: 'Members of the request that this move needs' }),
+        missing: z.array(missingSchema).meta({ description: 'What the record itself still lacks' }),
+      }),
+    ),
+  })
+  .meta({ id: 'Transitions' })
+export type Transitions = z.infer<typeof transitionsSchema>

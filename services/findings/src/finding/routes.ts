@@ -1,49 +1,72 @@
 import {
-  type CreatedBy,
+  changeFindingStatus,
   createFinding,
+  findingTransitions,
   getFinding,
   listFindings as listRoute,
   parseResourceAddress,
+  updateFinding as updateRoute,
 } from '@postern/contracts'
-import { type App, type RequestInfo, contractRoute, openPage, problem } from '@postern/service-kit'
+import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { asRead, asStub, creationFaults, entityTag, faultOfConstraint, targetDaysBySeverity } from './rules.ts'
+import { keySchema } from '../keyset.ts'
+import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
+import { recorderOf } from '../tracker-log/record.ts'
+import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { assertMove, describeMoves } from '../transitions.ts'
+import {
+  type StoredFinding,
+  asRead,
+  asStub,
+  changeFaults,
+  creationFaults,
+  faultOfConstraint,
+  patched,
+  patchedFields,
+  targetDaysBySeverity,
+} from './rules.ts'
 import {
   type FindingFilter,
   countFindings,
   findFinding,
-  findingKeySchema,
+  findProgress,
+  findingList,
   insertFinding,
-  isKeyOfSort,
-  keyOfFinding,
   listFindings,
+  lockFinding,
   refusalOf,
+  updateFinding,
 } from './store.ts'
+import { findingMoves, moved } from './transitions.ts'
 
-/** Listing, reading and documenting findings. */
-export function findingRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): void {
+/** Listing, reading, documenting and changing findings, and moving their status. */
+export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
   const today = (): string => now().toISOString().slice(0, 10)
+
+  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
+    const day = today()
+    input.answer.etag(entityTag(stored.version, day))
+    return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
+  }
 
   contractRoute(app, listRoute, async (input) => {
     const { query, context } = input
     const { sort } = query
-    const key = findingKeySchema.refine((given) => isKeyOfSort(given, sort))
-    const page = openPage(input, listRoute, key)
-    const filter: FindingFilter = {
-      status: query.status,
-      severity: query.severity,
-      externalId: query.external_id,
-      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
-    }
+    const day = today()
+    const page = openPage(
+      input,
+      listRoute,
+      keySchema.refine((key) => findingList.isKey(key, sort)),
+    )
+    const filter = filterOf(query, day)
     const [rows, total] = await db.read(context, async (tx) =>
       Promise.all([
-        listFindings(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
+        listFindings(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
         page.wantsTotal ? countFindings(tx, filter) : undefined,
       ]),
     )
     if (total !== undefined) page.total(total)
-    const day = today()
-    return page.finish(rows, (row) => keyOfFinding(row, sort)).map((row) => asRead(row, day))
+    return page.finish(rows, (row) => findingList.keyOf(row, sort)).map((row) => asRead(row, day))
   })
 
   contractRoute(app, getFinding, async ({ params, context, answer }) => {
@@ -55,31 +78,118 @@ export function findingRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): 
     return asRead(stored, day)
   })
 
-  contractRoute(app, createFinding, async ({ body, context, answer, keep }) => {
+  contractRoute(app, createFinding, async (input) => {
+    const { body, context, answer } = input
     const faults = creationFaults(body)
-    if (faults.length > 0)
-      throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors: faults })
-    const createdBy = actorOf(context)
+    if (faults.length > 0) throw invalidContent(faults)
+    const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
-        const targetDays = targetDaysBySeverity[body.severity]
-        const stored = await insertFinding(tx, { fields: body, createdBy, targetDays })
-        const day = today()
-        answer.header('location', `/api/v1/findings/${stored.id}`)
-        answer.etag(entityTag(stored.version, day))
-        return await keep(tx, context.scopes.includes('read:findings') ? asRead(stored, day) : asStub(stored))
+        const made = await insertFinding(tx, {
+          fields: body,
+          createdBy: actorOf(context),
+          targetDays: targetDaysBySeverity[body.severity],
+        })
+        const changes = [{ field: 'status', from: null, to: made.status }]
+        await record(tx, [{ findingId: made.id, kind: 'created', changes }])
+        answer.header('location', `/api/v1/findings/${made.id}`)
+        return await input.keep(tx, answered(input, made))
       })
       .catch((error: unknown) => {
         throw problemOf(error)
       })
   })
+
+  contractRoute(app, updateRoute, async (input) => {
+    const { params, body, context } = input
+    requireIfMatch(input)
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const before = await lockFinding(tx, address)
+        if (before === undefined) throw problem('not_found')
+        assertVersion(input, before.version)
+        if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+        const after = patched(before, body)
+        const faults = changeFaults(before, after)
+        if (faults.length > 0) throw invalidContent(faults)
+        const changes = changesBetween(before, after, patchedFields)
+        if (changes.length === 0) return before
+        const saved = await updateFinding(tx, before, after)
+        await record(tx, draftsOf(changes, { findingId: before.id }))
+        return saved
+      })
+      .catch((error: unknown) => {
+        throw problemOf(error)
+      })
+    return answered(input, stored)
+  })
+
+  contractRoute(app, changeFindingStatus, async (input) => {
+    const { params, body, context } = input
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const finding = await lockFinding(tx, address)
+        if (finding === undefined) throw problem('not_found')
+        assertVersion(input, finding.version)
+        const situation = { finding, ...(await findProgress(tx, finding.id)), today: today(), request: body }
+        assertMove(findingMoves, finding.status, body.to, situation)
+        const after = moved(finding, body)
+        const saved = await updateFinding(tx, finding, after)
+        const changes = changesBetween(finding, after, ['status', 'accepted_until', 'accepted_by', 'validated_by'])
+        await record(tx, [
+          {
+            findingId: finding.id,
+            kind: body.to === 'closed' ? 'validation' : 'status_change',
+            body: body.note ?? body.reason,
+            changes,
+            evidenceRefs: body.evidence_refs,
+          },
+        ])
+        return saved
+      })
+      .catch((error: unknown) => {
+        throw problemOf(error)
+      })
+    return answered(input, stored)
+  })
+
+  contractRoute(app, findingTransitions, async ({ params, context }) => {
+    const address = parseResourceAddress(params.id)
+    const finding = await db.read(context, async (tx) => findFinding(tx, address))
+    if (finding === undefined) throw problem('not_found')
+    const progress = await db.read(context, async (tx) => findProgress(tx, finding.id))
+    return describeMoves(findingMoves, finding.status, { finding, ...progress, today: today(), request: {} })
+  })
 }
 
-function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
-  return { type: kind === 'service' ? 'connector' : kind, id, label }
+type Query = ContractInput<typeof listRoute>['query']
+
+/** The filter that the parameters of a list ask for, on a day (UTC). */
+export function filterOf(query: Query, today: string): FindingFilter {
+  return {
+    status: query.status,
+    severity: query.severity,
+    type: query.type,
+    source: query.source,
+    entityId: query.entity_id,
+    owner: query.owner,
+    overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: today },
+    repeat: query.repeat === undefined ? undefined : query.repeat === 'true',
+    identifiedFrom: query.identified_from,
+    identifiedTo: query.identified_to,
+    targetAfter: query.target_after,
+    targetBefore: query.target_before,
+    externalId: query.external_id,
+    text: query.q,
+    updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+  }
 }
 
-/** What a failed insert means to the caller; anything that is not the caller's to mend stays as it is. */
+/** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */
 function problemOf(error: unknown): unknown {
   const refusal = refusalOf(error)
   if (refusal === undefined) return error
@@ -90,6 +200,5 @@ function problemOf(error: unknown): unknown {
     })
   }
   const fault = faultOfConstraint(refusal.constraint)
-  if (fault === undefined) return error
-  return problem('invalid_content', { detail: 'See `errors` for what to mend.', errors: [fault] })
+  return fault === undefined ? error : invalidContent([fault])
 }

@@ -1,6 +1,7 @@
 import { type CreateFinding, createFindingBodySchema } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import { type StoredFinding, asRead, asStub, creationFaults, entityTag, faultOfConstraint } from './rules.ts'
+import { type StoredFinding, asRead, asStub, creationFaults, faultOfConstraint } from './rules.ts'
+import { entityTag } from '../request.ts'
 
 const stored: StoredFinding = {
   id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001',
@@ -24,6 +25,9 @@ const stored: StoredFinding = {
   target_date: '2026-05-30',
   closed_date: null,
   reopened_count: 0,
+  accepted_until: null,
+  accepted_by: null,
+  validated_by: null,
   repeat_of_id: null,
   source: null,
   engagement_ref: null,

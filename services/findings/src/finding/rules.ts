@@ -1,10 +1,11 @@
-import type { CreateFinding, CreatedBy, Finding, FindingStub, InputError } from '@postern/contracts'
+import type { CreateFinding, CreatedBy, Finding, FindingStub, InputError, UpdateFinding } from '@postern/contracts'
+import { isSamePerson } from '../person.ts'
 
 /** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
 export type CalendarDate = string
 
 /** What is stored of a finding; the rest of a `Finding` follows from it and from the date of the reading. */
-export type StoredFinding = Omit<Finding, 'is_overdue' | 'age_days' | 'is_repeat'>
+export type StoredFinding = Omit<Finding, 'is_overdue' | 'age_days' | 'is_repeat' | 'is_acceptance_expired'>
 
 /** A finding about to be stored. */
 export interface NewFinding {
@@ -32,6 +33,7 @@ export function asRead(stored: StoredFinding, today: CalendarDate): Finding {
     ...stored,
     is_repeat: stored.repeat_of_id !== null,
     is_overdue: !endStatuses.has(stored.status) && stored.target_date !== null && stored.target_date < today,
+    is_acceptance_expired: stored.accepted_until !== null && stored.accepted_until < today,
     age_days: Math.max(0, daysBetween(stored.identified_date, lastDay)),
   }
 }
@@ -42,11 +44,6 @@ const endStatuses: ReadonlySet<Finding['status']> = new Set(['closed', 'risk_acc
 /** All that an answer to a write may say to a caller that cannot read findings. */
 export function asStub({ id, reference, version, status }: StoredFinding): FindingStub {
   return { id, reference, version, status }
-}
-
-/** The entity tag: a finding reads differently when its version or the day has changed. */
-export function entityTag(version: number, today: CalendarDate): string {
-  return `"${version}.${today}"`
 }
 
 /**
@@ -66,13 +63,10 @@ export function creationFaults(finding: CreateFinding): InputError[] {
 }
 
 function incompleteFaults(finding: CreateFinding): InputError[] {
-  const detail = 'is needed before a finding can leave the draft'
-  const texts = (['criteria', 'cause', 'consequence'] as const).filter((field) => (finding[field] ?? '').trim() === '')
-  return [
-    ...texts.map((field) => fault(field, 'required', detail)),
-    ...(finding.entity_ids.length === 0 ? [fault('entity_ids', 'required', detail)] : []),
-    ...(finding.owner === undefined ? [fault('owner', 'required', detail)] : []),
-  ]
+  const { criteria = null, cause = null, consequence = null, entity_ids, owner = null } = finding
+  return missingAfterDraft({ criteria, cause, consequence, entity_ids, owner }).map((field) =>
+    fault(field, 'required', 'is needed before a finding can leave the draft'),
+  )
 }
 
 /** Says to the caller what a constraint of the database has refused; undefined where only we can be at fault. */
@@ -82,13 +76,86 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
       return fault('identified_date', 'in_future', 'must not be later than today (UTC)')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
+    case 'finding_validated_by_another':
+      return fault('owner', 'same_person', 'must not be who has validated the remedy')
     default:
       return undefined
   }
 }
 
-function fault(field: keyof CreateFinding, code: string, detail: string): InputError {
+function fault(field: keyof CreateFinding | keyof UpdateFinding, code: string, detail: string): InputError {
   return { pointer: `/${field}`, code, detail }
+}
+
+/** Fields that a patch can change, as the tracker log names them. */
+export const patchedFields = [
+  'external_id',
+  'title',
+  'condition',
+  'criteria',
+  'cause',
+  'consequence',
+  'corrective_action',
+  'cause_category',
+  'severity',
+  'type',
+  'deficiency_class',
+  'coso_component',
+  'entity_ids',
+  'owner',
+  'identified_date',
+  'target_date',
+  'repeat_of_id',
+  'source',
+  'engagement_ref',
+  'test_procedure_id',
+  'management_response',
+  'custom',
+] as const satisfies readonly (keyof UpdateFinding)[]
+
+/** The finding after a merge patch (RFC 7396): what is absent stays, null takes away. */
+export function patched(stored: StoredFinding, patch: UpdateFinding): StoredFinding {
+  const { custom, ...given } = patch
+  const named = Object.entries(given).filter(([, value]) => value !== undefined)
+  return { ...stored, ...Object.fromEntries(named), custom: mergedCustom(stored.custom, custom) }
+}
+
+/** Custom fields after a merge patch. */
+export function mergedCustom(stored: Finding['custom'], patch: Finding['custom'] | undefined): Finding['custom'] {
+  const merged = Object.entries({ ...stored, ...patch })
+  return patch === undefined ? stored : Object.fromEntries(merged.filter(([name]) => patch[name] !== null))
+}
+
+/** What keeps a finding from becoming what a patch would make of it. */
+export function changeFaults(before: StoredFinding, after: StoredFinding): InputError[] {
+  const faults = (['identified_date', 'target_date'] as const).flatMap((field) => {
+    const date = after[field]
+    return date !== null && date < earliestDate
+      ? [fault(field, 'out_of_range', `must be ${earliestDate} or later`)]
+      : []
+  })
+  if (Object.keys(after.custom).length > 50) faults.push(fault('custom', 'too_big', 'must hold at most 50 fields'))
+  if (after.repeat_of_id === after.id) faults.push(fault('repeat_of_id', 'invalid', 'must be another finding'))
+  if (before.status === 'draft') return faults
+  for (const field of ['identified_date', 'repeat_of_id'] as const) {
+    if (before[field] !== after[field]) faults.push(fault(field, 'fixed', 'can be changed in a draft only'))
+  }
+  if (isSamePerson(after.owner, after.validated_by)) {
+    faults.push(fault('owner', 'same_person', 'must not be who has validated the remedy'))
+  }
+  return [...faults, ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is needed after the draft'))]
+}
+
+/** What a finding must have before it can leave the draft, and keeps from then on. */
+export function missingAfterDraft(
+  finding: Pick<StoredFinding, 'criteria' | 'cause' | 'consequence' | 'entity_ids' | 'owner'>,
+): ('criteria' | 'cause' | 'consequence' | 'entity_ids' | 'owner')[] {
+  const texts = (['criteria', 'cause', 'consequence'] as const).filter((field) => (finding[field] ?? '').trim() === '')
+  return [
+    ...texts,
+    ...(finding.entity_ids.length === 0 ? (['entity_ids'] as const) : []),
+    ...(finding.owner === null ? (['owner'] as const) : []),
+  ]
 }
 
 function daysBetween(from: CalendarDate, to: CalendarDate): number {

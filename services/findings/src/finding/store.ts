@@ -1,63 +1,129 @@
 import type { Finding, ResourceAddress, findingSorts } from '@postern/contracts'
 import { findingStatuses, severities } from '@postern/contracts'
 import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
-import { z } from 'zod'
+import { type PageBounds, dateOrNull, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
 import type { NewFinding, StoredFinding } from './rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
 
-/** Which findings a list holds; undefined does not narrow. */
+/** Which findings a list holds; what is undefined does not narrow. */
 export interface FindingFilter {
-  readonly status: readonly Finding['status'][] | undefined
-  readonly severity: readonly Finding['severity'][] | undefined
-  readonly externalId: string | undefined
+  readonly status?: readonly Finding['status'][] | undefined
+  readonly severity?: readonly Finding['severity'][] | undefined
   /** Changed at this time or later. */
-  readonly updatedSince: Date | undefined
-}
-
-/** Where a page begins: behind the finding with this sort value and id. */
-export const findingKeySchema = z.strictObject({
-  value: z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)]),
-  id: z.uuid(),
-})
-export type FindingKey = z.infer<typeof findingKeySchema>
-
-export interface FindingPage {
-  readonly filter: FindingFilter
-  readonly sort: FindingSort
-  readonly after: FindingKey | undefined
-  /** Most findings to return. */
-  readonly limit: number
+  readonly updatedSince?: Date | undefined
+  readonly type?: readonly Finding['type'][] | undefined
+  readonly source?: readonly string[] | undefined
+  /** Concerning this entity. */
+  readonly entityId?: string | undefined
+  /** Id, e-mail address or name of the owner. */
+  readonly owner?: string | undefined
+  /** Missed the target date on the day (UTC), or did not. */
+  readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
+  readonly repeat?: boolean | undefined
+  readonly identifiedFrom?: string | undefined
+  readonly identifiedTo?: string | undefined
+  readonly targetAfter?: string | undefined
+  readonly targetBefore?: string | undefined
+  /** Stands somewhere in the title, the condition, the reference or the external id, in any case. */
+  readonly text?: string | undefined
+  readonly externalId?: string | undefined
 }
 
 /** Lists findings in the order of the sort, ties by id. */
-export async function listFindings(tx: Tx, { filter, sort, after, limit }: FindingPage): Promise<StoredFinding[]> {
-  const narrowed = filterValues(filter)
-  if (filter.externalId !== undefined) {
-    return (await tx.query<FindingRow>(listByExternalId([...narrowed, filter.externalId]))).map(toFinding)
-  }
-  const { list, start } = orders[sort]
-  const { value, id } = after ?? start
-  return (await tx.query<FindingRow>(list([...narrowed, value, id, limit]))).map(toFinding)
+export async function listFindings(
+  tx: Tx,
+  filter: FindingFilter,
+  bounds: PageBounds<FindingSort>,
+): Promise<StoredFinding[]> {
+  const rows = await tx.query<FindingRow>(findingList.page(bounds, filterValues(filter), isPlain(filter)))
+  return rows.map(toFinding)
 }
 
 /** How many findings the filter leaves. */
 export async function countFindings(tx: Tx, filter: FindingFilter): Promise<number> {
-  const narrowed = filterValues(filter)
-  const { externalId } = filter
-  const count = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
-  const rows = await tx.query<{ total: number }>(count)
+  const values = filterValues(filter)
+  const rows = await tx.query<{ total: number }>(isPlain(filter) ? countAll(values) : { text: countText, values })
   return rows[0]?.total ?? 0
 }
 
-/** The key of the last finding of a page: where the next one begins. */
-export function keyOfFinding(finding: StoredFinding, sort: FindingSort): FindingKey {
-  return { value: orders[sort].valueOf(finding), id: finding.id }
+/** The id of the finding at an address, or undefined where the tenant has none. */
+export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<string | undefined> {
+  const rows = await tx.query<{ id: string }>(idStatement(address))
+  return rows[0]?.id
 }
 
-/** Whether a key, which comes from a client, can belong to the sort. */
-export function isKeyOfSort(key: FindingKey, sort: FindingSort): boolean {
-  return orders[sort].value.safeParse(key.value).success
+/**
+ * The finding at an address, locked until the transaction ends: a finding with its recommendations, action plans and
+ * log changes in one transaction at a time.
+ */
+export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
+  const [, stored] = await Promise.all([
+    tx.query(lockStatement(address)),
+    // A statement of its own, so that it sees what a transaction that was waited for has committed.
+    findFinding(tx, address),
+  ])
+  return stored
+}
+
+/** What plans and evidence mean for the next status of a finding. */
+export interface FindingProgress {
+  /** Plans that are neither rejected nor cancelled. */
+  readonly livePlans: number
+  /** Those of them on which work is left. */
+  readonly unfinishedPlans: number
+  readonly hasEvidence: boolean
+}
+
+export async function findProgress(tx: Tx, findingId: string): Promise<FindingProgress> {
+  const rows = await tx.query<{ live: number; unfinished: number; evidence: boolean }>(progress([findingId]))
+  const { live = 0, unfinished = 0, evidence = false } = rows[0] ?? {}
+  return { livePlans: live, unfinishedPlans: unfinished, hasEvidence: evidence }
+}
+
+/** Stores what has become of a finding that is locked. The day of closing comes from the database. */
+export async function updateFinding(tx: Tx, before: StoredFinding, after: StoredFinding): Promise<StoredFinding> {
+  const isRelinked = after.entity_ids.join() !== before.entity_ids.join()
+  const [rows] = await Promise.all([
+    tx.query<FindingRow>(
+      updateStatement([
+        after.id,
+        after.external_id,
+        after.title,
+        after.condition,
+        after.criteria,
+        after.cause,
+        after.consequence,
+        after.corrective_action,
+        after.cause_category,
+        after.severity,
+        after.type,
+        after.deficiency_class,
+        after.coso_component,
+        after.status,
+        jsonOrNull(after.owner),
+        after.identified_date,
+        after.target_date,
+        after.repeat_of_id,
+        after.source,
+        after.engagement_ref,
+        after.test_procedure_id,
+        jsonOrNull(after.management_response),
+        JSON.stringify(after.custom),
+        after.reopened_count,
+        after.accepted_until,
+        jsonOrNull(after.accepted_by),
+        jsonOrNull(after.validated_by),
+        after.entity_ids,
+      ]),
+    ),
+    ...(isRelinked
+      ? [tx.execute(unlinkEntities([after.id])), tx.execute(linkEntities([after.id, after.entity_ids]))]
+      : []),
+  ])
+  const row = rows[0]
+  if (row === undefined) throw new Error('the update of a finding returned no row')
+  return toFinding(row)
 }
 
 /** The finding at an address, or undefined where the tenant has none. */
@@ -133,25 +199,35 @@ function toFinding(row: FindingRow): StoredFinding {
   }
 }
 
-function jsonOrNull(value: object | undefined): string | null {
-  return value === undefined ? null : JSON.stringify(value)
+function jsonOrNull(value: object | null | undefined): string | null {
+  return value === undefined || value === null ? null : JSON.stringify(value)
 }
 
-const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
-
-/** The filter as values that are always there, so that one prepared statement serves with a filter and without. */
-function filterValues({ status, severity, updatedSince }: FindingFilter): readonly unknown[] {
-  return [status ?? findingStatuses, severity ?? severities, timeOrInfinity(updatedSince)]
+// The values of the filter, always all of them, in the order of `filtered`.
+function filterValues(filter: FindingFilter): readonly unknown[] {
+  return [
+    filter.status ?? findingStatuses,
+    filter.severity ?? severities,
+    timeOrInfinity(filter.updatedSince),
+    filter.type ?? null,
+    filter.source ?? null,
+    filter.entityId ?? null,
+    filter.owner?.toLowerCase() ?? null,
+    filter.overdue?.is ?? null,
+    filter.overdue?.on ?? null,
+    filter.repeat ?? null,
+    dateOrNull(filter.identifiedFrom),
+    dateOrNull(filter.identifiedTo),
+    dateOrNull(filter.targetAfter),
+    dateOrNull(filter.targetBefore),
+    patternOf(filter.text),
+    filter.externalId ?? null,
+  ]
 }
 
-/** PostgreSQL reads no year 0 and no year 10000; nothing was changed that early or will be that late. */
-function timeOrInfinity(time: Date | undefined): string {
-  if (time === undefined || time.getTime() < 0) return '-infinity'
-  return time.getTime() > lastTime ? 'infinity' : time.toISOString()
-}
-
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
+/** Whether a filter asks for nothing but what every plan can check as it goes. */
+function isPlain({ status: _status, severity: _severity, updatedSince: _since, ...rest }: FindingFilter): boolean {
+  return Object.values(rest).every((value) => value === undefined)
 }
 
 // Row level security narrows every statement to the tenant of the assertion: none of them names one but to insert it.
@@ -159,7 +235,7 @@ const storedColumns = `
   f.id, f.reference, f.external_id, f.title, f.condition, f.criteria, f.cause, f.consequence, f.corrective_action,
   f.cause_category, f.severity, f.type, f.deficiency_class, f.coso_component, f.status, f.owner,
   f.identified_on as identified_date, f.target_on as target_date, f.closed_on as closed_date,
-  f.reopened_count, f.repeat_of_id, f.source, f.engagement_ref, f.test_procedure_id, f.management_response, f.custom,
+  f.reopened_count, f.accepted_until, f.accepted_by, f.validated_by, f.repeat_of_id, f.source, f.engagement_ref, f.test_procedure_id, f.management_response, f.custom,
   f.created_by_type, f.created_by_id, f.created_by_label, f.created_at, f.updated_at, f.version`
 
 // The links of a finding, read by finding_entity_position_unique.
@@ -171,113 +247,135 @@ const columns = `${storedColumns},
     order by link.position
   ) as entity_ids`
 
+// An entity's findings are looked up first (finding_entity_by_entity), not one by one. Texts are read row by row in the
+// order of the list: under row security no index on trigrams can be used, because LIKE is not leakproof.
 const filtered = `
-  f.status = any($1::text[])
-  and f.severity = any($2::text[])
-  and f.updated_at >= $3::timestamptz`
+  t.status = any($1::text[])
+  and t.severity = any($2::text[])
+  and t.updated_at >= $3::timestamptz
+  and ($4::text[] is null or t.type = any($4))
+  and ($5::text[] is null or t.source = any($5))
+  and ($6::uuid is null or t.id = any(array(
+    select link.finding_id from findings.finding_entity link where link.entity_id = $6
+  )))
+  and ($7::text is null or $7 in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name')))
+  and ($8::boolean is null
+    or $8 = (t.target_on < $9::date and t.status not in ('closed', 'risk_accepted', 'cancelled')))
+  and ($10::boolean is null or $10 = (t.repeat_of_id is not null))
+  and ($11::date is null or t.identified_on >= $11)
+  and ($12::date is null or t.identified_on <= $12)
+  and ($13::date is null or t.target_on > $13)
+  and ($14::date is null or t.target_on < $14)
+  and ($15::text is null or t.title ilike $15 or t.condition ilike $15 or t.reference ilike $15 or t.external_id ilike $15)
+  and ($16::text is null or t.external_id = $16)`
 
-interface Order {
-  readonly list: (values: readonly unknown[]) => Statement
-  /** Before everything: where the first page begins. */
-  readonly start: { readonly value: string | number; readonly id: string }
-  readonly value: z.ZodType
-  valueOf(finding: StoredFinding): string | number
-}
-
-const firstId = '00000000-0000-0000-0000-000000000000'
-const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
-
-// One statement a sort, the same for every page and filter: it always begins behind a key, so that even a generic plan
-// enters the sort's index where the page begins and stops after the page. The index of each is named with it.
-function ascending(name: string, column: string, type: string): (values: readonly unknown[]) => Statement {
-  return statement(
-    name,
-    `select ${columns}
-    from findings.finding f
-    where ${filtered}
-      and (f.${column}, f.id) > ($4::${type}, $5::uuid)
-    order by f.${column}, f.id
-    limit $6`,
-  )
-}
-
-function descending(name: string, column: string, type: string): (values: readonly unknown[]) => Statement {
-  return statement(
-    name,
-    `select ${columns}
-    from findings.finding f
-    where ${filtered}
-      and (f.${column}, f.id) < ($4::${type}, $5::uuid)
-    order by f.${column} desc, f.id desc
-    limit $6`,
-  )
-}
-
-const timeValue = z.iso.datetime({ precision: 3 }).refine((text) => text > '0001')
-const dateValue = z.iso.date().refine((text) => text > '0001')
-const rankValue = z.int()
 const severityRanks: Readonly<Record<Finding['severity'], number>> = { critical: 4, high: 3, medium: 2, low: 1 }
 
-const orders: Readonly<Record<FindingSort, Order>> = {
-  // finding_by_created_at
-  '-created_at': {
-    list: descending('findings_list_newest', 'created_at', 'timestamptz'),
-    start: { value: 'infinity', id: lastId },
-    value: timeValue,
-    valueOf: (finding) => finding.created_at,
-  },
-  created_at: {
-    list: ascending('findings_list_oldest', 'created_at', 'timestamptz'),
-    start: { value: '-infinity', id: firstId },
-    value: timeValue,
-    valueOf: (finding) => finding.created_at,
-  },
-  // finding_by_updated_at
-  '-updated_at': {
-    list: descending('findings_list_last_changed', 'updated_at', 'timestamptz'),
-    start: { value: 'infinity', id: lastId },
-    value: timeValue,
-    valueOf: (finding) => finding.updated_at,
-  },
-  updated_at: {
-    list: ascending('findings_list_first_changed', 'updated_at', 'timestamptz'),
-    start: { value: '-infinity', id: firstId },
-    value: timeValue,
-    valueOf: (finding) => finding.updated_at,
-  },
-  // finding_by_target_on
-  target_date: {
-    list: ascending('findings_list_first_due', 'target_on', 'date'),
-    start: { value: '-infinity', id: firstId },
-    value: dateValue,
-    valueOf: (finding) => finding.target_date ?? '',
-  },
-  // finding_by_severity
-  '-severity': {
-    list: descending('findings_list_most_severe', 'severity_rank', 'smallint'),
-    start: { value: 32_767, id: lastId },
-    value: rankValue,
-    valueOf: (finding) => severityRanks[finding.severity],
-  },
-}
+const byCreation = { column: 'created_at', type: 'timestamptz', valueOf: (f: StoredFinding) => f.created_at } as const
+const byChange = { column: 'updated_at', type: 'timestamptz', valueOf: (f: StoredFinding) => f.updated_at } as const
+const byTarget = { column: 'target_on', type: 'date', valueOf: (f: StoredFinding) => f.target_date ?? '' } as const
+const bySeverity = {
+  column: 'severity_rank',
+  type: 'smallint',
+  valueOf: (f: StoredFinding) => severityRanks[f.severity],
+} as const
 
-// At most one finding, by finding_external_id_unique: no order and no page.
-const listByExternalId = statement(
-  'findings_list_by_external_id',
-  `select ${columns}
-  from findings.finding f
-  where ${filtered} and f.external_id = $4::text`,
-)
+/** Lists of findings: finding_by_created_at, _by_updated_at, _by_target_on, _by_severity. */
+export const findingList = keysetList<FindingSort, StoredFinding>({
+  name: 'findings_list',
+  select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
+  where: filtered,
+  filterValues: 16,
+  orders: {
+    '-created_at': { ...byCreation, direction: 'desc' },
+    created_at: { ...byCreation, direction: 'asc' },
+    '-updated_at': { ...byChange, direction: 'desc' },
+    updated_at: { ...byChange, direction: 'asc' },
+    target_date: { ...byTarget, direction: 'asc' },
+    '-target_date': { ...byTarget, direction: 'desc' },
+    '-severity': { ...bySeverity, direction: 'desc' },
+    severity: { ...bySeverity, direction: 'asc' },
+  },
+})
 
 // Reads the tenant's findings once, as a bitmap or in index order; asked for explicitly (`count=true`).
-const countAll = statement(
-  'findings_count',
-  `select count(*)::integer as total from findings.finding f where ${filtered}`,
+const countText = `select count(*)::integer as total from findings.finding t where ${filtered}`
+const countAll = statement('findings_count', countText)
+
+function idStatement(address: ResourceAddress): Statement {
+  switch (address.by) {
+    case 'id':
+      return idById([address.id])
+    case 'reference':
+      return idByReference([address.reference])
+    case 'external-id':
+      return idByExternalId([address.externalId])
+    default:
+      return address satisfies never
+  }
+}
+
+function lockStatement(address: ResourceAddress): Statement {
+  switch (address.by) {
+    case 'id':
+      return lockById([address.id])
+    case 'reference':
+      return lockByReference([address.reference])
+    case 'external-id':
+      return lockByExternalId([address.externalId])
+    default:
+      return address satisfies never
+  }
+}
+
+// finding_pk, finding_reference_unique, finding_external_id_unique; and the same with a lock that lets foreign keys be
+// checked beside it.
+const [byId, byReference, byExternalId] = ['id = $1::uuid', 'reference = $1::text', 'external_id = $1::text'].map(
+  (condition) => `select f.id from findings.finding f where f.${condition}`,
+)
+const idById = statement('findings_id_by_id', `${byId}`)
+const idByReference = statement('findings_id_by_reference', `${byReference}`)
+const idByExternalId = statement('findings_id_by_external_id', `${byExternalId}`)
+const lockById = statement('findings_lock_by_id', `${byId} for no key update`)
+const lockByReference = statement('findings_lock_by_reference', `${byReference} for no key update`)
+const lockByExternalId = statement('findings_lock_by_external_id', `${byExternalId} for no key update`)
+
+// action_plan_of_finding_unique, tracker_log_with_evidence
+const progress = statement(
+  'findings_progress',
+  `select
+    count(*) filter (where p.status not in ('rejected', 'cancelled'))::integer as live,
+    count(*) filter (where p.status not in ('rejected', 'cancelled', 'implemented', 'verified'))::integer as unfinished,
+    exists (select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence) as evidence
+  from findings.action_plan p
+  where p.finding_id = $1::uuid`,
 )
 
-const countByExternalId = statement(
-  'findings_count_by_external_id',
-  `select count(*)::integer as total from findings.finding f where ${filtered} and f.external_id = $4::text`,
+// finding_pk
+const updateStatement = statement(
+  'findings_update',
+  `update findings.finding as f
+  set external_id = $2, title = $3, condition = $4, criteria = $5, cause = $6, consequence = $7, corrective_action = $8,
+    cause_category = $9, severity = $10, type = $11, deficiency_class = $12, coso_component = $13, status = $14,
+    owner = $15::jsonb, identified_on = $16::date, target_on = $17::date, repeat_of_id = $18::uuid, source = $19,
+    engagement_ref = $20, test_procedure_id = $21::uuid, management_response = $22::jsonb, custom = $23::jsonb,
+    reopened_count = $24::integer, accepted_until = $25::date, accepted_by = $26::jsonb, validated_by = $27::jsonb,
+    closed_on = case when $14 = 'closed' then coalesce(f.closed_on, (now() at time zone 'UTC')::date) end,
+    updated_at = now(), version = f.version + 1
+  where f.id = $1::uuid
+  returning ${storedColumns}, $28::uuid[] as entity_ids`,
+)
+
+const unlinkEntities = statement(
+  'findings_unlink_entities',
+  'delete from findings.finding_entity link where link.finding_id = $1::uuid',
+)
+
+const linkEntities = statement(
+  'findings_link_entities',
+  `insert into findings.finding_entity (tenant_id, finding_id, entity_id, position)
+  select (select tenancy.tenant_id()), $1::uuid, entity.id, entity.position::smallint
+  from unnest($2::uuid[]) with ordinality as entity (id, position)`,
 )
 
 function findStatement(address: ResourceAddress): Statement {
@@ -341,7 +439,7 @@ const insertStatement = statement(
       made.tenant_id, made.id, made.reference, made.external_id, made.title, made.condition, made.criteria, made.cause,
       made.consequence, made.corrective_action, made.cause_category, made.severity, made.type, made.deficiency_class,
       made.coso_component, made.status, made.owner, made.identified_on, made.target_on, made.closed_on,
-      made.reopened_count, made.repeat_of_id, made.source, made.engagement_ref, made.test_procedure_id,
+      made.reopened_count, made.accepted_until, made.accepted_by, made.validated_by, made.repeat_of_id, made.source, made.engagement_ref, made.test_procedure_id,
       made.management_response, made.custom, made.created_by_type, made.created_by_id, made.created_by_label,
       made.created_at, made.updated_at, made.version
   ),

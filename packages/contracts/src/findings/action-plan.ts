@@ -1,0 +1,176 @@
+import { z } from 'zod'
+import {
+  createdBySchema,
+  customSchema,
+  dateSchema,
+  externalIdSchema,
+  line,
+  personRefSchema,
+  text,
+  timestampSchema,
+  uuidSchema,
+} from '../common.ts'
+import { evidenceRefSchema } from './finding.ts'
+
+export const actionPlanStatuses = [
+  'proposed',
+  'approved',
+  'in_progress',
+  'blocked',
+  'implemented',
+  'verified',
+  'rejected',
+  'cancelled',
+] as const
+export const actionPlanPriorities = ['high', 'medium', 'low'] as const
+
+/** Money as a decimal text, so that no digit is lost, and an ISO 4217 code. */
+export const moneySchema = z
+  .strictObject({
+    amount: z
+      .string()
+      .regex(/^(0|[1-9][0-9]{0,14})(\.[0-9]{1,4})?$/, 'must be a decimal number, such as 1250.00')
+      .meta({ examples: ['12500.00'] }),
+    currency: z
+      .string()
+      .regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code')
+      .meta({ examples: ['EUR'] }),
+  })
+  .meta({ id: 'Money' })
+
+/** A link that people follow. It is stored and shown, never fetched. */
+export const httpsUrlSchema = z
+  .string()
+  .max(2000)
+  .refine((value) => value.startsWith('https://') && URL.canParse(value) && /^[\x21-\x7e]+$/.test(value), {
+    message: 'must be an https URL',
+  })
+
+/** One agreed change of a due date. */
+export const extensionSchema = z
+  .object({
+    number: z.int().min(1),
+    from: dateSchema,
+    to: dateSchema,
+    reason: z.string(),
+    approved_by: personRefSchema,
+    created_by: createdBySchema,
+    at: timestampSchema,
+  })
+  .meta({ id: 'Extension' })
+export type Extension = z.infer<typeof extensionSchema>
+
+/** What is done about a finding, by whom and until when. */
+export const actionPlanSchema = z
+  .object({
+    id: uuidSchema,
+    reference: z.string().meta({ examples: ['AP-2026-0042'] }),
+    finding_id: uuidSchema,
+    recommendation_ids: z.array(uuidSchema),
+    external_id: z.string().nullable(),
+    title: z.string(),
+    description: z.string().nullable(),
+    owner: personRefSchema,
+    due_date: dateSchema,
+    original_due_date: dateSchema.meta({ description: 'As first agreed; never changes' }),
+    extension_count: z.int().min(0),
+    extensions: z.array(extensionSchema),
+    percent_complete: z.int().min(0).max(100),
+    status: z.enum(actionPlanStatuses),
+    priority: z.enum(actionPlanPriorities).nullable(),
+    estimated_cost: moneySchema.nullable(),
+    external_url: z.string().nullable(),
+    completed_date: dateSchema.nullable(),
+    verified_date: dateSchema.nullable(),
+    verified_by: personRefSchema.nullable(),
+    is_overdue: z.boolean(),
+    days_overdue: z.int().min(0),
+    days_late_vs_original: z.int().min(0).meta({ description: 'Days past the date that was first agreed' }),
+    custom: customSchema,
+    created_by: createdBySchema,
+    created_at: timestampSchema,
+    updated_at: timestampSchema,
+    version: z.int(),
+  })
+  .meta({ id: 'ActionPlan' })
+export type ActionPlan = z.infer<typeof actionPlanSchema>
+
+/** What the answer to a write holds for a caller that may not read findings. */
+export const actionPlanStubSchema = z
+  .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(actionPlanStatuses) })
+  .meta({ id: 'ActionPlanStub' })
+export type ActionPlanStub = z.infer<typeof actionPlanStubSchema>
+
+const recommendationIdsSchema = z
+  .array(uuidSchema)
+  .max(50)
+  .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat a recommendation' })
+
+export const createActionPlanBodySchema = z
+  .strictObject({
+    external_id: externalIdSchema.optional(),
+    title: line(1, 255),
+    description: text(0, 20_000).optional(),
+    owner: personRefSchema,
+    due_date: dateSchema.meta({ description: 'Not before the finding was identified' }),
+    recommendation_ids: recommendationIdsSchema.default([]),
+    priority: z.enum(actionPlanPriorities).optional(),
+    estimated_cost: moneySchema.optional(),
+    external_url: httpsUrlSchema.optional(),
+    custom: customSchema.optional(),
+  })
+  .meta({ id: 'CreateActionPlan' })
+export type CreateActionPlan = z.output<typeof createActionPlanBodySchema>
+
+const evidenceRefs = z.array(evidenceRefSchema).max(50)
+
+/**
+ * A merge patch (RFC 7396). A `status` moves as by `POST /action-plans/{id}/status`, with the members that the move
+ * needs beside it.
+ */
+export const updateActionPlanBodySchema = z
+  .strictObject({
+    external_id: externalIdSchema.nullable().optional(),
+    title: line(1, 255).optional(),
+    description: text(0, 20_000).nullable().optional(),
+    owner: personRefSchema.optional(),
+    due_date: dateSchema
+      .optional()
+      .meta({ description: 'Another day needs extension_reason and extension_approved_by' }),
+    extension_reason: text(1, 20_000).optional(),
+    extension_approved_by: personRefSchema.optional(),
+    recommendation_ids: recommendationIdsSchema.optional(),
+    percent_complete: z.int().min(0).max(100).optional(),
+    priority: z.enum(actionPlanPriorities).nullable().optional(),
+    estimated_cost: moneySchema.nullable().optional(),
+    external_url: httpsUrlSchema.nullable().optional(),
+    custom: customSchema.optional(),
+    status: z.enum(actionPlanStatuses).optional(),
+    reason: text(1, 20_000).optional().meta({ description: 'For a status' }),
+    note: text(1, 20_000).optional().meta({ description: 'For a status' }),
+    verified_by: personRefSchema.optional().meta({ description: 'For the status verified' }),
+    evidence_refs: evidenceRefs.optional(),
+  })
+  .meta({ id: 'UpdateActionPlan' })
+export type UpdateActionPlan = z.output<typeof updateActionPlanBodySchema>
+
+export const changeActionPlanStatusBodySchema = z
+  .strictObject({
+    to: z.enum(actionPlanStatuses),
+    reason: text(1, 20_000).optional(),
+    note: text(1, 20_000).optional().meta({ description: 'What was done; needed for implemented' }),
+    percent_complete: z.int().min(0).max(100).optional().meta({ description: 'Implemented needs 100' }),
+    verified_by: personRefSchema.optional().meta({ description: 'Who verified it; never the owner' }),
+    evidence_refs: evidenceRefs.default([]),
+  })
+  .meta({ id: 'ChangeActionPlanStatus' })
+export type ChangeActionPlanStatus = z.output<typeof changeActionPlanStatusBodySchema>
+
+export const extendActionPlanBodySchema = z
+  .strictObject({
+    to: dateSchema.meta({ description: 'Later than the due date' }),
+    reason: text(1, 20_000),
+    approved_by: personRefSchema,
+  })
+  .meta({ id: 'ExtendActionPlan' })
+export type ExtendActionPlan = z.output<typeof extendActionPlanBodySchema>

@@ -1,0 +1,102 @@
+import { z } from 'zod'
+import { createdBySchema, line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { evidenceRefSchema } from './finding.ts'
+
+export const logKinds = [
+  'created',
+  'note',
+  'status_change',
+  'due_date_change',
+  'owner_change',
+  'progress',
+  'evidence_linked',
+  'field_change',
+  'validation',
+  'escalation',
+  'correction',
+  'system',
+] as const
+export type LogKind = (typeof logKinds)[number]
+
+const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
+
+/**
+ * An entry of the remediation tracker log. `hash` is the SHA-256, in hex, of the canonical JSON (RFC 8785) of all other
+ * members; `prev_hash` is the hash of the entry before it in the same finding.
+ */
+export const logEntrySchema = z
+  .object({
+    position: z.int().min(1).meta({ description: 'Counts all entries of the tenant, in the order of their commits' }),
+    seq: z.int().min(1).meta({ description: 'Counts the entries of the finding' }),
+    finding_id: uuidSchema,
+    action_plan_id: uuidSchema.nullable(),
+    recommendation_id: uuidSchema.nullable(),
+    kind: z.enum(logKinds),
+    body: z.string().nullable(),
+    changes: z.array(z.object({ field: z.string(), from: z.unknown(), to: z.unknown() })),
+    evidence_refs: z.array(evidenceRefSchema),
+    corrects_seq: z.int().min(1).nullable(),
+    occurred_at: timestampSchema,
+    recorded_at: timestampSchema,
+    actor: createdBySchema,
+    on_behalf_of: z.string().nullable(),
+    prev_hash: hashSchema.nullable(),
+    hash: hashSchema,
+  })
+  .meta({ id: 'LogEntry' })
+export type LogEntry = z.infer<typeof logEntrySchema>
+
+/** What the answer to an entry holds for a caller that may not read findings. */
+export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int() }).meta({ id: 'LogEntryStub' })
+
+export const createLogEntryBodySchema = z
+  .strictObject({
+    kind: z.enum(['note', 'escalation', 'correction']).default('note'),
+    body: text(1, 20_000).refine((value) => value.trim() !== '', { message: 'must say something' }),
+    occurred_at: z.iso
+      .datetime({ offset: true })
+      .optional()
+      .meta({ description: 'When it happened; default, and at the latest, now' }),
+    corrects_seq: z
+      .int()
+      .min(1)
+      .max(2_147_483_647)
+      .optional()
+      .meta({ description: 'Which entry a correction corrects' }),
+    on_behalf_of: line(1, 255).optional(),
+    evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
+  })
+  .refine((entry) => (entry.kind === 'correction') === (entry.corrects_seq !== undefined), {
+    path: ['corrects_seq'],
+    message: 'belongs to a correction, and a correction needs it',
+  })
+  .meta({ id: 'CreateLogEntry' })
+export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
+
+/** A signed statement that the log of a tenant ends in `root` at `position`. */
+export const logCheckpointSchema = z
+  .object({
+    position: z.int().min(0).meta({ description: '0: nothing has been logged yet' }),
+    root: hashSchema.meta({
+      description: 'SHA-256, in hex, of the root before (at first 64 zeros) followed by the hash',
+    }),
+    day: z.iso.date().meta({ description: 'Day (UTC) whose end, so far, this is' }),
+    jws: z.string().meta({ description: 'Compact JWS (RFC 7515, EdDSA) over tenant, position, root, day and time' }),
+  })
+  .meta({ id: 'LogCheckpoint' })
+export type LogCheckpoint = z.infer<typeof logCheckpointSchema>
+
+/** Whether the entries of one finding are what they were when they were written. */
+export const logVerificationSchema = z
+  .object({
+    finding_id: uuidSchema,
+    is_intact: z.boolean(),
+    entries: z.int().min(0),
+    last_hash: hashSchema.nullable(),
+    fault: z
+      .object({ seq: z.int(), problem: z.enum(['content', 'link', 'order']) })
+      .nullable()
+      .meta({ description: 'The first entry that does not hold, and what does not' }),
+  })
+  .meta({ id: 'LogVerification' })
+export type LogVerification = z.infer<typeof logVerificationSchema>

@@ -1,0 +1,43 @@
+import type { CreatedBy, InputError } from '@postern/contracts'
+import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
+
+type Context = RequestInfo['context']
+
+/** Who makes the change that a request asks for. */
+export function actorOf({ kind, id, label }: Context): CreatedBy {
+  return { type: kind === 'service' ? 'connector' : kind, id, label }
+}
+
+/** Whether the answer to a write may hold more than id, reference, version and status. */
+export function mayRead(context: Context): boolean {
+  return context.scopes.includes('read:findings')
+}
+
+/** The 422 that lists what to mend in the body. */
+export function invalidContent(errors: readonly InputError[]): ProblemError {
+  return problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+}
+
+/** Demands that If-Match is there: 428. Asked before anything is looked up. */
+export function requireIfMatch({ raw }: Pick<RequestInfo, 'raw'>): void {
+  if (raw.headers['if-match'] === undefined) {
+    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
+  }
+}
+
+/**
+ * Refuses with 412 unless If-Match, where it is given, holds a tag of this version. The day in a tag does not matter
+ * here: it changes what is derived, not what is stored, and who may not read knows only the tag of the last write.
+ */
+export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
+  const given = raw.headers['if-match']
+  if (given === undefined || given.trim() === '*') return
+  const tags = given.split(',').map((tag) => tag.trim())
+  if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}"$/.exec(tag)?.[1] === String(version))) return
+  throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
+}
+
+/** The entity tag: a resource reads differently when its version or the day (UTC) has changed. */
+export function entityTag(version: number, today: string): string {
+  return `"${version}.${today}"`
+}

@@ -1,0 +1,129 @@
+import {
+  createLogEntry,
+  getLogCheckpoint,
+  listLog,
+  listLogOfFinding,
+  logCheckpointKeys,
+  parseResourceAddress,
+  verifyLogOfFinding,
+} from '@postern/contracts'
+import { type Anchor, verifyFindingLog } from '@postern/log-chain'
+import { type App, contractRoute, openPage, problem } from '@postern/service-kit'
+import { z } from 'zod'
+import type { Deps } from '../deps.ts'
+import { findFindingId, lockFinding } from '../finding/store.ts'
+import { invalidContent, mayRead } from '../request.ts'
+import { recorderOf } from './record.ts'
+import { countLog, findCheckpoint, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
+
+const numberKey = z.strictObject({ after: z.int().min(0) })
+/** Entries that a check of a chain holds in memory at a time. */
+const batch = 500
+
+/** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
+export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+  contractRoute(app, listLogOfFinding, async (input) => {
+    const { query, params, context } = input
+    const page = openPage(input, listLogOfFinding, numberKey)
+    const after = page.after?.after ?? query.after_seq ?? 0
+    const address = parseResourceAddress(params.id)
+    const findingId = await db.read(context, async (tx) => findFindingId(tx, address))
+    if (findingId === undefined) throw problem('not_found')
+    const [rows, total] = await db.read(context, async (tx) =>
+      Promise.all([
+        listFindingLog(tx, findingId, { kinds: query.kind, after, limit: page.limit + 1 }),
+        page.wantsTotal ? countLog(tx, { findingId, kinds: query.kind, after: query.after_seq ?? 0 }) : undefined,
+      ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(rows, ({ seq }) => ({ after: seq }))
+  })
+
+  contractRoute(app, listLog, async (input) => {
+    const { query, context } = input
+    const page = openPage(input, listLog, numberKey)
+    const after = page.after?.after ?? query.since_seq ?? 0
+    const { kind: kinds, actor } = query
+    const [rows, total] = await db.read(context, async (tx) =>
+      Promise.all([
+        listTenantLog(tx, { kinds, actor, after, limit: page.limit + 1 }),
+        page.wantsTotal ? countLog(tx, { kinds, actor, after: query.since_seq ?? 0 }) : undefined,
+      ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(rows, ({ position }) => ({ after: position }))
+  })
+
+  contractRoute(app, createLogEntry, async ({ params, body, context, answer }) => {
+    const address = parseResourceAddress(params.id)
+    const occurredAt = body.occurred_at === undefined ? undefined : new Date(body.occurred_at)
+    if (occurredAt !== undefined && (occurredAt > now() || occurredAt.getUTCFullYear() < 1900)) {
+      throw invalidContent([
+        { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and in 1900 or later' },
+      ])
+    }
+    const [entry] = await db.write(context, async (tx) => {
+      const finding = await lockFinding(tx, address)
+      if (finding === undefined) throw problem('not_found')
+      if (body.corrects_seq !== undefined && body.corrects_seq > (await findLastSeq(tx, finding.id))) {
+        throw invalidContent([
+          { pointer: '/corrects_seq', code: 'unknown', detail: 'must be the number of an entry of this finding' },
+        ])
+      }
+      return await recorderOf(context, checkpoints)(tx, [
+        {
+          findingId: finding.id,
+          kind: body.kind,
+          body: body.body,
+          correctsSeq: body.corrects_seq,
+          occurredAt,
+          onBehalfOf: body.on_behalf_of,
+          evidenceRefs: body.evidence_refs,
+        },
+      ])
+    })
+    if (entry === undefined) throw new Error('no entry was written')
+    answer.header('location', `/api/v1/findings/${entry.finding_id}/log?after_seq=${entry.seq - 1}&limit=1`)
+    return mayRead(context) ? entry : { finding_id: entry.finding_id, seq: entry.seq }
+  })
+
+  contractRoute(app, verifyLogOfFinding, async ({ params, context }) => {
+    const address = parseResourceAddress(params.id)
+    const findingId = await db.read(context, async (tx) => findFindingId(tx, address))
+    if (findingId === undefined) throw problem('not_found')
+    let last: Anchor = { seq: 0, hash: null }
+    let entries = 0
+    for (;;) {
+      const from = last
+      const rows = await db.read(context, async (tx) =>
+        listFindingLog(tx, findingId, { kinds: undefined, after: from.seq, limit: batch }),
+      )
+      const checked = verifyFindingLog(rows, from)
+      entries += checked.entries
+      last = checked.last
+      if (checked.fault !== null || rows.length < batch) {
+        const { fault } = checked
+        return { finding_id: findingId, is_intact: fault === null, entries, last_hash: last.hash, fault }
+      }
+    }
+  })
+
+  contractRoute(app, getLogCheckpoint, async ({ query, context }) => {
+    const { day } = query
+    if (day !== undefined) {
+      const stored = await db.read(context, async (tx) => findCheckpoint(tx, day < '0001' ? '-infinity' : day))
+      if (stored === undefined) throw problem('not_found')
+      return stored
+    }
+    const { position, root, recordedAt } = await db.read(context, async (tx) => findLogEnd(tx))
+    const signedAt = now().toISOString()
+    const lastDay = (recordedAt?.toISOString() ?? signedAt).slice(0, 10)
+    const jws = await checkpoints.sign({ tenant: context.tenantId, position, root, day: lastDay, signed_at: signedAt })
+    return { position, root, day: lastDay, jws }
+  })
+
+  contractRoute(app, logCheckpointKeys, async ({ answer }) => {
+    answer.header('cache-control', 'public, max-age=300')
+    return { keys: checkpoints.publicKeys.map((key) => ({ ...key })) }
+  })
+}

@@ -1,0 +1,44 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { EvidenceRef, LogEntry, LogKind } from '@postern/contracts'
+
+export type FieldChange = LogEntry['changes'][number]
+
+/** An entry about to be written; what is left out has nothing to say. */
+export interface LogDraft {
+  readonly findingId: string
+  readonly actionPlanId?: string
+  readonly recommendationId?: string
+  readonly kind: LogKind
+  readonly body?: string | undefined
+  readonly changes?: readonly FieldChange[]
+  readonly evidenceRefs?: readonly EvidenceRef[] | undefined
+  readonly correctsSeq?: number | undefined
+  /** When it happened; default: when it is recorded. Never later. */
+  readonly occurredAt?: Date | undefined
+  readonly onBehalfOf?: string | undefined
+}
+
+const kindOfField: ReadonlyMap<string, LogKind> = new Map([
+  ['status', 'status_change'],
+  ['owner', 'owner_change'],
+  ['target_date', 'due_date_change'],
+  ['due_date', 'due_date_change'],
+  ['percent_complete', 'progress'],
+])
+
+/** Which of the named fields differ, with both values. */
+export function changesBetween<T extends object>(
+  before: T,
+  after: T,
+  fields: readonly (keyof T & string)[],
+): FieldChange[] {
+  return fields
+    .filter((field) => !isDeepStrictEqual(before[field], after[field]))
+    .map((field) => ({ field, from: before[field], to: after[field] }))
+}
+
+/** One draft for each kind of change, in the order in which the kinds first occur. */
+export function draftsOf(changes: readonly FieldChange[], about: Omit<LogDraft, 'kind' | 'changes'>): LogDraft[] {
+  const byKind = Map.groupBy(changes, ({ field }) => kindOfField.get(field) ?? 'field_change')
+  return [...byKind].map(([kind, list]) => ({ ...about, kind, changes: list }))
+}

@@ -1,0 +1,28 @@
+import { type KeyObject, createPublicKey } from 'node:crypto'
+import { type Checkpoint, checkpointType } from '@postern/log-chain'
+import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
+
+/** Signs ends of logs, and tells who can check the signature. */
+export interface CheckpointSigner {
+  /** A compact JWS (RFC 7515, EdDSA) whose payload is the checkpoint as JSON. */
+  sign(checkpoint: Checkpoint): Promise<string>
+  /** Public halves of all keys whose checkpoints can still be checked (RFC 7517), the signing one first. */
+  readonly publicKeys: readonly JWK[]
+}
+
+/** Opens the signer. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
+export async function openCheckpointSigner(key: KeyObject, previous: KeyObject | undefined): Promise<CheckpointSigner> {
+  const current = await publicJwk(key)
+  return {
+    publicKeys: previous === undefined ? [current] : [current, await publicJwk(previous)],
+    sign: async (checkpoint) =>
+      await new CompactSign(new TextEncoder().encode(JSON.stringify(checkpoint)))
+        .setProtectedHeader({ alg: 'EdDSA', kid: current.kid, typ: checkpointType })
+        .sign(key),
+  }
+}
+
+async function publicJwk(key: KeyObject): Promise<JWK & { readonly kid: string }> {
+  const jwk = await exportJWK(createPublicKey(key))
+  return { ...jwk, kid: await calculateJwkThumbprint(jwk, 'sha256'), alg: 'EdDSA', use: 'sig' }
+}

@@ -1,0 +1,265 @@
+import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
+import { logKinds } from '@postern/contracts'
+import { emptyRoot, hashOf, sealEntry } from '@postern/log-chain'
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../keyset.ts'
+import type { LogDraft } from './rules.ts'
+
+/** The end of a tenant's log. */
+export interface LogEnd {
+  /** 0: nothing has been logged. */
+  readonly position: number
+  readonly root: string
+  /** Of the last entry. */
+  readonly recordedAt: Date | undefined
+}
+
+/** What was appended, behind what, and when. */
+export interface Appended {
+  readonly entries: readonly LogEntry[]
+  readonly before: LogEnd
+  readonly now: Date
+}
+
+/**
+ * Appends entries in the transaction of the change that they tell of, and holds the end of the tenant's log until it
+ * commits: positions follow the order of the commits. The caller has locked the findings. Comes last in a transaction,
+ * so that the end is held for a moment only.
+ */
+export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
+  const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
+  const [, [end], heads, [clock]] = await Promise.all([
+    tx.query(holdEnd([])),
+    tx.query<EndRow>(readEnd([])),
+    tx.query<HeadRow>(readHeads([findingIds])),
+    tx.query<{ now: Date }>(readClock([])),
+  ])
+  if (clock === undefined) throw new Error('the database told no time')
+  const before = endOf(end)
+  const last = new Map(heads.map((head) => [head.finding_id, { seq: head.seq ?? 0, hash: head.hash }]))
+  let { position } = before
+  const entries = drafts.map((draft) => {
+    const head = last.get(draft.findingId) ?? { seq: 0, hash: null }
+    position += 1
+    const content: Omit<LogEntry, 'hash'> = {
+      position,
+      seq: head.seq + 1,
+      finding_id: draft.findingId,
+      action_plan_id: draft.actionPlanId ?? null,
+      recommendation_id: draft.recommendationId ?? null,
+      kind: draft.kind,
+      body: draft.body ?? null,
+      changes: [...(draft.changes ?? [])],
+      evidence_refs: [...(draft.evidenceRefs ?? [])],
+      corrects_seq: draft.correctsSeq ?? null,
+      occurred_at: (draft.occurredAt ?? clock.now).toISOString(),
+      recorded_at: clock.now.toISOString(),
+      actor,
+      on_behalf_of: draft.onBehalfOf ?? null,
+      prev_hash: head.hash,
+    }
+    const text = sealEntry(content)
+    const hash = hashOf(text)
+    last.set(draft.findingId, { seq: content.seq, hash })
+    return { text, entry: { ...content, hash } }
+  })
+  await tx.execute(insertEntries([entries.map(({ entry }) => entry.finding_id), entries.map(({ text }) => text)]))
+  return { entries: entries.map(({ entry }) => entry), before, now: clock.now }
+}
+
+/** The end of the tenant's log as it is now. */
+export async function findLogEnd(tx: Tx): Promise<LogEnd> {
+  const [end] = await tx.query<EndRow>(readEnd([]))
+  return endOf(end)
+}
+
+/** The number of the last entry of a finding; 0 where there is none. */
+export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
+  const [head] = await tx.query<HeadRow>(readHeads([[findingId]]))
+  return head?.seq ?? 0
+}
+
+/** Whether any entry of the finding names evidence. */
+export async function hasEvidence(tx: Tx, findingId: string): Promise<boolean> {
+  return (await tx.query(findEvidence([findingId]))).length > 0
+}
+
+export interface LogPage {
+  readonly kinds: readonly LogKind[] | undefined
+  /** Entries behind this number: of the finding, or of the tenant. */
+  readonly after: number
+  readonly limit: number
+}
+
+/** Entries of a finding in the order of `seq`. */
+export async function listFindingLog(tx: Tx, findingId: string, { kinds, after, limit }: LogPage): Promise<LogEntry[]> {
+  const rows = await tx.query<LogRow>(listOfFinding([findingId, kinds ?? logKinds, after, limit]))
+  return rows.map(toEntry)
+}
+
+/** Entries of the tenant in the order of `position`. */
+export async function listTenantLog(
+  tx: Tx,
+  { kinds, after, limit, actor }: LogPage & { readonly actor: string | undefined },
+): Promise<LogEntry[]> {
+  const rows = await tx.query<LogRow>(listOfTenant([kinds ?? logKinds, actor ?? null, after, limit]))
+  return rows.map(toEntry)
+}
+
+/** How many entries a filter leaves. */
+export async function countLog(
+  tx: Tx,
+  {
+    findingId,
+    kinds,
+    after,
+    actor,
+  }: Pick<LogPage, 'kinds' | 'after'> & { findingId?: string; actor?: string | undefined },
+): Promise<number> {
+  const count =
+    findingId === undefined
+      ? countOfTenant([kinds ?? logKinds, actor ?? null, after])
+      : countOfFinding([findingId, kinds ?? logKinds, after])
+  const [row] = await tx.query<{ total: number }>(count)
+  return row?.total ?? 0
+}
+
+export interface StoredCheckpoint {
+  readonly day: string
+  readonly position: number
+  readonly root: string
+  readonly jws: string
+}
+
+/** Stores the checkpoint of a day, unless the day has one. */
+export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
+  await tx.execute(saveCheckpoint([day, position, root, jws]))
+}
+
+/** The last checkpoint of the day or before it. */
+export async function findCheckpoint(tx: Tx, day: string): Promise<StoredCheckpoint | undefined> {
+  const [row] = await tx.query<Omit<StoredCheckpoint, 'position'> & { position: string }>(lastCheckpoint([day]))
+  return row === undefined ? undefined : { ...row, position: Number(row.position) }
+}
+
+interface EndRow {
+  readonly position: string
+  readonly root: string
+  readonly recorded_at: Date
+}
+
+interface HeadRow {
+  readonly finding_id: string
+  readonly seq: number | null
+  readonly hash: string | null
+}
+
+interface LogRow {
+  readonly entry: string
+  readonly hash: string
+}
+
+function endOf(row: EndRow | undefined): LogEnd {
+  if (row === undefined) return { position: 0, root: emptyRoot, recordedAt: undefined }
+  return { position: Number(row.position), root: row.root, recordedAt: row.recorded_at }
+}
+
+function toEntry({ entry, hash }: LogRow): LogEntry {
+  // Written by appendEntries alone.
+  const content: Omit<LogEntry, 'hash'> = JSON.parse(entry)
+  return { ...content, hash }
+}
+
+// The lock that the table's trigger takes too; taken first, so that what is read next is the end until the commit.
+const holdEnd = statement(
+  'log_hold_end',
+  `select from pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
+)
+
+// tracker_log_pk, backwards.
+const readEnd = statement(
+  'log_read_end',
+  'select l.position, l.root, l.recorded_at from findings.tracker_log l order by l.position desc limit 1',
+)
+
+const readClock = statement('log_read_clock', 'select now()::timestamptz(3) as now')
+
+// tracker_log_seq_unique, backwards, once a finding.
+const readHeads = statement(
+  'log_read_heads',
+  `select finding.id as finding_id, head.seq, head.hash
+  from unnest($1::uuid[]) as finding (id)
+  left join lateral (
+    select l.seq, l.hash
+    from findings.tracker_log l
+    where l.finding_id = finding.id
+    order by l.seq desc
+    limit 1
+  ) as head on true`,
+)
+
+// In the order of the chain: the trigger gives each row its place behind the one before.
+const insertEntries = statement(
+  'log_insert',
+  `insert into findings.tracker_log (tenant_id, finding_id, entry)
+  select (select tenancy.tenant_id()), new.finding_id, new.entry
+  from unnest($1::uuid[], $2::text[]) with ordinality as new (finding_id, entry, place)
+  order by new.place`,
+)
+
+// tracker_log_with_evidence
+const findEvidence = statement(
+  'log_find_evidence',
+  'select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence limit 1',
+)
+
+// tracker_log_seq_unique
+const listOfFinding = statement(
+  'log_list_of_finding',
+  `select l.entry, l.hash
+  from findings.tracker_log l
+  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint
+  order by l.seq
+  limit $4`,
+)
+
+const countOfFinding = statement(
+  'log_count_of_finding',
+  `select count(*)::integer as total
+  from findings.tracker_log l
+  where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint`,
+)
+
+// tracker_log_pk
+const listOfTenant = statement(
+  'log_list_of_tenant',
+  `select l.entry, l.hash
+  from findings.tracker_log l
+  where l.kind = any($1::text[]) and ($2::text is null or l.actor_id = $2) and l.position > $3::bigint
+  order by l.position
+  limit $4`,
+)
+
+const countOfTenant = statement(
+  'log_count_of_tenant',
+  `select count(*)::integer as total
+  from findings.tracker_log l
+  where l.kind = any($1::text[]) and ($2::text is null or l.actor_id = $2) and l.position > $3::bigint`,
+)
+
+const saveCheckpoint = statement(
+  'log_save_checkpoint',
+  `insert into findings.log_checkpoint (tenant_id, day, position, root, jws)
+  values ((select tenancy.tenant_id()), $1::date, $2::bigint, $3, $4)
+  on conflict (tenant_id, day) do nothing`,
+)
+
+// log_checkpoint_pk, backwards.
+const lastCheckpoint = statement(
+  'log_last_checkpoint',
+  `select c.day, c.position, c.root, c.jws
+  from findings.log_checkpoint c
+  where c.day <= $1::date
+  order by c.day desc
+  limit 1`,
+)

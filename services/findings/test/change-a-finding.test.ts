@@ -1,0 +1,175 @@
+import { findingSchema, findingStubSchema, logEntrySchema, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  completeFields,
+  findingBody,
+  newTenant,
+  path,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+async function made(tenant: Principal, given: object = {}) {
+  const answer = await service.call(tenant, 'POST', path, { body: { ...findingBody(), ...given } })
+  expect(answer.status, answer.text).toBe(201)
+  const finding = findingSchema.parse((await service.call(reader(tenant), 'GET', `${path}/${idOf(answer.json)}`)).json)
+  return { finding, etag: answer.headers['etag'] ?? '' }
+}
+
+const reader = (tenant: Principal): Principal => ({ ...tenant, scopes: ['read:findings'] })
+const idOf = (json: unknown): string => z.looseObject({ id: z.string() }).parse(json).id
+
+const withoutId = (text: string) => text.replace(/"instance":"[^"]*"/, '')
+
+async function patch(tenant: Principal, id: string, body: unknown, headers: Record<string, string> = {}) {
+  return await service.call(tenant, 'PATCH', `${path}/${id}`, { body, headers })
+}
+
+async function logOf(tenant: Principal, id: string) {
+  return z.array(logEntrySchema).parse((await service.call(reader(tenant), 'GET', `${path}/${id}/log`)).json)
+}
+
+describe('changing a finding', () => {
+  test('is refused without write:findings, though the caller may read', async () => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant)
+    const answer = await patch(reader(tenant), finding.id, { title: 'x' }, { 'if-match': etag })
+    expect(answer.status).toBe(403)
+  })
+
+  test('of another tenant is 404, the same to the byte as of one that does not exist', async () => {
+    const [mine, theirs] = [newTenant(), newTenant()]
+    const { finding, etag } = await made(theirs, { external_id: 'X' })
+    const foreign = await patch(mine, finding.id, { title: 'x' }, { 'if-match': etag })
+    const unknown = await patch(mine, crypto.randomUUID(), { title: 'x' }, { 'if-match': etag })
+    expect(foreign.status).toBe(404)
+    expect(withoutId(foreign.text)).toBe(withoutId(unknown.text))
+    expect((await patch(mine, 'ext:X', { title: 'x' }, { 'if-match': '*' })).status).toBe(404)
+    expect((await patch(theirs, 'ext:X', { title: 'x' }, { 'if-match': etag })).status).toBe(200)
+  })
+
+  test('needs If-Match: 428 without, 412 when the finding has changed since', async () => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant)
+    expect((await patch(tenant, finding.id, { title: 'x' })).status).toBe(428)
+    const first = await patch(tenant, finding.id, { title: 'one' }, { 'if-match': etag })
+    expect(first.status).toBe(200)
+    for (const stale of [etag, '"x"', `W/${first.headers['etag']}`, '""']) {
+      const second = await patch(tenant, finding.id, { title: 'two' }, { 'if-match': stale })
+      expect(second.status, stale).toBe(412)
+      expect(second.headers['etag']).toBeUndefined()
+    }
+    expect(
+      (await patch(tenant, finding.id, { title: 'two' }, { 'if-match': first.headers['etag'] ?? '' })).status,
+    ).toBe(200)
+  })
+
+  test('of two changes at the same moment one is refused', async () => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant)
+    const answers = await Promise.all(
+      ['a', 'b', 'c', 'd'].map(async (title) => await patch(tenant, finding.id, { title }, { 'if-match': etag })),
+    )
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 412, 412, 412])
+    expect(await logOf(tenant, finding.id)).toHaveLength(2)
+  })
+
+  test.each([
+    ['a status', { status: 'closed' }, '/status'],
+    ['an unknown field', { tenant: 'x' }, '/tenant'],
+    ['no title', { title: null }, '/title'],
+    ['a day before 1900', { target_date: '0000-01-01' }, '/target_date'],
+    ['a day in the future', { identified_date: '2999-01-01' }, '/identified_date'],
+    ['itself', 'itself', '/repeat_of_id'],
+    ['a repeat of nothing', { repeat_of_id: crypto.randomUUID() }, '/repeat_of_id'],
+    [
+      'too many custom fields',
+      { custom: Object.fromEntries(Array.from({ length: 51 }, (_, n) => [`f${n}`, n])) },
+      '/custom',
+    ],
+  ])('is refused with the place to mend: %s', async (_what, body, pointer) => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant)
+    const given = body === 'itself' ? { repeat_of_id: finding.id } : body
+    const answer = await patch(tenant, finding.id, given, { 'if-match': etag })
+    expect(answer.status, answer.text).toBe(422)
+    expect(problemSchema.parse(answer.json).errors?.map((error) => error.pointer)).toContain(pointer)
+    expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(finding)
+  })
+
+  test.each([
+    ['its cause', { cause: null }, '/cause'],
+    ['its last entity', { entity_ids: [] }, '/entity_ids'],
+    ['its owner', { owner: null }, '/owner'],
+    ['the day of its identification', { identified_date: '2026-01-01' }, '/identified_date'],
+  ])('an open finding keeps %s', async (_what, body, pointer) => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant, { ...completeFields, status: 'open' })
+    const answer = await patch(tenant, finding.id, body, { 'if-match': etag })
+    expect(answer.status).toBe(422)
+    expect(problemSchema.parse(answer.json).errors).toEqual([expect.objectContaining({ pointer })])
+  })
+
+  test('takes the external_id of no other finding', async () => {
+    const tenant = newTenant()
+    await made(tenant, { external_id: 'A' })
+    const { finding, etag } = await made(tenant)
+    expect((await patch(tenant, finding.id, { external_id: 'A' }, { 'if-match': etag })).status).toBe(409)
+    expect((await patch(tenant, finding.id, { external_id: 'B' }, { 'if-match': etag })).status).toBe(200)
+  })
+
+  test('is a merge patch: what is absent stays, null takes away, custom fields one by one', async () => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant, { cause: 'x', criteria: 'y', custom: { a: 1, b: 2 } })
+    const entity_ids = [crypto.randomUUID(), crypto.randomUUID()]
+    const answer = await service.call(tenant, 'PATCH', `${path}/${finding.id}`, {
+      body: JSON.stringify({ cause: null, custom: { a: null, c: 'new' }, entity_ids }),
+      headers: { 'if-match': etag, 'content-type': 'application/merge-patch+json' },
+    })
+    expect(answer.status, answer.text).toBe(200)
+    const changed = findingSchema.parse(answer.json)
+    expect(changed).toEqual({
+      ...finding,
+      cause: null,
+      custom: { b: 2, c: 'new' },
+      entity_ids,
+      version: 2,
+      updated_at: changed.updated_at,
+    })
+    expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(changed)
+  })
+
+  test('becomes one entry of the log for each kind of change; what changes nothing becomes none', async () => {
+    const tenant = newTenant()
+    const { finding, etag } = await made(tenant)
+    const body = { title: 'New', target_date: '2030-01-01', owner: { name: 'Bo' }, severity: finding.severity }
+    const answer = await patch(tenant, finding.id, body, { 'if-match': etag })
+    const again = await patch(tenant, finding.id, body, { 'if-match': answer.headers['etag'] ?? '' })
+    expect(again.headers['etag']).toBe(answer.headers['etag'])
+    const [created, ...changes] = await logOf(tenant, finding.id)
+    expect(created).toMatchObject({ seq: 1, kind: 'created', actor: finding.created_by })
+    expect(changes.map(({ kind, changes: fields }) => [kind, fields])).toEqual([
+      ['field_change', [{ field: 'title', from: finding.title, to: 'New' }]],
+      ['owner_change', [{ field: 'owner', from: null, to: { name: 'Bo' } }]],
+      ['due_date_change', [{ field: 'target_date', from: finding.target_date, to: '2030-01-01' }]],
+    ])
+  })
+
+  test('by a key that cannot read goes on from the tag of its own last write, and shows nothing else', async () => {
+    const tenant = newTenant(['write:findings'])
+    const { finding, etag } = await made(tenant)
+    service.setToday('2031-01-01')
+    const answer = await patch(tenant, finding.id, { title: 'Not for everyone' }, { 'if-match': etag })
+    service.setToday(undefined)
+    expect(answer.status).toBe(200)
+    expect(findingStubSchema.strict().parse(answer.json).version).toBe(2)
+  })
+})

@@ -1,0 +1,205 @@
+import { findingSchema, logEntrySchema, problemSchema, transitionsSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  completeFields,
+  findingBody,
+  newTenant,
+  path,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+async function open(tenant: Principal, given: object = {}) {
+  const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
+  const answer = await service.call(tenant, 'POST', path, { body })
+  expect(answer.status, answer.text).toBe(201)
+  return findingSchema.parse(answer.json)
+}
+
+async function move(tenant: Principal, id: string, body: object, headers: Record<string, string> = {}) {
+  return await service.call(tenant, 'POST', `${path}/${id}/status`, { body, headers })
+}
+
+/** A finding in a status that only work can reach; the rules of the way there are shown elsewhere. */
+async function placed(tenant: Principal, status: string, set = '', given: object = {}) {
+  const finding = await open(tenant, given)
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    await tx.execute({
+      text: `update findings.finding set status = $2, version = version + 1 ${set} where id = $1`,
+      values: [finding.id, status],
+    })
+  })
+  return finding
+}
+
+const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+const accept = { to: 'risk_accepted', reason: 'The system is replaced in May.', approver: { name: 'Cleo' } }
+const validate = { to: 'closed', note: 'Seen on site.', validated_by: { name: 'Bo' } }
+const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
+
+describe('moving the status of a finding', () => {
+  test('is refused without write:findings', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    expect((await move({ ...tenant, scopes: ['read:findings'] }, finding.id, { to: 'cancelled' })).status).toBe(403)
+  })
+
+  test('of another tenant is 404', async () => {
+    const finding = await open(newTenant())
+    expect((await move(newTenant(), finding.id, { to: 'cancelled', reason: 'x' })).status).toBe(404)
+  })
+
+  test('that the machine does not have is 409 and names the moves that there are', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    const answer = await move(tenant, finding.id, { to: 'closed', ...validate })
+    expect(answer.status).toBe(409)
+    expect(answer.json).toMatchObject({
+      code: 'invalid_transition',
+      allowed: ['in_remediation', 'risk_accepted', 'cancelled'],
+    })
+    expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(finding)
+  })
+
+  test('that the finding is not ready for is 409 and lists all that is missing', async () => {
+    const tenant = newTenant()
+    const draft = findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
+    const answer = await move(tenant, draft.id, { to: 'open' })
+    expect(answer.status).toBe(409)
+    const { allowed, errors } = problemSchema.parse(answer.json)
+    expect(allowed).toEqual(['open', 'cancelled'])
+    expect(errors?.map(({ code }) => code)).toEqual(
+      ['criteria', 'cause', 'consequence', 'entity_ids', 'owner'].map((field) => `missing_${field}`),
+    )
+    const withoutPlan = await move(tenant, (await open(tenant)).id, { to: 'in_remediation' })
+    expect([withoutPlan.status, problemSchema.parse(withoutPlan.json).errors?.[0]?.code]).toEqual([
+      409,
+      'missing_action_plan',
+    ])
+  })
+
+  test.each([
+    ['cancelling without a reason', 'open', { to: 'cancelled' }, ['/reason']],
+    ['accepting without anything', 'open', { to: 'risk_accepted' }, ['/approver', '/accepted_until', '/reason']],
+    ['accepting for too long', 'open', { ...accept, accepted_until: day(740) }, ['/accepted_until']],
+    ['accepting until yesterday', 'open', { ...accept, accepted_until: day(-1) }, ['/accepted_until']],
+    ['closing unseen', 'pending_validation', { to: 'closed' }, ['/validated_by', '/note', '/evidence_refs']],
+    [
+      'closing by the owner',
+      'pending_validation',
+      { ...validate, validated_by: { name: 'ada LUND' }, evidence_refs: [evidence] },
+      ['/validated_by'],
+    ],
+    ['refusing without a reason', 'pending_validation', { to: 'in_remediation' }, ['/reason']],
+  ])('is refused with the place to mend: %s', async (_what, status, body, pointers) => {
+    const tenant = newTenant()
+    const finding = await placed(tenant, status)
+    const answer = await move(tenant, finding.id, body)
+    expect(answer.status, answer.text).toBe(422)
+    expect(problemSchema.parse(answer.json).errors?.map(({ pointer }) => pointer)).toEqual(pointers)
+  })
+
+  test('looks at If-Match where it is given', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    const body = { to: 'cancelled', reason: 'Raised in error.' }
+    expect((await move(tenant, finding.id, body, { 'if-match': '"7.2026-01-01"' })).status).toBe(412)
+    expect((await move(tenant, finding.id, body, { 'if-match': `"1.${day(0)}"` })).status).toBe(200)
+  })
+
+  test('to accepted keeps who accepted and until when, and says when that has passed', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    const answer = await move(tenant, finding.id, { ...accept, accepted_until: day(20) })
+    expect(findingSchema.parse(answer.json)).toMatchObject({
+      status: 'risk_accepted',
+      accepted_until: day(20),
+      accepted_by: { name: 'Cleo' },
+      is_acceptance_expired: false,
+    })
+    service.setToday(day(21))
+    const later = findingSchema.parse((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json)
+    expect(later.is_acceptance_expired).toBe(true)
+    const back = await move(tenant, finding.id, { to: 'open' })
+    service.setToday(undefined)
+    expect(findingSchema.parse(back.json)).toMatchObject({ status: 'open', accepted_until: null, accepted_by: null })
+  })
+
+  test('to closed takes four eyes and, where it is serious, evidence: with the move or in the log before', async () => {
+    const tenant = newTenant()
+    const first = await placed(tenant, 'pending_validation')
+    expect((await move(tenant, first.id, validate)).status).toBe(422)
+    const closed = await move(tenant, first.id, { ...validate, evidence_refs: [evidence] })
+    expect(findingSchema.parse(closed.json)).toMatchObject({
+      status: 'closed',
+      closed_date: day(0),
+      validated_by: { name: 'Bo' },
+    })
+    const second = await placed(tenant, 'pending_validation')
+    const note = { body: 'Screenshots', evidence_refs: [evidence] }
+    expect((await service.call(tenant, 'POST', `${path}/${second.id}/log`, { body: note })).status).toBe(201)
+    expect((await move(tenant, second.id, validate)).status).toBe(200)
+    const low = await placed(tenant, 'pending_validation', '', { severity: 'low' })
+    expect((await move(tenant, low.id, validate)).status).toBe(200)
+  })
+
+  test('back from closed counts, within twelve months', async () => {
+    const tenant = newTenant()
+    const closed = `, closed_on = current_date, validated_by = '{"name":"Bo"}'`
+    const recent = await placed(tenant, 'closed', closed)
+    const answer = await move(tenant, recent.id, { to: 'open', reason: 'It is back.' })
+    expect(findingSchema.parse(answer.json)).toMatchObject({ status: 'open', reopened_count: 1, closed_date: null })
+    const old = await placed(tenant, 'closed', closed.replace('current_date', 'current_date - 400'))
+    const refused = await move(tenant, old.id, { to: 'open', reason: 'It is back.' })
+    expect([refused.status, problemSchema.parse(refused.json).errors?.[0]?.code]).toEqual([409, 'closed_too_long'])
+  })
+
+  test('is written into the log with the reason and both statuses', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    await move(tenant, finding.id, { to: 'cancelled', reason: 'Raised in error.' })
+    const log = z
+      .array(logEntrySchema)
+      .parse((await service.call(tenant, 'GET', `${path}/${finding.id}/log?after_seq=1`)).json)
+    expect(log).toMatchObject([
+      {
+        seq: 2,
+        kind: 'status_change',
+        body: 'Raised in error.',
+        changes: [{ field: 'status', from: 'open', to: 'cancelled' }],
+      },
+    ])
+    const after = await move(tenant, finding.id, { to: 'open', reason: 'x' })
+    expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])
+  })
+})
+
+describe('the moves of a finding', () => {
+  test('are told with what each needs', async () => {
+    const tenant = newTenant()
+    const finding = await open(tenant)
+    const answer = await service.call(tenant, 'GET', `${path}/${finding.id}/transitions`)
+    expect(transitionsSchema.parse(answer.json)).toEqual({
+      status: 'open',
+      transitions: [
+        {
+          to: 'in_remediation',
+          requires: [],
+          missing: [{ code: 'missing_action_plan', detail: expect.any(String) }],
+        },
+        { to: 'risk_accepted', requires: ['approver', 'accepted_until', 'reason'], missing: [] },
+        { to: 'cancelled', requires: ['reason'], missing: [] },
+      ],
+    })
+    expect((await service.call(newTenant(), 'GET', `${path}/${finding.id}/transitions`)).status).toBe(404)
+  })
+})
