@@ -1,4 +1,4 @@
-import { revokedApiKeySchema } from '@postern/contracts'
+import { apiKeyEventSchema, apiKeySchema, revokedApiKeySchema } from '@postern/contracts'
 import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -116,6 +116,26 @@ describe('an administrator', () => {
       { type: 'revoked', actor: { type: 'user' } },
       { type: 'created', actor: { type: 'user' } },
     ])
+  })
+
+  test('sees when a key was last used, from which address for the first time, and that it was refused', async () => {
+    const made = await asPerson(['admin'], '/api/v1/api-keys', { method: 'POST', body: newKey })
+    const { id, key = '' } = keySchema.parse(made.json)
+    const before = Date.now()
+    expect((await send(other, '/api/v1/findings', { key })).status).toBe(200)
+    await asPerson(['admin'], `/api/v1/api-keys/${id}/revoke`, { method: 'POST' })
+    expect((await send(other, '/api/v1/findings', { key })).status).toBe(401)
+    // A gateway reports in batches, the last one when it stops.
+    await stack.restart('gateway-2')
+    const shown = await asPerson(['admin'], `/api/v1/api-keys/${id}`)
+    const { last_used_at: lastUsedAt } = apiKeySchema.parse(shown.json)
+    expect(Math.abs(Date.parse(lastUsedAt ?? '') - before)).toBeLessThan(60_000)
+    const events = await asPerson(['admin'], `/api/v1/api-keys/${id}/events`)
+    const types = z
+      .array(apiKeyEventSchema)
+      .parse(events.json)
+      .map(({ type }) => type)
+    expect(types.toSorted()).toEqual(['created', 'denied_revoked', 'revoked', 'used_from_new_address'])
   })
 
   test('narrows a key: what it lost is refused at once, and nothing makes it wider again', async () => {

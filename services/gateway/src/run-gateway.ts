@@ -111,7 +111,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     count: metrics.lookup,
   })
   const tenantLookup = createTenantLookup({ lease, floors, clocks, databaseClock, keys })
-  const usage = createUsage({ keys, now: () => databaseClock.latest() ?? clocks.wall(), logger })
+  const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
   const rateLimit = createRateLimit({
     source: createTokenSource(redis.commands),
     clocks,
