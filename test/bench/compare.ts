@@ -1,0 +1,99 @@
+import { type LoadResult, runLoad } from './load.ts'
+import type { KeySet } from './key-set.ts'
+import { type Peer, cpuOf } from './processes.ts'
+import { median, round } from './stats.ts'
+
+/** One proxy under full load, medians over the rounds. */
+export interface Measured {
+  readonly name: string
+  readonly requestsPerSecond: number
+  /** Undefined where the system does not tell. */
+  readonly cpuMicroseconds: number | undefined
+  readonly p50Milliseconds: number
+  readonly p99Milliseconds: number
+  readonly rounds: readonly Round[]
+}
+
+interface Round {
+  readonly requestsPerSecond: number
+  readonly cpuMicroseconds: number | undefined
+}
+
+export interface Target {
+  readonly name: string
+  readonly url: string
+  readonly pid: number
+}
+
+export interface CompareOptions {
+  readonly path: string
+  readonly keys: KeySet
+  readonly connections: number
+  readonly rounds: number
+  readonly seconds: number
+  readonly warmUpSeconds: number
+}
+
+/** Measures every proxy in every round, each round in the opposite order of the one before. */
+export async function compare(targets: readonly Target[], options: CompareOptions): Promise<Measured[]> {
+  for (const target of targets) await load(target, options, options.warmUpSeconds)
+  const results = new Map<Target, { round: Round; result: LoadResult }[]>(targets.map((target) => [target, []]))
+  for (let turn = 0; turn < options.rounds; turn += 1) {
+    for (const target of turn % 2 === 0 ? targets : targets.toReversed()) {
+      const before = cpuOf(target.pid)
+      const result = await load(target, options, options.seconds)
+      const after = cpuOf(target.pid)
+      results.get(target)?.push({
+        result,
+        round: {
+          requestsPerSecond: Math.round(result.requests / result.seconds),
+          cpuMicroseconds:
+            before === undefined || after === undefined ? undefined : round((after - before) / result.requests),
+        },
+      })
+    }
+  }
+  return targets.map((target) => summarise(target.name, results.get(target) ?? []))
+}
+
+async function load(
+  { url }: Target,
+  { path, keys, connections }: CompareOptions,
+  seconds: number,
+): Promise<LoadResult> {
+  return await runLoad({ url: url + path, connections, seconds, keys })
+}
+
+function summarise(name: string, rounds: readonly { round: Round; result: LoadResult }[]): Measured {
+  const cpu = rounds.flatMap(({ round: { cpuMicroseconds } }) => cpuMicroseconds ?? [])
+  return {
+    name,
+    requestsPerSecond: Math.round(median(rounds.map(({ round: { requestsPerSecond } }) => requestsPerSecond))),
+    cpuMicroseconds: cpu.length === 0 ? undefined : round(median(cpu), 1),
+    p50Milliseconds: round(median(rounds.map(({ result }) => result.p50))),
+    p99Milliseconds: round(median(rounds.map(({ result }) => result.p99))),
+    rounds: rounds.map((one) => one.round),
+  }
+}
+
+/** How often one is as good as another: above 1, the first is better. */
+export interface Ratio {
+  readonly against: string
+  readonly throughput: number
+  readonly cpu: number | undefined
+}
+
+export function ratio(subject: Measured, other: Measured): Ratio {
+  const { cpuMicroseconds: mine } = subject
+  const { cpuMicroseconds: theirs } = other
+  return {
+    against: other.name,
+    throughput: round(subject.requestsPerSecond / other.requestsPerSecond),
+    cpu: mine === undefined || theirs === undefined ? undefined : round(theirs / mine),
+  }
+}
+
+/** A peer as a target. */
+export function targetOf({ name, url, pid }: Peer): Target {
+  return { name, url, pid }
+}

@@ -1,0 +1,150 @@
+// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time on each connection. It reads a job
+// as JSON from standard input and prints the result. It looks at no more of an answer than its status and length.
+import { randomInt } from 'node:crypto'
+import { type Socket, createConnection } from 'node:net'
+import { text } from 'node:stream/consumers'
+import { z } from 'zod'
+import { keyOf } from './key-set.ts'
+import { percentile } from './stats.ts'
+
+const job = z
+  .object({
+    url: z.url(),
+    connections: z.int().min(1),
+    seconds: z.number(),
+    rate: z.number().optional(),
+    keys: z.object({ prefix: z.string(), count: z.int(), first: z.string() }).optional(),
+    inOrder: z.boolean().optional(),
+    requests: z.int().optional(),
+  })
+  .parse(JSON.parse(await text(process.stdin)))
+
+const { hostname, port, host, pathname, search } = new URL(job.url)
+const head = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${host}\r\n`
+/** Prime, and no divisor of any number of keys: so many steps lead to every key once. */
+const stride = job.inOrder === true ? 1 : 610_639
+const offset = job.inOrder === true ? 0 : randomInt(1_000_000)
+const most = job.requests ?? Infinity
+const latencies: number[] = []
+const waiting: number[] = []
+const idle: Connection[] = []
+let sent = 0
+let failures = 0
+let ended = false
+
+function nextRequest(): string {
+  if (job.keys === undefined) return `${head}\r\n`
+  const { prefix, count, first } = job.keys
+  const key = count === 1 ? first : keyOf(prefix, (offset + sent * stride) % count)
+  return `${head}Authorization: ApiKey ${key}\r\n\r\n`
+}
+
+/** One connection. The bytes of an answer are counted: its head once, then the length that it gives. */
+class Connection {
+  readonly #socket: Socket
+  #startedAt = 0
+  #missing = 0
+  #head = ''
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setNoDelay(true)
+    socket.on('data', (chunk: Buffer) => this.#read(chunk))
+    socket.on('error', () => this.#broke())
+    socket.on('close', () => this.#broke())
+  }
+
+  send(dueAt: number): void {
+    this.#startedAt = dueAt
+    const request = nextRequest()
+    sent += 1
+    this.#socket.write(request, 'latin1')
+  }
+
+  end(): void {
+    this.#socket.destroy()
+  }
+
+  #read(chunk: Buffer): void {
+    if (this.#missing > 0) {
+      this.#missing -= chunk.length
+    } else {
+      this.#head += chunk.toString('latin1')
+      const end = this.#head.indexOf('\r\n\r\n')
+      if (end === -1) return
+      const length = /\r\ncontent-length: *(\d+)/i.exec(this.#head)?.[1]
+      if (length === undefined || !this.#head.startsWith('HTTP/1.1 200')) failures += 1
+      this.#missing = Number(length ?? 0) - (this.#head.length - end - 4)
+      this.#head = ''
+    }
+    if (this.#missing <= 0) this.#done()
+  }
+
+  #done(): void {
+    this.#missing = 0
+    const now = performance.now()
+    if (ended) return
+    latencies.push(now - this.#startedAt)
+    const dueAt = waiting.shift()
+    if (dueAt !== undefined) this.send(dueAt)
+    else if (job.rate !== undefined) idle.push(this)
+    else if (sent < most) this.send(now)
+    else if (latencies.length >= most) finish()
+  }
+
+  #broke(): void {
+    if (ended) return
+    failures += 1
+    finish()
+  }
+}
+
+async function open(): Promise<Connection> {
+  const socket = createConnection({ host: hostname, port: Number(port) })
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  socket.once('connect', () => resolve())
+  socket.once('error', reject)
+  await promise
+  return new Connection(socket)
+}
+
+const connections = await Promise.all(Array.from({ length: job.connections }, open))
+const startedAt = performance.now()
+const timer = setTimeout(finish, job.seconds * 1000)
+
+function finish(): void {
+  if (ended) return
+  ended = true
+  clearTimeout(timer)
+  const seconds = (performance.now() - startedAt) / 1000
+  for (const connection of connections) connection.end()
+  process.stdout.write(
+    JSON.stringify({
+      requests: latencies.length,
+      seconds,
+      failures,
+      p50: percentile(latencies, 0.5),
+      p99: percentile(latencies, 0.99),
+    }),
+  )
+}
+
+/** Sends all that is due. A request that finds no connection free is counted from now, not from when one is free. */
+function pace(rate: number): void {
+  if (ended) return
+  const now = performance.now()
+  const due = Math.floor(((now - startedAt) / 1000) * rate)
+  while (sent + waiting.length < due) {
+    const connection = idle.pop()
+    if (connection === undefined) waiting.push(now)
+    else connection.send(now)
+  }
+  setTimeout(pace, 1, rate)
+}
+
+if (job.rate === undefined) {
+  for (const connection of connections) connection.send(performance.now())
+} else {
+  idle.push(...connections)
+  pace(job.rate)
+}

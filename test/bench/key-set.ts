@@ -1,0 +1,34 @@
+import { type KeyHash, hashKey, keyChecksum } from '@postern/api-key'
+
+/** Many keys that need no room: each follows from its number. For a system that lives as long as the bench. */
+export interface KeySet {
+  readonly prefix: string
+  readonly count: number
+  readonly first: string
+}
+
+const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const secretLength = 43
+const numberLength = 6
+
+/** The set whose keys begin with the first 37 characters of the secret of `seed`, a key from `generateKey`. */
+export function keySet(seed: string, count: number): KeySet {
+  const prefix = seed.slice(0, 'postern_'.length + secretLength - numberLength)
+  return { prefix, count, first: keyOf(prefix, 0) }
+}
+
+/** The key with a number. */
+export function keyOf(prefix: string, number: number): string {
+  let rest = number
+  let text = ''
+  for (let place = 0; place < numberLength; place += 1) {
+    text = digits.charAt(rest % 62) + text
+    rest = Math.floor(rest / 62)
+  }
+  const payload = prefix + text
+  return payload + keyChecksum(payload)
+}
+
+export function hashOf({ prefix }: KeySet, number: number): KeyHash {
+  return hashKey(keyOf(prefix, number))
+}

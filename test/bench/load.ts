@@ -1,0 +1,107 @@
+import { execFile, spawn } from 'node:child_process'
+import { promisify } from 'node:util'
+import { join } from 'node:path'
+import { z } from 'zod'
+import type { KeySet } from './key-set.ts'
+import { findProgram, loadCore, pinned } from './processes.ts'
+
+/** What a load generator is to do. */
+export interface LoadJob {
+  readonly url: string
+  readonly connections: number
+  readonly seconds: number
+  /** Requests a second, sent when they are due whatever is still unanswered; without it each connection sends at once. */
+  readonly rate?: number
+  /** The keys to use in turn; without it the request has no Authorization header. */
+  readonly keys?: KeySet
+  /** Uses the keys in their order from the first; otherwise far from each other, from any of them. */
+  readonly inOrder?: boolean
+  /** Ends after this many requests, if the time is not over before. */
+  readonly requests?: number
+}
+
+export const loadResultSchema = z.object({
+  requests: z.number(),
+  seconds: z.number(),
+  /** Answers other than 200, and connections that broke. */
+  failures: z.number(),
+  p50: z.number(),
+  p99: z.number(),
+})
+
+/** `p50` and `p99` are milliseconds. */
+export type LoadResult = z.infer<typeof loadResultSchema>
+
+const wrk = findProgram('wrk')
+
+/** Which generator makes the load of the comparison. */
+export const generatorName = wrk === undefined ? 'built-in' : 'wrk'
+
+/** Sends requests as fast as they are answered: with wrk where there is one, else with the built-in generator. */
+export async function runLoad(job: LoadJob): Promise<LoadResult> {
+  return wrk === undefined || job.keys?.count !== 1 ? await runOwn(job) : await runWrk(wrk, job, job.keys.first)
+}
+
+const own = join(import.meta.dirname, 'generator.ts')
+
+/** Runs the built-in generator as a process of its own; the only one that can pace requests and use many keys. */
+export async function runOwn(job: LoadJob): Promise<LoadResult> {
+  const [command, args] = pinned(process.execPath, ['--conditions=@postern/source', own], loadCore)
+  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  // On its standard input, since the job holds keys and `ps` shows arguments.
+  child.stdin.end(JSON.stringify(job))
+  const chunks: Buffer[] = []
+  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  child.once('error', reject)
+  child.once('close', resolve)
+  const code = await promise
+  if (code !== 0) throw new Error(`the load generator ended with exit code ${code}`)
+  return refuseFailures(loadResultSchema.parse(JSON.parse(Buffer.concat(chunks).toString('utf8'))), job)
+}
+
+async function runWrk(program: string, job: LoadJob, key: string): Promise<LoadResult> {
+  const { url, connections, seconds } = job
+  const [command, args] = pinned(
+    program,
+    [
+      '-t1',
+      `-c${connections}`,
+      `-d${seconds}s`,
+      '--timeout',
+      '20s',
+      '--latency',
+      '-H',
+      `Authorization: ApiKey ${key}`,
+      url,
+    ],
+    loadCore,
+  )
+  const { stdout } = await promisify(execFile)(command, [...args])
+  const requests = Number(/(\d+) requests in/.exec(stdout)?.[1])
+  const rate = Number(/Requests\/sec:\s+([\d.]+)/.exec(stdout)?.[1])
+  const failures = [...stdout.matchAll(/(?:Non-2xx or 3xx responses:|(?:connect|read|write|timeout)) (\d+)/g)]
+  return refuseFailures(
+    {
+      requests,
+      seconds: requests / rate,
+      failures: failures.reduce((sum, [, count]) => sum + Number(count), 0),
+      p50: milliseconds(stdout, '50%'),
+      p99: milliseconds(stdout, '99%'),
+    },
+    job,
+  )
+}
+
+function milliseconds(output: string, line: string): number {
+  const [, value, unit] = new RegExp(String.raw`${line}\s+([\d.]+)(us|ms|s)`).exec(output) ?? []
+  return Number(value) * (unit === 'us' ? 0.001 : unit === 's' ? 1000 : 1)
+}
+
+/** A figure over refused requests says nothing: there may be none. */
+function refuseFailures(result: LoadResult, { url }: LoadJob): LoadResult {
+  if (result.failures > 0 || !(result.requests > 0)) {
+    throw new Error(`${result.failures} of ${result.requests} requests to ${url} failed`)
+  }
+  return result
+}

@@ -1,0 +1,67 @@
+import { type LoadResult, runOwn } from './load.ts'
+import { cpuOf } from './processes.ts'
+import { median, round } from './stats.ts'
+import { type System, seedKeys } from './system.ts'
+
+/** Throughput with requests spread evenly over many keys. */
+export interface ManyKeys {
+  readonly keysStored: number
+  /** Those that the requests use: all that the time for their first use was enough for. */
+  readonly keysUsed: number
+  /** First uses a second: each is looked up in Redis and then at the keys service. */
+  readonly firstUsesPerSecond: number
+  readonly requestsPerSecond: number
+  readonly cpuMicroseconds: number | undefined
+}
+
+export interface ManyKeysOptions {
+  readonly path: string
+  readonly upstream: string
+  readonly counts: readonly number[]
+  readonly connections: number
+  readonly rounds: number
+  readonly seconds: number
+  readonly fillSeconds: number
+}
+
+/** Measures one gateway, new for each number of keys, with room for all of them in its memory. */
+export async function measureManyKeys(system: System, options: ManyKeysOptions): Promise<ManyKeys[]> {
+  const results: ManyKeys[] = []
+  for (const count of options.counts) results.push(await measureCount(system, options, count))
+  return results
+}
+
+async function measureCount(
+  system: System,
+  { path, upstream, connections, rounds, seconds, fillSeconds }: ManyKeysOptions,
+  count: number,
+): Promise<ManyKeys> {
+  const all = await seedKeys(system, count)
+  const pid = await system.restartGateway({
+    POSTERN_FINDINGS_URL: upstream,
+    POSTERN_MEMORY_ENTRIES: '1100000',
+    // Room for a million keys of 2 KiB.
+    NODE_OPTIONS: '--max-old-space-size=6144',
+  })
+  const [gateway] = system.stack.gateways
+  const url = `${gateway}${path}`
+  const first = await runOwn({ url, connections, seconds: fillSeconds, keys: all, inOrder: true, requests: count })
+  const keys = { ...all, count: Math.min(count, first.requests) }
+  // Compiled code and full pools, whatever the number of keys.
+  await runOwn({ url, connections, seconds: 2 * seconds, keys })
+  const runs: { result: LoadResult; cpu: number | undefined }[] = []
+  for (let turn = 0; turn < rounds; turn += 1) {
+    const before = cpuOf(pid)
+    const result = await runOwn({ url, connections, seconds, keys })
+    const after = cpuOf(pid)
+    runs.push({ result, cpu: before === undefined || after === undefined ? undefined : after - before })
+  }
+  const cpu = runs.flatMap(({ result, cpu: used }) => (used === undefined ? [] : used / result.requests))
+  return {
+    keysStored: count,
+    keysUsed: keys.count,
+    firstUsesPerSecond: Math.round(first.requests / first.seconds),
+    requestsPerSecond: Math.round(median(runs.map(({ result }) => result.requests / result.seconds))),
+    cpuMicroseconds: cpu.length === 0 ? undefined : round(median(cpu), 1),
+  }
+}

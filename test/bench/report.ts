@@ -1,0 +1,155 @@
+import { cpus, loadavg, release, totalmem } from 'node:os'
+import type { Measured, Ratio } from './compare.ts'
+import type { Latency } from './latency.ts'
+import type { ListResult } from './list.ts'
+import type { ManyKeys } from './many-keys.ts'
+import type { RevocationLatency } from './revocation.ts'
+import { generatorName } from './load.ts'
+import { isPinned } from './processes.ts'
+
+/** What bench/results.json holds. */
+export interface Results {
+  readonly measuredAt: string
+  readonly minutes: number
+  readonly machine: Machine
+  /** What the bench would have measured too, had it been there. */
+  readonly leftOut: readonly string[]
+  readonly comparison: {
+    readonly connections: number
+    readonly proxies: readonly Measured[]
+    /** Two processes of the same yardstick: what a difference is worth. */
+    readonly sameAgainstSame: Ratio
+    readonly gatewayAgainst: readonly Ratio[]
+    readonly verdict: string
+  }
+  readonly latency: { readonly requestsPerSecond: number; readonly ways: readonly Latency[] }
+  readonly manyKeys: readonly ManyKeys[]
+  readonly list: ListResult
+  readonly revocation: readonly RevocationLatency[]
+}
+
+interface Machine {
+  readonly cpu: string
+  readonly cores: number
+  readonly memoryGiB: number
+  readonly kernel: string
+  readonly node: string
+  readonly pinned: boolean
+  readonly loadGenerator: string
+  /** Load average of a minute before the bench: well above 0, the machine had something else to do. */
+  readonly loadBefore: number
+}
+
+/** To be asked before the bench makes any load. */
+export function describeMachine(): Machine {
+  return {
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: cpus().length,
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    kernel: release(),
+    node: process.version,
+    pinned: isPinned,
+    loadGenerator: generatorName,
+    loadBefore: Math.round((loadavg()[0] ?? 0) * 100) / 100,
+  }
+}
+
+const required = 1.3
+const tolerance = 0.05
+
+/** What the comparison shows, or that it shows nothing. */
+export function verdictOf(against: readonly Ratio[], same: Ratio): string {
+  const apart = Math.max(...[same.throughput, same.cpu ?? 1].map((ratio) => Math.abs(ratio - 1)))
+  if (apart > tolerance) {
+    return `none: two processes of the same proxy differ by ${Math.round(apart * 100)} %, more than ${tolerance * 100} %`
+  }
+  const worst = Math.min(...against.flatMap(({ throughput, cpu }) => [throughput, cpu ?? throughput]))
+  return worst >= required
+    ? `at least ${required} times @fastify/http-proxy: yes (${worst})`
+    : `at least ${required} times @fastify/http-proxy: NO (${worst})`
+}
+
+/** Prints everything as tables. */
+export function printResults(results: Results): void {
+  const { comparison, latency, manyKeys, list, revocation, leftOut, machine, minutes } = results
+  console.log(
+    `\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}, ${minutes} minutes`,
+  )
+  for (const what of leftOut) console.log(`left out: ${what}`)
+
+  title(`Full load, ${comparison.connections} connections, load by ${machine.loadGenerator}`)
+  table(
+    ['', 'requests/s', 'CPU µs a request', 'p50 ms', 'p99 ms'],
+    comparison.proxies.map((proxy) => [
+      proxy.name,
+      proxy.requestsPerSecond,
+      proxy.cpuMicroseconds,
+      proxy.p50Milliseconds,
+      proxy.p99Milliseconds,
+    ]),
+  )
+  table(
+    ['gateway ÷', 'throughput', 'CPU'],
+    comparison.gatewayAgainst.map(({ against, throughput, cpu }) => [against, throughput, cpu]),
+  )
+  console.log(
+    `  the same against the same: ${comparison.sameAgainstSame.throughput}, CPU ${comparison.sameAgainstSame.cpu}`,
+  )
+  console.log(`  verdict: ${comparison.verdict}`)
+
+  title(`Latency at ${latency.requestsPerSecond} requests a second, ms`)
+  table(
+    ['', 'p50', 'p99', 'added p50', 'added p99'],
+    latency.ways.map(({ name, p50, p99, addedP50, addedP99 }) => [name, p50, p99, addedP50, addedP99]),
+  )
+
+  title('Many keys, requests spread evenly over them')
+  table(
+    ['keys stored', 'used', 'first uses/s', 'requests/s', 'CPU µs a request'],
+    manyKeys.map((row) => [
+      row.keysStored,
+      row.keysUsed,
+      row.firstUsesPerSecond,
+      row.requestsPerSecond,
+      row.cpuMicroseconds,
+    ]),
+  )
+
+  title('A list of 50 findings, ms')
+  table(
+    ['gateway, service and RLS', 'the same SQL alone', 'ratio'],
+    [[list.throughEverything, list.sqlAlone, list.ratio]],
+  )
+
+  title('Revocation, ms after the call')
+  table(
+    ['gateways', 'Redis', 'success p50', 'p99', 'max', 'first refusal p50', 'p99', 'max'],
+    revocation.map(({ gateways, redis, success, firstRefusal }) => [
+      gateways,
+      redis,
+      success.p50,
+      success.p99,
+      success.max,
+      firstRefusal.p50,
+      firstRefusal.p99,
+      firstRefusal.max,
+    ]),
+  )
+}
+
+function title(text: string): void {
+  console.log(`\n${text}`)
+}
+
+type Cell = string | number | undefined
+
+function table(head: readonly string[], rows: readonly (readonly Cell[])[]): void {
+  const lines = [head, ...rows.map((row) => row.map((cell) => (cell === undefined ? '-' : String(cell))))]
+  const widths = head.map((_name, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
+  for (const line of lines) {
+    const cells = line.map((cell, column) =>
+      column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
+    )
+    console.log(`  ${cells.join('  ')}`)
+  }
+}

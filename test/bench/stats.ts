@@ -1,0 +1,18 @@
+/** The middle value, or the mean of the two middle ones. */
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5)
+}
+
+/** The value below which `share` (0 to 1) of the values lie, interpolated; NaN of none. */
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const at = (sorted.length - 1) * share
+  const low = sorted[Math.floor(at)] ?? Number.NaN
+  const high = sorted[Math.ceil(at)] ?? Number.NaN
+  return low + (high - low) * (at - Math.floor(at))
+}
+
+/** Rounded to what the measurement can carry. */
+export function round(value: number, digits = 2): number {
+  return Number(value.toFixed(digits))
+}

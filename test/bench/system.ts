@@ -1,0 +1,83 @@
+import { generateKey, lastFourOf } from '@postern/api-key'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { Redis } from 'ioredis'
+import { Client } from 'pg'
+import { type KeySet, hashOf, keyOf, keySet } from './key-set.ts'
+import { measuredCore, pin } from './processes.ts'
+
+/** Postern as it is measured: real processes, a tenant without limits that matter. */
+export interface System {
+  readonly stack: TestStack
+  readonly tenant: { readonly id: string }
+  /** Connection as superuser: seeds what would take too long through the services. */
+  readonly sql: Client
+  /** Starts the first gateway anew with more variables, on the core of what is measured; gives its process id. */
+  restartGateway(env: Readonly<Record<string, string>>): Promise<number>
+  setInRedis(name: string, value: string): Promise<void>
+  stop(): Promise<void>
+}
+
+/** More than any run makes: limits are counted for every request, and none is refused. */
+const unlimited = 2_000_000_000
+
+/** Starts all services and the gateways. */
+export async function startSystem(gateways: number): Promise<System> {
+  const stack = await startTestStack({
+    gateways,
+    env: { POSTERN_REQUEST_LOG: 'off', POSTERN_CHECK_ANSWERS: 'off', NODE_ENV: 'production' },
+  })
+  const sql = new Client({ connectionString: stack.database.url('superuser') })
+  try {
+    await sql.connect()
+    const tenant = await stack.createTenant('bench')
+    await sql.query('update keys.tenant set key_limit = $1, tenant_limit = $1', [unlimited])
+    pin(stack.process('gateway-1').pid, measuredCore)
+    return {
+      stack,
+      tenant,
+      sql,
+      restartGateway: async (env) => {
+        await stack.restart('gateway-1', env)
+        const { pid } = stack.process('gateway-1')
+        pin(pid, measuredCore)
+        return pid
+      },
+      setInRedis: async (name, value) => {
+        const redis = new Redis(stack.redis.url)
+        await redis.set(name, value)
+        redis.disconnect()
+      },
+      stop: async () => {
+        await sql.end()
+        await stack.stop()
+      },
+    }
+  } catch (error) {
+    await sql.end()
+    await stack.stop()
+    throw error
+  }
+}
+
+const perInsert = 20_000
+
+/** Stores many keys at once, as they would have been made one by one. Triggers and constraints look at every one. */
+export async function seedKeys({ sql, tenant }: Pick<System, 'sql' | 'tenant'>, count: number): Promise<KeySet> {
+  const set = keySet(generateKey().value, count)
+  for (let from = 0; from < count; from += perInsert) {
+    const numbers = Array.from({ length: Math.min(perInsert, count - from) }, (_none, at) => from + at)
+    await sql.query(
+      `insert into keys.api_key (tenant_id, hash, last_four, label, scopes, created_by_type, created_by_id,
+         created_by_label, expires_at, made_for)
+       select $1, decode(k.hash, 'hex'), k.last_four, 'bench', array['read:findings'], 'operator', 'bench', 'bench',
+         now() + interval '30 days', interval '30 days'
+       from unnest($2::text[], $3::text[]) as k (hash, last_four)`,
+      [
+        tenant.id,
+        numbers.map((number) => hashOf(set, number)),
+        numbers.map((number) => lastFourOf(keyOf(set.prefix, number))),
+      ],
+    )
+  }
+  return set
+}
