@@ -31,7 +31,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   },
   findings: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
   universe: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
-  evidence: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
+  evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
 
   // Starts the services as processes, by their paths: it imports none.

@@ -114,6 +114,7 @@ describe.each(routes)('%s', (_name, route) => {
     expect(Object.keys(route.answers).every((status) => /^(2\d\d|304)$/.test(status))).toBe(true)
     expect(route.answerWithinMs).toBeGreaterThan(0)
     expect(route.answerWithinMs).toBeLessThanOrEqual(30_000)
+    if (route.assertionSeconds !== undefined) expect(route.assertionSeconds).toBeLessThanOrEqual(270)
   })
 
   test('gives known problems, each named once', () => {

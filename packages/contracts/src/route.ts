@@ -52,6 +52,11 @@ export interface Route {
   readonly maxBodyBytes: number
   /** How long the gateway waits for the head of the answer, in milliseconds. */
   readonly answerWithinMs: number
+  /**
+   * How long PostgreSQL shall believe the gateway that the request is for its tenant, in seconds: for a body that may
+   * take longer to arrive than a usual request lives. At most 270; where nothing is said, 60.
+   */
+  readonly assertionSeconds?: number
   readonly answers: Readonly<Record<number, Answer>>
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]

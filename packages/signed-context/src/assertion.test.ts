@@ -3,7 +3,13 @@ import { createHmac, randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
-import { createAssertionMinter, mintAssertion, parseAssertion, verifyAssertion } from './assertion.ts'
+import {
+  createAssertionMinter,
+  maxAssertionLifetimeSeconds,
+  mintAssertion,
+  parseAssertion,
+  verifyAssertion,
+} from './assertion.ts'
 import type { KeyRing } from './key-ring.ts'
 import { nilTenantId } from './tenant-id.ts'
 
@@ -135,6 +141,18 @@ describe('a minter', () => {
         }
       }),
     )
+  })
+
+  test('gives one that lives longer to whoever asks for it, and to nobody else', () => {
+    const mint = createAssertionMinter(ring)
+    const long = mint(tenantId, nowMs, maxAssertionLifetimeSeconds)
+    expect(verifyAssertion(ring, long, nowMs)).toBe(tenantId)
+    expect(parseAssertion(long)?.expiresAt).toBe(1_790_000_270)
+    expect(parseAssertion(mint(tenantId, nowMs))?.expiresAt).toBe(1_790_000_060)
+  })
+
+  test.each([0, -1, maxAssertionLifetimeSeconds + 1, Number.NaN])('refuses a life of %d s', (seconds) => {
+    expect(() => createAssertionMinter(ring)(tenantId, nowMs, seconds)).toThrow(RangeError)
   })
 
   test('mints afresh when the clock was set back', () => {

@@ -5,6 +5,8 @@ import { isTenantId } from './tenant-id.ts'
 
 /** How long PostgreSQL accepts a fresh assertion: longer than a statement may run, short enough to be worth little. */
 export const assertionLifetimeSeconds = 60
+/** The longest life that PostgreSQL accepts, less what a clock of ours may be ahead of its own. */
+export const maxAssertionLifetimeSeconds = 270
 /** How long a minter hands out the same assertion; at least 40 s of its life are left to whoever gets it. */
 const reuseMs = 20_000
 /** Tenants a minter remembers, about 300 bytes each. */
@@ -28,22 +30,29 @@ export interface AssertionClaim {
  * Throws when `tenantId` is not a lower-case UUID. The nil UUID stands for the operator of the platform.
  */
 export function mintAssertion(ring: KeyRing, tenantId: string, nowMs: number): string {
-  return mint(ring.current.id, createMac(ring.current.secret), tenantId, nowMs)
+  return mint(ring.current.id, createMac(ring.current.secret), tenantId, nowMs, assertionLifetimeSeconds)
 }
+
+/**
+ * Gives the assertion of a tenant. One that must live longer than usual says for how many seconds, at most
+ * `maxAssertionLifetimeSeconds`, and is minted for itself.
+ */
+export type AssertionMinter = (tenantId: string, nowMs: number, lifetimeSeconds?: number) => string
 
 /**
  * Gives a function that mints assertions and reuses the one of a tenant for 20 s.
  *
  * HOT PATH: called for every request. Remembers 10,000 tenants; beyond that the assertion minted longest ago goes first.
  */
-export function createAssertionMinter(ring: KeyRing): (tenantId: string, nowMs: number) => string {
+export function createAssertionMinter(ring: KeyRing): AssertionMinter {
   const mac = createMac(ring.current.secret)
   const minted = new Map<string, { readonly assertion: string; readonly atMs: number }>()
-  return (tenantId, nowMs) => {
+  return (tenantId, nowMs, lifetimeSeconds) => {
+    if (lifetimeSeconds !== undefined) return mint(ring.current.id, mac, tenantId, nowMs, lifetimeSeconds)
     const known = minted.get(tenantId)
     // A clock that was set back must not leave an assertion in use that lies too far in the database's future.
     if (known !== undefined && nowMs >= known.atMs && nowMs - known.atMs < reuseMs) return known.assertion
-    const assertion = mint(ring.current.id, mac, tenantId, nowMs)
+    const assertion = mint(ring.current.id, mac, tenantId, nowMs, assertionLifetimeSeconds)
     // Deleted first, so that the map stays in the order of minting.
     minted.delete(tenantId)
     if (minted.size >= maxTenants) for (const oldest of minted.keys()) if (minted.delete(oldest)) break
@@ -78,8 +87,11 @@ export function verifyAssertion(ring: KeyRing, text: string, nowMs: number): str
 /** An assertion that is good for longer was not minted by a gateway whose clock is right. */
 const maxFutureSeconds = 300
 
-function mint(keyId: string, mac: Mac, tenantId: string, nowMs: number): string {
+function mint(keyId: string, mac: Mac, tenantId: string, nowMs: number, lifetimeSeconds: number): string {
   if (!isTenantId(tenantId)) throw new TypeError('a tenant id must be a lower-case UUID')
-  const payload = `${version}.${keyId}.${tenantId}.${Math.floor(nowMs / 1000) + assertionLifetimeSeconds}`
+  if (!(lifetimeSeconds >= 1 && lifetimeSeconds <= maxAssertionLifetimeSeconds)) {
+    throw new RangeError(`an assertion lives 1 to ${maxAssertionLifetimeSeconds} s`)
+  }
+  const payload = `${version}.${keyId}.${tenantId}.${Math.floor(nowMs / 1000) + lifetimeSeconds}`
   return `${payload}.${mac.base64url(payload)}`
 }

@@ -1,5 +1,6 @@
 export {
   type AssertionClaim,
+  type AssertionMinter,
   createAssertionMinter,
   mintAssertion,
   parseAssertion,

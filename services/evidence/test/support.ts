@@ -19,6 +19,7 @@ import {
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
 import { expect } from 'vitest'
+import type { Deps } from '../src/deps.ts'
 import { evidenceService } from '../src/service.ts'
 
 /** An Ed25519 key as configuration text. */
@@ -49,13 +50,13 @@ export async function makeEnvironment() {
 }
 
 /** An evidence service in this process, on real PostgreSQL and a real directory. */
-export async function startEvidence(extra: Record<string, string> = {}) {
+export async function startEvidence(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
   const { database, blobDirectory, env, caller } = await makeEnvironment()
   const logs: string[] = []
   const service = await startService(
     evidenceService,
     { ...env, ...extra },
-    { writeLog: (line) => void logs.push(line) },
+    { writeLog: (line) => void logs.push(line), overrides },
   )
   const owner = openTenantDb({
     connectionString: database.url('superuser'),

@@ -9,7 +9,13 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { UnsignableValueError, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
+import {
+  type AssertionMinter,
+  UnsignableValueError,
+  nilTenantId,
+  noAssertion,
+  serializeContext,
+} from '@postern/signed-context'
 import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
 import type { Match } from './authorize/route-match.ts'
 import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
@@ -22,7 +28,7 @@ import { whoamiOf } from './whoami.ts'
 
 export interface ServeParts {
   readonly upstreams: Upstreams
-  readonly mint: (tenantId: string, nowMs: number) => string
+  readonly mint: AssertionMinter
   readonly clocks: Clocks
   readonly databaseClock: DatabaseClock
   readonly usage: Pick<Usage, 'used'>
@@ -149,7 +155,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
 
     const now = clocks.wall()
     const context = principal?.context ?? publicContext
-    const assertion = principal === undefined ? noAssertion : mint(principal.tenantId, now)
+    const assertion = principal === undefined ? noAssertion : mint(principal.tenantId, now, route.assertionSeconds)
     const out = headers.passed
     const { signed } = headers
     // undici sends `Content-Length: 0` for these methods, whether asked to or not.

@@ -1,4 +1,5 @@
 import { generateKey } from '@postern/api-key'
+import { parseAssertion } from '@postern/signed-context'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { type TestGateway, startTestGateway } from './gateway.ts'
@@ -126,6 +127,22 @@ describe('what is let through', () => {
   ])('a body %s arrives whole and signed', async (_what, headers, body, expected) => {
     expect(statusOf(await gateway.raw(post(headers, body)))).toBe(200)
     expect(gateway.forwarded).toMatchObject([{ method: 'POST', body: expected, verification: { ok: true } }])
+  })
+
+  test('an upload is vouched for longer than any other request', async () => {
+    await gateway.raw(get('/api/v1/findings'))
+    const file = 'Content-Type: text/csv\r\nContent-Length: 2\r\n'
+    await gateway.raw(
+      `POST /api/v1/evidence?file_name=a.csv HTTP/1.1\r\nHost: a\r\n${auth}Connection: close\r\n${file}\r\na,`,
+    )
+    const lives = gateway.forwarded.map(({ headers }) => {
+      const claim = parseAssertion(String(headers['postern-assertion']))
+      return (claim?.expiresAt ?? 0) - Date.now() / 1000
+    })
+    expect(lives).toHaveLength(2)
+    expect(lives[0]).toBeLessThanOrEqual(60)
+    expect(lives[1]).toBeLessThanOrEqual(270)
+    expect(lives[1]).toBeGreaterThan(240)
   })
 
   test('HEAD is forwarded as HEAD and answered without a body', async () => {

@@ -123,7 +123,8 @@ export async function startTestGateway(): Promise<TestGateway> {
       POSTERN_KEYS_URL: `http://127.0.0.1:${keysPort}`,
       POSTERN_FINDINGS_URL: `http://127.0.0.1:${findingsPort}`,
       POSTERN_UNIVERSE_URL: nowhere,
-      POSTERN_EVIDENCE_URL: nowhere,
+      // Noted as well, though its signature is not that of findings.
+      POSTERN_EVIDENCE_URL: `http://127.0.0.1:${findingsPort}`,
       POSTERN_SYNC_URL: nowhere,
       POSTERN_SIGNING_KEYS: randomRing(),
       POSTERN_SIGNING_FINDINGS: rings.findings,

@@ -62,8 +62,15 @@ export const uploadEvidence = defineRoute({
   }),
   bodyMediaTypes: ['*/*'],
   maxBodyBytes: maxEvidenceBytes,
+  assertionSeconds: 270,
   answers: { 201: { description: 'The receipt', schema: receiptSchema } },
-  problems: ['content_too_large', 'digest_mismatch', 'unsupported_media_type', 'insufficient_storage'],
+  problems: [
+    'content_too_large',
+    'digest_mismatch',
+    'unsupported_media_type',
+    'request_timeout',
+    'insufficient_storage',
+  ],
 })
 
 export const receiptKeys = defineRoute({

@@ -13,6 +13,14 @@ export interface ReceivedBody {
   readonly detected: string | null
 }
 
+export interface ReceiveLimits {
+  readonly maxBytes: number
+  /** A body that brings no byte for this long is cut off. */
+  readonly stallMs: number
+  /** Whether what arrives now could still be recorded. */
+  readonly isInTime: () => boolean
+}
+
 /**
  * Reads a body into an incoming blob, chunk by chunk: what is in memory is one chunk and the first bytes, whatever the
  * size. Throws a problem as soon as the upload can no longer be taken; the caller then discards the blob.
@@ -21,7 +29,7 @@ export async function receiveBody(
   body: unknown,
   incoming: IncomingBlob,
   declared: DeclaredUpload,
-  { maxBytes, stallMs }: { readonly maxBytes: number; readonly stallMs: number },
+  { maxBytes, stallMs, isInTime }: ReceiveLimits,
 ): Promise<ReceivedBody> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
   const hash = createHash('sha256')
@@ -33,6 +41,7 @@ export async function receiveBody(
     for await (const chunk of body.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
       stall.refresh()
+      if (!isInTime()) throw refused({ why: 'too_long' })
       sizeBytes += chunk.length
       if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
       await sniffer.add(chunk)

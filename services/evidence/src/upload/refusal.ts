@@ -26,9 +26,19 @@ export function refused(refusal: UploadRefusal): Error {
       return problem('digest_mismatch', {
         detail: 'The SHA-256 of the body is not the one in Content-Digest. Nothing was kept; send the file again.',
       })
+    case 'too_long':
+      return tookTooLong()
     default:
       return refusal satisfies never
   }
+}
+
+function tookTooLong(cause?: unknown): Error {
+  return problem('request_timeout', {
+    detail:
+      'The upload took longer than one request may. Nothing was kept; send the file as a resumable upload (POST /api/v1/evidence/uploads).',
+    cause,
+  })
 }
 
 /** The problem for a place, file system or database, that has no room. */
@@ -47,10 +57,7 @@ export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
       return noRoom(cause)
     case 'assertion_refused':
       // The gateway vouches for a tenant for a limited time, and this upload has taken longer.
-      return problem('request_timeout', {
-        detail: 'The upload took too long. Nothing was kept; send the file again over a faster connection.',
-        cause,
-      })
+      return tookTooLong(cause)
     case 'unavailable':
       return problem('service_unavailable', {
         detail: 'The upload could not be recorded, and there is no receipt. Send the file again.',

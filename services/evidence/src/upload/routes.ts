@@ -1,9 +1,10 @@
 import { type Receipt, uploadEvidence } from '@postern/contracts'
 import { type App, type Keeping, type RequestInfo, contractRoute } from '@postern/service-kit'
+import { parseAssertion } from '@postern/signed-context'
 import { type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
-import { type ReceivedBody, discardRest, receiveBody } from './receive.ts'
+import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
 import { noRoom, notRecorded, refused } from './refusal.ts'
 import { type DeclaredUpload, formatReference, judgeHead } from './rules.ts'
 import { settleLeftovers } from './settle.ts'
@@ -32,7 +33,7 @@ export function uploadRoutes(
       discardRest(raw.body)
       throw refused(head.refusal)
     }
-    const limits = { maxBytes: maxFileBytes, stallMs }
+    const limits = { maxBytes: maxFileBytes, stallMs, isInTime: () => now() < recordableUntil(context) }
     const { body, blob } = await storeBytes(deps, context, raw.body, head.declared, limits)
     const upload: Upload = {
       body,
@@ -68,7 +69,7 @@ async function storeBytes(
   context: RequestInfo['context'],
   stream: unknown,
   declared: DeclaredUpload,
-  limits: { readonly maxBytes: number; readonly stallMs: number },
+  limits: ReceiveLimits,
 ): Promise<{ readonly body: ReceivedBody; readonly blob: SettlingBlob }> {
   try {
     const incoming = await blobs.openIncoming()
@@ -116,6 +117,11 @@ async function record(
   } catch (error) {
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
   }
+}
+
+/** Until when PostgreSQL believes that the request is for its tenant, in milliseconds since the epoch. */
+function recordableUntil({ assertion }: RequestInfo['context']): number {
+  return (parseAssertion(assertion)?.expiresAt ?? 0) * 1000
 }
 
 function actorOf({ kind, id, label }: RequestInfo['context']): Actor {

@@ -19,6 +19,7 @@ export type UploadRefusal =
   | { readonly why: 'content_digest'; readonly reason: string }
   | { readonly why: 'length_mismatch' }
   | { readonly why: 'digest_mismatch' }
+  | { readonly why: 'too_long' }
 
 export interface UploadHead {
   readonly fileName: string
