@@ -14,6 +14,8 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   'api-key': { uses: [] },
   'tenant-db': { uses: [], tests: ['local-stack'] },
 
+  'log-chain': { uses: [] },
+
   'signed-context': { uses: ['contracts'] },
   client: { uses: ['contracts'], tests: ['local-stack'] },
 
@@ -29,7 +31,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
     uses: ['api-key', 'contracts', 'key-cache', 'service-kit', 'signed-context', 'tenant-db'],
     tests: ['local-stack'],
   },
-  findings: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
+  findings: { uses: ['contracts', 'log-chain', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
   universe: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
   evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
@@ -141,7 +143,7 @@ const rules: readonly ModuleRule[] = [
   {
     name: 'rules-are-pure',
     from: /^services\/[^/]+\/src\/.*\brules\.ts$/,
-    to: /^(?:packages\/(?:tenant-db|service-kit|signed-context)\/|npm:fastify$|node:)|\/(?:store|deps|routes|app|config)\.ts$/,
+    to: /^(?:packages\/(?:tenant-db|service-kit|signed-context)\/|npm:fastify$|node:(?!util$))|\/(?:store|deps|routes|app|config)\.ts$/,
     why: 'rules decide without clock, database or framework',
   },
   {
