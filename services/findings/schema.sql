@@ -61,6 +61,9 @@ CREATE INDEX action_plan_by_created_at ON findings.action_plan USING btree (tena
 CREATE INDEX action_plan_by_due_on ON findings.action_plan USING btree (tenant_id, due_on, id);
 CREATE INDEX action_plan_by_updated_at ON findings.action_plan USING btree (tenant_id, updated_at, id);
 CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_action_plan();
+CREATE TRIGGER note_deletes AFTER DELETE ON findings.action_plan REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON findings.action_plan REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 alter table findings.action_plan enable row level security;
 alter table findings.action_plan force row level security;
 create policy postern_findings_insert on findings.action_plan as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -355,6 +358,9 @@ create table findings.recommendation (
 );
 CREATE INDEX recommendation_by_created_at ON findings.recommendation USING btree (tenant_id, created_at, id);
 CREATE INDEX recommendation_by_updated_at ON findings.recommendation USING btree (tenant_id, updated_at, id);
+CREATE TRIGGER note_deletes AFTER DELETE ON findings.recommendation REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('recommendation', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON findings.recommendation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('recommendation', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON findings.recommendation REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('recommendation', 'id', 'r.version');
 CREATE TRIGGER recommendation_guard BEFORE INSERT OR UPDATE ON findings.recommendation FOR EACH ROW EXECUTE FUNCTION findings.guard_recommendation();
 alter table findings.recommendation enable row level security;
 alter table findings.recommendation force row level security;
@@ -406,6 +412,9 @@ create table findings.tracker_log (
   constraint tracker_log_recommendation_fk FOREIGN KEY (tenant_id, finding_id, recommendation_id) REFERENCES findings.recommendation(tenant_id, finding_id, id)
 );
 CREATE INDEX tracker_log_with_evidence ON findings.tracker_log USING btree (tenant_id, finding_id) WHERE has_evidence;
+CREATE TRIGGER note_deletes AFTER DELETE ON findings.tracker_log REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
+CREATE TRIGGER note_inserts AFTER INSERT ON findings.tracker_log REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
+CREATE TRIGGER note_updates AFTER UPDATE ON findings.tracker_log REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('log_entry', 'finding_id', 'null');
 CREATE TRIGGER tracker_log_chain BEFORE INSERT ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION findings.chain_log_entry();
 CREATE TRIGGER tracker_log_never_emptied BEFORE TRUNCATE ON findings.tracker_log FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER tracker_log_only_grows BEFORE DELETE OR UPDATE ON findings.tracker_log FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();

@@ -1,13 +1,17 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
+import { actionPlanRoutes } from './action-plan/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { findingRoutes } from './finding/routes.ts'
+import { recommendationRoutes } from './recommendation/routes.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 /** Registers what the findings service answers. */
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   findingRoutes(app, deps)
+  recommendationRoutes(app, deps)
+  actionPlanRoutes(app, deps)
   changeRoutes(app, deps)
   trackerLogRoutes(app, deps)
 }

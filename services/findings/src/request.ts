@@ -41,3 +41,18 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
 export function entityTag(version: number, today: string): string {
   return `"${version}.${today}"`
 }
+
+/** Turns the refusal of an external id that another resource of the kind has into the 409 that says so. */
+export function externalIdTaken(
+  kind: 'recommendation' | 'action_plan',
+  constraintOf: (error: unknown) => string | undefined,
+): (error: unknown) => never {
+  return (error) => {
+    if (constraintOf(error) !== `${kind}_external_id_unique`) throw error
+    const name = kind.replace('_', ' ')
+    throw problem('conflict', {
+      detail: `Another ${name} has this external_id. Each needs its own.`,
+      errors: [{ pointer: '/external_id', code: 'taken', detail: `is the external_id of another ${name}` }],
+    })
+  }
+}

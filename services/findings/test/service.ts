@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { type createFindingBodySchema, findingSchema, listFindings } from '@postern/contracts'
+import { type Finding, type createFindingBodySchema, findingSchema, listFindings } from '@postern/contracts'
 import { type SignedCaller, createTestCaller, createTestDatabase, randomRing } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
@@ -127,4 +127,11 @@ export const completeFields = {
   consequence: 'Leavers keep their rights.',
   owner: { name: 'Ada Lund' },
   entity_ids: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e1'],
+}
+
+/** Documents an open finding and gives it as it is read. */
+export async function openFinding(service: FindingsUnderTest, tenant: Principal, given: object = {}): Promise<Finding> {
+  const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
+  const answer = await service.call(tenant, 'POST', path, { body })
+  return findingSchema.parse(answer.json)
 }

@@ -1,0 +1,225 @@
+import {
+  type InputError,
+  changeActionPlanStatus,
+  createActionPlan,
+  extendActionPlan,
+  getActionPlan,
+  listActionPlans as listRoute,
+  listActionPlansOfFinding,
+  parseResourceAddress,
+  updateActionPlan as updateRoute,
+} from '@postern/contracts'
+import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { findFindingId, lockFinding } from '../finding/store.ts'
+import { keySchema } from '../keyset.ts'
+import {
+  actorOf,
+  assertVersion,
+  entityTag,
+  externalIdTaken,
+  invalidContent,
+  mayRead,
+  requireIfMatch,
+} from '../request.ts'
+import { recorderOf } from '../tracker-log/record.ts'
+import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { assertChangeable, holdPlan, movePlan } from './change.ts'
+import { type StoredPlan, dueDateFaults, patchedPlan, planAsRead, planFaults, planFields, planStub } from './rules.ts'
+import {
+  actionPlanList,
+  brokenConstraint,
+  countActionPlans,
+  findActionPlan,
+  insertActionPlan,
+  listActionPlans,
+  updateActionPlan,
+} from './store.ts'
+
+/** Action plans: listed, read, proposed, changed, moved along and extended. */
+export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+  const today = (): string => now().toISOString().slice(0, 10)
+  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
+    const day = today()
+    input.answer.etag(entityTag(stored.version, day))
+    return mayRead(input.context) ? planAsRead(stored, day) : planStub(stored)
+  }
+
+  const list = async (
+    input: ContractInput<typeof listRoute> | ContractInput<typeof listActionPlansOfFinding>,
+    route: typeof listRoute | typeof listActionPlansOfFinding,
+    findingId: string | undefined,
+  ) => {
+    const { query, context } = input
+    const { sort } = query
+    const day = today()
+    const page = openPage(
+      input,
+      route,
+      keySchema.refine((key) => actionPlanList.isKey(key, sort)),
+    )
+    const filter = {
+      status: query.status,
+      findingId,
+      owner: query.owner,
+      overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: day },
+      dueAfter: query.due_after,
+      dueBefore: query.due_before,
+      externalId: query.external_id,
+      text: query.q,
+      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+    }
+    const [rows, total] = await db.read(context, async (tx) =>
+      Promise.all([
+        listActionPlans(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+        page.wantsTotal ? countActionPlans(tx, filter) : undefined,
+      ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(rows, (row) => actionPlanList.keyOf(row, sort)).map((row) => planAsRead(row, day))
+  }
+
+  contractRoute(app, listRoute, async (input) => await list(input, listRoute, input.query.finding_id))
+
+  contractRoute(app, listActionPlansOfFinding, async (input) => {
+    const address = parseResourceAddress(input.params.id)
+    const findingId = await db.read(input.context, async (tx) => findFindingId(tx, address))
+    if (findingId === undefined) throw problem('not_found')
+    return await list(input, listActionPlansOfFinding, findingId)
+  })
+
+  contractRoute(app, getActionPlan, async ({ params, context, answer }) => {
+    const address = parseResourceAddress(params.id)
+    const stored = await db.read(context, async (tx) => findActionPlan(tx, address))
+    if (stored === undefined) throw problem('not_found')
+    const day = today()
+    answer.etag(entityTag(stored.version, day))
+    return planAsRead(stored, day)
+  })
+
+  contractRoute(app, createActionPlan, async (input) => {
+    const { params, body, context, answer } = input
+    const faults = dueDateFaults(body.due_date)
+    if (faults.length > 0) throw invalidContent(faults)
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const finding = await lockFinding(tx, address)
+        if (finding === undefined) throw problem('not_found')
+        if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+        const made = await insertActionPlan(tx, finding.id, body, actorOf(context))
+        const changes = [{ field: 'status', from: null, to: made.status }]
+        await record(tx, [{ findingId: finding.id, actionPlanId: made.id, kind: 'created', changes }])
+        return made
+      })
+      .catch(refusedPlan)
+    answer.header('location', `/api/v1/action-plans/${stored.id}`)
+    return answered(input, stored)
+  })
+
+  contractRoute(app, updateRoute, async (input) => {
+    const { params, body, context } = input
+    requireIfMatch(input)
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const held = await holdPlan(tx, address)
+        if (held === undefined) throw problem('not_found')
+        const { plan: before, finding } = held
+        assertVersion(input, before.version)
+        assertChangeable(held)
+        const after = patchedPlan(before, body)
+        const faults = planFaults(before, after, body)
+        if (faults.length > 0) throw invalidContent(faults)
+        const { extension_reason: reason, extension_approved_by: approvedBy } = body
+        const extension =
+          after.due_date === before.due_date || reason === undefined || approvedBy === undefined
+            ? undefined
+            : { to: after.due_date, reason, approvedBy, createdBy: actorOf(context) }
+        const isMoved = body.status !== undefined && body.status !== before.status
+        // The percentage goes with the status where there is one.
+        const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
+        const changes = changesBetween(before, after, fields)
+        const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id, body: reason })
+        if (body.status !== undefined && isMoved) {
+          const { reason: why, note, verified_by, evidence_refs = [], percent_complete } = body
+          const request = { to: body.status, reason: why, note, verified_by, evidence_refs, percent_complete }
+          const moved = await movePlan(tx, { plan: after, finding }, before, request, extension)
+          await record(tx, [...drafts, ...moved.drafts])
+          return moved.plan
+        }
+        if (changes.length === 0) return before
+        const saved = await updateActionPlan(tx, before, after, extension)
+        await record(tx, drafts)
+        return saved
+      })
+      .catch(refusedPlan)
+    return answered(input, stored)
+  })
+
+  contractRoute(app, changeActionPlanStatus, async (input) => {
+    const { params, body, context } = input
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const held = await holdPlan(tx, address)
+        if (held === undefined) throw problem('not_found')
+        assertVersion(input, held.plan.version)
+        if (held.finding.status === 'cancelled') throw problem('invalid_transition', { allowed: [] })
+        const moved = await movePlan(tx, held, held.plan, body, undefined)
+        await record(tx, moved.drafts)
+        return moved.plan
+      })
+      .catch(refusedPlan)
+    return answered(input, stored)
+  })
+
+  contractRoute(app, extendActionPlan, async (input) => {
+    const { params, body, context } = input
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const held = await holdPlan(tx, address)
+        if (held === undefined) throw problem('not_found')
+        const { plan, finding } = held
+        assertVersion(input, plan.version)
+        assertChangeable(held)
+        if (body.to <= plan.due_date) {
+          throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
+        }
+        const { to, reason, approved_by: approvedBy } = body
+        const saved = await updateActionPlan(tx, plan, plan, { to, reason, approvedBy, createdBy: actorOf(context) })
+        const changes = changesBetween(plan, saved, ['due_date'])
+        await record(tx, draftsOf(changes, { findingId: finding.id, actionPlanId: plan.id, body: reason }))
+        return saved
+      })
+      .catch(refusedPlan)
+    return answered(input, stored)
+  })
+}
+
+const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
+  [
+    'action_plan_recommendation_recommendation_fk',
+    {
+      pointer: '/recommendation_ids',
+      code: 'unknown',
+      detail: 'must be ids of recommendations about the same finding',
+    },
+  ],
+  [
+    'action_plan_due_after_identified',
+    { pointer: '/due_date', code: 'out_of_range', detail: 'must not be before the finding was identified' },
+  ],
+])
+
+/** Says what the database has refused where it is the caller's to mend. */
+function refusedPlan(error: unknown): never {
+  const fault = faultOfConstraint.get(brokenConstraint(error) ?? '')
+  if (fault !== undefined) throw invalidContent([fault])
+  return externalIdTaken('action_plan', brokenConstraint)(error)
+}

@@ -1,0 +1,170 @@
+import type {
+  ActionPlan,
+  ActionPlanStub,
+  ChangeActionPlanStatus,
+  InputError,
+  UpdateActionPlan,
+} from '@postern/contracts'
+import { type CalendarDate, type StoredFinding, mergedCustom } from '../finding/rules.ts'
+import { needsEvidence } from '../finding/transitions.ts'
+import { isSamePerson } from '../person.ts'
+import type { Need, StateMachine } from '../transitions.ts'
+
+/** What is stored of an action plan; the rest follows from it and from the day of the reading. */
+export type StoredPlan = Omit<ActionPlan, 'is_overdue' | 'days_overdue' | 'days_late_vs_original'>
+
+/** Fields that a patch can change, as the tracker log names them. */
+export const planFields = [
+  'external_id',
+  'title',
+  'description',
+  'owner',
+  'due_date',
+  'recommendation_ids',
+  'percent_complete',
+  'priority',
+  'estimated_cost',
+  'external_url',
+  'custom',
+] as const
+
+const dayMs = 86_400_000
+const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
+
+/** Whether nothing of the plan changes any more. */
+export function isEnded({ status }: Pick<ActionPlan, 'status'>): boolean {
+  return ended.has(status)
+}
+
+/** The plan as it is read on a day. What is implemented is late by the day on which it was. */
+export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
+  const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'
+  const last = isOpen ? today : (stored.completed_date ?? stored.original_due_date)
+  return {
+    ...stored,
+    is_overdue: isOpen && stored.due_date < today,
+    days_overdue: isOpen ? daysLate(stored.due_date, today) : 0,
+    days_late_vs_original: daysLate(stored.original_due_date, last),
+  }
+}
+
+function daysLate(due: CalendarDate, day: CalendarDate): number {
+  return Math.max(0, Math.round((Date.parse(day) - Date.parse(due)) / dayMs))
+}
+
+/** All that an answer to a write may say to a caller that cannot read findings. */
+export function planStub({ id, reference, version, status }: StoredPlan): ActionPlanStub {
+  return { id, reference, version, status }
+}
+
+/** The plan after the fields of a merge patch; its status moves apart. */
+export function patchedPlan(stored: StoredPlan, patch: UpdateActionPlan): StoredPlan {
+  const named = planFields.flatMap((field) => (patch[field] === undefined ? [] : [[field, patch[field]] as const]))
+  return { ...stored, ...Object.fromEntries(named), custom: mergedCustom(stored.custom, patch.custom) }
+}
+
+/** What keeps a plan from becoming what a patch would make of it. */
+export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateActionPlan): InputError[] {
+  const faults: InputError[] = []
+  if (after.due_date !== before.due_date) {
+    faults.push(...dueDateFaults(after.due_date))
+    for (const field of ['extension_reason', 'extension_approved_by'] as const) {
+      if (patch[field] === undefined) {
+        faults.push({ pointer: `/${field}`, code: 'required', detail: 'is needed for another due date' })
+      }
+    }
+  }
+  if (after.percent_complete === 100 && patch.status === undefined && before.status !== 'implemented') {
+    faults.push({
+      pointer: '/percent_complete',
+      code: 'out_of_range',
+      detail: 'becomes 100 with the status implemented',
+    })
+  }
+  if (after.percent_complete !== 100 && before.status === 'implemented' && patch.status !== 'in_progress') {
+    faults.push({ pointer: '/percent_complete', code: 'out_of_range', detail: 'stays 100 while it is implemented' })
+  }
+  if (isSamePerson(after.owner, after.verified_by)) {
+    faults.push({ pointer: '/owner', code: 'same_person', detail: 'must not be who has verified the plan' })
+  }
+  if (Object.keys(after.custom).length > 50) {
+    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
+  }
+  return faults
+}
+
+/** What is wrong with a due date by itself. */
+export function dueDateFaults(date: CalendarDate, pointer = '/due_date'): InputError[] {
+  return date < '1900-01-01' ? [{ pointer, code: 'out_of_range', detail: 'must be 1900-01-01 or later' }] : []
+}
+
+/** What a move of a plan's status is judged by. */
+export interface PlanSituation {
+  readonly plan: StoredPlan
+  readonly finding: Pick<StoredFinding, 'severity'>
+  readonly request: Partial<ChangeActionPlanStatus>
+}
+
+type PlanNeed = Need<PlanSituation>
+
+const reason: PlanNeed = {
+  code: 'required',
+  member: 'reason',
+  detail: 'is needed: say why',
+  isMet: ({ request }) => (request.reason ?? '').trim() !== '',
+}
+
+const done: readonly PlanNeed[] = [
+  {
+    code: 'required',
+    member: 'percent_complete',
+    detail: 'must be 100: nothing is left to do',
+    isMet: ({ request }) => request.percent_complete === 100,
+  },
+  {
+    code: 'required',
+    member: 'note',
+    detail: 'is needed: what was done',
+    isMet: ({ request }) => (request.note ?? '').trim() !== '',
+  },
+]
+
+const verification: readonly PlanNeed[] = [
+  {
+    code: 'required',
+    member: 'verified_by',
+    detail: 'is needed: who has verified it, and not the owner of the plan',
+    isMet: ({ request, plan }) => request.verified_by !== undefined && !isSamePerson(request.verified_by, plan.owner),
+  },
+  {
+    code: 'required',
+    member: 'evidence_refs',
+    detail: 'is needed where the finding is critical or high',
+    isMet: ({ finding, request }) => !needsEvidence(finding) || (request.evidence_refs ?? []).length > 0,
+  },
+]
+
+/** Where the status of an action plan can go. The same moves are kept by the database (findings.guard_action_plan). */
+export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
+  proposed: { approved: [], rejected: [reason], cancelled: [reason] },
+  approved: { in_progress: [], cancelled: [reason] },
+  in_progress: { implemented: done, blocked: [reason], cancelled: [reason] },
+  blocked: { in_progress: [reason], cancelled: [reason] },
+  implemented: { verified: verification, in_progress: [reason] },
+  verified: {},
+  rejected: {},
+  cancelled: {},
+}
+
+/** The plan in its next status. What is refused after all is no longer all done. */
+export function movedPlan(plan: StoredPlan, request: ChangeActionPlanStatus): StoredPlan {
+  const { to: status } = request
+  const given = request.percent_complete ?? plan.percent_complete
+  const isDone = status === 'implemented' || status === 'verified'
+  return {
+    ...plan,
+    status,
+    percent_complete: isDone ? 100 : Math.min(given, 99),
+    verified_by: status === 'verified' ? (request.verified_by ?? null) : null,
+  }
+}

@@ -1,0 +1,309 @@
+import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
+import { type actionPlanSorts, actionPlanStatuses } from '@postern/contracts'
+import { type Tx, sqlError } from '@postern/tenant-db'
+import { type PageBounds, dateOrNull, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
+import type { StoredPlan } from './rules.ts'
+
+export type ActionPlanSort = (typeof actionPlanSorts)[number]
+
+/** Which action plans a list holds; what is undefined does not narrow. */
+export interface ActionPlanFilter {
+  readonly status?: readonly ActionPlan['status'][] | undefined
+  readonly updatedSince?: Date | undefined
+  readonly findingId?: string | undefined
+  readonly owner?: string | undefined
+  /** Missed the due date on the day (UTC), or did not. */
+  readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
+  readonly dueAfter?: string | undefined
+  readonly dueBefore?: string | undefined
+  readonly externalId?: string | undefined
+  readonly text?: string | undefined
+}
+
+export async function listActionPlans(
+  tx: Tx,
+  filter: ActionPlanFilter,
+  bounds: PageBounds<ActionPlanSort>,
+): Promise<StoredPlan[]> {
+  const rows = await tx.query<PlanRow>(actionPlanList.page(bounds, filterValues(filter), false))
+  return rows.map(toPlan)
+}
+
+export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promise<number> {
+  const rows = await tx.query<{ total: number }>({ text: countText, values: filterValues(filter) })
+  return rows[0]?.total ?? 0
+}
+
+/** The action plan at an address, or undefined where the tenant has none. */
+export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<StoredPlan | undefined> {
+  const rows = await tx.query<PlanRow>(
+    find([
+      address.by === 'id' ? address.id : null,
+      address.by === 'reference' ? address.reference : null,
+      address.by === 'external-id' ? address.externalId : null,
+    ]),
+  )
+  return rows[0] === undefined ? undefined : toPlan(rows[0])
+}
+
+/** Stores a plan of a locked finding under the next reference of the tenant and year. */
+export async function insertActionPlan(
+  tx: Tx,
+  findingId: string,
+  fields: CreateActionPlan,
+  createdBy: CreatedBy,
+): Promise<StoredPlan> {
+  const [made] = await tx.query<{ id: string }>(
+    insert([
+      findingId,
+      fields.external_id ?? null,
+      fields.title,
+      fields.description ?? null,
+      JSON.stringify(fields.owner),
+      fields.due_date,
+      fields.priority ?? null,
+      jsonOrNull(fields.estimated_cost),
+      fields.external_url ?? null,
+      JSON.stringify(fields.custom ?? {}),
+      createdBy.type,
+      createdBy.id,
+      createdBy.label,
+    ]),
+  )
+  if (made === undefined) throw new Error('the insert of an action plan returned no row')
+  const [, stored] = await Promise.all([
+    tx.execute(link([made.id, fields.recommendation_ids])),
+    findActionPlan(tx, { by: 'id', id: made.id }),
+  ])
+  if (stored === undefined) throw new Error('the action plan that was made is not there')
+  return stored
+}
+
+/** Another due date, on which somebody has agreed. */
+export interface NewExtension {
+  readonly to: string
+  readonly reason: string
+  readonly approvedBy: PersonRef
+  readonly createdBy: CreatedBy
+}
+
+/** Stores what has become of a plan of a locked finding; another due date comes with its extension. */
+export async function updateActionPlan(
+  tx: Tx,
+  before: StoredPlan,
+  after: StoredPlan,
+  extension: NewExtension | undefined,
+): Promise<StoredPlan> {
+  const isRelinked = before.recommendation_ids.join() !== after.recommendation_ids.join()
+  const writes = [
+    ...(extension === undefined
+      ? []
+      : [
+          tx.execute(
+            extend([
+              after.id,
+              before.extension_count + 1,
+              before.due_date,
+              extension.to,
+              extension.reason,
+              JSON.stringify(extension.approvedBy),
+              extension.createdBy.type,
+              extension.createdBy.id,
+              extension.createdBy.label,
+            ]),
+          ),
+        ]),
+    tx.execute(
+      update([
+        after.id,
+        after.external_id,
+        after.title,
+        after.description,
+        JSON.stringify(after.owner),
+        extension === undefined ? before.due_date : extension.to,
+        extension === undefined ? before.extension_count : before.extension_count + 1,
+        after.percent_complete,
+        after.status,
+        after.priority,
+        jsonOrNull(after.estimated_cost),
+        after.external_url,
+        jsonOrNull(after.verified_by),
+        JSON.stringify(after.custom),
+      ]),
+    ),
+    ...(isRelinked ? [tx.execute(unlink([after.id])), tx.execute(link([after.id, after.recommendation_ids]))] : []),
+  ]
+  await Promise.all(writes)
+  const stored = await findActionPlan(tx, { by: 'id', id: after.id })
+  if (stored === undefined) throw new Error('the action plan that was changed is not there')
+  return stored
+}
+
+/** Name of the constraint that a failed write broke. */
+export function brokenConstraint(error: unknown): string | undefined {
+  return sqlError(error).constraint
+}
+
+interface PlanRow extends Omit<StoredPlan, 'created_by' | 'created_at' | 'updated_at'> {
+  readonly created_by_type: CreatedBy['type']
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly created_at: Date
+  readonly updated_at: Date
+}
+
+function toPlan(row: PlanRow): StoredPlan {
+  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
+  return {
+    ...same,
+    created_by: { type, id, label },
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }
+}
+
+function jsonOrNull(value: object | null | undefined): string | null {
+  return value === undefined || value === null ? null : JSON.stringify(value)
+}
+
+function filterValues(filter: ActionPlanFilter): readonly unknown[] {
+  return [
+    filter.status ?? actionPlanStatuses,
+    timeOrInfinity(filter.updatedSince),
+    filter.findingId ?? null,
+    filter.owner?.toLowerCase() ?? null,
+    filter.overdue?.is ?? null,
+    filter.overdue?.on ?? null,
+    dateOrNull(filter.dueAfter),
+    dateOrNull(filter.dueBefore),
+    filter.externalId ?? null,
+    patternOf(filter.text),
+  ]
+}
+
+// action_plan_recommendation_position_unique and action_plan_extension_pk serve the two lists within a plan.
+const columns = `
+  t.id, t.reference, t.finding_id, t.external_id, t.title, t.description, t.owner, t.due_on as due_date,
+  t.original_due_on as original_due_date, t.extension_count, t.percent_complete, t.status, t.priority, t.estimated_cost,
+  t.external_url, t.completed_on as completed_date, t.verified_on as verified_date, t.verified_by, t.custom,
+  t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version,
+  array(
+    select link.recommendation_id
+    from findings.action_plan_recommendation link
+    where link.tenant_id = t.tenant_id and link.action_plan_id = t.id
+    order by link.position
+  ) as recommendation_ids,
+  coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'number', e.number, 'from', e.from_on, 'to', e.to_on, 'reason', e.reason, 'approved_by', e.approved_by,
+        'created_by', jsonb_build_object('type', e.created_by_type, 'id', e.created_by_id, 'label', e.created_by_label),
+        'at', to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+      )
+      order by e.number
+    )
+    from findings.action_plan_extension e
+    where e.tenant_id = t.tenant_id and e.action_plan_id = t.id
+  ), '[]') as extensions`
+
+const filtered = `
+  t.status = any($1::text[])
+  and t.updated_at >= $2::timestamptz
+  and ($3::uuid is null or t.finding_id = $3)
+  and ($4::text is null or $4 in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name')))
+  and ($5::boolean is null
+    or $5 = (t.due_on < $6::date and t.status not in ('implemented', 'verified', 'rejected', 'cancelled')))
+  and ($7::date is null or t.due_on > $7)
+  and ($8::date is null or t.due_on < $8)
+  and ($9::text is null or t.external_id = $9)
+  and ($10::text is null
+    or t.title ilike $10 or t.description ilike $10 or t.reference ilike $10 or t.external_id ilike $10)`
+
+const byCreation = { column: 'created_at', type: 'timestamptz', valueOf: (p: StoredPlan) => p.created_at } as const
+const byChange = { column: 'updated_at', type: 'timestamptz', valueOf: (p: StoredPlan) => p.updated_at } as const
+const byDueDate = { column: 'due_on', type: 'date', valueOf: (p: StoredPlan) => p.due_date } as const
+
+/** Lists: action_plan_by_created_at, _by_updated_at, _by_due_on; of one finding, action_plan_of_finding_unique. */
+export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
+  name: 'action_plans_list',
+  select: `select ${columns} from findings.action_plan t`,
+  where: filtered,
+  filterValues: 10,
+  orders: {
+    '-created_at': { ...byCreation, direction: 'desc' },
+    created_at: { ...byCreation, direction: 'asc' },
+    '-updated_at': { ...byChange, direction: 'desc' },
+    updated_at: { ...byChange, direction: 'asc' },
+    due_date: { ...byDueDate, direction: 'asc' },
+    '-due_date': { ...byDueDate, direction: 'desc' },
+  },
+})
+
+const countText = `select count(*)::integer as total from findings.action_plan t where ${filtered}`
+
+// Not by name: planned for the one value that is there, with the unique index of that column.
+const find = (values: readonly unknown[]) => ({
+  text: `select ${columns}
+  from findings.action_plan t
+  where ($1::uuid is not null and t.id = $1)
+    or ($2::text is not null and t.reference = $2)
+    or ($3::text is not null and t.external_id = $3)`,
+  values,
+})
+
+// The counter's row is the queue in which parallel creations of a tenant wait; one that fails gives its number back.
+const insert = statement(
+  'action_plans_insert',
+  `with next as (
+    insert into findings.action_plan_counter as counter (tenant_id, year, last_number)
+    values ((select tenancy.tenant_id()), extract(year from now() at time zone 'UTC')::integer, 1)
+    on conflict (tenant_id, year) do update set last_number = counter.last_number + 1
+    returning counter.tenant_id, counter.year, counter.last_number
+  )
+  insert into findings.action_plan (
+    tenant_id, year, number, finding_id, external_id, title, description, owner, due_on, original_due_on, priority,
+    estimated_cost, external_url, custom, created_by_type, created_by_id, created_by_label
+  )
+  select
+    next.tenant_id, next.year, next.last_number, $1::uuid, $2, $3, $4, $5::jsonb, $6::date, $6::date, $7,
+    $8::jsonb, $9, $10::jsonb, $11, $12, $13
+  from next
+  returning id`,
+)
+
+const link = statement(
+  'action_plans_link',
+  `insert into findings.action_plan_recommendation (tenant_id, finding_id, action_plan_id, recommendation_id, position)
+  select p.tenant_id, p.finding_id, p.id, named.id, named.position::smallint
+  from findings.action_plan p
+  cross join unnest($2::uuid[]) with ordinality as named (id, position)
+  where p.id = $1::uuid`,
+)
+
+const unlink = statement(
+  'action_plans_unlink',
+  'delete from findings.action_plan_recommendation named where named.action_plan_id = $1::uuid',
+)
+
+const extend = statement(
+  'action_plans_extend',
+  `insert into findings.action_plan_extension (
+    tenant_id, action_plan_id, number, from_on, to_on, reason, approved_by, created_by_type, created_by_id, created_by_label
+  )
+  values ((select tenancy.tenant_id()), $1::uuid, $2::integer, $3::date, $4::date, $5, $6::jsonb, $7, $8, $9)`,
+)
+
+// action_plan_pk. The days come from the database.
+const update = statement(
+  'action_plans_update',
+  `update findings.action_plan as p
+  set external_id = $2, title = $3, description = $4, owner = $5::jsonb, due_on = $6::date, extension_count = $7::integer,
+    percent_complete = $8::smallint, status = $9, priority = $10, estimated_cost = $11::jsonb, external_url = $12,
+    verified_by = $13::jsonb, custom = $14::jsonb,
+    completed_on = case
+      when $9 in ('implemented', 'verified') then coalesce(p.completed_on, (now() at time zone 'UTC')::date)
+    end,
+    verified_on = case when $9 = 'verified' then coalesce(p.verified_on, (now() at time zone 'UTC')::date) end,
+    updated_at = now(), version = p.version + 1
+  where p.id = $1::uuid`,
+)

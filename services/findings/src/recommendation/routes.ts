@@ -1,0 +1,152 @@
+import {
+  type Recommendation,
+  createRecommendation,
+  getRecommendation,
+  listRecommendations as listRoute,
+  listRecommendationsOfFinding,
+  parseResourceAddress,
+  updateRecommendation as updateRoute,
+} from '@postern/contracts'
+import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { findFindingId, lockFinding } from '../finding/store.ts'
+import { keySchema } from '../keyset.ts'
+import {
+  actorOf,
+  assertVersion,
+  entityTag,
+  externalIdTaken,
+  invalidContent,
+  mayRead,
+  requireIfMatch,
+} from '../request.ts'
+import { recorderOf } from '../tracker-log/record.ts'
+import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import {
+  allowedMoves,
+  patchedRecommendation,
+  priorityBySeverity,
+  recommendationFaults,
+  recommendationFields,
+  recommendationStub,
+} from './rules.ts'
+import {
+  brokenConstraint,
+  countRecommendations,
+  findRecommendation,
+  insertRecommendation,
+  listCarriedOut,
+  listRecommendations,
+  recommendationList,
+  updateRecommendation,
+} from './store.ts'
+
+/** Recommendations: listed, read, submitted, changed and responded to. */
+export function recommendationRoutes(
+  app: App,
+  { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>,
+): void {
+  const today = (): string => now().toISOString().slice(0, 10)
+  const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: Recommendation) => {
+    input.answer.etag(entityTag(stored.version, today()))
+    return mayRead(input.context) ? stored : recommendationStub(stored)
+  }
+
+  const list = async (
+    input: ContractInput<typeof listRoute> | ContractInput<typeof listRecommendationsOfFinding>,
+    route: typeof listRoute | typeof listRecommendationsOfFinding,
+    findingId: string | undefined,
+  ) => {
+    const { query, context } = input
+    const { sort } = query
+    const page = openPage(
+      input,
+      route,
+      keySchema.refine((key) => recommendationList.isKey(key, sort)),
+    )
+    const filter = {
+      status: query.status,
+      findingId,
+      externalId: query.external_id,
+      text: query.q,
+      updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
+    }
+    const [rows, total] = await db.read(context, async (tx) =>
+      Promise.all([
+        listRecommendations(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+        page.wantsTotal ? countRecommendations(tx, filter) : undefined,
+      ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(rows, (row) => recommendationList.keyOf(row, sort))
+  }
+
+  contractRoute(app, listRoute, async (input) => await list(input, listRoute, input.query.finding_id))
+
+  contractRoute(app, listRecommendationsOfFinding, async (input) => {
+    const address = parseResourceAddress(input.params.id)
+    const findingId = await db.read(input.context, async (tx) => findFindingId(tx, address))
+    if (findingId === undefined) throw problem('not_found')
+    return await list(input, listRecommendationsOfFinding, findingId)
+  })
+
+  contractRoute(app, getRecommendation, async ({ params, context, answer }) => {
+    const address = parseResourceAddress(params.id)
+    const stored = await db.read(context, async (tx) => findRecommendation(tx, address))
+    if (stored === undefined) throw problem('not_found')
+    answer.etag(entityTag(stored.version, today()))
+    return stored
+  })
+
+  contractRoute(app, createRecommendation, async (input) => {
+    const { params, body, context, answer } = input
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const finding = await lockFinding(tx, address)
+        if (finding === undefined) throw problem('not_found')
+        if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+        const priority = body.priority ?? priorityBySeverity[finding.severity]
+        const made = await insertRecommendation(tx, finding.id, { ...body, priority }, actorOf(context))
+        const changes = [{ field: 'text', from: null, to: made.text }]
+        await record(tx, [{ findingId: finding.id, recommendationId: made.id, kind: 'created', changes }])
+        return made
+      })
+      .catch(externalIdTaken('recommendation', brokenConstraint))
+    answer.header('location', `/api/v1/recommendations/${stored.id}`)
+    return answered(input, stored)
+  })
+
+  contractRoute(app, updateRoute, async (input) => {
+    const { params, body, context } = input
+    requireIfMatch(input)
+    const address = parseResourceAddress(params.id)
+    const record = recorderOf(context, checkpoints)
+    const stored = await db
+      .write(context, async (tx) => {
+        const found = await findRecommendation(tx, address)
+        if (found === undefined) throw problem('not_found')
+        await lockFinding(tx, { by: 'id', id: found.finding_id })
+        const carried = await listCarriedOut(tx, found.finding_id)
+        const { recommendation: before, plans = [] } = carried.find(
+          ({ recommendation }) => recommendation.id === found.id,
+        ) ?? { recommendation: found }
+        assertVersion(input, before.version)
+        const after = patchedRecommendation(before, body)
+        const allowed = allowedMoves(before.status)
+        if ((after.status !== before.status && !allowed.includes(after.status)) || allowed.length === 0) {
+          throw problem('invalid_transition', { detail: `It is ${before.status}.`, allowed })
+        }
+        const faults = recommendationFaults(before, after, body, plans.length)
+        if (faults.length > 0) throw invalidContent(faults)
+        const changes = changesBetween(before, after, recommendationFields)
+        if (changes.length === 0) return before
+        const saved = await updateRecommendation(tx, after)
+        await record(tx, draftsOf(changes, { findingId: before.finding_id, recommendationId: before.id }))
+        return saved
+      })
+      .catch(externalIdTaken('recommendation', brokenConstraint))
+    return answered(input, stored)
+  })
+}

@@ -1,0 +1,96 @@
+import type {
+  ActionPlan,
+  Finding,
+  InputError,
+  Recommendation,
+  RecommendationStub,
+  UpdateRecommendation,
+} from '@postern/contracts'
+import { mergedCustom } from '../finding/rules.ts'
+
+/** Fields that a patch can change, as the tracker log names them. */
+export const recommendationFields = [
+  'external_id',
+  'text',
+  'priority',
+  'response',
+  'response_rationale',
+  'status',
+  'custom',
+] as const
+
+/** How urgent a recommendation about a finding of each severity is, where nobody says otherwise. */
+export const priorityBySeverity: Readonly<Record<Finding['severity'], Recommendation['priority']>> = {
+  critical: 'high',
+  high: 'high',
+  medium: 'medium',
+  low: 'low',
+}
+
+const moves: Readonly<Record<Recommendation['status'], readonly Recommendation['status'][]>> = {
+  submitted: ['accepted', 'rejected', 'superseded'],
+  accepted: ['implemented', 'superseded'],
+  implemented: ['verified', 'superseded'],
+  rejected: [],
+  verified: [],
+  superseded: [],
+}
+
+/** Where the status of a recommendation can go. The same moves are kept by the database. */
+export function allowedMoves(status: Recommendation['status']): readonly Recommendation['status'][] {
+  return moves[status]
+}
+
+/** All that an answer to a write may say to a caller that cannot read findings. */
+export function recommendationStub({ id, reference, version, status }: Recommendation): RecommendationStub {
+  return { id, reference, version, status }
+}
+
+/** The recommendation after a merge patch: a response to one that waits for it moves its status. */
+export function patchedRecommendation(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
+  const { custom, ...given } = patch
+  const named = Object.entries(given).filter(([, value]) => value !== undefined)
+  const response = patch.response ?? stored.response
+  const responded = stored.status === 'submitted' && patch.response !== undefined
+  return {
+    ...stored,
+    ...(responded ? { status: response === 'rejected' ? 'rejected' : 'accepted' } : {}),
+    ...Object.fromEntries(named),
+    custom: mergedCustom(stored.custom, custom),
+  }
+}
+
+/** What keeps a recommendation from becoming what a patch would make of it; `plans` counts the plans that carry it out. */
+export function recommendationFaults(
+  before: Recommendation,
+  after: Recommendation,
+  patch: UpdateRecommendation,
+  plans: number,
+): InputError[] {
+  const faults: InputError[] = []
+  if (after.response === 'rejected' && (after.response_rationale ?? '').trim() === '') {
+    faults.push({ pointer: '/response_rationale', code: 'required', detail: 'is needed to reject' })
+  }
+  if ((after.response === 'rejected') !== (before.response === 'rejected') && before.status !== 'submitted') {
+    faults.push({ pointer: '/response', code: 'fixed', detail: 'can be turned round only while it is submitted' })
+  }
+  if ((patch.status === 'implemented' || patch.status === 'verified') && plans > 0) {
+    faults.push({ pointer: '/status', code: 'derived', detail: 'follows from the action plans that carry it out' })
+  }
+  if (Object.keys(after.custom).length > 50) {
+    faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
+  }
+  return faults
+}
+
+/** The status of a recommendation that plans carry out; undefined where it does not follow from them. */
+export function derivedStatus(
+  status: Recommendation['status'],
+  plans: readonly ActionPlan['status'][],
+): 'accepted' | 'implemented' | 'verified' | undefined {
+  if (status !== 'accepted' && status !== 'implemented') return undefined
+  const live = plans.filter((plan) => plan !== 'rejected' && plan !== 'cancelled')
+  if (live.length === 0) return undefined
+  if (live.every((plan) => plan === 'verified')) return 'verified'
+  return live.every((plan) => plan === 'verified' || plan === 'implemented') ? 'implemented' : 'accepted'
+}

@@ -1,0 +1,213 @@
+import type { ActionPlan, CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
+import { recommendationStatuses, type recommendationSorts } from '@postern/contracts'
+import { type Tx, sqlError } from '@postern/tenant-db'
+import { type PageBounds, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
+
+export type RecommendationSort = (typeof recommendationSorts)[number]
+
+/** Which recommendations a list holds; what is undefined does not narrow. */
+export interface RecommendationFilter {
+  readonly status?: readonly Recommendation['status'][] | undefined
+  readonly updatedSince?: Date | undefined
+  readonly findingId?: string | undefined
+  readonly externalId?: string | undefined
+  readonly text?: string | undefined
+}
+
+export async function listRecommendations(
+  tx: Tx,
+  filter: RecommendationFilter,
+  bounds: PageBounds<RecommendationSort>,
+): Promise<Recommendation[]> {
+  const rows = await tx.query<RecommendationRow>(recommendationList.page(bounds, filterValues(filter), false))
+  return rows.map(toRecommendation)
+}
+
+export async function countRecommendations(tx: Tx, filter: RecommendationFilter): Promise<number> {
+  const rows = await tx.query<{ total: number }>({ text: countText, values: filterValues(filter) })
+  return rows[0]?.total ?? 0
+}
+
+/** The recommendation at an address, or undefined where the tenant has none. */
+export async function findRecommendation(tx: Tx, address: ResourceAddress): Promise<Recommendation | undefined> {
+  const rows = await tx.query<RecommendationRow>(find([...addressValues(address)]))
+  return rows[0] === undefined ? undefined : toRecommendation(rows[0])
+}
+
+/** Stores a recommendation under the next number of its finding, which is locked. */
+export async function insertRecommendation(
+  tx: Tx,
+  findingId: string,
+  fields: CreateRecommendation & { readonly priority: Recommendation['priority'] },
+  createdBy: CreatedBy,
+): Promise<Recommendation> {
+  const rows = await tx.query<RecommendationRow>(
+    insert([
+      findingId,
+      fields.external_id ?? null,
+      fields.text,
+      fields.priority,
+      JSON.stringify(fields.custom ?? {}),
+      createdBy.type,
+      createdBy.id,
+      createdBy.label,
+    ]),
+  )
+  return one(rows)
+}
+
+/** Stores what has become of a recommendation whose finding is locked. */
+export async function updateRecommendation(tx: Tx, after: Recommendation): Promise<Recommendation> {
+  const rows = await tx.query<RecommendationRow>(
+    update([
+      after.id,
+      after.external_id,
+      after.text,
+      after.priority,
+      after.response,
+      after.response_rationale,
+      after.status,
+      JSON.stringify(after.custom),
+    ]),
+  )
+  return one(rows)
+}
+
+/** A recommendation and the statuses of the plans that carry it out. */
+export interface CarriedOut {
+  readonly recommendation: Recommendation
+  readonly plans: readonly ActionPlan['status'][]
+}
+
+/** The recommendations of a finding with the plans that carry them out. */
+export async function listCarriedOut(tx: Tx, findingId: string): Promise<CarriedOut[]> {
+  const rows = await tx.query<RecommendationRow & { plans: ActionPlan['status'][] }>(carriedOut([findingId]))
+  return rows.map(({ plans, ...row }) => ({ recommendation: toRecommendation(row), plans }))
+}
+
+/** Name of the constraint that a failed write broke. */
+export function brokenConstraint(error: unknown): string | undefined {
+  return sqlError(error).constraint
+}
+
+interface RecommendationRow extends Omit<Recommendation, 'created_by' | 'created_at' | 'updated_at'> {
+  readonly created_by_type: CreatedBy['type']
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly created_at: Date
+  readonly updated_at: Date
+}
+
+function toRecommendation(row: RecommendationRow): Recommendation {
+  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = row
+  return {
+    ...same,
+    created_by: { type, id, label },
+    created_at: created_at.toISOString(),
+    updated_at: updated_at.toISOString(),
+  }
+}
+
+function one([row]: readonly RecommendationRow[]): Recommendation {
+  if (row === undefined) throw new Error('the write of a recommendation returned no row')
+  return toRecommendation(row)
+}
+
+/** The address as three values, two of them null. */
+function addressValues(address: ResourceAddress): readonly (string | null)[] {
+  return [
+    address.by === 'id' ? address.id : null,
+    address.by === 'reference' ? address.reference : null,
+    address.by === 'external-id' ? address.externalId : null,
+  ]
+}
+
+function filterValues(filter: RecommendationFilter): readonly unknown[] {
+  return [
+    filter.status ?? recommendationStatuses,
+    timeOrInfinity(filter.updatedSince),
+    filter.findingId ?? null,
+    filter.externalId ?? null,
+    patternOf(filter.text),
+  ]
+}
+
+const columns = `
+  t.id, t.reference, t.finding_id, t.external_id, t.text, t.priority, t.response, t.response_rationale, t.status, t.custom,
+  t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version`
+
+const filtered = `
+  t.status = any($1::text[])
+  and t.updated_at >= $2::timestamptz
+  and ($3::uuid is null or t.finding_id = $3)
+  and ($4::text is null or t.external_id = $4)
+  and ($5::text is null or t.text ilike $5 or t.reference ilike $5 or t.external_id ilike $5)`
+
+const byCreation = { column: 'created_at', type: 'timestamptz', valueOf: (r: Recommendation) => r.created_at } as const
+const byChange = { column: 'updated_at', type: 'timestamptz', valueOf: (r: Recommendation) => r.updated_at } as const
+
+/** Lists: recommendation_by_created_at, _by_updated_at; of one finding, recommendation_of_finding_unique and a sort. */
+export const recommendationList = keysetList<RecommendationSort, Recommendation>({
+  name: 'recommendations_list',
+  select: `select ${columns} from findings.recommendation t`,
+  where: filtered,
+  filterValues: 5,
+  orders: {
+    '-created_at': { ...byCreation, direction: 'desc' },
+    created_at: { ...byCreation, direction: 'asc' },
+    '-updated_at': { ...byChange, direction: 'desc' },
+    updated_at: { ...byChange, direction: 'asc' },
+  },
+})
+
+const countText = `select count(*)::integer as total from findings.recommendation t where ${filtered}`
+
+// Not by name: planned for the one value that is there, with the unique index of that column.
+const find = (values: readonly unknown[]) => ({
+  text: `select ${columns}
+  from findings.recommendation t
+  where ($1::uuid is not null and t.id = $1)
+    or ($2::text is not null and t.reference = $2)
+    or ($3::text is not null and t.external_id = $3)`,
+  values,
+})
+
+const insert = statement(
+  'recommendations_insert',
+  `insert into findings.recommendation as t (
+    tenant_id, finding_id, number, reference, external_id, text, priority, custom,
+    created_by_type, created_by_id, created_by_label
+  )
+  select f.tenant_id, f.id, next.number, 'R' || substr(f.reference, 2) || '.' || next.number, $2, $3, $4, $5::jsonb, $6, $7, $8
+  from findings.finding f
+  cross join lateral (
+    select coalesce(max(r.number), 0) + 1 as number from findings.recommendation r where r.finding_id = f.id
+  ) as next
+  where f.id = $1::uuid
+  returning ${columns}`,
+)
+
+// recommendation_pk
+const update = statement(
+  'recommendations_update',
+  `update findings.recommendation as t
+  set external_id = $2, text = $3, priority = $4, response = $5, response_rationale = $6, status = $7,
+    custom = $8::jsonb, updated_at = now(), version = t.version + 1
+  where t.id = $1::uuid
+  returning ${columns}`,
+)
+
+// recommendation_number_unique, action_plan_recommendation_by_recommendation, action_plan_pk
+const carriedOut = statement(
+  'recommendations_carried_out',
+  `select ${columns},
+    array(
+      select p.status
+      from findings.action_plan_recommendation link
+      join findings.action_plan p on p.tenant_id = link.tenant_id and p.id = link.action_plan_id
+      where link.recommendation_id = t.id
+    ) as plans
+  from findings.recommendation t
+  where t.finding_id = $1::uuid
+  order by t.number`,
+)

@@ -1,0 +1,360 @@
+import {
+  actionPlanSchema,
+  actionPlanStatuses,
+  actionPlanStubSchema,
+  findingSchema,
+  logEntrySchema,
+  problemSchema,
+  recommendationSchema,
+} from '@postern/contracts'
+import { sqlError } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const plans = '/api/v1/action-plans'
+const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+const planBody = { title: 'Recertify', owner: { email: 'ada@example.org' }, due_date: day(30) }
+const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
+
+async function propose(tenant: Principal, findingId: string, given: object = {}) {
+  return await service.call(tenant, 'POST', `${path}/${findingId}/action-plans`, { body: { ...planBody, ...given } })
+}
+
+async function proposed(tenant: Principal, given: object = {}) {
+  const finding = await openFinding(service, tenant)
+  const answer = await propose(tenant, finding.id, given)
+  expect(answer.status, answer.text).toBe(201)
+  return { finding, plan: actionPlanSchema.parse(answer.json), etag: answer.headers['etag'] ?? '' }
+}
+
+async function patch(tenant: Principal, id: string, body: object, etag = '*') {
+  return await service.call(tenant, 'PATCH', `${plans}/${id}`, { body, headers: { 'if-match': etag } })
+}
+
+async function move(tenant: Principal, id: string, to: string, body: object = {}) {
+  return await service.call(tenant, 'POST', `${plans}/${id}/status`, { body: { to, ...body } })
+}
+
+const read = async (tenant: Principal, target: string) => (await service.call(tenant, 'GET', target)).json
+const pointers = (json: unknown) => problemSchema.parse(json).errors?.map(({ pointer }) => pointer)
+
+describe('proposing an action plan', () => {
+  test('is refused without write:findings, and for what is not there', async () => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    expect((await propose({ ...tenant, scopes: ['read:findings'] }, id)).status).toBe(403)
+    expect((await propose(newTenant(), id)).status).toBe(404)
+    expect((await propose(tenant, crypto.randomUUID())).status).toBe(404)
+  })
+
+  test.each([
+    ['no owner', { owner: undefined }, '/owner'],
+    ['no due date', { due_date: undefined }, '/due_date'],
+    ['a due date before the finding', { due_date: '2001-01-01' }, '/due_date'],
+    ['a due date in no year', { due_date: '0000-01-01' }, '/due_date'],
+    ['a link that is not https', { external_url: 'javascript:alert(1)' }, '/external_url'],
+    ['a link with spaces', { external_url: 'https://a b/' }, '/external_url'],
+    ['money in words', { estimated_cost: { amount: 'much', currency: 'EUR' } }, '/estimated_cost/amount'],
+    ['a status', { status: 'verified' }, '/status'],
+    ['a recommendation of nothing', { recommendation_ids: [crypto.randomUUID()] }, '/recommendation_ids'],
+  ])('is refused with the place to mend: %s', async (_what, given, pointer) => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    const answer = await propose(tenant, id, given)
+    expect(answer.status, answer.text).toBe(422)
+    expect(pointers(answer.json)).toContain(pointer)
+    expect(await read(tenant, plans)).toEqual([])
+  })
+
+  test('answers with the plan, where it is and its entity tag', async () => {
+    const tenant = newTenant()
+    const finding = await openFinding(service, tenant)
+    const recommended = recommendationSchema.parse(
+      (await service.call(tenant, 'POST', `${path}/${finding.id}/recommendations`, { body: { text: 'x' } })).json,
+    )
+    const given = {
+      external_id: 'JIRA-7',
+      recommendation_ids: [recommended.id],
+      estimated_cost: { amount: '1250.50', currency: 'EUR' },
+      external_url: 'https://jira.example.org/browse/7',
+      custom: { team: 'IAM' },
+    }
+    const answer = await propose(tenant, finding.id, given)
+    const plan = actionPlanSchema.parse(answer.json)
+    expect(plan).toMatchObject({
+      ...planBody,
+      ...given,
+      finding_id: finding.id,
+      reference: `AP-${day(0).slice(0, 4)}-0001`,
+      original_due_date: day(30),
+      status: 'proposed',
+      percent_complete: 0,
+      extensions: [],
+      is_overdue: false,
+    })
+    expect(answer.headers['location']).toBe(`${plans}/${plan.id}`)
+    for (const address of [plan.id, `ref:${plan.reference}`, 'ext:JIRA-7']) {
+      expect(await read(tenant, `${plans}/${address}`)).toEqual(plan)
+      expect((await service.call(newTenant(), 'GET', `${plans}/${address}`)).status).toBe(404)
+    }
+    expect((await propose(tenant, finding.id, { external_id: 'JIRA-7' })).status).toBe(409)
+    const foreign = await openFinding(service, tenant)
+    expect((await propose(tenant, foreign.id, { recommendation_ids: [recommended.id] })).status).toBe(422)
+    const stub = await propose({ ...tenant, scopes: ['write:findings'] }, finding.id)
+    actionPlanStubSchema.strict().parse(stub.json)
+  })
+})
+
+describe('the status of an action plan', () => {
+  test('goes the whole way, and takes the finding and the recommendation along', async () => {
+    const tenant = newTenant()
+    const finding = await openFinding(service, tenant)
+    const submit = await service.call(tenant, 'POST', `${path}/${finding.id}/recommendations`, { body: { text: 'x' } })
+    const { id: recommendation } = recommendationSchema.parse(submit.json)
+    await service.call(tenant, 'PATCH', `/api/v1/recommendations/${recommendation}`, {
+      body: { response: 'accepted' },
+      headers: { 'if-match': '*' },
+    })
+    const { id } = actionPlanSchema.parse(
+      (await propose(tenant, finding.id, { recommendation_ids: [recommendation] })).json,
+    )
+    const statuses = async () => [
+      findingSchema.parse(await read(tenant, `${path}/${finding.id}`)).status,
+      recommendationSchema.parse(await read(tenant, `/api/v1/recommendations/${recommendation}`)).status,
+    ]
+    const toPending = async () =>
+      await service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body: { to: 'pending_validation' } })
+
+    expect((await move(tenant, id, 'approved')).status).toBe(200)
+    expect(await statuses()).toEqual(['in_remediation', 'accepted'])
+    expect((await move(tenant, id, 'in_progress')).status).toBe(200)
+    const early = await toPending()
+    expect([early.status, problemSchema.parse(early.json).errors?.[0]?.code]).toEqual([409, 'unfinished_action_plans'])
+    const implemented = await move(tenant, id, 'implemented', { percent_complete: 100, note: 'Done.' })
+    expect(actionPlanSchema.parse(implemented.json)).toMatchObject({ percent_complete: 100, completed_date: day(0) })
+    expect(await statuses()).toEqual(['in_remediation', 'implemented'])
+    const verified = await move(tenant, id, 'verified', { verified_by: { name: 'Bo' }, evidence_refs: [evidence] })
+    expect(actionPlanSchema.parse(verified.json)).toMatchObject({ verified_by: { name: 'Bo' }, verified_date: day(0) })
+    expect(await statuses()).toEqual(['in_remediation', 'verified'])
+    expect((await toPending()).status).toBe(200)
+
+    const log = z
+      .array(logEntrySchema)
+      .parse(await read(tenant, `${path}/${finding.id}/log?kind=status_change,validation`))
+    expect(log.map(({ changes }) => changes.find(({ field }) => field === 'status')?.to)).toEqual([
+      'accepted',
+      'approved',
+      'in_remediation',
+      'in_progress',
+      'implemented',
+      'implemented',
+      'verified',
+      'verified',
+      'pending_validation',
+    ])
+  })
+
+  test.each([
+    ['rejecting without a reason', [], 'rejected', {}, ['/reason']],
+    [
+      'saying that it is done without saying what',
+      ['approved', 'in_progress'],
+      'implemented',
+      {},
+      ['/percent_complete', '/note'],
+    ],
+    ['blocking without a reason', ['approved', 'in_progress'], 'blocked', {}, ['/reason']],
+    ['cancelling without a reason', ['approved'], 'cancelled', {}, ['/reason']],
+  ] as const)('is refused with the place to mend: %s', async (_what, way, to, body, expected) => {
+    const tenant = newTenant()
+    const { plan } = await proposed(tenant)
+    for (const step of way) expect((await move(tenant, plan.id, step)).status).toBe(200)
+    const answer = await move(tenant, plan.id, to, body)
+    expect(answer.status, answer.text).toBe(422)
+    expect(pointers(answer.json)).toEqual(expected)
+    expect((await move(tenant, plan.id, to, { reason: 'r', note: 'n', percent_complete: 100 })).status).toBe(200)
+  })
+
+  test('is not verified by its owner, nor without evidence where the finding is serious', async () => {
+    const tenant = newTenant()
+    const { plan } = await proposed(tenant)
+    for (const step of ['approved', 'in_progress']) await move(tenant, plan.id, step)
+    await move(tenant, plan.id, 'implemented', { percent_complete: 100, note: 'n' })
+    const own = await move(tenant, plan.id, 'verified', { verified_by: { email: 'ADA@example.org' } })
+    expect(pointers(own.json)).toEqual(['/verified_by', '/evidence_refs'])
+    const back = await move(tenant, plan.id, 'in_progress', { reason: 'Not all.' })
+    expect(actionPlanSchema.parse(back.json)).toMatchObject({ percent_complete: 99, completed_date: null })
+  })
+
+  test('that cannot be reached is 409 and names those that can', async () => {
+    const tenant = newTenant()
+    const { plan, finding } = await proposed(tenant)
+    const answer = await move(tenant, plan.id, 'verified')
+    expect(answer.status).toBe(409)
+    expect(problemSchema.parse(answer.json).allowed).toEqual(['approved', 'rejected', 'cancelled'])
+    expect((await move(newTenant(), plan.id, 'approved')).status).toBe(404)
+    await service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body: { to: 'cancelled', reason: 'x' } })
+    expect((await move(tenant, plan.id, 'approved')).status).toBe(409)
+    expect((await patch(tenant, plan.id, { title: 'x' })).status).toBe(409)
+    expect((await propose(tenant, finding.id)).status).toBe(409)
+  })
+
+  test('moves by PATCH in the same way', async () => {
+    const tenant = newTenant()
+    const { plan } = await proposed(tenant)
+    expect((await patch(tenant, plan.id, { status: 'verified' })).status).toBe(409)
+    const answer = await patch(tenant, plan.id, { status: 'approved', title: 'New', percent_complete: 5 })
+    expect(actionPlanSchema.parse(answer.json)).toMatchObject({
+      status: 'approved',
+      title: 'New',
+      percent_complete: 5,
+      version: 2,
+    })
+  })
+
+  test('moves along the state machine alone, past the service too', async () => {
+    const tenant = newTenant()
+    const { plan } = await proposed(tenant)
+    const set = async (from: string, to: string) =>
+      await service.asSuperuser
+        .system(async (tx) => {
+          const place = `update findings.action_plan set status = $2, version = version + 1,
+            percent_complete = case when $2 in ('implemented', 'verified') then 100 else 0 end,
+            completed_on = case when $2 in ('implemented', 'verified') then current_date end,
+            verified_on = case when $2 = 'verified' then current_date end,
+            verified_by = case when $2 = 'verified' then '{"name":"Bo"}'::jsonb end where id = $1`
+          await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+          await tx.execute({ text: place, values: [plan.id, from] })
+          await tx.execute({ text: 'set local session_replication_role = origin', values: [] })
+          await tx.execute({ text: place, values: [plan.id, to] })
+        })
+        .then(() => true)
+        .catch((error: unknown) => sqlError(error).constraint ?? 'other')
+    const moves: string[] = []
+    for (const from of actionPlanStatuses) {
+      for (const to of actionPlanStatuses.filter((status) => status !== from)) {
+        const outcome = await set(from, to)
+        if (outcome === true) moves.push(`${from} ${to}`)
+        else expect(['action_plan_status_transition', 'action_plan_end_is_final']).toContain(outcome)
+      }
+    }
+    expect(moves.toSorted()).toEqual(
+      [
+        'proposed approved',
+        'proposed rejected',
+        'proposed cancelled',
+        'approved in_progress',
+        'approved cancelled',
+        'in_progress implemented',
+        'in_progress blocked',
+        'in_progress cancelled',
+        'blocked in_progress',
+        'blocked cancelled',
+        'implemented verified',
+        'implemented in_progress',
+      ].toSorted(),
+    )
+  })
+})
+
+describe('changing an action plan', () => {
+  test('needs If-Match', async () => {
+    const tenant = newTenant()
+    const { plan, etag } = await proposed(tenant)
+    expect((await service.call(tenant, 'PATCH', `${plans}/${plan.id}`, { body: { title: 'x' } })).status).toBe(428)
+    expect((await patch(tenant, plan.id, { title: 'x' }, '"5.2026-01-01"')).status).toBe(412)
+    expect((await patch(newTenant(), plan.id, { title: 'x' }, etag)).status).toBe(404)
+    expect((await patch(tenant, plan.id, { title: 'x' }, etag)).status).toBe(200)
+  })
+
+  test('logs progress, owner and fields apart', async () => {
+    const tenant = newTenant()
+    const { plan, finding } = await proposed(tenant)
+    const body = { percent_complete: 40, owner: { name: 'Bo' }, title: 'New', recommendation_ids: [] }
+    expect((await patch(tenant, plan.id, body)).status).toBe(200)
+    expect((await patch(tenant, plan.id, { percent_complete: 100 })).status).toBe(422)
+    const log = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?after_seq=2`))
+    expect(log.map(({ kind, action_plan_id }) => [kind, action_plan_id])).toEqual([
+      ['field_change', plan.id],
+      ['owner_change', plan.id],
+      ['progress', plan.id],
+    ])
+  })
+
+  test('moves the due date only with a reason and an approver, and keeps the first one', async () => {
+    const tenant = newTenant()
+    const { plan, finding } = await proposed(tenant)
+    const silent = await patch(tenant, plan.id, { due_date: day(60) })
+    expect([silent.status, pointers(silent.json)]).toEqual([422, ['/extension_reason', '/extension_approved_by']])
+    const told = { due_date: day(60), extension_reason: 'Vendor is late.', extension_approved_by: { name: 'Cleo' } }
+    expect((await patch(tenant, plan.id, told)).status).toBe(200)
+    const extend = async (to: string) =>
+      await service.call(tenant, 'POST', `${plans}/${plan.id}/extensions`, {
+        body: { to, reason: 'Again.', approved_by: { name: 'Cleo' } },
+      })
+    expect((await extend(day(60))).status).toBe(422)
+    const answer = await extend(day(90))
+    expect(answer.status, answer.text).toBe(201)
+    expect(actionPlanSchema.parse(answer.json)).toMatchObject({
+      due_date: day(90),
+      original_due_date: day(30),
+      extension_count: 2,
+      extensions: [
+        { number: 1, from: day(30), to: day(60), reason: 'Vendor is late.', approved_by: { name: 'Cleo' } },
+        { number: 2, from: day(60), to: day(90), reason: 'Again.', created_by: { type: 'api_key' } },
+      ],
+    })
+    service.setToday(day(100))
+    const late = actionPlanSchema.parse(await read(tenant, `${plans}/${plan.id}`))
+    service.setToday(undefined)
+    expect(late).toMatchObject({ is_overdue: true, days_overdue: 10, days_late_vs_original: 70 })
+    const log = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?kind=due_date_change`))
+    expect(log.map(({ body, changes }) => [body, changes])).toEqual([
+      ['Vendor is late.', [{ field: 'due_date', from: day(30), to: day(60) }]],
+      ['Again.', [{ field: 'due_date', from: day(60), to: day(90) }]],
+    ])
+  })
+})
+
+describe('listing action plans', () => {
+  test('holds those of the tenant, or of one finding, filtered, in pages', async () => {
+    const tenant = newTenant()
+    const { finding, plan } = await proposed(tenant, { due_date: day(5), external_id: 'A' })
+    const other = await proposed(tenant, { title: 'Encrypt', owner: { name: 'Bo' } })
+    await move(tenant, other.plan.id, 'approved')
+    const ids = async (target: string, principal = tenant) =>
+      z
+        .array(actionPlanSchema)
+        .parse(await read(principal, target))
+        .map(({ id }) => id)
+    const [a, b] = [plan.id, other.plan.id]
+    for (const [target, expected] of [
+      [plans, [b, a]],
+      [`${plans}?sort=due_date`, [a, b]],
+      [`${plans}?sort=-due_date`, [b, a]],
+      [`${plans}?status=approved`, [b]],
+      [`${plans}?owner=bo`, [b]],
+      [`${plans}?due_before=${day(6)}`, [a]],
+      [`${plans}?due_after=${day(6)}`, [b]],
+      [`${plans}?external_id=A`, [a]],
+      [`${plans}?q=ENCR`, [b]],
+      [`${plans}?overdue=true`, []],
+      [`${plans}?finding_id=${finding.id}`, [a]],
+      [`${path}/${finding.id}/action-plans`, [a]],
+    ] as const) {
+      expect(await ids(target), target).toEqual(expected)
+    }
+    const first = await service.call(tenant, 'GET', `${plans}?limit=1&sort=due_date&count=true`)
+    expect(first.headers['x-total-count']).toBe('2')
+    expect(await ids(/^<([^>]+)>/.exec(first.headers['link'] ?? '')?.[1] ?? '')).toEqual([b])
+    expect(await ids(plans, newTenant())).toEqual([])
+    expect((await service.call(newTenant(), 'GET', `${path}/${finding.id}/action-plans`)).status).toBe(404)
+  })
+})

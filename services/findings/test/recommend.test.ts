@@ -1,0 +1,156 @@
+import { logEntrySchema, problemSchema, recommendationSchema, recommendationStubSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const recommendations = '/api/v1/recommendations'
+const readList = z.array(recommendationSchema)
+
+async function submit(tenant: Principal, findingId: string, body: object = { text: 'Recertify each quarter.' }) {
+  return await service.call(tenant, 'POST', `${path}/${findingId}/recommendations`, { body })
+}
+
+async function submitted(tenant: Principal, given: object = {}) {
+  const finding = await openFinding(service, tenant)
+  const answer = await submit(tenant, finding.id, { text: 'Recertify each quarter.', ...given })
+  expect(answer.status, answer.text).toBe(201)
+  return { finding, recommendation: recommendationSchema.parse(answer.json), etag: answer.headers['etag'] ?? '' }
+}
+
+async function patch(tenant: Principal, id: string, body: object, etag = '*') {
+  return await service.call(tenant, 'PATCH', `${recommendations}/${id}`, { body, headers: { 'if-match': etag } })
+}
+
+describe('a recommendation', () => {
+  test('is refused without write:findings, and about what is not there', async () => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    expect((await submit({ ...tenant, scopes: ['read:findings'] }, id)).status).toBe(403)
+    const foreign = await submit(newTenant(), id)
+    const unknown = await submit(newTenant(), crypto.randomUUID())
+    expect([foreign.status, unknown.status]).toEqual([404, 404])
+    expect((await submit(tenant, id, { text: '' })).status).toBe(422)
+  })
+
+  test('is numbered under its finding and as urgent as that is, unless told otherwise', async () => {
+    const tenant = newTenant()
+    const { finding, recommendation, etag } = await submitted(tenant, { external_id: 'X' })
+    expect(recommendation).toMatchObject({
+      reference: `R${finding.reference.slice(1)}.1`,
+      finding_id: finding.id,
+      priority: 'high',
+      response: 'pending',
+      status: 'submitted',
+    })
+    const second = recommendationSchema.parse((await submit(tenant, finding.id, { text: 'x', priority: 'low' })).json)
+    expect([second.reference.at(-1), second.priority]).toEqual(['2', 'low'])
+    for (const address of [recommendation.id, `ref:${recommendation.reference}`, 'ext:X']) {
+      const read = await service.call(tenant, 'GET', `${recommendations}/${address}`)
+      expect(read.json).toEqual(recommendation)
+      expect(read.headers['etag']).toBe(etag)
+      expect((await service.call(newTenant(), 'GET', `${recommendations}/${address}`)).status).toBe(404)
+    }
+    expect((await submit(tenant, finding.id, { text: 'x', external_id: 'X' })).status).toBe(409)
+  })
+
+  test('shows a caller that cannot read id, reference, version and status alone', async () => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    const answer = await submit({ ...tenant, scopes: ['write:findings'] }, id)
+    expect(recommendationStubSchema.strict().parse(answer.json).version).toBe(1)
+  })
+
+  test('is changed with If-Match alone', async () => {
+    const tenant = newTenant()
+    const { recommendation, etag } = await submitted(tenant)
+    const target = `${recommendations}/${recommendation.id}`
+    expect((await service.call(tenant, 'PATCH', target, { body: { text: 'x' } })).status).toBe(428)
+    expect((await patch(tenant, recommendation.id, { text: 'x' }, '"9.2026-01-01"')).status).toBe(412)
+    expect((await patch(newTenant(), recommendation.id, { text: 'x' }, etag)).status).toBe(404)
+    expect(
+      recommendationSchema.parse((await patch(tenant, recommendation.id, { text: 'x' }, etag)).json),
+    ).toMatchObject({
+      text: 'x',
+      version: 2,
+    })
+  })
+
+  test('is rejected with reasons alone, and then stays so', async () => {
+    const tenant = newTenant()
+    const { recommendation } = await submitted(tenant)
+    const silent = await patch(tenant, recommendation.id, { response: 'rejected' })
+    expect(silent.status).toBe(422)
+    expect(problemSchema.parse(silent.json).errors).toEqual([
+      expect.objectContaining({ pointer: '/response_rationale' }),
+    ])
+    const rejected = await patch(tenant, recommendation.id, { response: 'rejected', response_rationale: 'Too dear.' })
+    expect(recommendationSchema.parse(rejected.json).status).toBe('rejected')
+    const after = await patch(tenant, recommendation.id, { text: 'x' })
+    expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])
+  })
+
+  test('is accepted, implemented and verified in this order where no plan carries it out', async () => {
+    const tenant = newTenant()
+    const {
+      recommendation: { id },
+      finding,
+    } = await submitted(tenant)
+    const early = await patch(tenant, id, { status: 'implemented' })
+    expect([early.status, problemSchema.parse(early.json).allowed]).toEqual([
+      409,
+      ['accepted', 'rejected', 'superseded'],
+    ])
+    for (const [body, status] of [
+      [{ response: 'partially_accepted' }, 'accepted'],
+      [{ status: 'implemented' }, 'implemented'],
+      [{ status: 'verified' }, 'verified'],
+    ] as const) {
+      expect(recommendationSchema.parse((await patch(tenant, id, body)).json).status).toBe(status)
+    }
+    const log = z.array(logEntrySchema).parse((await service.call(tenant, 'GET', `${path}/${finding.id}/log`)).json)
+    expect(log.slice(1).every((entry) => entry.recommendation_id === id)).toBe(true)
+    expect(log.slice(1).map(({ kind }) => kind)).toEqual([
+      'created',
+      'field_change',
+      'status_change',
+      'status_change',
+      'status_change',
+    ])
+  })
+})
+
+describe('listing recommendations', () => {
+  test('holds those of the tenant, or of one finding, filtered, in pages', async () => {
+    const tenant = newTenant()
+    const { finding, recommendation } = await submitted(tenant, { external_id: 'A' })
+    const other = await submitted(tenant, { text: 'Encrypt backups.' })
+    await patch(tenant, other.recommendation.id, { response: 'accepted' })
+    const ids = async (target: string, principal = tenant) =>
+      readList.parse((await service.call(principal, 'GET', target)).json).map(({ id }) => id)
+    const [a, b] = [recommendation.id, other.recommendation.id]
+    for (const [target, expected] of [
+      [recommendations, [b, a]],
+      [`${recommendations}?sort=created_at`, [a, b]],
+      [`${recommendations}?sort=-updated_at`, [b, a]],
+      [`${recommendations}?status=accepted`, [b]],
+      [`${recommendations}?external_id=A`, [a]],
+      [`${recommendations}?q=BACKUPS`, [b]],
+      [`${recommendations}?finding_id=${finding.id}`, [a]],
+      [`${path}/${finding.id}/recommendations`, [a]],
+      [`${path}/ref:${finding.reference}/recommendations?status=accepted`, []],
+    ] as const) {
+      expect(await ids(target), target).toEqual(expected)
+    }
+    const first = await service.call(tenant, 'GET', `${recommendations}?limit=1&count=true`)
+    expect(first.headers['x-total-count']).toBe('2')
+    expect(await ids(/^<([^>]+)>/.exec(first.headers['link'] ?? '')?.[1] ?? '')).toEqual([a])
+    expect(await ids(recommendations, newTenant())).toEqual([])
+    expect((await service.call(newTenant(), 'GET', `${path}/${finding.id}/recommendations`)).status).toBe(404)
+  })
+})
