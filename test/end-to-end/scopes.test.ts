@@ -27,6 +27,7 @@ afterAll(async () => {
 const opening = {
   'GET /api/v1/whoami': ['any'],
   'GET /api/v1/openapi.json': ['nothing'],
+  'GET /docs': ['nothing'],
   'GET /problems/:slug': ['nothing'],
   'GET /.well-known/jwks.json': ['nothing'],
   'GET /api/v1/remediation-log/keys': ['nothing'],

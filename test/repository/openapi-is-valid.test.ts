@@ -42,12 +42,16 @@ describe('the OpenAPI document', () => {
 
   test('refers to nothing that it does not hold', () => {
     const document = readDocument()
-    const schemas = new Set(Object.keys(member(member(document, 'components'), 'schemas') ?? {}))
+    const held = new Set(
+      ['schemas', 'headers'].flatMap((kind) =>
+        Object.keys(member(member(document, 'components'), kind) ?? {}).map((name) => `#/components/${kind}/${name}`),
+      ),
+    )
     const references = [...JSON.stringify(document).matchAll(/"\$ref":"([^"]+)"/g)].map(
       ([, reference = '']) => reference,
     )
     expect(references.length).toBeGreaterThan(10)
-    expect(references.filter((reference) => !schemas.has(reference.replace('#/components/schemas/', '')))).toEqual([])
+    expect(references.filter((reference) => !held.has(reference))).toEqual([])
   })
 
   test('holds every route, and no other', () => {

@@ -1,4 +1,5 @@
 import { Agent, type Dispatcher } from 'undici'
+import { assertInContract } from './contract.ts'
 
 /** One answer, read to its end. */
 export interface Answer {
@@ -21,7 +22,7 @@ export interface RequestOptions {
 
 const connections = new Agent({ connections: 64, keepAliveTimeout: 5000, headersTimeout: 60_000, bodyTimeout: 60_000 })
 
-/** Sends one request as an integrator would. */
+/** Sends one request as an integrator would. Throws when the answer is not in the contract of the API. */
 export async function send(origin: string, path: string, options: RequestOptions = {}): Promise<Answer> {
   const { key, method = 'GET', headers = {}, body } = options
   const raw = typeof body === 'string' || Buffer.isBuffer(body) ? body : undefined
@@ -38,7 +39,9 @@ export async function send(origin: string, path: string, options: RequestOptions
   })
   const text = await answer.body.text()
   const json = parse(text)
-  return { status: answer.statusCode, headers: answer.headers, text, json, code: codeOf(json) }
+  const received = { status: answer.statusCode, headers: answer.headers, text, json, code: codeOf(json) }
+  assertInContract(method, path, received)
+  return received
 }
 
 function parse(text: string): unknown {

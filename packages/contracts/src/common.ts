@@ -52,7 +52,7 @@ export const personRefSchema = z
   .refine((person) => person.person_id !== undefined || person.email !== undefined || person.name !== undefined, {
     message: 'must name a person by person_id, email or name',
   })
-  .meta({ id: 'Person reference' })
+  .meta({ id: 'Person reference', examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }] })
 export type PersonRef = z.infer<typeof personRefSchema>
 
 /** Who made a resource. */

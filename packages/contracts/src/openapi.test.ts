@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
 
 import { openApi } from './openapi.ts'
+import { problemSchema, problemTypes } from './problem.ts'
+import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
 
 type Json = Readonly<Record<string, unknown>>
@@ -73,11 +75,11 @@ describe('the OpenAPI document', () => {
   test('refers only to what it holds, and holds only what is referred to', () => {
     const references = objectsIn(document).flatMap(([, { $ref }]) => (typeof $ref === 'string' ? [$ref] : []))
     for (const reference of references) {
-      expect(reference).toMatch(/^#\/components\/schemas\/[A-Za-z0-9._-]+$/)
+      expect(reference).toMatch(/^#\/components\/(?:schemas|headers)\/[A-Za-z0-9._-]+$/)
       expect(at(document, ...reference.split('/').slice(1))).toBeDefined()
     }
-    const held = Object.keys(record(at(document, 'components', 'schemas'))).map(
-      (name) => `#/components/schemas/${name}`,
+    const held = ['schemas', 'headers'].flatMap((kind) =>
+      Object.keys(record(at(document, 'components', kind))).map((name) => `#/components/${kind}/${name}`),
     )
     expect([...new Set(references)].toSorted()).toEqual(held.toSorted())
   })
@@ -148,9 +150,49 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     for (const [status, response] of Object.entries(record(operation.responses)))
       if (Number(status) >= 400)
         expect(record(response).content).toEqual({
-          'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
+          'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' }, examples: expect.anything() },
         })
     expect(record(operation.responses)).toBeDefined()
+  })
+
+  test('shows each of its problems by an example that is one', () => {
+    const route = routeTable.find(({ id }) => id === operation.operationId)
+    const shown = Object.entries(record(operation.responses)).flatMap(([status, response]) =>
+      Object.entries(record(at(response, 'content', 'application/problem+json', 'examples'))).map(([code, example]) => {
+        expect(problemSchema.parse(record(example).value)).toMatchObject({ code, status: Number(status) })
+        return code
+      }),
+    )
+    expect(shown.toSorted()).toEqual([...(route === undefined ? [] : problemsOf(route))].toSorted())
+    expect(Object.keys(problemTypes)).toEqual(expect.arrayContaining(shown))
+  })
+
+  test('shows its body and its answers by examples that its own schemas accept', () => {
+    const route = routeTable.find(({ id }) => id === operation.operationId)
+    for (const { example } of Object.values(record(at(operation, 'requestBody', 'content'))).map(record)) {
+      if (route?.body !== undefined) expect(route.body.safeParse(example)).toMatchObject({ success: true })
+    }
+    for (const [status, { schema }] of Object.entries(route?.answers ?? {})) {
+      if (schema === undefined) continue
+      const [content] = Object.values(record(at(operation, 'responses', status, 'content'))).map(record)
+      expect(content).toHaveProperty('example')
+      expect(schema.safeParse(content?.example)).toMatchObject({ success: true })
+    }
+  })
+
+  test('names the headers that its conventions need', () => {
+    const route = routeTable.find(({ id }) => id === operation.operationId)
+    const sent = list(operation.parameters).flatMap((each) => (record(each).in === 'header' ? [record(each).name] : []))
+    const back = (status: string) => Object.keys(record(at(operation, 'responses', status, 'headers')))
+    expect(sent.includes('Idempotency-Key')).toBe(method === 'post')
+    expect(sent.includes('If-None-Match')).toBe(route?.answers[304] !== undefined)
+    expect(sent.includes('If-Match')).toBe(route?.problems.includes('precondition_failed') ?? false)
+    for (const status of Object.keys(record(operation.responses))) expect(back(status)).toContain('X-Request-Id')
+    if (route?.query?.shape.cursor !== undefined) expect(back('200')).toEqual(expect.arrayContaining(['Link']))
+    if (route?.access.kind !== 'public') {
+      expect(back('401')).toContain('WWW-Authenticate')
+      expect(back('429')).toEqual(expect.arrayContaining(['Retry-After', 'RateLimit']))
+    }
   })
 
   test('says who may call it', () => {
@@ -180,7 +222,7 @@ describe('a schema of the document', () => {
   ]
   const schemas = roots
     .flatMap((root) => objectsIn(root))
-    .filter(([path]) => !['properties', 'examples', 'default'].includes(path.at(-1) ?? ''))
+    .filter(([path]) => !['properties', 'examples', 'default', 'example'].includes(path.at(-1) ?? ''))
 
   test('has types that JSON Schema knows', () => {
     const given = schemas.flatMap(([, { type }]) =>

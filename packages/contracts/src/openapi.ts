@@ -1,5 +1,8 @@
 import { z } from 'zod'
-import { problemMediaType, problemSchema, problemTypes, problemUri, type ProblemCode } from './problem.ts'
+import { exampleOf } from './example.ts'
+import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
+import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
+import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
 import type { Route } from './route.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
@@ -8,22 +11,6 @@ import { namedScopes, scopeDescriptions } from './scope.ts'
 export const apiVersion = '1.0.0-beta'
 
 type Json = Record<string, unknown>
-
-/** Problems that every route with credentials can give, whatever it does. */
-const commonProblems: readonly ProblemCode[] = [
-  'bad_request',
-  'missing_credentials',
-  'invalid_key',
-  'key_expired',
-  'key_revoked',
-  'not_acceptable',
-  'too_many_requests',
-  'internal_error',
-  'bad_gateway',
-  'service_unavailable',
-  'auth_unavailable',
-  'gateway_timeout',
-]
 
 /** The OpenAPI 3.1 document of the whole public API, derived from the route table. `serverUrl` is the API's origin. */
 export function openApi(serverUrl: string): Json {
@@ -47,6 +34,7 @@ export function openApi(serverUrl: string): Json {
     paths,
     components: {
       schemas: Object.fromEntries([...schemas].toSorted(([a], [b]) => (a < b ? -1 : 1))),
+      headers: headerComponents(),
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'ApiKey', description: 'Authorization: ApiKey <key>' },
         person: {
@@ -96,11 +84,12 @@ function security({ access }: Route): Json {
 }
 
 function parameters(route: Route, schemas: Map<string, unknown>): Json {
-  const list = [
+  const list: Json[] = [
     ...Object.entries(route.params?.shape ?? {}).map(([name, schema]) => parameter('path', name, schema, schemas)),
     ...Object.entries(route.query?.shape ?? {}).map(([name, schema]) => parameter('query', name, schema, schemas)),
+    ...headerParameters(route),
   ]
-  return list.length === 0 ? {} : { parameters: list }
+  return { parameters: list }
 }
 
 function parameter(place: 'path' | 'query', name: string, schema: unknown, schemas: Map<string, unknown>): Json {
@@ -122,10 +111,11 @@ function requestBody(route: Route, schemas: Map<string, unknown>): Json {
   if (route.body === undefined && route.bodyMediaTypes === undefined) return {}
   const mediaTypes = route.bodyMediaTypes ?? ['application/json']
   const schema = route.body === undefined ? {} : schemaOf(route.body, 'input', schemas)
+  const example = route.body === undefined ? {} : { example: exampleIn(schema, schemas) }
   return {
     requestBody: {
       required: route.body === undefined || !route.body.safeParse(undefined).success,
-      content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema }])),
+      content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema, ...example }])),
     },
   }
 }
@@ -134,41 +124,39 @@ function answers(route: Route, schemas: Map<string, unknown>): Json {
   return Object.fromEntries(
     Object.entries(route.answers).map(([status, answer]) => [
       status,
-      {
-        description: answer.description,
-        ...(answer.schema === undefined && answer.mediaType === undefined
-          ? {}
-          : {
-              content: {
-                [answer.mediaType ?? 'application/json']: {
-                  schema: answer.schema === undefined ? { type: 'string' } : schemaOf(answer.schema, 'output', schemas),
-                },
-              },
-            }),
-      },
+      { description: answer.description, ...headersOf(route, Number(status)), ...content(answer, schemas) },
     ]),
   )
 }
 
+function content({ schema, mediaType }: Route['answers'][number], schemas: Map<string, unknown>): Json {
+  if (schema === undefined && mediaType === undefined) return {}
+  const described = schema === undefined ? { type: 'string' } : schemaOf(schema, 'output', schemas)
+  const example = schema === undefined ? {} : { example: exampleIn(described, schemas) }
+  return { content: { [mediaType ?? 'application/json']: { schema: described, ...example } } }
+}
+
 function problems(route: Route): Json {
-  const codes = new Set<ProblemCode>(route.problems)
-  if (route.access.kind !== 'public') for (const code of commonProblems) codes.add(code)
-  if (route.access.kind === 'scope' || route.access.kind === 'any-scope')
-    codes.add('insufficient_scope').add('address_not_allowed').add('tenant_suspended')
-  if (route.access.kind === 'person') codes.add('role_required').add('invalid_token').add('tenant_suspended')
-  if (route.params !== undefined) codes.add('bad_request')
-  if (route.body !== undefined)
-    codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
-  const byStatus = Map.groupBy(codes, (code) => problemTypes[code].status)
+  const byStatus = Map.groupBy(problemsOf(route), (code) => problemTypes[code].status)
   return Object.fromEntries(
     [...byStatus].map(([status, list]) => [
       String(status),
       {
         description: list.map((code) => `\`${code}\` (${problemUri(code)}): ${problemTypes[code].title}`).join('; '),
-        content: { [problemMediaType]: { schema: { $ref: '#/components/schemas/Problem' } } },
+        ...headersOf(route, status),
+        content: {
+          [problemMediaType]: {
+            schema: { $ref: '#/components/schemas/Problem' },
+            examples: Object.fromEntries(list.map((code) => [code, { value: problemDocument(code, '0G4Yb3kQX1-8') }])),
+          },
+        },
       },
     ]),
   )
+}
+
+function exampleIn(schema: unknown, schemas: ReadonlyMap<string, unknown>): unknown {
+  return exampleOf(schema, (reference) => schemas.get(reference.slice('#/components/schemas/'.length)))
 }
 
 /** A schema as JSON Schema 2020-12; one with an id becomes a component and is referred to. */
@@ -177,7 +165,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
     $schema: _dialect,
     $defs,
     ...root
-  } = asJson(z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12' }))
+  } = asJson(z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12', override: withExamples }))
   for (const [id, definition] of Object.entries(asJson($defs ?? {})))
     schemas.set(componentName(id), withComponentRefs(definition))
   const named = asJson(root)
@@ -187,6 +175,18 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
     return { $ref: `#/components/schemas/${componentName(String(id))}` }
   }
   return withComponentRefs(root)
+}
+
+/** zod leaves the examples out of the schema of an input that it transforms; ours are examples of the input. */
+function withExamples({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodTypes
+  jsonSchema: z.core.JSONSchema.BaseSchema
+}): void {
+  const examples = z.globalRegistry.get(zodSchema)?.['examples']
+  if (Array.isArray(examples)) jsonSchema.examples = examples
 }
 
 function componentName(id: string): string {
@@ -202,9 +202,14 @@ function withComponentRefs(value: unknown): unknown {
       .map(([name, inner]) =>
         name === '$ref' && typeof inner === 'string' && inner.startsWith('#/$defs/')
           ? [name, `#/components/schemas/${componentName(decodeURIComponent(inner.slice('#/$defs/'.length)))}`]
-          : [name, withComponentRefs(inner)],
+          : [name, isValue(name) ? inner : withComponentRefs(inner)],
       ),
   )
+}
+
+/** Whether a keyword holds values rather than schemas: a member `id` is then a member and no name of a component. */
+function isValue(keyword: string): boolean {
+  return keyword === 'examples' || keyword === 'default' || keyword === 'const' || keyword === 'enum'
 }
 
 function asJson(value: unknown): Json {

@@ -47,7 +47,7 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
   readJson(app)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
-  answerProblems(app, logger)
+  answerProblems(app, logger, config.checkAnswers)
   const verifiers = new Map(
     Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
   )

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Method, ProblemCode, Route, RouteInputs } from '@postern/contracts'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -94,7 +95,7 @@ export function contractRoute<const R extends Route>(
     mediaTypes: route.bodyMediaTypes ?? ['application/json'],
     maxBodyBytes: route.maxBodyBytes,
     success: lowestSuccess(route),
-    answer: answerSchema(route),
+    contract: route,
     // The inputs were parsed with the very schemas that this type is inferred from.
     handler: handler as Registration['handler'],
   })
@@ -132,7 +133,6 @@ export function internalRoute<const R extends InternalRoute>(
     mediaTypes: ['application/json'],
     maxBodyBytes: route.maxBodyBytes ?? 1024 * 1024,
     success: 200,
-    answer: undefined,
     // As in contractRoute.
     handler: handler as Registration['handler'],
   })
@@ -154,7 +154,7 @@ interface Registration {
   readonly mediaTypes: readonly string[]
   readonly maxBodyBytes: number
   readonly success: number
-  readonly answer: z.ZodType | undefined
+  readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
   /** Whether a request can be repeated by its Idempotency-Key, and what remembers it then. */
   readonly repeatable?: { readonly memory: AnswerMemory; readonly routeId: string }
@@ -176,11 +176,11 @@ function register(app: App, registration: Registration): void {
 }
 
 function addRoute(app: App, registration: Registration, kit: Kit): void {
-  const { method, path, guard, maxBodyBytes, success, repeatable } = registration
+  const { method, path, guard, maxBodyBytes, success, repeatable, contract } = registration
   app.route({
     method,
     url: path,
-    config: { guard },
+    config: { guard, ...(contract === undefined ? {} : { contract }) },
     ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
     ...(repeatable === undefined ? {} : { preParsing: hashBody }),
     handler: async (request, reply) => {
@@ -201,8 +201,9 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const { keep, keepRefusal } = begun ?? keepsNothing
       const input = { ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
-      if (isUnchanged(request, reply)) return await reply.code(304).send()
-      if (kit.checkAnswers) registration.answer?.parse(body)
+      if (isUnchanged(request, reply)) reply.code(304)
+      if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, body)
+      if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
       return await reply.type('application/json; charset=utf-8').send(JSON.stringify(body))
     },
@@ -278,6 +279,14 @@ function lowestSuccess(route: Route): number {
   return Math.min(...codes.filter((code) => code >= 200 && code < 300))
 }
 
-function answerSchema(route: Route): z.ZodType | undefined {
-  return route.answers[lowestSuccess(route)]?.schema
+/** Throws unless the contract has an answer of this status and the body is all that it says, and no more. */
+function assertInContract(contract: Route, status: number, body: unknown): void {
+  const answer = contract.answers[status]
+  if (answer === undefined) throw new Error(`${contract.id} answers ${status}, which its contract does not have`)
+  if (answer.schema === undefined || body === undefined) return
+  // As a client reads it, and without what the schema does not know.
+  const sent: unknown = JSON.parse(JSON.stringify(body))
+  if (!isDeepStrictEqual(answer.schema.parse(sent), sent)) {
+    throw new Error(`${contract.id} answers with members that its contract does not have`)
+  }
 }

@@ -1,4 +1,4 @@
-import { type Access, type NamedScope, type Role, namedScopes, roles } from '@postern/contracts'
+import { type Access, type NamedScope, type Role, type Route, namedScopes, roles } from '@postern/contracts'
 import type { TenantContext, Verifier } from '@postern/signed-context'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
@@ -17,6 +17,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Who may call the route. A route without a guard cannot be called; `open` is for health and metrics alone. */
     readonly guard?: Guard | 'open'
+    /** The contract of a route of the public API. */
+    readonly contract?: Route
   }
   interface FastifyRequest {
     tenantContext: TenantContext | undefined

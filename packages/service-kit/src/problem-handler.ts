@@ -1,14 +1,21 @@
 import type { Socket } from 'node:net'
-import { type ProblemCode, problemDocument, problemMediaType, problemTypes } from '@postern/contracts'
+import { type ProblemCode, problemDocument, problemMediaType, problemTypes, problemsOf } from '@postern/contracts'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
-/** The one place that writes problem documents (RFC 9457) to clients of a service. */
-export function answerProblems(app: FastifyInstance, logger: Logger): void {
+/**
+ * The one place that writes problem documents (RFC 9457) to clients of a service. With `checkAnswers` a problem that the
+ * contract of its route does not name becomes an internal error, so that the test that caused it fails.
+ */
+export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswers: boolean): void {
   app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, problem('not_found')))
   app.setErrorHandler(async (error, request, reply) => {
     const known = toProblem(error)
+    if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {
+      logger.error({ event: 'answer_not_in_contract', request_id: request.id, code: known.code })
+      return await sendProblem(request, reply, problem('internal_error'))
+    }
     if (known !== undefined) {
       if (known.cause !== undefined) {
         const level = problemTypes[known.code].status >= 500 ? 'error' : 'info'
@@ -21,6 +28,12 @@ export function answerProblems(app: FastifyInstance, logger: Logger): void {
   })
 }
 
+function isInContract(request: FastifyRequest, code: ProblemCode): boolean {
+  const { contract } = request.routeOptions.config
+  // Who has got past the gateway is not told by the public API what he gets.
+  return contract === undefined || code === 'unsigned_request' || problemsOf(contract).has(code)
+}
+
 async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: ProblemError): Promise<FastifyReply> {
   const { retryAfterSeconds, ...options } = error.options
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
@@ -31,7 +44,8 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
     .header('x-request-id', request.id)
     .header('cache-control', 'no-store')
     .type(problemMediaType)
-    .send(JSON.stringify(problemDocument(error.code, request.id, options)))
+    // As bytes: to a text fastify would add a charset, which this media type does not have.
+    .send(Buffer.from(JSON.stringify(problemDocument(error.code, request.id, options))))
 }
 
 const fastifyProblems: Readonly<Record<string, ProblemCode>> = {

@@ -23,6 +23,7 @@ import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
 import type { Bucket } from './limit/rate-limit.ts'
 import { problemPage } from './problem-pages.ts'
+import { referencePage } from './reference-page.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
 
@@ -59,7 +60,9 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     scopes: [],
     roles: [],
   })
-  const document = Buffer.from(JSON.stringify(openApi('/')))
+  const documentText = JSON.stringify(openApi('/'))
+  const document = Buffer.from(documentText)
+  const reference = referencePage(JSON.parse(documentText))
   const documentTag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
@@ -105,6 +108,23 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
           documentTag,
           'cache-control',
           'public, max-age=60',
+          ...headers,
+        ])
+        break
+      case 'gateway.reference':
+        if (exchange.request.headers['if-none-match'] === reference.etag) {
+          exchange.response.writeHead(304, { etag: reference.etag, 'x-request-id': exchange.requestId }).end()
+          break
+        }
+        send(exchange, 200, 'text/html; charset=utf-8', reference.html, [
+          'etag',
+          reference.etag,
+          'cache-control',
+          'public, max-age=60',
+          'content-security-policy',
+          reference.contentSecurityPolicy,
+          'referrer-policy',
+          'no-referrer',
           ...headers,
         ])
         break

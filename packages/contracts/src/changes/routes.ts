@@ -61,7 +61,13 @@ export const listChanges = defineRoute({
         'Opaque, from the Link header of the page before; `now` for the end of the feed. Absent: all that is kept',
     }),
   }),
-  answers: { 200: { description: 'Changes, oldest first', schema: z.array(changeSchema) } },
+  answers: {
+    200: {
+      description: 'Changes, oldest first',
+      schema: z.array(changeSchema),
+      headers: { Link: 'The link to go on with (RFC 8288), always' },
+    },
+  },
   problems: ['cursor_expired'],
 })
 

@@ -65,6 +65,7 @@ export const uploadEvidence = defineRoute({
   assertionSeconds: 270,
   answers: { 201: { description: 'The receipt', schema: receiptSchema } },
   problems: [
+    'invalid_content',
     'content_too_large',
     'digest_mismatch',
     'unsupported_media_type',

@@ -38,7 +38,13 @@ export const openApiDocument = defineRoute({
   access: { kind: 'public' },
   tag: 'Access',
   summary: 'This API as an OpenAPI 3.1 document',
-  answers: { 200: { description: 'The document', schema: z.record(z.string(), z.unknown()) } },
+  answers: {
+    200: {
+      description: 'The document',
+      schema: z.record(z.string(), z.unknown()).meta({ examples: [{ openapi: '3.1.0' }] }),
+    },
+    304: { description: 'Not modified' },
+  },
 })
 
 export const problemPage = defineRoute({
@@ -54,4 +60,15 @@ export const problemPage = defineRoute({
   problems: ['not_found'],
 })
 
-export const gatewayRoutes = [whoami, openApiDocument, problemPage] as const
+export const referencePage = defineRoute({
+  id: 'gateway.reference',
+  method: 'GET',
+  path: '/docs',
+  upstream: 'gateway',
+  access: { kind: 'public' },
+  tag: 'Access',
+  summary: 'This API as a page to read',
+  answers: { 200: { description: 'A page', mediaType: 'text/html' }, 304: { description: 'Not modified' } },
+})
+
+export const gatewayRoutes = [whoami, openApiDocument, referencePage, problemPage] as const

@@ -81,6 +81,7 @@ export const updateApiKeyBodySchema = z
   .meta({
     id: 'UpdateApiKey',
     description: 'JSON Merge Patch (RFC 7396): label; scopes, addresses and expiry may only become narrower',
+    examples: [{ label: 'Nightly export' }],
   })
 
 export const revokeApiKeyBodySchema = z.strictObject({ reason: line(1, 500).optional() }).meta({ id: 'RevokeApiKey' })

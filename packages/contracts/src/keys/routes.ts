@@ -26,7 +26,7 @@ export const createApiKey = defineRoute({
   answers: {
     201: { description: 'The key. Its value is in this answer and never again.', schema: createdApiKeySchema },
   },
-  problems: ['invalid_content'],
+  problems: ['conflict', 'invalid_content', 'not_found'],
 })
 
 export const listApiKeys = defineRoute({
@@ -46,7 +46,7 @@ export const getApiKey = defineRoute({
   path: '/api/v1/api-keys/:id',
   summary: 'Read a key',
   params: keyIdParams,
-  answers: { 200: { description: 'The key', schema: apiKeySchema } },
+  answers: { 200: { description: 'The key', schema: apiKeySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
 

@@ -1,0 +1,92 @@
+type Json = Readonly<Record<string, unknown>>
+
+const formats: Readonly<Record<string, string>> = {
+  uuid: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001',
+  'date-time': '2026-11-21T09:30:00.000Z',
+  date: '2026-11-21',
+  email: 'ada.lund@harbourline.example',
+  uri: 'https://harbourline.example/audit',
+}
+
+/**
+ * An example of a value that a JSON Schema (2020-12) describes: what the schema itself gives as one, else the smallest
+ * that its keywords allow. A pattern is not followed: a schema with one has an example of its own. `resolve` finds what a
+ * `$ref` means; a list of what the list is in stays empty.
+ */
+export function exampleOf(schema: unknown, resolve: (reference: string) => unknown): unknown {
+  return build(schema, { resolve, within: [] }) ?? null
+}
+
+interface Place {
+  readonly resolve: (reference: string) => unknown
+  /** References on the way to here. */
+  readonly within: readonly string[]
+}
+
+/** Undefined where the schema is part of itself. */
+function build(schema: unknown, place: Place): unknown {
+  const {
+    examples,
+    default: fallback,
+    const: constant,
+    enum: words,
+    $ref,
+    anyOf,
+    oneOf,
+    allOf,
+    ...rest
+  } = asJson(schema)
+  if (Array.isArray(examples) && examples.length > 0) return examples[0]
+  if (fallback !== undefined) return fallback
+  if (constant !== undefined) return constant
+  if (Array.isArray(words)) return words[0]
+  if (typeof $ref === 'string') {
+    if (place.within.includes($ref)) return undefined
+    return build(place.resolve($ref), { ...place, within: [...place.within, $ref] })
+  }
+  const choice = anyOf ?? oneOf
+  if (Array.isArray(choice)) return build(choice.find((each) => asJson(each)['type'] !== 'null') ?? choice[0], place)
+  if (Array.isArray(allOf)) return Object.assign({}, ...allOf.map((each) => asJson(build(each, place))))
+  const type = Array.isArray(rest['type']) ? rest['type'].find((each) => each !== 'null') : rest['type']
+  switch (type) {
+    case 'object':
+      return objectOf(rest, place)
+    case 'array':
+      return [build(rest['items'] ?? {}, place)].filter((item) => item !== undefined)
+    case 'string':
+      return stringOf(rest)
+    case 'integer':
+    case 'number':
+      return typeof rest['minimum'] === 'number' && rest['minimum'] > -1e9 ? rest['minimum'] : 1
+    case 'boolean':
+      return false
+    case 'null':
+      return null
+    default:
+      return {}
+  }
+}
+
+function objectOf({ properties, required }: Json, place: Place): Json {
+  const names = Array.isArray(required) ? required : []
+  return Object.fromEntries(
+    Object.entries(asJson(properties))
+      .filter(([name]) => names.includes(name))
+      .map(([name, property]) => [name, build(property, place)]),
+  )
+}
+
+const sha256Pattern = '^[0-9a-f]{64}$'
+const sha256Example = '5f8f04f6a3a892aaabbddb6cf273894493773960d4a325b105fee46eef4304f1'
+
+function stringOf({ format, minLength, pattern }: Json): string {
+  const known = typeof format === 'string' ? formats[format] : undefined
+  if (pattern === sha256Pattern) return sha256Example
+  return known ?? 'Text'.padEnd(typeof minLength === 'number' ? minLength : 0, '.')
+}
+
+function asJson(value: unknown): Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+    ? Object.fromEntries(Object.entries(value))
+    : {}
+}

@@ -1,0 +1,98 @@
+import type { Route } from './route.ts'
+import { isRepeatable } from './route-problems.ts'
+
+type Json = Record<string, unknown>
+
+const text = { type: 'string' } as const
+
+/** Headers of answers, by the names under which the document's components hold them. */
+export const responseHeaders = {
+  RequestId: ['X-Request-Id', 'The id of the request; the `instance` of a problem', '0G4Yb3kQX1-8'],
+  RateLimitPolicy: ['RateLimit-Policy', 'The limit: requests (`q`) in so many seconds (`w`)', '"caller";q=600;w=60'],
+  RateLimit: ['RateLimit', 'What is left (`r`), and the seconds until it is filled up (`t`)', '"caller";r=598;t=42'],
+  KeyExpiresAt: ['X-Key-Expires-At', 'In the last 14 days of a key: when it expires', '2026-11-30T00:00:00.000Z'],
+  ETag: ['ETag', 'The entity tag of the resource, for If-Match and If-None-Match', '"3.2026-11-21"'],
+  Location: ['Location', 'Where the new resource is', '/api/v1/findings/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
+  Link: ['Link', 'The next page (RFC 8288), where there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
+  TotalCount: ['X-Total-Count', 'With `count=true`: the resources on all pages', '1204'],
+  Replayed: ['Idempotent-Replayed', '`true` where the answer is that of an earlier request', 'true'],
+  RetryAfter: ['Retry-After', 'Seconds to wait before the request is sent again', '1'],
+  Authenticate: ['WWW-Authenticate', 'The scheme, and what is wrong with the credentials', 'ApiKey realm="postern"'],
+} as const satisfies Readonly<Record<string, readonly [name: string, description: string, example: string]>>
+
+type HeaderKey = keyof typeof responseHeaders
+
+/** The components of the document that `headersOf` refers to. */
+export function headerComponents(): Json {
+  return Object.fromEntries(
+    Object.entries(responseHeaders).map(([key, [, description, example]]) => [
+      key,
+      { description, schema: text, example },
+    ]),
+  )
+}
+
+/** The headers of an answer of the route with this status. */
+export function headersOf(route: Route, status: number): Json {
+  const keys: HeaderKey[] = ['RequestId']
+  if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
+  if (status === 401) keys.push('Authenticate')
+  if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')
+  if (status === 429 || status === 503 || status === 507) keys.push('RetryAfter')
+  if (status < 300) {
+    if (route.answers[304] !== undefined || route.method === 'PATCH' || status === 201) keys.push('ETag')
+    if (status === 201 || status === 202) keys.push('Location')
+    if (route.query?.shape['cursor'] !== undefined) keys.push('Link')
+    if (route.query?.shape['count'] !== undefined) keys.push('TotalCount')
+    if (isRepeatable(route)) keys.push('Replayed')
+  }
+  if (status === 304) keys.push('ETag')
+  const own = Object.entries(route.answers[status]?.headers ?? {})
+  return {
+    headers: {
+      ...Object.fromEntries(keys.map((key) => [responseHeaders[key][0], { $ref: `#/components/headers/${key}` }])),
+      ...Object.fromEntries(own.map(([name, description]) => [name, { description, schema: text }])),
+    },
+  }
+}
+
+/** The headers that a request to the route can carry, besides credentials and what describes its body. */
+export function headerParameters(route: Route): Json[] {
+  const list = [
+    parameter(
+      'X-Request-Id',
+      'An id of your own for the request, 8 to 128 of A-Z a-z 0-9 . _ -',
+      'nightly-2026-11-21.1',
+    ),
+  ]
+  if (isRepeatable(route)) {
+    list.push(
+      parameter(
+        'Idempotency-Key',
+        'A new one for each request, 1 to 255 visible ASCII characters. Within 24 hours the same request with the same key is carried out once, and gets the first answer again; what was refused is carried out anew.',
+        '4f1c0a52-8d0c-4a53-a8a5-7f3f0f0c2d19',
+      ),
+    )
+  }
+  if (route.answers[304] !== undefined) {
+    list.push(parameter('If-None-Match', 'An entity tag that you have: 304 when it is still right', '"3.2026-11-21"'))
+  }
+  const isRequired = route.problems.includes('precondition_required')
+  if (isRequired || route.problems.includes('precondition_failed')) {
+    list.push(parameter('If-Match', 'The entity tag of the resource as you read it', '"3.2026-11-21"', isRequired))
+  }
+  if (route.problems.includes('digest_mismatch')) {
+    list.push(
+      parameter(
+        'Content-Digest',
+        'The SHA-256 of the body (RFC 9530), which is then checked',
+        'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:',
+      ),
+    )
+  }
+  return list
+}
+
+function parameter(name: string, description: string, example: string, required = false): Json {
+  return { name, in: 'header', required, description, schema: text, example }
+}

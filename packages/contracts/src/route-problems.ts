@@ -1,0 +1,53 @@
+import type { ProblemCode } from './problem.ts'
+import type { Route } from './route.ts'
+
+/** What can become of any request, before anybody has looked at what it asks for or after nobody could answer. */
+const ofEveryRoute = [
+  'bad_request',
+  'non_canonical_path',
+  'malformed_http',
+  'duplicate_header',
+  'not_acceptable',
+  'request_timeout',
+  'uri_too_long',
+  'too_many_requests',
+  'header_fields_too_large',
+  'internal_error',
+  'bad_gateway',
+  'service_unavailable',
+  'gateway_timeout',
+] as const satisfies readonly ProblemCode[]
+
+const ofCredentials = [
+  'missing_credentials',
+  'invalid_key',
+  'key_expired',
+  'key_revoked',
+  'invalid_token',
+  'address_not_allowed',
+  'tenant_suspended',
+  'auth_unavailable',
+] as const satisfies readonly ProblemCode[]
+
+/**
+ * Every problem that a route can be answered with: its own, and those that follow from what it is. The OpenAPI document
+ * lists them, and with POSTERN_CHECK_ANSWERS a service that answers another one fails.
+ */
+export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
+  const codes = new Set<ProblemCode>([...ofEveryRoute, ...route.problems])
+  if (route.access.kind !== 'public') for (const code of ofCredentials) codes.add(code)
+  if (route.access.kind === 'scope' || route.access.kind === 'any-scope') codes.add('insufficient_scope')
+  if (route.access.kind === 'person') codes.add('role_required')
+  // A path that cannot address anything addresses nothing.
+  if (route.params !== undefined) codes.add('not_found')
+  if (route.body !== undefined) {
+    codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
+  }
+  if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
+  return codes
+}
+
+/** Whether a request to the route can be repeated with its Idempotency-Key: every POST. */
+export function isRepeatable(route: Route): boolean {
+  return route.method === 'POST'
+}

@@ -1,0 +1,59 @@
+import { isDeepStrictEqual } from 'node:util'
+import { type Route, problemSchema, problemTypes, problemUri, problemsOf, routeTable } from '@postern/contracts'
+
+/** An answer, as much of it as the contract speaks of. */
+export interface CheckedAnswer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly text: string
+  readonly json: unknown
+}
+
+const routes = routeTable.map((route) => ({
+  route,
+  pattern: new RegExp(`^${route.path.replaceAll('.', String.raw`\.`).replaceAll(/:[a-z_]+/g, '[^/]+')}$`),
+}))
+
+/**
+ * Throws unless the answer is one that the API's contract has: a status, body and problem of its route, or a problem
+ * document where there is no route. Every answer that the tests get through the gateway goes through here.
+ */
+export function assertInContract(method: string, target: string, answer: CheckedAnswer): void {
+  const [path = ''] = target.split('?', 1)
+  const asked = method === 'HEAD' ? 'GET' : method
+  const route = routes.find((each) => each.route.method === asked && each.pattern.test(path))?.route
+  const fault = answer.status >= 400 ? faultOfProblem(route, method, answer) : faultOfSuccess(route, method, answer)
+  if (fault !== undefined) throw new Error(`${method} ${path} was answered ${answer.status}, ${fault}: ${answer.text}`)
+  if (typeof answer.headers['x-request-id'] !== 'string') throw new Error(`${method} ${path}: no X-Request-Id`)
+}
+
+function faultOfProblem(route: Route | undefined, method: string, answer: CheckedAnswer): string | undefined {
+  if (method === 'HEAD') return answer.text === '' ? undefined : 'with a body'
+  if (answer.headers['content-type'] !== 'application/problem+json') return 'which is no problem document'
+  const parsed = problemSchema.strict().safeParse(answer.json)
+  if (!parsed.success) return 'with a problem document that is not valid'
+  const { code, status, title, type, instance } = parsed.data
+  const known = Object.entries(problemTypes).find(([name]) => name === code)
+  if (known === undefined || known[1].status !== answer.status || status !== answer.status) return 'with the wrong code'
+  const name = knownCode(code)
+  if (name === undefined || title !== known[1].title || type !== problemUri(name)) return 'with the wrong words'
+  if (instance !== answer.headers['x-request-id']) return 'with the id of another request'
+  // To a service itself, past the gateway, nobody may speak; the API's contract does not say so.
+  if (route === undefined || code === 'unsigned_request') return undefined
+  return problemsOf(route).has(name) ? undefined : 'which the contract of the route does not have'
+}
+
+function knownCode(code: string): keyof typeof problemTypes | undefined {
+  return Object.keys(problemTypes).find((name): name is keyof typeof problemTypes => name === code)
+}
+
+function faultOfSuccess(route: Route | undefined, method: string, answer: CheckedAnswer): string | undefined {
+  if (route === undefined) return 'though there is no such route'
+  const contract = route.answers[answer.status]
+  if (contract === undefined) return 'which the contract of the route does not have'
+  if (method === 'HEAD' || answer.status === 304) return answer.text === '' ? undefined : 'with a body'
+  if (contract.schema === undefined) return undefined
+  const parsed = contract.schema.safeParse(answer.json)
+  if (!parsed.success) return 'with a body that is not in the contract'
+  return isDeepStrictEqual(parsed.data, answer.json) ? undefined : 'with members that are not in the contract'
+}
