@@ -1,0 +1,172 @@
+import { describe, expect, test } from 'vitest'
+import { type Change, type History, type Request, costBetween, findViolations, findWrongWrites } from './promises.ts'
+
+const tenantId = 'tenant-1'
+const key = { id: 'key-1', tenantId, expiresAt: 1_000_000 }
+
+function ask(given: Partial<Request> = {}): Request {
+  return {
+    operation: 'whoami',
+    keyId: key.id,
+    tenantId,
+    gateway: 'g1',
+    startedAt: 100,
+    endedAt: 110,
+    startedWall: 500_100,
+    endedWall: 500_110,
+    status: 200,
+    code: undefined,
+    externalId: undefined,
+    tenantsSeen: [],
+    ...given,
+  }
+}
+
+function change(kind: Change['kind'], calledAt: number, returnedAt?: number): Change {
+  return { kind, of: kind === 'revoked' || kind === 'narrowed' ? key.id : tenantId, calledAt, returnedAt }
+}
+
+function broken(request: Request, ...changes: Change[]): string[] {
+  const history: History = { requests: [request], keys: [key], changes }
+  return findViolations(history).map(({ promised }) => promised)
+}
+
+describe('the checker of the promises finds', () => {
+  test('a revoked key that was accepted after the revocation had returned', () => {
+    expect(broken(ask(), change('revoked', 90, 99))).toEqual(['no revoked key is accepted'])
+    expect(broken(ask(), change('revoked', 90, 101))).toEqual([])
+    expect(broken(ask(), change('revoked', 90))).toEqual([])
+  })
+
+  test('a narrowed key that still did what it was narrowed from', () => {
+    expect(broken(ask({ operation: 'create', status: 201 }), change('narrowed', 90, 99))).toEqual([
+      'no narrowed key does what it was narrowed from',
+    ])
+    expect(broken(ask({ operation: 'list' }), change('narrowed', 90, 99))).toEqual([])
+    expect(broken(ask({ operation: 'create', status: 201 }), change('narrowed', 90, 101))).toEqual([])
+  })
+
+  test('an expired key that was accepted, and a key that nobody has made', () => {
+    expect(broken(ask({ startedWall: key.expiresAt + 1 }))).toEqual(['no expired key is accepted'])
+    expect(broken(ask({ keyId: 'other' }))).toEqual(['no expired key is accepted'])
+    expect(broken(ask({ startedWall: key.expiresAt - 1, endedWall: key.expiresAt + 9 }))).toEqual([])
+  })
+
+  test('a suspended tenant that was accepted, unless it was being resumed', () => {
+    const suspended = [change('suspended', 90, 99)]
+    expect(broken(ask(), ...suspended)).toEqual(['no suspended tenant is accepted'])
+    expect(broken(ask(), ...suspended, change('resumed', 111, 120))).toEqual(['no suspended tenant is accepted'])
+    expect(broken(ask(), ...suspended, change('resumed', 109))).toEqual([])
+    expect(broken(ask(), change('suspended', 90, 101))).toEqual([])
+  })
+
+  test('an answer with data of another tenant, or of nobody knows whom', () => {
+    const other = ['no answer holds data of another tenant']
+    expect(broken(ask({ operation: 'list', tenantsSeen: [tenantId, 'tenant-2'] }))).toEqual(other)
+    expect(broken(ask({ operation: 'list', tenantsSeen: ['unknown'] }))).toEqual(other)
+    expect(broken(ask({ operation: 'list', tenantsSeen: [tenantId] }))).toEqual([])
+  })
+
+  test('a refusal of an active key, whatever the reason it gives', () => {
+    const wrong = ['no key is refused for what it is not']
+    for (const code of ['invalid_key', 'key_revoked', 'key_expired', undefined]) {
+      expect(broken(ask({ status: 401, code }))).toEqual(wrong)
+    }
+    for (const code of ['tenant_suspended', 'insufficient_scope', 'address_not_allowed']) {
+      expect(broken(ask({ status: 403, code }))).toEqual(wrong)
+    }
+  })
+
+  test('a refusal for the wrong reason', () => {
+    const wrong = ['no key is refused for what it is not']
+    const revoked = change('revoked', 90, 99)
+    expect(broken(ask({ status: 401, code: 'invalid_key' }), revoked)).toEqual(wrong)
+    expect(broken(ask({ status: 401, code: 'key_expired' }), revoked)).toEqual(wrong)
+    expect(broken(ask({ status: 401, code: 'key_revoked' }), revoked)).toEqual([])
+    expect(broken(ask({ status: 401, code: 'key_revoked' }), change('revoked', 111))).toEqual(wrong)
+  })
+
+  test('a refusal of what a narrowed key may still do', () => {
+    const narrowed = change('narrowed', 90, 99)
+    const refusal = { status: 403, code: 'insufficient_scope' }
+    expect(broken(ask({ ...refusal, operation: 'create' }), narrowed)).toEqual([])
+    expect(broken(ask({ ...refusal, operation: 'list' }), narrowed)).toEqual(['no key is refused for what it is not'])
+  })
+
+  test('a refusal as expired that is more than a second early', () => {
+    const refusal = { status: 401, code: 'key_expired' }
+    expect(broken(ask({ ...refusal, endedWall: key.expiresAt - 1001 }))).toEqual([
+      'no key is refused for what it is not',
+    ])
+    expect(broken(ask({ ...refusal, endedWall: key.expiresAt - 999 }))).toEqual([])
+  })
+
+  test('a refusal as suspended of a tenant that had been resumed', () => {
+    const refusal = ask({ status: 403, code: 'tenant_suspended' })
+    const suspended = change('suspended', 80, 85)
+    expect(broken(refusal, suspended)).toEqual([])
+    expect(broken(refusal, suspended, change('resumed', 90, 101))).toEqual([])
+    expect(broken(refusal, suspended, change('resumed', 90, 99))).toEqual(['no key is refused for what it is not'])
+  })
+
+  test('a failure that is not that of a service which is away', () => {
+    for (const status of [400, 404, 422, 429, 500]) {
+      expect(broken(ask({ status }))).toEqual(['no failure but that of a service that is away'])
+    }
+    for (const status of [0, 502, 503, 504]) expect(broken(ask({ status }))).toEqual([])
+  })
+})
+
+describe('the checker of the writes finds', () => {
+  const write = ask({ operation: 'create', status: 201, externalId: 'write-1' })
+  const row = { tenantId, title: `of ${tenantId}` }
+  const check = (request: Request, rows: { tenantId: string; title: string }[]): string[] =>
+    findWrongWrites({ requests: [request] }, new Map([['write-1', rows]])).map(({ promised }) => promised)
+
+  test('an accepted write that is not there', () => {
+    expect(check(write, [])).toEqual(['no accepted write is lost or doubled'])
+    expect(check(write, [row])).toEqual([])
+  })
+
+  test('a write that is there twice, whatever it was answered', () => {
+    expect(check(write, [row, row])).toEqual(['no accepted write is lost or doubled'])
+    expect(check({ ...write, status: 0 }, [row, row])).toEqual(['no accepted write is lost or doubled'])
+  })
+
+  test('a write that is there with another tenant, or with the content of one', () => {
+    expect(check(write, [{ ...row, tenantId: 'tenant-2' }])).toEqual(['no answer holds data of another tenant'])
+    expect(check(write, [{ ...row, title: 'of tenant-2' }])).toEqual(['no answer holds data of another tenant'])
+  })
+
+  test('a refused write that is there all the same', () => {
+    for (const given of [{ status: 401 }, { status: 403 }, { status: 503, code: 'auth_unavailable' }]) {
+      expect(check({ ...write, ...given }, [row])).toEqual(['no refused write happens'])
+    }
+    // It may have happened: the answer says so.
+    expect(check({ ...write, status: 502, code: 'bad_gateway' }, [row])).toEqual([])
+    expect(check({ ...write, status: 502, code: 'bad_gateway' }, [])).toEqual([])
+  })
+})
+
+describe('what a fault cost', () => {
+  test('counts failures by status, and no refusals', () => {
+    const requests = [
+      ask(),
+      ask({ status: 0 }),
+      ask({ status: 503, code: 'auth_unavailable' }),
+      ask({ status: 503, code: 'auth_unavailable' }),
+      ask({ status: 401, code: 'key_revoked' }),
+      ask({ status: 502, startedAt: 50 }),
+    ]
+    const { requests: count, failed } = costBetween(requests, 100, 200)
+    expect(count).toBe(5)
+    expect(failed).toEqual({ 'no answer': 1, '503 auth_unavailable': 2 })
+  })
+
+  test('finds the longest time without success at the gateway and operation that had it', () => {
+    const steady = [110, 120, 130, 140, 150, 160, 170, 180, 190].map((endedAt) => ask({ endedAt }))
+    const interrupted = [110, 160, 190].map((endedAt) => ask({ endedAt, gateway: 'g2' }))
+    expect(costBetween([...steady, ...interrupted], 100, 200).longestGapMs).toBe(50)
+    expect(costBetween([...steady, ask({ operation: 'list', endedAt: 50 })], 100, 200).longestGapMs).toBe(100)
+  })
+})
