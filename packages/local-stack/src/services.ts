@@ -9,6 +9,12 @@ import type { RingName, Secrets } from './secrets.ts'
 /** The name of one process of a service: the service, and for gateways a number from 1. */
 export type ServiceProcessName = Upstream | `gateway-${number}`
 
+/** What a process of the stack connects to. */
+export type Destination = Upstream | 'database' | 'redis'
+
+/** Gives the URL under which a process finds a destination whose own URL is `url`: that one, or a detour to it. */
+export type Route = (from: ServiceProcessName, to: Destination, url: string) => Promise<string>
+
 /** A service as it runs now. A restart keeps its port and changes its process. */
 interface ServiceProcess {
   readonly name: ServiceProcessName
@@ -26,6 +32,7 @@ export interface ServicesOptions {
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
   /** Variables for every process, over those that the stack sets. */
   readonly env?: Readonly<Record<string, string>>
+  readonly route?: Route | undefined
   /** Ends the start between two processes. */
   readonly signal?: AbortSignal
 }
@@ -188,7 +195,7 @@ async function environment(
   port: number,
   options: ServicesOptions,
 ): Promise<Record<string, string>> {
-  const { home, secrets, ports } = options
+  const { home, secrets, ports, route = async (_from, _to, url) => url } = options
   const kind = kindOf(name)
   const { rings, database, redis, upstreams } = needs[kind]
   const env: Record<string, string> = {
@@ -200,12 +207,17 @@ async function environment(
   }
   for (const ring of rings) env[`${ring}_FILE`] = secrets.ringFile(ring)
   for (const upstream of upstreams) {
-    env[`POSTERN_${upstream.toUpperCase()}_URL`] = `http://${loopback}:${ports[upstream]}`
+    const url = `http://${loopback}:${ports[upstream]}`
+    env[`POSTERN_${upstream.toUpperCase()}_URL`] = await route(name, upstream, url)
   }
   if (database && kind !== 'gateway') {
-    env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${kind}`, options.databaseUrl(kind))
+    const url = await route(name, 'database', options.databaseUrl(kind))
+    env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${kind}`, url)
   }
-  if (redis) env['POSTERN_REDIS_URL_FILE'] = await secrets.put(`redis-url-${name}`, options.redisUrl)
+  if (redis) {
+    const url = await route(name, 'redis', options.redisUrl)
+    env['POSTERN_REDIS_URL_FILE'] = await secrets.put(`redis-url-${name}`, url)
+  }
   if (kind === 'evidence') {
     env['POSTERN_BLOB_DIRECTORY'] = join(home, 'blobs')
     env['POSTERN_RECEIPT_KEY_FILE'] = secrets.receiptKeyFile

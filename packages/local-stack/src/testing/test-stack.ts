@@ -8,7 +8,7 @@ import { compileCache, repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
-import { startServices, type ServiceProcessName } from '../services.ts'
+import { startServices, type Route, type ServiceProcessName } from '../services.ts'
 import { createSignedCaller, operator, type SignedCaller } from '../signed-caller.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
@@ -21,6 +21,8 @@ export interface TestStackOptions {
   readonly redis?: boolean
   /** Variables for every process. */
   readonly env?: Readonly<Record<string, string>>
+  /** Leads connections between processes over a detour, such as a proxy that can fail. */
+  readonly route?: Route
 }
 
 export interface CommandResult {
@@ -89,6 +91,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     ),
     // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
     env: { POSTERN_CHECK_ANSWERS: 'on', ...options.env },
+    route: options.route,
   }).catch(async (error: unknown) => {
     await redis.stop()
     throw error
