@@ -1,7 +1,8 @@
 import { execFile } from 'node:child_process'
-import { access, constants, mkdir, readdir, rename, rm } from 'node:fs/promises'
-import { delimiter, join } from 'node:path'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { findOnPath, firstLine, hasPackages, isProgram, unpackPackages } from './distribution-packages.ts'
 import { loopback } from './ports.ts'
 
 /** How to run a Redis that reads its configuration from standard input. */
@@ -19,7 +20,6 @@ const execute = promisify(execFile)
 const serverNames = ['redis-server', 'valkey-server'] as const
 const containerImage = 'redis:7'
 const containerPort = 6379
-const aptTimeoutMs = 180_000
 
 /**
  * The Redis of this machine: one on the PATH; else the distribution's package (Debian and Ubuntu), unpacked into
@@ -37,7 +37,7 @@ export async function findRedisProgram(
   const unpacked = await findUnpacked(installFolder)
   if (unpacked !== undefined) return directly(unpacked, port, libraryPath(installFolder))
   const reasons: string[] = []
-  if ((await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined) {
+  if (await hasPackages()) {
     log("no Redis on the PATH: unpacking the distribution's package (a few seconds, once)")
     try {
       return directly(await unpackPackage(installFolder), port, libraryPath(installFolder))
@@ -82,24 +82,6 @@ function inContainer(docker: string, port: number): RedisProgram {
   }
 }
 
-async function findOnPath(name: string): Promise<string | undefined> {
-  for (const folder of (process.env['PATH'] ?? '').split(delimiter)) {
-    // A relative entry would make what we run depend on where we are started.
-    if (!folder.startsWith('/')) continue
-    if (await isProgram(join(folder, name))) return join(folder, name)
-  }
-  return undefined
-}
-
-async function isProgram(path: string): Promise<boolean> {
-  try {
-    await access(path, constants.X_OK)
-    return true
-  } catch {
-    return false
-  }
-}
-
 async function findDocker(): Promise<string | undefined> {
   const docker = await findOnPath('docker')
   if (docker === undefined) return undefined
@@ -127,46 +109,13 @@ function libraryPath(installFolder: string): string {
     .join(':')
 }
 
-/** Unpacks the server and the libraries it needs. The folder appears by a rename, whole or not at all. */
+/** Unpacks the server and the libraries it needs. */
 async function unpackPackage(installFolder: string): Promise<string> {
-  const work = `${installFolder}.new-${process.pid}`
-  await rm(work, { recursive: true, force: true })
-  await mkdir(join(work, 'packages'), { recursive: true })
-  try {
-    await downloadPackages(work)
-    for (const name of await readdir(join(work, 'packages'))) {
-      await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
-    }
-    await rename(join(work, 'root'), installFolder)
-  } finally {
-    await rm(work, { recursive: true, force: true })
-  }
+  await unpackPackages(installFolder, listNeededPackages)
   const command = await findUnpacked(installFolder)
   if (command !== undefined) return command
   await rm(installFolder, { recursive: true, force: true })
   throw new Error('no server was in it')
-}
-
-async function downloadPackages(work: string): Promise<void> {
-  // Without the sandbox user, who could not write into our folder.
-  const apt = ['-qq', '-o', 'APT::Sandbox::User=']
-  try {
-    await download(apt, work)
-  } catch {
-    // The machine's package lists are empty, as in a container, or older than the archive: fetch lists of our own.
-    const lists = join(work, 'lists')
-    const cache = join(work, 'cache')
-    await mkdir(join(lists, 'partial'), { recursive: true })
-    await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
-    const own = [...apt, '-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`]
-    await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
-    await download(own, work)
-  }
-}
-
-async function download(apt: readonly string[], work: string): Promise<void> {
-  const packages = await listNeededPackages(apt)
-  await execute('apt-get', [...apt, 'download', ...packages], { cwd: join(work, 'packages'), timeout: aptTimeoutMs })
 }
 
 /** The C library and what belongs to it: there on every system that runs Node, and not to be mixed with another. */
@@ -215,9 +164,4 @@ async function readDependencies(apt: readonly string[], name: string): Promise<M
     isAlternative = bar === '|'
   }
   return found
-}
-
-function firstLine(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error)
-  return text.split('\n').find((line) => line.startsWith('E: ')) ?? text.split('\n')[0] ?? ''
 }

@@ -1,0 +1,85 @@
+import { execFile } from 'node:child_process'
+import { access, constants, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { promisify } from 'node:util'
+
+const execute = promisify(execFile)
+
+const aptTimeoutMs = 180_000
+
+/** The program of this name on the PATH. */
+export async function findOnPath(name: string, path = process.env['PATH']): Promise<string | undefined> {
+  for (const folder of (path ?? '').split(delimiter)) {
+    // A relative entry would make what we run depend on where we are started.
+    if (!folder.startsWith('/')) continue
+    if (await isProgram(join(folder, name))) return join(folder, name)
+  }
+  return undefined
+}
+
+/** Whether there is a program at the path. */
+export async function isProgram(path: string): Promise<boolean> {
+  try {
+    await access(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Whether this machine has Debian's packages, and the tools to fetch and unpack them. */
+export async function hasPackages(): Promise<boolean> {
+  return (await findOnPath('apt-get')) !== undefined && (await findOnPath('dpkg')) !== undefined
+}
+
+/**
+ * Unpacks the distribution's packages into a folder, without root. `list` names them; it is given the options that apt-cache
+ * must be called with. The folder appears by a rename, whole or not at all.
+ */
+export async function unpackPackages(
+  installFolder: string,
+  list: (apt: readonly string[]) => Promise<readonly string[]>,
+): Promise<void> {
+  const work = `${installFolder}.new-${process.pid}`
+  await rm(work, { recursive: true, force: true })
+  await mkdir(join(work, 'packages'), { recursive: true })
+  try {
+    await downloadPackages(work, list)
+    for (const name of await readdir(join(work, 'packages'))) {
+      await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
+    }
+    await rename(join(work, 'root'), installFolder)
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+async function downloadPackages(
+  work: string,
+  list: (apt: readonly string[]) => Promise<readonly string[]>,
+): Promise<void> {
+  const download = async (apt: readonly string[]): Promise<void> => {
+    const packages = await list(apt)
+    await execute('apt-get', [...apt, 'download', ...packages], { cwd: join(work, 'packages'), timeout: aptTimeoutMs })
+  }
+  // Without the sandbox user, who could not write into our folder.
+  const apt = ['-qq', '-o', 'APT::Sandbox::User=']
+  try {
+    await download(apt)
+  } catch {
+    // The machine's package lists are empty, as in a container, or older than the archive: fetch lists of our own.
+    const lists = join(work, 'lists')
+    const cache = join(work, 'cache')
+    await mkdir(join(lists, 'partial'), { recursive: true })
+    await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
+    const own = [...apt, '-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`]
+    await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
+    await download(own)
+  }
+}
+
+/** What apt and dpkg say of a failure, in one line. */
+export function firstLine(error: unknown): string {
+  const text = error instanceof Error ? error.message : String(error)
+  return text.split('\n').find((line) => line.startsWith('E: ')) ?? text.split('\n')[0] ?? ''
+}
