@@ -1,0 +1,555 @@
+/*
+ * How a revocation takes effect: a model of services/keys/src/revocation and services/gateway/src/authenticate.
+ * README.md beside this file says which code each part stands for and what is left out; revocation-model.test.ts runs it.
+ *
+ * One key is revoked once; another key may change at about the same time. Whatever can be late, lost, repeated or out of
+ * order is. What happens at one moment in the code, in one tick of a gateway or one snapshot of the database, is one atomic
+ * step here, and nothing else is.
+ *
+ * Checked:  no_accept_after_success      a request that arrives after the revoke's success is never accepted
+ *           unacked_lease_ends_in_time   a lease whose holder has not acknowledged is gone one lease after the commit
+ */
+
+/* Size of the model: gateways, and processes one after another in each of them. OTHER_CHANGE: another key changes too. */
+#ifndef GATEWAYS
+#define GATEWAYS 1
+#endif
+#ifndef STARTS
+#define STARTS 1
+#endif
+
+/* Lengths in ticks. The gateways' clocks and the database's tick in turn, so what one of them counts as a span may be a tick
+   more or less for the other. That, and no more, is what the margin is for. */
+#define LEASE 3
+#ifdef NO_MARGIN
+#define USABLE LEASE
+#else
+#define USABLE (LEASE - 1)
+#endif
+
+/* A row of keys.gateway_lease for every process that there ever is. */
+#define ROWS (GATEWAYS * STARTS)
+#if GATEWAYS * STARTS > 2
+#error isInForce below looks at two rows
+#endif
+#ifdef SAME_IDENTITY
+#define rowOf(g, process) ((g) * STARTS)
+#else
+#define rowOf(g, process) ((g) * STARTS + (process))
+#endif
+
+/* Designs without floors, given their best chance: Redis changes in the very moment of the commit. */
+#if defined(DELETE_IN_REDIS) || defined(TOMBSTONE_IN_REDIS)
+#define NO_FLOORS
+#define CANCEL_FILLS
+#define REDIS_MATTERS
+#endif
+#ifdef LATE_FILL_WINS
+#define NO_FLOORS
+#endif
+
+/* A change in the database: not begun; it has its number and holds the counter's row; committed. */
+#define IDLE 0
+#define NUMBERED 1
+#define COMMITTED 2
+
+/* A renewal: none; sent; the lease's statement has seen the counter and the clock; committed; the log is read. */
+#define NONE 0
+#define SENT 1
+#define CHECKED 2
+#define LEASED 3
+#define ANSWERED 4
+#define LOG_READ 5 /* in LOG_BEFORE_LEASE only */
+
+/* A look-up at the keys service: none; asked; it has read 'active'. Reading 'revoked' ends it like a failure: no accept. */
+#define ASKED 1
+#define ACTIVE 2
+
+/* The key's record in Redis: none, ACTIVE, or a tombstone. */
+#define TOMBSTONE 3
+
+/* A request that has arrived after the success: none; waits for Redis, for the look-up under way, for the one after it. */
+#define AT_REDIS 1
+#define AT_LOOKUP 2
+#define AT_NEXT_LOOKUP 3
+
+#define NO_CURSOR 3
+
+typedef Gateway {
+  unsigned process : 1;
+  unsigned held : 2;       /* ticks of its own clock that it may still answer from caches */
+  unsigned cursor : 2;
+  bit floor;               /* the key is known to be revoked */
+  bit memory;              /* L1 holds the key as active */
+  unsigned lookup : 2;     /* one look-up of a key at a time */
+  unsigned request : 2
+};
+
+typedef Renewal {
+  unsigned stage : 3;
+  unsigned process : 1;    /* which sent it */
+  unsigned cursor : 2;
+  unsigned age : 2;        /* ticks of the gateway's clock since it was sent */
+  unsigned left : 2;       /* ticks of the database's clock left of the lease that is not yet committed */
+  bit granted;
+  bit has;                 /* the answer has the key's entry */
+  unsigned seq : 2         /* where the log stood when it was read */
+};
+
+typedef Lease {
+  unsigned left : 2;       /* ticks of the database's clock until lease_until */
+  unsigned acked : 2;
+  bit releasing            /* a release is on its way */
+};
+
+typedef Change {
+  unsigned stage : 2;
+  unsigned seq : 2
+};
+
+Gateway gateway[GATEWAYS];
+Renewal renewal[GATEWAYS];   /* the one whose answer the gateway waits for */
+Renewal abandoned[GATEWAYS]; /* one whose answer nobody waits for any more; the keys service may still act on it */
+Lease lease[ROWS];
+Change revoke;               /* of the key that is watched */
+Change other;                /* of another key */
+unsigned counter : 2;        /* keys.revocation_seq as committed */
+#ifdef REDIS_MATTERS
+unsigned redis : 2;
+#endif
+bit success;
+unsigned since : 2;          /* ticks of the database's clock since the revoke's commit, up to LEASE */
+bit databases_turn;          /* whose clock ticks next */
+
+bit no_accept_after_success = 1;
+bit unacked_lease_ends_in_time = 1;
+bit not_yet_seen = 1;        /* for the witnesses: shows that what should be possible is */
+#define witness(seen) if :: seen -> not_yet_seen = 0 :: else fi; assert(not_yet_seen)
+
+#define GW gateway[g]
+
+/* What a gateway can find in Redis. Nothing is taken on trust of it: fills come late, tombstones are lost, and what it held it
+   can hold again after a restart from an old file; so it may answer 'active' at any moment, or not. */
+#ifdef REDIS_MATTERS
+#define redisSaysActive (redis == ACTIVE)
+#else
+#define redisSaysActive (1)
+#endif
+
+#ifdef SERVE_AFTER_LEASE
+bit hadLease[GATEWAYS];
+#define isHeld(g) (hadLease[g])
+#else
+#define isHeld(g) (gateway[g].held > 0)
+#endif
+
+/* ---- gateway --------------------------------------------------------------------------------------------------------- */
+
+/* floors.apply */
+inline apply() {
+#ifdef NO_FLOORS
+  /* Instead of being remembered, the change only empties what is cached at this moment. */
+  GW.memory = 0;
+#ifdef CANCEL_FILLS
+  if
+  :: GW.lookup == ACTIVE -> GW.lookup = ASKED
+  :: else
+  fi
+#endif
+#else
+  GW.floor = 1
+#endif
+}
+
+/* decideKey: of a record that says 'active', for a request that arrived after the success */
+inline decide() {
+  GW.request = 0;
+  if
+  :: !GW.floor -> no_accept_after_success = 0
+  :: else
+  fi;
+  assert(no_accept_after_success)
+}
+
+/* join: under a lease */
+inline join() {
+  if
+  :: GW.lookup == NONE -> GW.lookup = ASKED
+  :: else
+  fi;
+  GW.request = AT_LOOKUP
+}
+
+/* joinLater: without a lease */
+inline joinLater() {
+#ifdef JOIN_OLDER_LOOKUP
+  join()
+#else
+  if
+  :: GW.lookup == NONE -> GW.lookup = ASKED; GW.request = AT_LOOKUP
+  :: else -> GW.request = AT_NEXT_LOOKUP
+  fi
+#endif
+}
+
+/* fly: a look-up ends, and the one that waited for its end begins at once */
+inline lookupEnds(saysActive) {
+  GW.lookup = NONE;
+  if
+  :: GW.request == AT_LOOKUP && saysActive -> decide()
+  :: GW.request == AT_LOOKUP && !saysActive -> GW.request = 0
+  :: GW.request == AT_NEXT_LOOKUP -> GW.lookup = ASKED; GW.request = AT_LOOKUP
+  :: else
+  fi
+}
+
+inline forget(R) {
+  R.stage = NONE; R.process = 0; R.cursor = 0; R.age = 0; R.left = 0; R.granted = 0; R.has = 0; R.seq = 0
+}
+
+/* take: what the answer brings is applied before the lease counts, and the lease counts from the sending */
+inline take(R, elapsed) {
+  if
+  :: R.has -> apply()
+  :: else
+  fi;
+  if
+  :: GW.cursor == NO_CURSOR || GW.cursor < R.seq -> GW.cursor = R.seq
+  :: else
+  fi;
+  if
+#ifdef LEASE_FROM_REPLY
+  :: R.granted -> GW.held = USABLE
+#else
+  :: R.granted -> GW.held = (elapsed < USABLE -> USABLE - elapsed : 0)
+#endif
+  :: else
+  fi;
+#ifdef SERVE_AFTER_LEASE
+  if
+  :: R.granted -> hadLease[g] = 1
+  :: else
+  fi;
+#endif
+#ifdef WITNESS_LEASE_AFTER_RESTART
+  witness(success && GW.held && GW.process == 1);
+#endif
+  forget(R)
+}
+
+/* receive: a revocation that Redis brings */
+inline receive(entry) {
+  if
+#ifdef CURSOR_SKIPS_GAP
+  :: GW.cursor != NO_CURSOR && GW.cursor < entry -> GW.cursor = entry
+#else
+  :: GW.cursor != NO_CURSOR && GW.cursor + 1 == entry -> GW.cursor = entry
+#endif
+  :: else
+  fi
+}
+
+inline abandon() {
+  abandoned[g].stage = renewal[g].stage;
+  abandoned[g].process = renewal[g].process;
+  abandoned[g].cursor = renewal[g].cursor;
+  abandoned[g].left = renewal[g].left;
+  abandoned[g].granted = renewal[g].granted;
+  abandoned[g].has = renewal[g].has;
+  abandoned[g].seq = renewal[g].seq;
+  forget(renewal[g])
+}
+
+/* Whether the keys service can still do anything with it: an answer that nobody waits for is nothing any more. */
+#ifdef ANSWER_OF_DEAD_PROCESS
+#define isEffective(R) (R.stage != NONE)
+#else
+#define isEffective(R) (R.stage == SENT || R.stage == CHECKED || R.stage == LOG_READ)
+#endif
+
+/* A process ends and another begins: what was in memory is gone, what was sent is still on its way. */
+inline startAgain() {
+  if
+  :: isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon()
+  :: forget(renewal[g])
+  fi;
+  GW.process = GW.process + 1;
+  GW.held = 0; GW.floor = 0; GW.memory = 0; GW.lookup = NONE; GW.request = 0;
+#ifdef SERVE_AFTER_LEASE
+  hadLease[g] = 0;
+#endif
+#ifdef START_WITHOUT_PAST
+  GW.cursor = counter
+#else
+  GW.cursor = NO_CURSOR
+#endif
+}
+
+proctype GatewayProcess(byte g) {
+  do
+  /* renewNow: at any time, since timers, answers and messages call it; one at a time */
+  :: d_step { renewal[g].stage == NONE ->
+       renewal[g].stage = SENT; renewal[g].process = GW.process; renewal[g].cursor = GW.cursor }
+  /* renew() rejects: it, or its answer, is lost, or merely late */
+  :: d_step { renewal[g].stage != NONE -> forget(renewal[g]) }
+  :: d_step { isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon() }
+  /* renew() resolves */
+  :: d_step { renewal[g].stage == ANSWERED -> take(renewal[g], renewal[g].age) }
+#ifdef ANSWER_OF_DEAD_PROCESS
+  /* ... with an answer to the process before it */
+  :: d_step { renewal[g].stage != NONE && abandoned[g].stage == ANSWERED && abandoned[g].process != GW.process ->
+       take(abandoned[g], renewal[g].age);
+       forget(renewal[g]) }
+#endif
+  /* Redis brings a message: as often, as late and in whatever order it likes */
+  :: d_step { revoke.stage == COMMITTED && (!GW.floor || GW.cursor < revoke.seq) -> apply(); receive(revoke.seq) }
+#ifdef OTHER_CHANGE
+  :: d_step { other.stage == COMMITTED && GW.cursor < other.seq -> receive(other.seq) }
+#endif
+#if STARTS > 1
+  /* crash */
+  :: d_step { GW.process < STARTS - 1 -> startAgain() }
+  /* stop: no lease from here on, then a release is sent */
+  :: d_step { GW.process < STARTS - 1 -> lease[rowOf(g, GW.process)].releasing = 1; startAgain() }
+#endif
+  /* Requests from before the success, or with other keys, fill and empty the caches. */
+  :: d_step { GW.lookup == NONE -> GW.lookup = ASKED }
+  :: d_step { isHeld(g) && redisSaysActive && !GW.memory -> GW.memory = 1 }
+  :: d_step { GW.memory -> GW.memory = 0 }
+#ifdef WITNESS_ACCEPT_FROM_MEMORY
+  :: d_step { !success && GW.memory -> witness(isHeld(g) && !GW.floor) }
+#endif
+#ifdef WITNESS_FLOOR_OVERRULES
+  :: d_step { success && GW.memory -> witness(isHeld(g) && GW.floor) }
+#endif
+  /* A request arrives after the success: find, judgeSlowly, obtain. Refused at once by a floor. */
+  :: d_step { success && GW.request == 0 && !GW.floor ->
+       if
+       :: isHeld(g) && GW.memory -> decide()
+       :: isHeld(g) && !GW.memory -> GW.request = AT_REDIS
+       :: !isHeld(g) -> joinLater()
+       fi }
+  :: d_step { GW.request == AT_REDIS && isHeld(g) && redisSaysActive -> GW.memory = 1; decide() }
+  /* nothing, a tombstone, no answer in time, or no lease any more */
+  :: d_step { GW.request == AT_REDIS ->
+       if
+       :: isHeld(g) -> join()
+       :: else -> joinLater()
+       fi }
+  /* a look-up ends with 'active'; or with 'revoked', or not at all */
+  :: d_step { GW.lookup == ACTIVE -> GW.memory = 1; lookupEnds(1) }
+  :: d_step { GW.lookup != NONE -> lookupEnds(0) }
+  od
+}
+
+/* ---- keys service ---------------------------------------------------------------------------------------------------- */
+
+/* keys.renew_lease looks at the counter, in the snapshot of its statement, and at the clock ... */
+inline checkLease(R) {
+#ifdef UNCONDITIONAL_RENEWAL
+  R.granted = (R.cursor != NO_CURSOR);
+#else
+  R.granted = (R.cursor == counter);
+#endif
+  R.left = (R.granted -> LEASE : 0);
+  R.stage = CHECKED
+}
+
+/* ... and commits. Neither the end of a lease nor what is acknowledged goes back. */
+inline commitLease(R) {
+  if
+  :: R.cursor != NO_CURSOR && lease[rowOf(g, R.process)].acked < R.cursor -> lease[rowOf(g, R.process)].acked = R.cursor
+  :: else
+  fi;
+  if
+  :: lease[rowOf(g, R.process)].left < R.left -> lease[rowOf(g, R.process)].left = R.left
+  :: else
+  fi;
+  R.left = 0;
+  R.stage = LEASED
+}
+
+/* keys.read_log: in a snapshot of its own */
+inline readLog(R) {
+  R.seq = counter;
+  R.has = (revoke.stage == COMMITTED && (R.cursor == NO_CURSOR || R.cursor < revoke.seq));
+  R.stage = ANSWERED
+}
+
+proctype KeysService(byte g) {
+  do
+  /* answerLease */
+#ifdef LOG_BEFORE_LEASE
+  :: d_step { renewal[g].stage == SENT -> readLog(renewal[g]); renewal[g].stage = LOG_READ }
+  :: d_step { renewal[g].stage == LOG_READ -> checkLease(renewal[g]) }
+  :: d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]); renewal[g].cursor = 0; renewal[g].stage = ANSWERED }
+#else
+  :: d_step { renewal[g].stage == SENT -> checkLease(renewal[g]) }
+  :: d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]) }
+  :: d_step { renewal[g].stage == LEASED -> readLog(renewal[g]); renewal[g].cursor = 0 }
+#endif
+  :: d_step { abandoned[g].stage == SENT -> checkLease(abandoned[g]) }
+#ifdef ANSWER_OF_DEAD_PROCESS
+  :: d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]) }
+  :: d_step { abandoned[g].stage == LEASED -> readLog(abandoned[g]) }
+#else
+  :: d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]); forget(abandoned[g]) }
+#endif
+  :: d_step { abandoned[g].stage != NONE -> forget(abandoned[g]) }
+  /* keys.find_key_by_hash, on the primary; for 'revoked' see lookupEnds */
+  :: d_step { GW.lookup == ASKED && revoke.stage != COMMITTED -> GW.lookup = ACTIVE }
+#if STARTS > 1
+  /* keys.release_lease; or the release is lost */
+  :: d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0; lease[rowOf(g, 0)].left = 0 }
+  :: d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0 }
+#endif
+  od
+}
+
+/* keys.log_change: the counter's row is locked as the last act and kept to the commit */
+#ifdef SEQUENCE_NUMBERS
+unsigned drawn : 2;
+#define mayNumber(another) (1)
+#define number(change) drawn = drawn + 1; change.seq = drawn; change.stage = NUMBERED
+#else
+#define mayNumber(another) (another.stage != NUMBERED)
+#define number(change) change.seq = counter + 1; change.stage = NUMBERED
+#endif
+#define commit(change) counter = (counter < change.seq -> change.seq : counter); change.stage = COMMITTED
+
+#define isLive(row) (lease[row].left > 0)
+#define isApplied(row) (lease[row].acked >= revoke.seq)
+#ifdef LEASES_BEFORE_COMMIT
+bit listed[ROWS]; /* the leases that the revoke waits for */
+#define isWaitedFor(row) (isLive(row) && !isApplied(row) && listed[row])
+#else
+#define isWaitedFor(row) (isLive(row) && !isApplied(row))
+#endif
+
+/* examine: no lease is live in this snapshot whose holder has not applied the entry */
+#ifdef NO_WAIT
+#define isInForce (1)
+#elif ROWS == 1
+#define isInForce (!isWaitedFor(0))
+#else
+#define isInForce (!isWaitedFor(0) && !isWaitedFor(1))
+#endif
+
+proctype Revoke() {
+  byte r;
+  d_step { mayNumber(other) -> number(revoke);
+#ifdef LEASES_BEFORE_COMMIT
+    for (r : 0 .. ROWS - 1) { listed[r] = isLive(r) }
+    r = 0
+#endif
+  }
+  d_step { commit(revoke);
+#ifdef TOMBSTONE_IN_REDIS
+    redis = TOMBSTONE
+#endif
+#ifdef DELETE_IN_REDIS
+    redis = NONE
+#endif
+  }
+  d_step { isInForce -> success = 1;
+#ifdef WITNESS_CONFIRMED
+    witness(isLive(0) && isHeld(0) && since == 0);
+#endif
+#ifdef WITNESS_FENCED
+    witness(gateway[0].process == 0 && !isLive(0) && !isApplied(0) && gateway[0].memory && since == LEASE);
+#endif
+  }
+}
+
+#ifdef OTHER_CHANGE
+proctype OtherChange() {
+  d_step { mayNumber(revoke) -> number(other) }
+  d_step { commit(other) }
+}
+#endif
+
+/* ---- Redis, for the designs that rest on it ---------------------------------------------------------------------------- */
+
+#ifdef REDIS_MATTERS
+proctype Redis() {
+  do
+  /* storeRecordScript: a fill by a keys service that read the row before the commit, however late; never over a tombstone */
+  :: d_step { redis == NONE -> redis = ACTIVE }
+#ifdef REDIS_FORGETS
+  /* flushed, evicted, restarted, failed over */
+  :: d_step { redis != NONE -> redis = NONE }
+#endif
+  od
+}
+#endif
+
+/* ---- time ------------------------------------------------------------------------------------------------------------ */
+
+proctype Clock() {
+  byte i;
+  do
+  :: d_step { !databases_turn ->
+       databases_turn = 1;
+       for (i : 0 .. GATEWAYS - 1) {
+         if
+         :: gateway[i].held > 0 -> gateway[i].held = gateway[i].held - 1
+         :: else
+         fi;
+         if
+         :: renewal[i].stage != NONE && renewal[i].age < USABLE -> renewal[i].age = renewal[i].age + 1
+         :: else
+         fi
+       }
+       i = 0 }
+  :: d_step { databases_turn ->
+       databases_turn = 0;
+       for (i : 0 .. ROWS - 1) {
+         if
+         :: lease[i].left > 0 -> lease[i].left = lease[i].left - 1
+         :: else
+         fi
+       }
+       for (i : 0 .. GATEWAYS - 1) {
+         if
+         :: renewal[i].left > 0 -> renewal[i].left = renewal[i].left - 1
+         :: else
+         fi;
+         if
+         :: abandoned[i].left > 0 -> abandoned[i].left = abandoned[i].left - 1
+         :: else
+         fi
+       }
+       if
+       :: revoke.stage == COMMITTED && since < LEASE -> since = since + 1
+       :: else
+       fi;
+       for (i : 0 .. ROWS - 1) {
+         if
+         :: since == LEASE && isLive(i) && !isApplied(i) -> unacked_lease_ends_in_time = 0
+         :: else
+         fi
+       }
+       assert(unacked_lease_ends_in_time);
+       i = 0 }
+  od
+}
+
+init {
+  byte g;
+  atomic {
+    for (g : 0 .. GATEWAYS - 1) {
+      gateway[g].cursor = NO_CURSOR;
+      run GatewayProcess(g);
+      run KeysService(g)
+    }
+    g = 0;
+    run Revoke();
+#ifdef OTHER_CHANGE
+    run OtherChange();
+#endif
+#ifdef REDIS_MATTERS
+    run Redis();
+#endif
+    run Clock()
+  }
+}
