@@ -36,9 +36,10 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
 
+  installation: { uses: ['contracts', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   // Starts the services as processes, by their paths: it imports none.
-  'local-stack': { uses: ['client', 'contracts', 'signed-context', 'tenant-db'] },
-  cli: { uses: ['api-key', 'contracts', 'signed-context'], tests: ['local-stack'] },
+  'local-stack': { uses: ['client', 'contracts', 'installation', 'signed-context', 'tenant-db'] },
+  cli: { uses: ['api-key', 'contracts', 'installation', 'signed-context'], tests: ['local-stack'] },
   test: { uses: [], tests: ['api-key', 'client', 'contracts', 'local-stack', 'signed-context', 'tenant-db'] },
 }
 

@@ -35,6 +35,11 @@ export function unexpected(line: string, cause?: unknown): Failure {
   return local(exitCodes.unexpected, 'unexpected', line, cause)
 }
 
+/** The command was understood and could not be carried out. */
+export function failed(line: string, cause: unknown): Failure {
+  return local(exitCodes.unexpected, 'failed', line, cause)
+}
+
 /** The server says why not. */
 export function refusedBy(problem: ProblemDocument): Failure {
   return new Failure(exitCodeOf(problem), lineOf(problem), problem)

@@ -21,6 +21,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
     .addHelpText('after', `${settingsHelp}\n${exitCodeHelp}`)
   addTenantCommands(program, context)
   addKeyCommands(program, context)
+  addInstallationCommands(program, context)
   return program
 }
 
@@ -120,6 +121,55 @@ function addKeyCommands(program: Command, context: CommandContext): void {
     .action(async (id, options) => await (await keyCommands()).listKeyEvents(context, id, options))
 }
 
+function addInstallationCommands(program: Command, context: CommandContext): void {
+  const secrets = withExamples(
+    program.command('secrets').description('Secrets of an installation, in files').helpCommand(false),
+    'secrets init ./secrets',
+    'secrets rotate ./secrets POSTERN_INTERNAL --step add',
+  )
+  leaf(
+    secrets,
+    'init',
+    'Make every secret that is missing, and a folder for each component with exactly what it needs',
+    'secrets init ./secrets --postgres db.internal:5432 --pooler db.internal:6432 --redis cache.internal:6379',
+  )
+    .argument('<folder>', 'is made when it is not there; open to you alone')
+    .option('--postgres <host:port>', 'PostgreSQL itself, for migrations', 'postgres:5432')
+    .option(
+      '--pooler <host:port>',
+      'what services connect to: a pooler in transaction mode, or PostgreSQL',
+      'pgbouncer:6432',
+    )
+    .option('--redis <host:port>', 'Redis', 'redis:6379')
+    .option('--database <name>', 'name of the database', 'postern')
+    .action(async (folder, options) => await (await installationCommands()).makeSecrets(context, folder, options))
+  leaf(
+    secrets,
+    'rotate',
+    'Take the next step in replacing a ring; restart everything that reads it between two steps',
+    'secrets rotate ./secrets POSTERN_SIGNING_FINDINGS --step promote',
+  )
+    .argument('<folder>', 'that of secrets init')
+    .argument('<ring>', 'name of the ring, as POSTERN_INTERNAL')
+    .requiredOption('--step <step>', 'add (accepted everywhere), promote (signs), retire (the old one is gone)')
+    .action(
+      async (folder, ring, options) =>
+        await (await installationCommands()).rotateSecret(context, folder, ring, options),
+    )
+  leaf(program, 'migrate', 'Bring roles, database and schemas to this release; safe to repeat', 'migrate')
+    .option('--retire-assertion-keys', 'refuse assertions of keys that are not in the ring, ten minutes from now')
+    .addHelpText('after', migrateHelp)
+    .action(async (options) => await (await installationCommands()).migrateDatabase(context, options))
+}
+
+const migrateHelp = `
+Settings, each also as NAME_FILE:
+  POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
+  POSTERN_ASSERTION_KEYS     ring of the tenant assertion
+  POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords; without it they must be there
+  POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
+
+const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const tenantCommands = async () => await import('./commands/tenants.ts')
 const keyCommands = async () => await import('./commands/keys.ts')

@@ -66,6 +66,19 @@ async function readSecret(path: string, name: string): Promise<string> {
   }
 }
 
+/** A setting from its variable or from the file that NAME_FILE names; undefined when neither is given. */
+export async function readSetting(env: Environment, name: string): Promise<string | undefined> {
+  const value = given(env, name)
+  const file = given(env, `${name}_FILE`)
+  if (value !== undefined && file !== undefined) throw usage(`give ${name} or ${name}_FILE, not both`)
+  if (file === undefined) return value
+  try {
+    return (await readFile(file, 'utf8')).trim()
+  } catch {
+    throw usage(`${name}_FILE: the file cannot be read`)
+  }
+}
+
 async function readKeysUrl(env: Environment, home: string): Promise<URL> {
   const value = given(env, 'POSTERN_KEYS_URL') ?? (await readStackFile(join(home, 'stack.json')))
   const url = URL.parse(value)

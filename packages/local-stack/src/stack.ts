@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
-import { prepareDatabase, rolePasswords, roleUrl } from './database.ts'
+import { prepareDatabase, rolePasswords } from '@postern/installation'
+import { roleUrl } from './database.ts'
 import type { Postgres } from './postgres.ts'
 import { startPostgres } from './postgres.ts'
 import type { ManagedProcess } from './processes.ts'
@@ -58,9 +59,8 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     const passwords = rolePasswords(secrets)
     await prepareDatabase({
       database,
-      superuserUrl: postgres.superuserUrl,
-      url: (role) => roleUrl(role, passwords[role], ports.postgres, database),
-      passwords,
+      superuser: { url: postgres.superuserUrl, passwords },
+      migratorUrl: roleUrl('migrator', passwords.migrator, ports.postgres, database),
       assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
     })
     const services = await startServices({

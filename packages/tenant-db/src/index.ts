@@ -1,7 +1,7 @@
 export type { MigrateOptions } from './migrate.ts'
 export { MigrationRefused, migrate, tenancyMigrations } from './migrate.ts'
 export type { AssertionSecret, LoginRole, RolePasswords } from './roles.ts'
-export { ensureDatabase, ensureRoles, loginRoles, setAssertionSecret } from './roles.ts'
+export { ensureDatabase, ensureRoles, loginRoles, retireAssertionSecrets, setAssertionSecret } from './roles.ts'
 export type { Statement, Tx } from './session.ts'
 export type { SqlError, SqlErrorKind } from './sql-error.ts'
 export { DatabaseTimeout, DatabaseUnavailable, sqlError } from './sql-error.ts'

@@ -147,6 +147,26 @@ export async function setAssertionSecret(
   )
 }
 
+/**
+ * Ends the acceptance of every secret that is not named, ten minutes from now: longer than any assertion lives. Gives the
+ * key ids that it has ended.
+ */
+export async function retireAssertionSecrets(
+  migratorConnectionString: string,
+  keep: readonly string[],
+): Promise<readonly string[]> {
+  await using connection = await connect(migratorConnectionString)
+  await connection.client.query(`set role ${ownerRole}`)
+  const { rows } = await connection.client.query<{ key_id: string }>(
+    `update tenancy.assertion_secret
+        set not_after = now() + interval '10 minutes'
+      where key_id <> all ($1) and not_after is null
+      returning key_id`,
+    [keep],
+  )
+  return rows.map((row) => row.key_id)
+}
+
 async function ensureRole(client: Client, role: string, login: 'login' | 'nologin'): Promise<void> {
   const { rows } = await client.query<{ fits: boolean }>(
     `select rolcanlogin = $2

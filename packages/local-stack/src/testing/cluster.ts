@@ -1,7 +1,8 @@
 import { mkdir, mkdtemp, readFile, readdir, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { prepareDatabase, rolePasswords, roleUrl } from '../database.ts'
+import { prepareDatabase, rolePasswords } from '@postern/installation'
+import { roleUrl } from '../database.ts'
 import { repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import { isAlive } from '../processes.ts'
@@ -63,9 +64,8 @@ export async function startTestCluster(): Promise<RunningCluster> {
     const failures: string[] = []
     await prepareDatabase({
       database: template,
-      superuserUrl: postgres.superuserUrl,
-      url: (role) => roleUrl(role, passwords[role], port, template),
-      passwords,
+      superuser: { url: postgres.superuserUrl, passwords },
+      migratorUrl: roleUrl('migrator', passwords.migrator, port, template),
       assertionKeys,
       onFailure: (schema, error) => failures.push(`schema ${schema}: ${explain(error)}`),
     })

@@ -1,0 +1,108 @@
+import { isAbsolute, resolve } from 'node:path'
+import type { RingName, RotationStep } from '@postern/installation'
+import { initSecrets, prepareDatabase, ringNames, rotateRing, rotationSteps } from '@postern/installation'
+import { failed, usage } from '../failure.ts'
+import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+import { type Environment, readSetting } from '../settings.ts'
+
+/** `migrate` */
+export async function migrateDatabase(
+  context: CommandContext,
+  options: OutputOptions & { readonly retireAssertionKeys?: true },
+): Promise<void> {
+  const { env } = context
+  const migratorUrl = await readUrl(env, 'POSTERN_MIGRATOR_URL')
+  if (migratorUrl === undefined) throw usage('set POSTERN_MIGRATOR_URL or POSTERN_MIGRATOR_URL_FILE')
+  const database = decodeURIComponent(migratorUrl.pathname.slice(1))
+  if (database === '') throw usage('POSTERN_MIGRATOR_URL must end with the name of the database')
+  const superuserUrl = await readUrl(env, 'POSTERN_SUPERUSER_URL')
+  const done = await prepareDatabase({
+    database,
+    migratorUrl: migratorUrl.href,
+    assertionKeys: await required(env, 'POSTERN_ASSERTION_KEYS'),
+    ...(superuserUrl !== undefined && {
+      superuser: {
+        url: (name: string) => Object.assign(new URL(superuserUrl), { pathname: `/${name}` }).href,
+        passwords: {
+          migrator: decodeURIComponent(migratorUrl.password),
+          keys: await required(env, 'POSTERN_PASSWORD_KEYS'),
+          findings: await required(env, 'POSTERN_PASSWORD_FINDINGS'),
+          universe: await required(env, 'POSTERN_PASSWORD_UNIVERSE'),
+          evidence: await required(env, 'POSTERN_PASSWORD_EVIDENCE'),
+          sync: await required(env, 'POSTERN_PASSWORD_SYNC'),
+        },
+      },
+    }),
+    ...(options.retireAssertionKeys === true && { retireOtherAssertionKeys: true }),
+  }).catch((error: unknown) => {
+    throw failed(`the database could not be brought up to date: ${messages(error)}`, error)
+  })
+  if (options.json) {
+    printJson(context, done)
+    return
+  }
+  for (const name of done.applied) context.print(`applied ${name}`)
+  for (const id of done.retired) context.print(`assertion key ${id} ends in ten minutes`)
+  context.print('the database is up to date')
+}
+
+/** `secrets init` */
+export async function makeSecrets(
+  context: CommandContext,
+  folder: string,
+  options: OutputOptions & {
+    readonly pooler: string
+    readonly postgres: string
+    readonly redis: string
+    readonly database: string
+  },
+): Promise<void> {
+  const folders = await initSecrets(absolute(folder), options)
+  if (options.json) printJson(context, folders)
+  else for (const [component, path] of Object.entries(folders)) context.print(`${component.padEnd(10)} ${path}`)
+}
+
+/** `secrets rotate` */
+export async function rotateSecret(
+  context: CommandContext,
+  folder: string,
+  name: string,
+  options: OutputOptions & { readonly step: string },
+): Promise<void> {
+  const ring = ringNames.find((known): known is RingName => known === name)
+  if (ring === undefined) throw usage(`there is no ring ${name}: there are ${ringNames.join(' ')}`)
+  const step = rotationSteps.find((known): known is RotationStep => known === options.step)
+  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}`)
+  await rotateRing(absolute(folder), ring, step).catch((error: unknown) => {
+    throw usage(messages(error))
+  })
+  if (options.json) printJson(context, { ring, step })
+  else context.print(`${ring}: ${step} is done. Run \`secrets init\`, hand the files out and restart what reads them.`)
+}
+
+function absolute(folder: string): string {
+  return isAbsolute(folder) ? folder : resolve(folder)
+}
+
+async function required(env: Environment, name: string): Promise<string> {
+  const value = await readSetting(env, name)
+  if (value === undefined) throw usage(`set ${name} or ${name}_FILE`)
+  return value
+}
+
+async function readUrl(env: Environment, name: string): Promise<URL | undefined> {
+  const text = await readSetting(env, name)
+  if (text === undefined) return undefined
+  const url = URL.parse(text)
+  if (url === null || (url.protocol !== 'postgres:' && url.protocol !== 'postgresql:')) {
+    throw usage(`${name} must be a URL that begins with postgres://`)
+  }
+  return url
+}
+
+/** The messages of an error and its causes. Those of pg and tenant-db hold no password. */
+function messages(error: unknown): string {
+  const texts: string[] = []
+  for (let cause = error; cause instanceof Error; cause = cause.cause) texts.push(cause.message)
+  return texts.join(': ')
+}

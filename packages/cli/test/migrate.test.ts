@@ -1,0 +1,80 @@
+import { randomBytes } from 'node:crypto'
+import { type TestDatabase, createTestDatabase, randomRing } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { run } from '../src/run.ts'
+
+let database: TestDatabase
+let env: Record<string, string>
+
+const passwordOf = (url: string): string => decodeURIComponent(new URL(url).password)
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  const name = `migrate_${randomBytes(6).toString('hex')}`
+  // The cluster is shared with other tests: its roles keep the passwords that they have.
+  env = {
+    POSTERN_SUPERUSER_URL: database.url('superuser'),
+    POSTERN_MIGRATOR_URL: Object.assign(new URL(database.url('migrator')), { pathname: `/${name}` }).href,
+    POSTERN_ASSERTION_KEYS: randomRing('first'),
+    POSTERN_PASSWORD_KEYS: passwordOf(database.url('keys')),
+    POSTERN_PASSWORD_FINDINGS: passwordOf(database.url('findings')),
+    POSTERN_PASSWORD_UNIVERSE: passwordOf(database.url('universe')),
+    POSTERN_PASSWORD_EVIDENCE: passwordOf(database.url('evidence')),
+    POSTERN_PASSWORD_SYNC: passwordOf(database.url('sync')),
+  }
+})
+afterAll(async () => await database.drop())
+
+async function postern(args: readonly string[], settings: Record<string, string> = env) {
+  const texts = { out: '', err: '' }
+  const code = await run(args, settings, {
+    out: (text) => (texts.out += text),
+    err: (text) => (texts.err += text),
+  })
+  return { code, ...texts }
+}
+
+describe('postern migrate', () => {
+  test.each(['POSTERN_MIGRATOR_URL', 'POSTERN_ASSERTION_KEYS', 'POSTERN_PASSWORD_SYNC'])(
+    'asks for %s and touches nothing without it',
+    async (name) => {
+      const { [name]: _left, ...rest } = env
+      expect(await postern(['migrate'], rest)).toEqual({
+        code: 2,
+        out: '',
+        err: `postern: set ${name} or ${name}_FILE\n`,
+      })
+    },
+  )
+
+  test('says that PostgreSQL does not answer, and shows no password', async () => {
+    const settings = { ...env, POSTERN_SUPERUSER_URL: 'postgres://postgres:do-not-show-me@127.0.0.1:1/postgres' }
+    const { code, out, err } = await postern(['migrate'], settings)
+    expect(code).toBe(1)
+    expect(err).toContain('the database could not be brought up to date')
+    expect(out + err).not.toContain('do-not-show-me')
+  })
+
+  test('makes a new database ready, also when two start at once', async () => {
+    const runs = await Promise.all([postern(['migrate', '--json']), postern(['migrate', '--json'])])
+    expect(runs.map(({ err }) => err)).toEqual(['', ''])
+    const applied = runs.flatMap(({ out }): string[] => JSON.parse(out).applied)
+    expect(new Set(applied).size).toBe(applied.length)
+    for (const schema of ['tenancy', 'keys', 'universe', 'findings', 'evidence', 'sync']) {
+      expect(applied.some((name) => name.startsWith(`${schema}/000001_`))).toBe(true)
+    }
+  })
+
+  test('does nothing the next time', async () => {
+    expect(await postern(['migrate'])).toEqual({ code: 0, out: 'the database is up to date\n', err: '' })
+  })
+
+  test('ends the assertion keys that have left the ring when asked to, and once', async () => {
+    const next = { ...env, POSTERN_ASSERTION_KEYS: randomRing('second') }
+    expect(await postern(['migrate'], next)).toMatchObject({ code: 0, out: 'the database is up to date\n' })
+    const retired = await postern(['migrate', '--retire-assertion-keys', '--json'], next)
+    expect(JSON.parse(retired.out)).toEqual({ applied: [], retired: ['first'] })
+    const again = await postern(['migrate', '--retire-assertion-keys', '--json'], next)
+    expect(JSON.parse(again.out)).toEqual({ applied: [], retired: [] })
+  })
+})

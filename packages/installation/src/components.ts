@@ -1,0 +1,71 @@
+import type { RingName } from './secrets.ts'
+
+/** Everything that runs in an installation and is given secrets. */
+export const componentNames = [
+  'gateway',
+  'keys',
+  'findings',
+  'universe',
+  'evidence',
+  'sync',
+  'migrate',
+  'operator',
+  'postgres',
+  'pgbouncer',
+  'redis',
+] as const
+export type ComponentName = (typeof componentNames)[number]
+
+/** Who signs with or verifies by which ring. */
+const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
+  gateway: [
+    'POSTERN_SIGNING_KEYS',
+    'POSTERN_SIGNING_FINDINGS',
+    'POSTERN_SIGNING_UNIVERSE',
+    'POSTERN_SIGNING_EVIDENCE',
+    'POSTERN_SIGNING_SYNC',
+    'POSTERN_ASSERTION_KEYS',
+    'POSTERN_INTERNAL',
+    'POSTERN_CACHE_MAC',
+  ],
+  keys: ['POSTERN_SIGNING_KEYS', 'POSTERN_SIGNING_OPERATOR', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'],
+  findings: ['POSTERN_SIGNING_FINDINGS'],
+  universe: ['POSTERN_SIGNING_UNIVERSE', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+  evidence: ['POSTERN_SIGNING_EVIDENCE'],
+  sync: ['POSTERN_SIGNING_SYNC', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+  migrate: ['POSTERN_ASSERTION_KEYS'],
+  operator: ['POSTERN_SIGNING_OPERATOR', 'POSTERN_ASSERTION_KEYS'],
+}
+
+/** What is made of the installation's own secrets and addresses for a component, beside its rings. */
+const derived: Readonly<Record<ComponentName, readonly string[]>> = {
+  gateway: ['POSTERN_REDIS_URL'],
+  keys: ['POSTERN_DATABASE_URL', 'POSTERN_REDIS_URL'],
+  findings: ['POSTERN_DATABASE_URL', 'POSTERN_CHECKPOINT_KEY'],
+  universe: ['POSTERN_DATABASE_URL'],
+  evidence: ['POSTERN_DATABASE_URL', 'POSTERN_RECEIPT_KEY'],
+  sync: ['POSTERN_DATABASE_URL'],
+  migrate: [
+    'POSTERN_SUPERUSER_URL',
+    'POSTERN_MIGRATOR_URL',
+    'POSTERN_PASSWORD_KEYS',
+    'POSTERN_PASSWORD_FINDINGS',
+    'POSTERN_PASSWORD_UNIVERSE',
+    'POSTERN_PASSWORD_EVIDENCE',
+    'POSTERN_PASSWORD_SYNC',
+  ],
+  operator: [],
+  postgres: ['POSTGRES_PASSWORD'],
+  pgbouncer: ['userlist.txt'],
+  redis: ['redis.conf'],
+}
+
+/** The rings that a component is given. */
+export function ringsOf(component: ComponentName): readonly RingName[] {
+  return rings[component] ?? []
+}
+
+/** The files that a component finds its secrets in: named after the variable, so that NAME_FILE ends in NAME. */
+export function filesOf(component: ComponentName): readonly string[] {
+  return [...ringsOf(component), ...derived[component]]
+}
