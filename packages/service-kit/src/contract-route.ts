@@ -18,6 +18,7 @@ import {
 import { inputErrors } from './input-errors.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
+import { StreamedAnswer } from './streamed-answer.ts'
 
 export type App = FastifyInstance
 
@@ -77,7 +78,7 @@ export function equip(app: App, kit: Kit): void {
 export function contractRoute<const R extends Route>(
   app: App,
   route: R,
-  handler: (input: ContractInput<R>) => Promise<AnswerBody<R>>,
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | StreamedAnswer>,
 ): void {
   const { upstream } = route
   const memory = route.method === 'POST' ? memories.get(app) : undefined
@@ -201,6 +202,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const { keep, keepRefusal } = begun ?? keepsNothing
       const input = { ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
+      if (body instanceof StreamedAnswer) return await reply.type(body.mediaType).send(body.content)
       if (isUnchanged(request, reply)) reply.code(304)
       if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, body)
       if (reply.statusCode === 304) return await reply.send()

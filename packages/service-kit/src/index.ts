@@ -22,6 +22,7 @@ export {
 export { assertIfMatch, matchesEtag } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
+export { type ListHandlers, allPages, contractList } from './list-route.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'

@@ -9,7 +9,15 @@ import {
   parseResourceAddress,
   updateActionPlan as updateRoute,
 } from '@postern/contracts'
-import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  allPages,
+  contractList,
+  contractRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { findFindingId, lockFinding } from '../finding/store.ts'
 import { keySchema } from '../keyset.ts'
@@ -45,19 +53,14 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     return mayRead(input.context) ? planAsRead(stored, day) : planStub(stored)
   }
 
-  const list = async (
-    input: ContractInput<typeof listRoute> | ContractInput<typeof listActionPlansOfFinding>,
-    route: typeof listRoute | typeof listActionPlansOfFinding,
-    findingId: string | undefined,
-  ) => {
-    const { query, context } = input
+  type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listActionPlansOfFinding>
+  type ListRoute = typeof listRoute | typeof listActionPlansOfFinding
+
+  const listOf = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { query } = input
     const { sort } = query
     const day = today()
-    const page = openPage(
-      input,
-      route,
-      keySchema.refine((key) => actionPlanList.isKey(key, sort)),
-    )
+    const key = keySchema.refine((given) => actionPlanList.isKey(given, sort))
     const filter = {
       status: query.status,
       findingId,
@@ -69,7 +72,12 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
     }
-    const [rows, total] = await db.read(context, async (tx) =>
+    return { sort, day, filter, page: openPage(input, route, key) }
+  }
+
+  const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { sort, day, filter, page } = listOf(input, route, findingId)
+    const [rows, total] = await db.read(input.context, async (tx) =>
       Promise.all([
         listActionPlans(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
         page.wantsTotal ? countActionPlans(tx, filter) : undefined,
@@ -79,7 +87,22 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     return page.finish(rows, (row) => actionPlanList.keyOf(row, sort)).map((row) => planAsRead(row, day))
   }
 
-  contractRoute(app, listRoute, async (input) => await list(input, listRoute, input.query.finding_id))
+  contractList(app, listRoute, {
+    page: async (input) => await list(input, listRoute, input.query.finding_id),
+    all: (input) => {
+      const { sort, day, filter, page } = listOf(input, listRoute, input.query.finding_id)
+      return allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) =>
+          await db.read(input.context, async (tx) =>
+            (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
+          ),
+        (row) => actionPlanList.keyOf(row, sort),
+      )
+    },
+    columns: planColumns,
+  })
 
   contractRoute(app, listActionPlansOfFinding, async (input) => {
     const address = parseResourceAddress(input.params.id)
@@ -103,7 +126,7 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     if (faults.length > 0) throw invalidContent(faults)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
-    const stored = await db
+    return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
@@ -111,11 +134,10 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
         const made = await insertActionPlan(tx, finding.id, body, actorOf(context))
         const changes = [{ field: 'status', from: null, to: made.status }]
         await record(tx, [{ findingId: finding.id, actionPlanId: made.id, kind: 'created', changes }])
-        return made
+        answer.header('location', `/api/v1/action-plans/${made.id}`)
+        return await input.keep(tx, answered(input, made))
       })
       .catch(refusedPlan)
-    answer.header('location', `/api/v1/action-plans/${stored.id}`)
-    return answered(input, stored)
   })
 
   contractRoute(app, updateRoute, async (input) => {
@@ -163,7 +185,7 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     const { params, body, context } = input
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
-    const stored = await db
+    return await db
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)
         if (held === undefined) throw problem('not_found')
@@ -171,17 +193,16 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
         if (held.finding.status === 'cancelled') throw problem('invalid_transition', { allowed: [] })
         const moved = await movePlan(tx, held, held.plan, body, undefined)
         await record(tx, moved.drafts)
-        return moved.plan
+        return await input.keep(tx, answered(input, moved.plan))
       })
       .catch(refusedPlan)
-    return answered(input, stored)
   })
 
   contractRoute(app, extendActionPlan, async (input) => {
     const { params, body, context } = input
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
-    const stored = await db
+    return await db
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)
         if (held === undefined) throw problem('not_found')
@@ -195,12 +216,45 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
         const saved = await updateActionPlan(tx, plan, plan, { to, reason, approvedBy, createdBy: actorOf(context) })
         const changes = changesBetween(plan, saved, ['due_date'])
         await record(tx, draftsOf(changes, { findingId: finding.id, actionPlanId: plan.id, body: reason }))
-        return saved
+        return await input.keep(tx, answered(input, saved))
       })
       .catch(refusedPlan)
-    return answered(input, stored)
   })
 }
+
+/** Action plans that an export holds in memory at a time. */
+const exportBatch = 250
+
+/** The columns of a CSV of action plans. */
+const planColumns = [
+  'id',
+  'reference',
+  'external_id',
+  'finding_id',
+  'recommendation_ids',
+  'title',
+  'description',
+  'owner',
+  'status',
+  'percent_complete',
+  'due_date',
+  'original_due_date',
+  'extension_count',
+  'is_overdue',
+  'days_overdue',
+  'days_late_vs_original',
+  'completed_date',
+  'verified_date',
+  'verified_by',
+  'priority',
+  'estimated_cost',
+  'external_url',
+  'custom',
+  'created_by',
+  'created_at',
+  'updated_at',
+  'version',
+] as const
 
 const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
   [

@@ -7,7 +7,15 @@ import {
   parseResourceAddress,
   updateFinding as updateRoute,
 } from '@postern/contracts'
-import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  allPages,
+  contractList,
+  contractRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
@@ -49,24 +57,39 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
   }
 
-  contractRoute(app, listRoute, async (input) => {
-    const { query, context } = input
-    const { sort } = query
-    const day = today()
-    const page = openPage(
-      input,
-      listRoute,
-      keySchema.refine((key) => findingList.isKey(key, sort)),
-    )
-    const filter = filterOf(query, day)
-    const [rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        listFindings(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countFindings(tx, filter) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, (row) => findingList.keyOf(row, sort)).map((row) => asRead(row, day))
+  const listOf = (input: ContractInput<typeof listRoute>) => {
+    const { sort } = input.query
+    const key = keySchema.refine((given) => findingList.isKey(given, sort))
+    return { sort, page: openPage(input, listRoute, key), filter: filterOf(input.query, today()) }
+  }
+
+  contractList(app, listRoute, {
+    page: async (input) => {
+      const { sort, page, filter } = listOf(input)
+      const day = today()
+      const [rows, total] = await db.read(input.context, async (tx) =>
+        Promise.all([
+          listFindings(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+          page.wantsTotal ? countFindings(tx, filter) : undefined,
+        ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, (row) => findingList.keyOf(row, sort)).map((row) => asRead(row, day))
+    },
+    all: (input) => {
+      const { sort, page, filter } = listOf(input)
+      const day = today()
+      return allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) =>
+          await db.read(input.context, async (tx) =>
+            (await listFindings(tx, filter, { sort, after, limit })).map((row) => asRead(row, day)),
+          ),
+        (row) => findingList.keyOf(row, sort),
+      )
+    },
+    columns: findingColumns,
   })
 
   contractRoute(app, getFinding, async ({ params, context, answer }) => {
@@ -130,7 +153,7 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     const { params, body, context } = input
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
-    const stored = await db
+    return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
@@ -149,12 +172,11 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
             evidenceRefs: body.evidence_refs,
           },
         ])
-        return saved
+        return await input.keep(tx, answered(input, saved))
       })
       .catch((error: unknown) => {
         throw problemOf(error)
       })
-    return answered(input, stored)
   })
 
   contractRoute(app, findingTransitions, async ({ params, context }) => {
@@ -165,6 +187,50 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     return describeMoves(findingMoves, finding.status, { finding, ...progress, today: today(), request: {} })
   })
 }
+
+/** Findings that an export holds in memory at a time. */
+const exportBatch = 250
+
+/** The columns of a CSV of findings. */
+const findingColumns = [
+  'id',
+  'reference',
+  'external_id',
+  'title',
+  'status',
+  'severity',
+  'type',
+  'owner',
+  'entity_ids',
+  'identified_date',
+  'target_date',
+  'is_overdue',
+  'age_days',
+  'closed_date',
+  'reopened_count',
+  'is_repeat',
+  'repeat_of_id',
+  'source',
+  'engagement_ref',
+  'test_procedure_id',
+  'cause_category',
+  'deficiency_class',
+  'coso_component',
+  'condition',
+  'criteria',
+  'cause',
+  'consequence',
+  'corrective_action',
+  'management_response',
+  'accepted_until',
+  'accepted_by',
+  'validated_by',
+  'custom',
+  'created_by',
+  'created_at',
+  'updated_at',
+  'version',
+] as const
 
 type Query = ContractInput<typeof listRoute>['query']
 

@@ -102,7 +102,7 @@ export function recommendationRoutes(
     const { params, body, context, answer } = input
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
-    const stored = await db
+    return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
@@ -111,11 +111,10 @@ export function recommendationRoutes(
         const made = await insertRecommendation(tx, finding.id, { ...body, priority }, actorOf(context))
         const changes = [{ field: 'text', from: null, to: made.text }]
         await record(tx, [{ findingId: finding.id, recommendationId: made.id, kind: 'created', changes }])
-        return made
+        answer.header('location', `/api/v1/recommendations/${made.id}`)
+        return await input.keep(tx, answered(input, made))
       })
       .catch(externalIdTaken('recommendation', brokenConstraint))
-    answer.header('location', `/api/v1/recommendations/${stored.id}`)
-    return answered(input, stored)
   })
 
   contractRoute(app, updateRoute, async (input) => {

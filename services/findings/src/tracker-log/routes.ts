@@ -8,7 +8,7 @@ import {
   verifyLogOfFinding,
 } from '@postern/contracts'
 import { type Anchor, verifyFindingLog } from '@postern/log-chain'
-import { type App, contractRoute, openPage, problem } from '@postern/service-kit'
+import { type App, allPages, contractList, contractRoute, openPage, problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { findFindingId, lockFinding } from '../finding/store.ts'
@@ -17,7 +17,26 @@ import { recorderOf } from './record.ts'
 import { countLog, findCheckpoint, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
-/** Entries that a check of a chain holds in memory at a time. */
+const logColumns = [
+  'position',
+  'seq',
+  'finding_id',
+  'action_plan_id',
+  'recommendation_id',
+  'kind',
+  'body',
+  'changes',
+  'evidence_refs',
+  'corrects_seq',
+  'occurred_at',
+  'recorded_at',
+  'actor',
+  'on_behalf_of',
+  'prev_hash',
+  'hash',
+] as const
+
+/** Entries that an export, or a check of a chain, holds in memory at a time. */
 const batch = 500
 
 /** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
@@ -39,22 +58,36 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     return page.finish(rows, ({ seq }) => ({ after: seq }))
   })
 
-  contractRoute(app, listLog, async (input) => {
-    const { query, context } = input
-    const page = openPage(input, listLog, numberKey)
-    const after = page.after?.after ?? query.since_seq ?? 0
-    const { kind: kinds, actor } = query
-    const [rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        listTenantLog(tx, { kinds, actor, after, limit: page.limit + 1 }),
-        page.wantsTotal ? countLog(tx, { kinds, actor, after: query.since_seq ?? 0 }) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, ({ position }) => ({ after: position }))
+  contractList(app, listLog, {
+    page: async (input) => {
+      const { query, context } = input
+      const page = openPage(input, listLog, numberKey)
+      const after = page.after?.after ?? query.since_seq ?? 0
+      const { kind: kinds, actor } = query
+      const [rows, total] = await db.read(context, async (tx) =>
+        Promise.all([
+          listTenantLog(tx, { kinds, actor, after, limit: page.limit + 1 }),
+          page.wantsTotal ? countLog(tx, { kinds, actor, after: query.since_seq ?? 0 }) : undefined,
+        ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, ({ position }) => ({ after: position }))
+    },
+    all: (input) => {
+      const { kind: kinds, actor, since_seq } = input.query
+      const page = openPage(input, listLog, numberKey)
+      return allPages(
+        page.after?.after ?? since_seq ?? 0,
+        batch,
+        async (after = 0, limit) =>
+          await db.read(input.context, async (tx) => listTenantLog(tx, { kinds, actor, after, limit })),
+        ({ position }) => position,
+      )
+    },
+    columns: logColumns,
   })
 
-  contractRoute(app, createLogEntry, async ({ params, body, context, answer }) => {
+  contractRoute(app, createLogEntry, async ({ params, body, context, answer, keep }) => {
     const address = parseResourceAddress(params.id)
     const occurredAt = body.occurred_at === undefined ? undefined : new Date(body.occurred_at)
     if (occurredAt !== undefined && (occurredAt > now() || occurredAt.getUTCFullYear() < 1900)) {
@@ -62,7 +95,7 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
         { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and in 1900 or later' },
       ])
     }
-    const [entry] = await db.write(context, async (tx) => {
+    return await db.write(context, async (tx) => {
       const finding = await lockFinding(tx, address)
       if (finding === undefined) throw problem('not_found')
       if (body.corrects_seq !== undefined && body.corrects_seq > (await findLastSeq(tx, finding.id))) {
@@ -70,7 +103,7 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
           { pointer: '/corrects_seq', code: 'unknown', detail: 'must be the number of an entry of this finding' },
         ])
       }
-      return await recorderOf(context, checkpoints)(tx, [
+      const [entry] = await recorderOf(context, checkpoints)(tx, [
         {
           findingId: finding.id,
           kind: body.kind,
@@ -81,10 +114,10 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
           evidenceRefs: body.evidence_refs,
         },
       ])
+      if (entry === undefined) throw new Error('no entry was written')
+      answer.header('location', `/api/v1/findings/${entry.finding_id}/log?after_seq=${entry.seq - 1}&limit=1`)
+      return await keep(tx, mayRead(context) ? entry : { finding_id: entry.finding_id, seq: entry.seq })
     })
-    if (entry === undefined) throw new Error('no entry was written')
-    answer.header('location', `/api/v1/findings/${entry.finding_id}/log?after_seq=${entry.seq - 1}&limit=1`)
-    return mayRead(context) ? entry : { finding_id: entry.finding_id, seq: entry.seq }
   })
 
   contractRoute(app, verifyLogOfFinding, async ({ params, context }) => {

@@ -1,0 +1,118 @@
+import { actionPlanSchema, findingSchema, logEntrySchema } from '@postern/contracts'
+import { verifyExport } from '@postern/log-chain'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  findingBody,
+  newTenant,
+  openFinding,
+  path,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+async function get(tenant: Principal, target: string, accept: string) {
+  return await service.call(tenant, 'GET', target, { headers: { accept } })
+}
+
+/** Findings of one moment, more than an export holds in memory at a time. */
+async function manyFindings(tenant: Principal, count: number): Promise<void> {
+  await service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
+    tx.execute({
+      text: `insert into findings.finding (
+          tenant_id, year, number, title, condition, severity, type, status, identified_on, target_on,
+          created_by_type, created_by_id, created_by_label)
+        select (select tenancy.tenant_id()), 2026, n, 'Finding ' || n, 'c', 'low', 'observation', 'draft',
+          date '2026-01-01', date '2026-02-01', 'api_key', 'k', 'l'
+        from generate_series(1, $1::integer) n`,
+      values: [count],
+    }),
+  )
+}
+
+const linesOf = (text: string) => text.split('\n').filter((line) => line !== '')
+
+describe('a list as NDJSON or CSV', () => {
+  test('is refused without the scope, and in a media type that there is not', async () => {
+    expect((await get(newTenant(['write:findings']), path, 'text/csv')).status).toBe(403)
+    for (const accept of ['text/html', 'application/json;q=0', 'text/csv;q=0, image/*']) {
+      const answer = await get(newTenant(), path, accept)
+      expect([answer.status, answer.json], accept).toMatchObject([406, { code: 'not_acceptable' }])
+    }
+    expect((await get(newTenant(), `${path}?cursor=x`, 'text/csv')).status).toBe(400)
+  })
+
+  test.each([
+    ['*/*', 'application/json'],
+    ['application/json, text/csv;q=0.9', 'application/json'],
+    ['text/csv;q=0.9, application/json;q=0.1', 'text/csv'],
+    ['text/*', 'text/csv'],
+    ['application/x-ndjson', 'application/x-ndjson'],
+    ['TEXT/CSV', 'text/csv'],
+  ])('is chosen by Accept: %s', async (accept, mediaType) => {
+    const answer = await get(newTenant(), path, accept)
+    expect(answer.status).toBe(200)
+    expect(answer.headers['content-type']).toMatch(new RegExp(`^${mediaType}(;|$)`))
+    expect(answer.headers['vary']).toBe('accept')
+  })
+
+  test('is the whole result, once each, whatever the limit; filters hold, and no other tenant is in it', async () => {
+    const tenant = newTenant()
+    await manyFindings(tenant, 601)
+    await manyFindings(newTenant(), 3)
+    const lines = linesOf((await get(tenant, `${path}?limit=2`, 'application/x-ndjson')).text)
+    const findings = lines.map((line) => findingSchema.parse(JSON.parse(line)))
+    expect(new Set(findings.map(({ id }) => id)).size).toBe(601)
+    expect(lines).toHaveLength(601)
+    const csv = (await get(tenant, `${path}?q=finding%2060`, 'text/csv')).text.split('\r\n')
+    expect(csv.length).toBe(1 + ['60', '600', '601'].length + 1)
+    expect(csv[0]).toMatch(/^id,reference,external_id,title,status,/)
+  })
+
+  test('as CSV keeps a formula from being one, and quotes what must be quoted', async () => {
+    const tenant = newTenant()
+    for (const title of ['=HYPERLINK("http://x")', '+1', '-1', '@SUM(A1)', 'a, "b"']) {
+      const body = { ...findingBody(), title, custom: { n: 1 }, owner: { name: 'Ada' } }
+      expect((await service.call(tenant, 'POST', path, { body })).status).toBe(201)
+    }
+    const answer = await get(tenant, `${path}?sort=created_at`, 'text/csv')
+    expect(answer.headers['content-disposition']).toBe('attachment; filename="findings.csv"')
+    for (const cell of [
+      `"'=HYPERLINK(""http://x"")"`,
+      `'+1`,
+      `'-1`,
+      `'@SUM(A1)`,
+      `"a, ""b"""`,
+      `"{""n"":1}"`,
+      'false',
+    ]) {
+      expect(answer.text).toContain(`,${cell},`)
+    }
+  })
+
+  test('of action plans is the same list', async () => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    const body = { title: 'Do', owner: { name: 'Bo' }, due_date: '2030-01-01' }
+    await service.call(tenant, 'POST', `${path}/${id}/action-plans`, { body })
+    const [line = ''] = linesOf((await get(tenant, '/api/v1/action-plans', 'application/x-ndjson')).text)
+    expect(actionPlanSchema.parse(JSON.parse(line))).toMatchObject({ title: 'Do', finding_id: id })
+    expect((await get(tenant, '/api/v1/action-plans', 'text/csv')).text).toContain(',2030-01-01,')
+  })
+
+  test('of the tracker log is what the offline check reads', async () => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    for (let n = 0; n < 3; n += 1)
+      await service.call(tenant, 'POST', `${path}/${id}/log`, { body: { body: `note ${n}` } })
+    const lines = linesOf((await get(tenant, '/api/v1/remediation-log', 'application/x-ndjson')).text)
+    expect(lines.map((line) => logEntrySchema.parse(JSON.parse(line)).position)).toEqual([1, 2, 3, 4])
+    expect(await verifyExport(lines)).toMatchObject({ isIntact: true, entries: 4 })
+  })
+})
