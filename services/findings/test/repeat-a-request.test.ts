@@ -149,3 +149,45 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     expect(await titlesOf(principal)).toEqual(['Access is not recertified', 'first of all'])
   })
 })
+
+describe('every other POST about a finding, sent twice with one Idempotency-Key,', () => {
+  const person = { name: 'Ada Lund' }
+  const plan = { title: 'Recertify', owner: person, due_date: '2099-01-31' }
+  const extension = { to: '2099-06-30', reason: 'The vendor is late.', approved_by: person }
+
+  test.each([
+    ['recommendations', (id: string) => `${path}/${id}/recommendations`, { text: 'Recertify every quarter.' }],
+    ['action plans', (id: string) => `${path}/${id}/action-plans`, plan],
+    ['log entries', (id: string) => `${path}/${id}/log`, { kind: 'note', body: 'Asked the owner.' }],
+    ['a new status', (id: string) => `${path}/${id}/status`, { to: 'cancelled', reason: 'Raised in error.' }],
+    [
+      'a plan’s new status',
+      (_id: string, planId: string) => `/api/v1/action-plans/${planId}/status`,
+      { to: 'approved' },
+    ],
+    ['an extension', (_id: string, planId: string) => `/api/v1/action-plans/${planId}/extensions`, extension],
+  ])('brings %s once, and gets the same answer', async (_what, targetOf, body) => {
+    const principal = newTenant()
+    const finding = await findings.call(principal, 'POST', path, { body: findingBody() })
+    const id = idOf(finding.json)
+    const made = await findings.call(principal, 'POST', `${path}/${id}/action-plans`, { body: plan })
+    const request = { body, headers: headers() }
+    const target = targetOf(id, idOf(made.json))
+    const first = await findings.call(principal, 'POST', target, request)
+    expect(first.status, first.text).toBeLessThan(300)
+    const log = await findings.call(principal, 'GET', `${path}/${id}/log`)
+    const second = await findings.call(principal, 'POST', target, request)
+    expect([second.status, second.text, second.headers['etag'], second.headers['location']]).toEqual([
+      first.status,
+      first.text,
+      first.headers['etag'],
+      first.headers['location'],
+    ])
+    expect(second.headers['idempotent-replayed']).toBe('true')
+    expect((await findings.call(principal, 'GET', `${path}/${id}/log`)).text).toBe(log.text)
+  })
+})
+
+function idOf(json: unknown): string {
+  return typeof json === 'object' && json !== null && 'id' in json ? String(json.id) : ''
+}
