@@ -1,6 +1,34 @@
 create schema evidence authorization postern_owner;
 grant usage on schema evidence to postern_evidence;
 
+create table evidence.attachment (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  file_id uuid not null,
+  test_procedure text not null,
+  note text,
+  attached_at timestamp with time zone not null,
+  attached_by_type text not null,
+  attached_by_id text not null,
+  attached_by_label text not null,
+  constraint attachment_pk PRIMARY KEY (tenant_id, id),
+  constraint attachment_once UNIQUE (tenant_id, file_id, test_procedure),
+  constraint attachment_attached_by_type_known CHECK ((attached_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint attachment_note_length CHECK (((char_length(note) >= 1) AND (char_length(note) <= 2000))),
+  constraint attachment_test_procedure_form CHECK ((test_procedure ~ '^(ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}|ext:.{1,255}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$'::text)),
+  constraint attachment_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
+);
+CREATE INDEX attachment_test_procedure ON evidence.attachment USING btree (tenant_id, test_procedure, file_id);
+CREATE TRIGGER attachment_is_never_emptied BEFORE TRUNCATE ON evidence.attachment FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER attachment_never_changes BEFORE DELETE OR UPDATE ON evidence.attachment FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table evidence.attachment enable row level security;
+alter table evidence.attachment force row level security;
+create policy postern_evidence_insert on evidence.attachment as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.attachment as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.attachment as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table evidence.attachment to postern_evidence;
+comment on table evidence.attachment is 'For which test procedures a file is evidence. Append-only.';
+
 create table evidence.custody_event (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -43,16 +71,38 @@ create table evidence.file (
   created_by_type text not null,
   created_by_id text not null,
   created_by_label text not null,
+  evidence_date date,
+  period_start date,
+  period_end date,
+  source_system text,
+  collection_method text,
+  collected_by jsonb,
+  collected_at timestamp with time zone,
+  query_text text,
+  classification text not null default 'confidential'::text,
+  description text,
+  version_of uuid,
+  revision integer not null default 1,
   constraint file_pk PRIMARY KEY (tenant_id, id),
   constraint file_reference_unique UNIQUE (tenant_id, reference),
+  constraint file_version_unique UNIQUE (tenant_id, version_of),
+  constraint file_classification_known CHECK ((classification = ANY (ARRAY['public'::text, 'internal'::text, 'confidential'::text, 'restricted'::text]))),
+  constraint file_collected_by_is_object CHECK ((jsonb_typeof(collected_by) = 'object'::text)),
+  constraint file_collection_method_known CHECK ((collection_method = ANY (ARRAY['manual'::text, 'api_export'::text, 'screenshot'::text, 'query'::text, 'report'::text, 'log'::text]))),
   constraint file_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
   constraint file_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint file_description_length CHECK (((char_length(description) >= 1) AND (char_length(description) <= 5000))),
   constraint file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
+  constraint file_period_order CHECK ((period_start <= period_end)),
+  constraint file_query_text_length CHECK (((char_length(query_text) >= 1) AND (char_length(query_text) <= 10000))),
   constraint file_reference_form CHECK ((reference ~ '^EV-[0-9]{4}-[0-9]{6,}$'::text)),
+  constraint file_revision_counts CHECK ((((version_of IS NULL) AND (revision = 1)) OR ((version_of IS NOT NULL) AND (revision > 1)))),
   constraint file_scan_known CHECK ((scan = 'not_configured'::text)),
   constraint file_sha256_form CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   constraint file_size_positive CHECK ((size_bytes > 0)),
-  constraint file_test_procedures_count CHECK ((cardinality(test_procedures) <= 50))
+  constraint file_source_system_length CHECK (((char_length(source_system) >= 1) AND (char_length(source_system) <= 255))),
+  constraint file_test_procedures_count CHECK ((cardinality(test_procedures) <= 50)),
+  constraint file_version_fk FOREIGN KEY (tenant_id, version_of) REFERENCES evidence.file(tenant_id, id)
 );
 CREATE INDEX file_sha256 ON evidence.file USING btree (tenant_id, sha256);
 CREATE TRIGGER file_is_never_emptied BEFORE TRUNCATE ON evidence.file FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
@@ -64,6 +114,8 @@ create policy postern_evidence_select on evidence.file as permissive for select 
 create policy tenant_only on evidence.file as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table evidence.file to postern_evidence;
 comment on table evidence.file is 'One upload. Several files of a tenant may share the same bytes: sha256 names the blob.';
+comment on column evidence.file.evidence_date is 'The day that the evidence speaks of, as the sender says.';
+comment on column evidence.file.version_of is 'The file that this one replaces.';
 
 create table evidence.idempotency_record (
   tenant_id uuid not null,
@@ -105,3 +157,19 @@ create policy postern_evidence_update on evidence.reference_counter as permissiv
 create policy tenant_only on evidence.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.reference_counter to postern_evidence;
 comment on table evidence.reference_counter is 'The last number given out in EV-<year>-<number>, one row a tenant and year.';
+
+create table evidence.tenant_usage (
+  tenant_id uuid not null,
+  bytes bigint not null,
+  files bigint not null,
+  constraint tenant_usage_pk PRIMARY KEY (tenant_id),
+  constraint tenant_usage_positive CHECK (((bytes > 0) AND (files > 0)))
+);
+alter table evidence.tenant_usage enable row level security;
+alter table evidence.tenant_usage force row level security;
+create policy postern_evidence_insert on evidence.tenant_usage as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.tenant_usage as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.tenant_usage as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.tenant_usage as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table evidence.tenant_usage to postern_evidence;
+comment on table evidence.tenant_usage is 'What a tenant keeps, every file counted: were shared bytes counted once, a quota would tell a sender what others have sent.';

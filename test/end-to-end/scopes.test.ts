@@ -70,6 +70,8 @@ const opening = {
   'GET /api/v1/entities/:id': ['read:universe'],
 
   'POST /api/v1/evidence': ['write:evidence'],
+  'POST /api/v1/evidence/:id/revisions': ['write:evidence'],
+  'POST /api/v1/evidence/:id/attachments': ['write:evidence'],
 
   'GET /api/v1/connectors': ['admin:sync'],
   'POST /api/v1/sync/entities': ['admin:sync'],

@@ -1,5 +1,7 @@
 export * from './changes/routes.ts'
 export * from './common.ts'
+export * from './evidence/details.ts'
+export * from './evidence/receipt.ts'
 export * from './evidence/routes.ts'
 export * from './findings/action-plan.ts'
 export * from './findings/finding.ts'

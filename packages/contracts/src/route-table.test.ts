@@ -48,6 +48,8 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/entities': 'scope read:universe',
   'GET /api/v1/entities/:id': 'scope read:universe',
   'POST /api/v1/evidence': 'scope write:evidence',
+  'POST /api/v1/evidence/:id/revisions': 'scope write:evidence',
+  'POST /api/v1/evidence/:id/attachments': 'scope write:evidence',
   'GET /.well-known/jwks.json': 'public',
   'GET /api/v1/connectors': 'scope admin:sync',
   'POST /api/v1/sync/entities': 'scope admin:sync',

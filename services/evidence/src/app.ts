@@ -2,11 +2,13 @@ import { type App, rememberAnswers } from '@postern/service-kit'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
 import { receiptRoutes } from './receipt/routes.ts'
+import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
 /** Registers what the evidence service answers. */
 export function buildApp(app: App, deps: Deps, config: Config): void {
   rememberAnswers(app, deps.answers)
   uploadRoutes(app, deps, config)
+  attachmentRoutes(app, deps)
   receiptRoutes(app, deps)
 }

@@ -18,6 +18,8 @@ export interface Config extends BaseConfig {
   readonly blobDirectory: string
   /** The largest file, in bytes. Default, and at most, what the contract says. */
   readonly maxFileBytes: number
+  /** How many bytes a tenant may keep, every file counted. Undefined, the default: no limit but the disk's. */
+  readonly tenantQuotaBytes: number | undefined
   /** An upload that brings no byte for this long is ended. Milliseconds, default 60 s. */
   readonly stallMs: number
   /** Age after which what an upload has left behind is taken for abandoned. Milliseconds, default 1 h. */
@@ -52,6 +54,9 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_EVIDENCE: settings.keyRing,
     POSTERN_BLOB_DIRECTORY: z.string().min(1),
     POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
+    POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
+      .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
+      .transform((bytes) => (bytes === 0 ? undefined : bytes)),
     POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
     POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings.integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs }),
     POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
@@ -64,6 +69,7 @@ export function readConfig(env: Environment): Config {
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     blobDirectory: values.POSTERN_BLOB_DIRECTORY,
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
+    tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,
     stallMs: values.POSTERN_EVIDENCE_STALL_MS,
     abandonedAfterMs: values.POSTERN_EVIDENCE_ABANDONED_AFTER_MS,
     sweepEveryMs: values.POSTERN_EVIDENCE_SWEEP_MS,

@@ -1,77 +1,97 @@
 import { z } from 'zod'
-import { timestampSchema, uuidSchema } from '../common.ts'
+import { text, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
-
-/**
- * What the uploader keeps: the proof that exactly these bytes were received at this time. `jws` is a compact JWS
- * (RFC 7515, EdDSA with Ed25519, RFC 8037) over the other fields.
- */
-export const receiptSchema = z
-  .object({
-    id: uuidSchema,
-    reference: z.string().meta({ examples: ['EV-2026-000042'] }),
-    file_name: z.string(),
-    content_type: z.string().meta({ description: 'As declared' }),
-    detected_content_type: z
-      .string()
-      .nullable()
-      .meta({ description: 'As the first bytes say; null where they say nothing' }),
-    size_bytes: z.int().min(1),
-    sha256: z.string().regex(/^[0-9a-f]{64}$/),
-    received_at: timestampSchema,
-    test_procedures: z.array(z.string()),
-    scan: z.enum(['not_configured']).meta({ description: 'Whether a malware scanner looked at the bytes' }),
-    jws: z.string(),
-  })
-  .meta({ id: 'EvidenceReceipt' })
-export type Receipt = z.infer<typeof receiptSchema>
+import { briefDetails, fileNameSchema } from './details.ts'
+import { attachmentReceiptSchema, receiptSchema, testProceduresSchema } from './receipt.ts'
 
 /** The largest evidence file, in bytes (5 GiB). */
 export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 
-export const uploadEvidence = defineRoute({
-  id: 'evidence.upload',
-  method: 'POST',
-  path: '/api/v1/evidence',
+const base = {
   upstream: 'evidence',
-  access: { kind: 'scope', scope: 'write:evidence' },
   tag: 'Evidence',
-  summary: 'Upload one evidence file',
-  description:
-    'The body is the file. `file_name` and `test_procedure` are query parameters; Content-Digest (RFC 9530, sha-256) is checked when given. Nothing uploaded can be read back with a key: keep the receipt.',
-  query: z.strictObject({
-    file_name: z
-      .string()
-      .transform((name) => name.normalize('NFC'))
-      .pipe(
-        z
-          .string()
-          .min(1)
-          .max(255)
-          .regex(
-            /^[^\p{Cc}\p{Cs}/\\\u202a-\u202e\u2066-\u2069]+$/u,
-            'must be a bare file name without control characters',
-          ),
-      )
-      .refine((name) => name !== '.' && name !== '..', { message: 'must be a file name' }),
-    test_procedure: z
-      .union([z.string(), z.array(z.string())])
-      .transform((value) => (Array.isArray(value) ? value : [value]))
-      .pipe(z.array(z.string().regex(/^(ref:|ext:)?[^\p{Cc}]{1,255}$/u)).max(50))
-      .optional(),
-  }),
+  access: { kind: 'scope', scope: 'write:evidence' },
+} as const
+
+/** How a file travels, the same for a first upload and for a revision. */
+const fileBody = {
   bodyMediaTypes: ['*/*'],
   maxBodyBytes: maxEvidenceBytes,
   assertionSeconds: 270,
+} as const
+
+const uploadProblems = [
+  'content_too_large',
+  'invalid_content',
+  'malformed_json',
+  'digest_mismatch',
+  'unsupported_media_type',
+  'request_timeout',
+  'insufficient_storage',
+] as const
+
+const uploadQuery = z.strictObject({
+  file_name: fileNameSchema.optional().meta({ description: 'Needed where the body is the file itself' }),
+  test_procedure: z
+    .union([z.string(), z.array(z.string())])
+    .transform((value) => (Array.isArray(value) ? value : [value]))
+    .pipe(testProceduresSchema)
+    .optional()
+    .meta({ description: 'A test procedure that the file is evidence for: an id, `ref:` or `ext:`; may be repeated' }),
+  ...briefDetails,
+})
+
+export const uploadEvidence = defineRoute({
+  ...base,
+  ...fileBody,
+  id: 'evidence.upload',
+  method: 'POST',
+  path: '/api/v1/evidence',
+  summary: 'Upload evidence',
+  description:
+    'The body is the file, and the query says what it is; Content-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails) first, then 1 to 10 parts `file`, of which all are taken or none; the answer is then a list of receipts, in the order of the files. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
+  query: uploadQuery,
+  answers: {
+    201: {
+      description: 'The receipt; of a multipart upload, a list of them',
+      schema: z.union([receiptSchema, z.array(receiptSchema)]),
+    },
+  },
+  problems: uploadProblems,
+})
+
+const ownFile = z.strictObject({ id: uuidSchema })
+
+export const reviseEvidence = defineRoute({
+  ...base,
+  ...fileBody,
+  id: 'evidence.revise',
+  method: 'POST',
+  path: '/api/v1/evidence/:id/revisions',
+  summary: 'Upload a new version of a file',
+  description:
+    'As an upload, of one file. It replaces a file that the same key has uploaded within the last 30 days and that has no newer version; the older one is kept. It has no test procedures but those that it is given.',
+  params: ownFile,
+  query: uploadQuery,
   answers: { 201: { description: 'The receipt', schema: receiptSchema } },
-  problems: [
-    'invalid_content',
-    'content_too_large',
-    'digest_mismatch',
-    'unsupported_media_type',
-    'request_timeout',
-    'insufficient_storage',
-  ],
+  problems: ['not_found', 'conflict', ...uploadProblems],
+})
+
+export const attachEvidence = defineRoute({
+  ...base,
+  id: 'evidence.attach',
+  method: 'POST',
+  path: '/api/v1/evidence/:id/attachments',
+  summary: 'Attach a file to test procedures',
+  description:
+    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing.',
+  params: ownFile,
+  body: z.strictObject({
+    test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),
+    note: text(1, 2_000).optional(),
+  }),
+  answers: { 201: { description: 'The proof of it', schema: attachmentReceiptSchema } },
+  problems: ['not_found'],
 })
 
 export const receiptKeys = defineRoute({
@@ -87,4 +107,4 @@ export const receiptKeys = defineRoute({
   },
 })
 
-export const evidenceRoutes = [uploadEvidence, receiptKeys] as const
+export const evidenceRoutes = [uploadEvidence, reviseEvidence, attachEvidence, receiptKeys] as const

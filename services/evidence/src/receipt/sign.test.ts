@@ -12,7 +12,10 @@ const content: ReceiptContent = {
   size_bytes: 7,
   sha256: 'a'.repeat(64),
   received_at: '2026-11-21T09:30:00.000Z',
+  evidence_date: '2026-11-21',
   test_procedures: [],
+  version_of: null,
+  revision: 1,
   scan: 'not_configured',
 }
 const makeKey = () => generateKeyPairSync('ed25519').privateKey

@@ -1,5 +1,5 @@
 import { type KeyObject, createPublicKey } from 'node:crypto'
-import type { Receipt } from '@postern/contracts'
+import type { AttachmentReceipt, Receipt } from '@postern/contracts'
 import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 
 /** Everything that a receipt says, before it is signed. */
@@ -8,25 +8,29 @@ export type ReceiptContent = Omit<Receipt, 'jws'>
 export interface ReceiptSigner {
   /** Gives the receipt with its signature: a compact JWS (RFC 7515) whose payload is the JSON of the other fields. */
   sign(content: ReceiptContent): Promise<Receipt>
+  /** The same for an attachment. */
+  signAttachment(content: Omit<AttachmentReceipt, 'jws'>): Promise<AttachmentReceipt>
   /** Public halves of all keys whose receipts can still be checked (RFC 7517), the signing one first. */
   readonly publicKeys: readonly JWK[]
 }
 
 /** Told apart by `typ` (RFC 7515 §4.1.9): no other thing that this key may one day sign can pass for a receipt. */
 const receiptType = 'postern-receipt'
+const attachmentType = 'postern-attachment'
 
 /** Opens the signer of receipts. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
 export async function openReceiptSigner(key: KeyObject, previous: KeyObject | undefined): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
   const publicKeys = previous === undefined ? [current] : [current, await publicJwk(previous)]
-  const header = { alg: 'EdDSA', kid: current.kid, typ: receiptType }
+  const signed = async <T extends object>(content: T, typ: string): Promise<T & { readonly jws: string }> => {
+    const payload = new TextEncoder().encode(JSON.stringify(content))
+    const header = { alg: 'EdDSA', kid: current.kid, typ }
+    return { ...content, jws: await new CompactSign(payload).setProtectedHeader(header).sign(key) }
+  }
   return {
     publicKeys,
-    sign: async (content) => {
-      const payload = new TextEncoder().encode(JSON.stringify(content))
-      const jws = await new CompactSign(payload).setProtectedHeader(header).sign(key)
-      return { ...content, jws }
-    },
+    sign: async (content) => await signed(content, receiptType),
+    signAttachment: async (content) => await signed(content, attachmentType),
   }
 }
 

@@ -63,7 +63,8 @@ export async function receiveBody(
   }
 }
 
-class UploadStalled extends Error {}
+/** A body that stands still. */
+export class UploadStalled extends Error {}
 
 /** Judges the first bytes once they are there, so that a program is refused before the rest of it arrives. */
 function createSniffer(): { add(chunk: Buffer): Promise<void>; finish(): Promise<string | null> } {

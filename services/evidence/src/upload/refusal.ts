@@ -26,11 +26,30 @@ export function refused(refusal: UploadRefusal): Error {
       return problem('digest_mismatch', {
         detail: 'The SHA-256 of the body is not the one in Content-Digest. Nothing was kept; send the file again.',
       })
+    case 'file_name':
+      return problem('bad_request', {
+        detail: 'See `errors` for what to mend.',
+        errors: [{ parameter: 'file_name', code: 'required', detail: 'must name the file that the body is' }],
+      })
+    case 'multipart':
+      return problem('invalid_content', { detail: refusal.reason })
     case 'too_long':
       return tookTooLong()
     default:
       return refusal satisfies never
   }
+}
+
+/** The problem for a revision of a file that is not the newest of its versions. */
+export function replaced(): Error {
+  return problem('conflict', { detail: 'The file has a newer version. Revise that one.' })
+}
+
+/** The problem for a tenant that keeps as much as it may. */
+export function overQuota(quotaBytes: number): Error {
+  return problem('insufficient_storage', {
+    detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more. Nothing was kept.`,
+  })
 }
 
 function tookTooLong(cause?: unknown): Error {
@@ -64,6 +83,8 @@ export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
         retryAfterSeconds: 5,
         cause,
       })
+    case 'replaced':
+      return replaced()
     case 'unexpected':
       return cause
     default:

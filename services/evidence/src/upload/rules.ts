@@ -20,9 +20,11 @@ export type UploadRefusal =
   | { readonly why: 'length_mismatch' }
   | { readonly why: 'digest_mismatch' }
   | { readonly why: 'too_long' }
+  | { readonly why: 'file_name' }
+  | { readonly why: 'multipart'; readonly reason: string }
 
 export interface UploadHead {
-  readonly fileName: string
+  readonly fileName: string | undefined
   readonly contentType: string | undefined
   readonly contentLength: string | undefined
   readonly contentEncoding: string | undefined
@@ -33,28 +35,54 @@ export interface UploadHead {
 const mediaType = /^[\w!#$&^.+-]{1,80}\/[\w!#$&^.+-]{1,80}(?:\s*;[\x20-\x7e]{0,160})?$/
 const maxContentTypeLength = 255
 
-/** Judges an upload by its head alone: what is refused here costs no byte of the body. */
-export function judgeHead(
-  head: UploadHead,
-  maxBytes: number,
-):
-  | { readonly accepted: true; readonly declared: DeclaredUpload }
-  | { readonly accepted: false; readonly refusal: UploadRefusal } {
-  const refuse = (refusal: UploadRefusal) => ({ accepted: false, refusal }) as const
+type Judged<T> = ({ readonly accepted: true } & T) | { readonly accepted: false; readonly refusal: UploadRefusal }
+
+function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly refusal: UploadRefusal } {
+  return { accepted: false, refusal }
+}
+
+/** Judges a body of several parts by its head; its files are judged one by one, by `judgeFile`. */
+export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
+  if (head.contentDigest !== undefined) {
+    return refuse({ why: 'content_digest', reason: 'is not checked for multipart/form-data: give sha256 in metadata' })
+  }
+  return judgeBodyHead(head, maxBytes)
+}
+
+function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   const contentLength = head.contentLength === undefined ? undefined : Number(head.contentLength)
   if (contentLength !== undefined && contentLength > maxBytes) return refuse({ why: 'too_large' })
   // What is hashed, judged and kept must be the file itself, not a packed form of it.
   const encoding = head.contentEncoding?.trim().toLowerCase()
   if (encoding !== undefined && encoding !== '' && encoding !== 'identity') return refuse({ why: 'encoded' })
-  const contentType = head.contentType ?? 'application/octet-stream'
+  return { accepted: true, ...(contentLength === undefined ? {} : { contentLength }) }
+}
+
+/** Judges a file by what its sender says of it. */
+export function judgeFile(fileName: string, contentType: string): Judged<unknown> {
   if (contentType.length > maxContentTypeLength || !mediaType.test(contentType)) return refuse({ why: 'content_type' })
-  const kind: FileKind = judgeDeclared(head.fileName, contentType)
-  if (!kind.accepted) return refuse({ why: 'kind', reason: kind.reason })
+  const kind: FileKind = judgeDeclared(fileName, contentType)
+  return kind.accepted ? { accepted: true } : refuse({ why: 'kind', reason: kind.reason })
+}
+
+/** Judges an upload whose body is the file, by its head alone: what is refused here costs no byte of the body. */
+export function judgeHead(
+  head: UploadHead,
+  maxBytes: number,
+): Judged<{ readonly declared: DeclaredUpload; readonly fileName: string }> {
+  const body = judgeBodyHead(head, maxBytes)
+  if (!body.accepted) return body
+  const { fileName, contentType = 'application/octet-stream' } = head
+  if (fileName === undefined) return refuse({ why: 'file_name' })
+  const file = judgeFile(fileName, contentType)
+  if (!file.accepted) return file
+  const { contentLength } = body
   const digest: ContentDigest = parseContentDigest(head.contentDigest)
   if (digest.kind === 'malformed') return refuse({ why: 'content_digest', reason: digest.reason })
   if (contentLength === 0) return refuse({ why: 'empty' })
   return {
     accepted: true,
+    fileName,
     declared: { contentType, contentLength, sha256: digest.kind === 'sha-256' ? digest.hex : undefined },
   }
 }

@@ -1,4 +1,4 @@
-import type { Receipt } from '@postern/contracts'
+import type { AttachmentReceipt, EvidenceDetails, Receipt } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
 
 /** Who uploads, as the rows keep it. */
@@ -52,25 +52,41 @@ export async function takeNumber(tx: Tx): Promise<NewFile> {
   return { year: row.year, number: row.number, id: row.id, receivedAt: row.received_at }
 }
 
-// The file and its first custody event are one statement: there is never the one without the other.
+// The file, its first custody event and its attachments are one statement: there is never the one without the others.
 const insertFileText = `
   with file as (
     insert into evidence.file (
       tenant_id, id, reference, file_name, content_type, detected_content_type, size_bytes, sha256, test_procedures,
-      scan, received_at, receipt_jws, created_by_type, created_by_id, created_by_label
+      scan, received_at, receipt_jws, created_by_type, created_by_id, created_by_label,
+      evidence_date, period_start, period_end, source_system, collection_method, collected_by, collected_at,
+      query_text, classification, description, version_of, revision
     )
     values (
       (select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8,
-      $9, $10, $11, $12, $13, $14
+      $9, $10, $11, $12, $13, $14,
+      $16, $17, $18, $19, $20, $21, $22,
+      $23, $24, $25, $26, $27
     )
+  ), attachment as (
+    insert into evidence.attachment (
+      tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label
+    )
+    select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
+    from unnest($8::text[]) as test_procedure
   )
   insert into evidence.custody_event (
     tenant_id, file_id, kind, occurred_at, actor_type, actor_id, actor_label, request_id
   )
   values ((select tenancy.tenant_id()), $1, 'received', $10, $12, $13, $14, $15)`
 
-/** Records a file as its receipt describes it, and that the actor has brought it. */
-export async function insertFile(tx: Tx, receipt: Receipt, actor: Actor, requestId: string): Promise<void> {
+/** Records a file as its receipt describes it, what its sender says of it, and that the actor has brought it. */
+export async function insertFile(
+  tx: Tx,
+  receipt: Receipt,
+  details: EvidenceDetails,
+  actor: Actor,
+  requestId: string,
+): Promise<void> {
   await tx.execute({
     name: 'evidence_insert_file',
     text: insertFileText,
@@ -86,6 +102,137 @@ export async function insertFile(tx: Tx, receipt: Receipt, actor: Actor, request
       receipt.scan,
       receipt.received_at,
       receipt.jws,
+      actor.type,
+      actor.id,
+      actor.label,
+      requestId,
+      receipt.evidence_date,
+      details.period_start ?? null,
+      details.period_end ?? null,
+      details.source_system ?? null,
+      details.collection_method ?? null,
+      details.collected_by === undefined ? null : JSON.stringify(details.collected_by),
+      details.collected_at ?? null,
+      details.query_text ?? null,
+      details.classification,
+      details.description ?? null,
+      receipt.version_of,
+      receipt.revision,
+    ],
+  })
+}
+
+// Like the reference counter, its row stays locked to the end of the transaction: two uploads at once cannot both take
+// the last room. Served by the primary key.
+const addUsageText = `
+  insert into evidence.tenant_usage as usage (tenant_id, bytes, files)
+  values ((select tenancy.tenant_id()), $1, $2)
+  on conflict (tenant_id) do update
+    set bytes = usage.bytes + excluded.bytes,
+        files = usage.files + excluded.files
+  returning bytes`
+
+/** Counts files to what the tenant keeps, and gives the bytes that it keeps then. */
+export async function addUsage(tx: Tx, bytes: number, files: number): Promise<bigint> {
+  const [row] = await tx.query<{ bytes: string }>({
+    name: 'evidence_add_usage',
+    text: addUsageText,
+    values: [bytes, files],
+  })
+  if (row === undefined) throw new Error('the usage of the tenant was not counted')
+  return BigInt(row.bytes)
+}
+
+// Served by the primary key.
+const usageText = `
+  select bytes
+  from evidence.tenant_usage
+  where tenant_id = (select tenancy.tenant_id())`
+
+/** How many bytes the tenant keeps. */
+export async function findUsage(tx: Tx): Promise<bigint> {
+  const [row] = await tx.query<{ bytes: string }>({ name: 'evidence_usage', text: usageText, values: [] })
+  return BigInt(row?.bytes ?? 0)
+}
+
+/** A file as those who brought it may go on with it. */
+export interface OwnFile {
+  readonly id: string
+  readonly reference: string
+  readonly sha256: string
+  readonly revision: number
+  readonly isReplaced: boolean
+}
+
+// A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
+// Served by the primary key, and by file_version_unique.
+const ownFileText = `
+  select
+    file.id,
+    file.reference,
+    file.sha256,
+    file.revision,
+    exists (
+      select from evidence.file as newer
+      where newer.tenant_id = file.tenant_id
+        and newer.version_of = file.id
+    ) as is_replaced
+  from evidence.file
+  where file.tenant_id = (select tenancy.tenant_id())
+    and file.id = $1
+    and file.created_by_type = $2
+    and file.created_by_id = $3
+    and file.received_at > now() - interval '30 days'`
+
+/** The file of that id, where the actor has brought it within the last 30 days. */
+export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<OwnFile | undefined> {
+  const [row] = await tx.query<{
+    id: string
+    reference: string
+    sha256: string
+    revision: number
+    is_replaced: boolean
+  }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
+  if (row === undefined) return undefined
+  return {
+    id: row.id,
+    reference: row.reference,
+    sha256: row.sha256,
+    revision: row.revision,
+    isReplaced: row.is_replaced,
+  }
+}
+
+// Served by attachment_once.
+const insertAttachmentsText = `
+  with attachment as (
+    insert into evidence.attachment (
+      tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
+    )
+    select (select tenancy.tenant_id()), $1, test_procedure, $3, $4, $5, $6, $7
+    from unnest($2::text[]) as test_procedure
+    on conflict on constraint attachment_once do nothing
+  )
+  insert into evidence.custody_event (
+    tenant_id, file_id, kind, occurred_at, actor_type, actor_id, actor_label, request_id
+  )
+  values ((select tenancy.tenant_id()), $1, 'attached', $4, $5, $6, $7, $8)`
+
+/** Attaches a file to test procedures, where it is not attached yet, and records who did. */
+export async function insertAttachments(
+  tx: Tx,
+  receipt: Omit<AttachmentReceipt, 'jws'>,
+  actor: Actor,
+  requestId: string,
+): Promise<void> {
+  await tx.execute({
+    name: 'evidence_insert_attachments',
+    text: insertAttachmentsText,
+    values: [
+      receipt.id,
+      receipt.test_procedures,
+      receipt.note,
+      receipt.attached_at,
       actor.type,
       actor.id,
       actor.label,
@@ -113,14 +260,15 @@ export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
 }
 
 /** What a failed transaction means to the uploader. */
-export type RecordFailure = 'no_room' | 'assertion_refused' | 'unavailable' | 'unexpected'
+export type RecordFailure = 'no_room' | 'assertion_refused' | 'unavailable' | 'replaced' | 'unexpected'
 
 // disk_full, and configuration_limit_exceeded, in which quota extensions report.
 const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
 
 /** Says what an error that ended a transaction means; `unexpected` is what only a bug of ours can cause. */
 export function recordFailure(error: unknown): RecordFailure {
-  const { kind, sqlState } = sqlError(error)
+  const { kind, sqlState, constraint } = sqlError(error)
+  if (constraint === 'file_version_unique') return 'replaced'
   if (sqlState !== undefined && noRoomStates.has(sqlState)) return 'no_room'
   switch (kind) {
     case 'assertion':

@@ -1,0 +1,67 @@
+import { z } from 'zod'
+import { dateSchema, line, personRefSchema, text } from '../common.ts'
+import { senderDigestSchema, testProceduresSchema } from './receipt.ts'
+
+export const collectionMethods = ['manual', 'api_export', 'screenshot', 'query', 'report', 'log'] as const
+export const classifications = ['public', 'internal', 'confidential', 'restricted'] as const
+
+/** The largest number of files in one upload: all are taken, or none. */
+export const maxFilesAtOnce = 10
+
+/** A bare file name, in NFC: no path, no control characters, nothing that turns text around. */
+export const fileNameSchema = z
+  .string()
+  .transform((name) => name.normalize('NFC'))
+  .pipe(
+    z
+      .string()
+      .min(1)
+      .max(255)
+      .regex(/^[^\p{Cc}\p{Cs}/\\\u202a-\u202e\u2066-\u2069]+$/u, 'must be a bare file name without control characters'),
+  )
+  .refine((name) => name !== '.' && name !== '..', { message: 'must be a file name' })
+  .meta({ minLength: 1, maxLength: 255, examples: ['access-review-2026-q3.csv'] })
+
+/** What a sender says of a file, short enough for a query. */
+export const briefDetails = {
+  evidence_date: dateSchema
+    .optional()
+    .meta({ description: 'The day that the evidence speaks of; where not given, the day of receipt (UTC)' }),
+  period_start: dateSchema.optional().meta({ description: 'First day of the period that the evidence covers' }),
+  period_end: dateSchema.optional().meta({ description: 'Last day of that period; not before the first' }),
+  source_system: line(1, 255).optional().meta({ description: 'Where the evidence was taken from' }),
+  collection_method: z.enum(collectionMethods).optional(),
+  collected_at: z.iso.datetime({ offset: true }).optional(),
+  classification: z.enum(classifications).default('confidential'),
+  description: text(1, 5_000).optional(),
+}
+
+/** All that a sender can say of what is uploaded: the `metadata` of a multipart or resumable upload. */
+export const evidenceDetailsSchema = z
+  .strictObject({
+    ...briefDetails,
+    collected_by: personRefSchema.optional(),
+    query_text: text(1, 10_000)
+      .optional()
+      .meta({ description: 'The query or report parameters by which the evidence was made' }),
+    test_procedures: testProceduresSchema.optional(),
+    sha256: z
+      .array(senderDigestSchema)
+      .max(maxFilesAtOnce)
+      .optional()
+      .meta({ description: 'Of each file, in their order: checked, and nothing is kept where one differs' }),
+  })
+  .refine(isPeriodOrdered, { message: 'must not be before period_start', path: ['period_end'] })
+  .meta({ id: 'EvidenceDetails' })
+export type EvidenceDetails = z.output<typeof evidenceDetailsSchema>
+
+/** Whether a period does not end before it begins. Dates of this form compare as text. */
+export function isPeriodOrdered({
+  period_start: start,
+  period_end: end,
+}: {
+  readonly period_start?: string | undefined
+  readonly period_end?: string | undefined
+}): boolean {
+  return start === undefined || end === undefined || start <= end
+}

@@ -1,0 +1,69 @@
+import { z } from 'zod'
+import { dateSchema, resourceAddressSchema, timestampSchema, uuidSchema } from '../common.ts'
+
+const sha256Schema = z
+  .string()
+  .regex(/^[0-9a-f]{64}$/)
+  .meta({
+    description: 'SHA-256 in lower-case hex',
+    examples: ['5f8f04f6a3a892aaabbddb6cf273894493773960d4a325b105fee46eef4304f1'],
+  })
+
+const jwsSchema = z.string().meta({
+  description: 'Compact JWS (RFC 7515; EdDSA with Ed25519, RFC 8037) over the other fields',
+  examples: ['eyJhbGciOiJFZERTQSJ9.e30.c2lnbmF0dXJl'],
+})
+
+const referenceSchema = z.string().meta({ examples: ['EV-2026-000042'] })
+
+/**
+ * What the uploader keeps: the proof that exactly these bytes were received at this time. `jws` is a compact JWS
+ * (RFC 7515, EdDSA with Ed25519, RFC 8037) over the other fields.
+ */
+export const receiptSchema = z
+  .object({
+    id: uuidSchema,
+    reference: referenceSchema,
+    file_name: z.string(),
+    content_type: z.string().meta({ description: 'As declared' }),
+    detected_content_type: z
+      .string()
+      .nullable()
+      .meta({ description: 'As the first bytes say; null where they say nothing' }),
+    size_bytes: z.int().min(1),
+    sha256: sha256Schema,
+    received_at: timestampSchema,
+    evidence_date: dateSchema.meta({ description: 'The day that the evidence speaks of' }),
+    test_procedures: z.array(z.string()),
+    version_of: uuidSchema.nullable().meta({ description: 'The file that this one replaces' }),
+    revision: z.int().min(1).meta({ description: '1 for a first upload, one more for each revision' }),
+    scan: z.enum(['not_configured']).meta({ description: 'Whether a malware scanner looked at the bytes' }),
+    jws: jwsSchema,
+  })
+  .meta({ id: 'EvidenceReceipt' })
+export type Receipt = z.infer<typeof receiptSchema>
+
+/** The proof that a file was attached to test procedures. Signed as a receipt is. */
+export const attachmentReceiptSchema = z
+  .object({
+    id: uuidSchema.meta({ description: 'The evidence file' }),
+    reference: referenceSchema,
+    sha256: sha256Schema,
+    test_procedures: z.array(z.string()),
+    note: z.string().nullable(),
+    attached_at: timestampSchema,
+    jws: jwsSchema,
+  })
+  .meta({ id: 'EvidenceAttachmentReceipt' })
+export type AttachmentReceipt = z.infer<typeof attachmentReceiptSchema>
+
+/** Test procedures by id, `ref:` or `ext:`; each once. */
+export const testProceduresSchema = z
+  .array(
+    resourceAddressSchema.refine((address) => address.isWellFormed(), { message: 'must not hold lone surrogates' }),
+  )
+  .max(50)
+  .transform((addresses) => [...new Set(addresses)])
+
+/** A SHA-256 that a sender has computed. */
+export const senderDigestSchema = sha256Schema

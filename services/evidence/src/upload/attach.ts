@@ -1,0 +1,32 @@
+import { attachEvidence } from '@postern/contracts'
+import { type App, contractRoute, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { actorOf } from './record.ts'
+import { notRecorded } from './refusal.ts'
+import { findOwnFile, insertAttachments, recordFailure } from './store.ts'
+
+/** Attaches files that are there to test procedures. */
+export function attachmentRoutes(app: App, { db, receipts, now }: Pick<Deps, 'db' | 'receipts' | 'now'>): void {
+  contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
+    answer.header('cache-control', 'no-store')
+    const actor = actorOf(context)
+    try {
+      return await db.write(context, async (tx) => {
+        const file = await findOwnFile(tx, params.id, actor)
+        if (file === undefined) throw problem('not_found')
+        const content = {
+          id: file.id,
+          reference: file.reference,
+          sha256: file.sha256,
+          test_procedures: body.test_procedures,
+          note: body.note ?? null,
+          attached_at: new Date(now()).toISOString(),
+        }
+        await insertAttachments(tx, content, actor, requestId)
+        return await keep(tx, await receipts.signAttachment(content))
+      })
+    } catch (error) {
+      throw notRecorded(recordFailure(error), error)
+    }
+  })
+}

@@ -1,0 +1,163 @@
+import { Readable } from 'node:stream'
+import { maxFilesAtOnce } from '@postern/contracts'
+import { problem } from '@postern/service-kit'
+import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { UploadStalled, discardRest } from './receive.ts'
+import { refused } from './refusal.ts'
+
+export interface FilePart {
+  readonly fileName: string
+  readonly contentType: string
+  /** Must be read to its end before the next part is there. */
+  readonly stream: Readable
+}
+
+export interface MultipartReader {
+  /** The metadata, which comes before any file and at most once. */
+  onMetadata(json: Buffer): void
+  onFile(file: FilePart): Promise<void>
+}
+
+const maxMetadataBytes = 64 * 1024
+const metadataName = 'metadata'
+const fileName = 'file'
+
+/**
+ * Reads a multipart/form-data body (RFC 7578) part by part, as fast as the files are taken. Rejects with a problem as soon
+ * as one thing is wrong; what `onFile` has been given by then ends with an error.
+ */
+export async function readMultipart(
+  body: unknown,
+  contentType: string,
+  { stallMs, reader }: { readonly stallMs: number; readonly reader: MultipartReader },
+): Promise<void> {
+  if (!(body instanceof Readable)) throw refused({ why: 'empty' })
+  const parser = openParser(contentType)
+  // One part after the other: the parser may be several small parts ahead.
+  let turn: Promise<void> = Promise.resolve()
+  let parts = 0
+  const streams = new Set<Readable>()
+  let hasMetadata = false
+
+  const takeMetadata = (json: Buffer): void => {
+    if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
+    hasMetadata = true
+    reader.onMetadata(json)
+  }
+  const takePart = async (part: Part): Promise<void> => {
+    const { name, stream, given, mime } = part
+    if (name === metadataName) {
+      if (part.index > 0) throw multipartFault('The part `metadata` must come before the files.')
+      takeMetadata(await readAll(stream))
+      return
+    }
+    if (name !== fileName) throw multipartFault('The parts are `metadata` and `file`, and no others.')
+    if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
+    await reader.onFile({ fileName: given, contentType: mime, stream })
+  }
+
+  let stall: NodeJS.Timeout | undefined
+  const refresh = () => stall?.refresh()
+  try {
+    await new Promise<void>((resolve, reject) => {
+      stall = setTimeout(() => reject(new UploadStalled()), stallMs)
+      parser.on('file', (name, stream, given, _encoding, mime) => {
+        streams.add(stream)
+        stream.once('close', () => streams.delete(stream))
+        // Told to who reads the stream; one that nobody reads any more must not end the process.
+        stream.on('error', () => undefined)
+        const part = { index: parts, name, stream, given, mime }
+        parts += 1
+        turn = turn.then(async () => await takePart(part))
+        turn.catch(reject)
+      })
+      parser.on('field', (name, value, isNameCut, isValueCut) => {
+        try {
+          if (name !== metadataName || isNameCut)
+            throw multipartFault('The parts are `metadata` and `file`, and no others.')
+          if (isValueCut) throw metadataTooLarge()
+          if (parts > 0) throw multipartFault('The part `metadata` must come before the files.')
+          takeMetadata(Buffer.from(value))
+        } catch (error) {
+          reject(error)
+        }
+      })
+      const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
+      for (const limit of ['filesLimit', 'partsLimit', 'fieldsLimit'] as const) parser.on(limit, tooMany)
+      parser.on('error', (cause) => reject(malformed(cause)))
+      parser.on('finish', () => void turn.then(resolve, reject))
+      body.once('error', reject)
+      body.once('close', () => {
+        if (!body.readableEnded) reject(problem('bad_request', { detail: 'The upload broke off.' }))
+      })
+      body.on('data', refresh)
+      body.pipe(parser)
+    })
+  } catch (error) {
+    body.unpipe(parser)
+    // Nobody waits for the rest of a file any more, least of all who reads it.
+    for (const stream of streams) stream.destroy(new UploadEnded())
+    discardRest(body)
+    await turn.catch(() => undefined)
+    if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
+    throw error
+  } finally {
+    clearTimeout(stall)
+    body.off('data', refresh)
+  }
+}
+
+interface Part {
+  readonly index: number
+  readonly name: string
+  readonly stream: Readable
+  readonly given: string | undefined
+  readonly mime: string
+}
+
+class UploadEnded extends Error {}
+
+function openParser(contentType: string): BusboyInstance {
+  try {
+    return new Busboy({
+      headers: { 'content-type': contentType },
+      // A path in a file name is refused like any other, rather than cut off.
+      preservePath: true,
+      limits: {
+        fieldNameSize: 100,
+        fieldSize: maxMetadataBytes,
+        fields: 1,
+        files: maxFilesAtOnce + 1,
+        parts: maxFilesAtOnce + 1,
+        headerPairs: 20,
+        headerSize: 8192,
+      },
+    })
+  } catch (cause) {
+    throw malformed(cause)
+  }
+}
+
+async function readAll(stream: Readable): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let length = 0
+  for await (const chunk of stream) {
+    if (!Buffer.isBuffer(chunk)) throw new TypeError('a part must be a stream of bytes')
+    length += chunk.length
+    if (length > maxMetadataBytes) throw metadataTooLarge()
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
+function multipartFault(reason: string): Error {
+  return refused({ why: 'multipart', reason })
+}
+
+function metadataTooLarge(): Error {
+  return problem('content_too_large', { detail: `The metadata may have at most ${maxMetadataBytes} bytes.` })
+}
+
+function malformed(cause: unknown): Error {
+  return problem('bad_request', { detail: 'The body is not multipart/form-data (RFC 7578).', cause })
+}

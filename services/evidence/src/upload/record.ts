@@ -1,0 +1,74 @@
+import type { EvidenceDetails, Receipt } from '@postern/contracts'
+import { ProblemError, type RequestInfo } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
+import { isNoRoom } from '../blob/blob-store.ts'
+import type { Deps } from '../deps.ts'
+import { noRoom, notRecorded, overQuota } from './refusal.ts'
+import { formatReference } from './rules.ts'
+import { type Actor, addUsage, insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
+import type { TakenFile } from './take.ts'
+
+export interface NewEvidence {
+  readonly files: readonly TakenFile[]
+  readonly details: EvidenceDetails
+  /** The file that this one replaces. */
+  readonly replaces?: { readonly id: string; readonly revision: number }
+  readonly context: RequestInfo['context']
+  readonly requestId: string
+}
+
+/**
+ * Puts blobs in their place and records them, in one transaction under the locks of the blobs: all files, or none. The
+ * receipts are signed before the commit and leave after it: there is no receipt without a row, and no row without bytes.
+ * When this fails, or its outcome is unknown, the settling entries stay, and `settleLeftovers` finds out.
+ *
+ * `keep` is called in the transaction, last.
+ */
+export async function record<T>(
+  { db, blobs, receipts }: Pick<Deps, 'db' | 'blobs' | 'receipts'>,
+  { files, details, replaces, context, requestId }: NewEvidence,
+  tenantQuotaBytes: number | undefined,
+  keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
+): Promise<T> {
+  const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
+  try {
+    return await db.write(context, async (tx) => {
+      // In one order everywhere: two uploads of the same files must not wait for each other.
+      const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
+      for (const sha256 of digests) await lockBlob(tx, sha256)
+      for (const { blob } of files) await blobs.place(blob)
+      const usage = await addUsage(tx, totalBytes, files.length)
+      if (tenantQuotaBytes !== undefined && usage > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+      const signed: Receipt[] = []
+      for (const { fileName, contentType, body } of files) {
+        const { id, year, number, receivedAt } = await takeNumber(tx)
+        const receipt = await receipts.sign({
+          id,
+          reference: formatReference(year, number),
+          file_name: fileName,
+          content_type: contentType,
+          detected_content_type: body.detected,
+          size_bytes: body.sizeBytes,
+          sha256: body.sha256,
+          received_at: receivedAt.toISOString(),
+          evidence_date: details.evidence_date ?? receivedAt.toISOString().slice(0, 10),
+          test_procedures: [...(details.test_procedures ?? [])],
+          version_of: replaces?.id ?? null,
+          revision: replaces === undefined ? 1 : replaces.revision + 1,
+          scan: 'not_configured',
+        })
+        await insertFile(tx, receipt, details, actorOf(context), requestId)
+        signed.push(receipt)
+      }
+      return await keep(tx, signed)
+    })
+  } catch (error) {
+    if (error instanceof ProblemError) throw error
+    throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
+  }
+}
+
+/** Who acts, as rows keep it. */
+export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
+  return { type: kind === 'service' ? 'connector' : kind, id, label }
+}

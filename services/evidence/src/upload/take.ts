@@ -1,0 +1,177 @@
+import { type EvidenceDetails, evidenceDetailsSchema, fileNameSchema, isPeriodOrdered } from '@postern/contracts'
+import { type RequestInfo, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
+import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { readMultipart } from './multipart.ts'
+import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
+import { noRoom, refused } from './refusal.ts'
+import { type UploadHead, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
+
+/** A file whose bytes are whole, judged and durable, though not yet recorded. */
+export interface TakenFile {
+  readonly fileName: string
+  readonly contentType: string
+  readonly body: ReceivedBody
+  readonly blob: SettlingBlob
+}
+
+export interface TakenUpload {
+  readonly files: readonly TakenFile[]
+  readonly details: EvidenceDetails
+  readonly isMultipart: boolean
+}
+
+/** What the query of an upload says. */
+export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 'test_procedures' | 'sha256'> & {
+  readonly file_name?: string | undefined
+  readonly test_procedure?: readonly string[] | undefined
+}
+
+interface Parts {
+  readonly blobs: BlobStore
+  readonly limits: ReceiveLimits
+  readonly maxFiles: number
+  /** Throws where there is no room for so many bytes. */
+  readonly assertRoom: (bytes: number) => Promise<void>
+}
+
+/** Gets all files of a request onto the disk; nothing stays of what is refused or breaks off. */
+export async function takeUpload(
+  { raw, query, context }: Pick<RequestInfo, 'raw' | 'context'> & { readonly query: UploadQuery },
+  parts: Parts,
+): Promise<TakenUpload> {
+  const contentType = raw.headers['content-type']
+  const head: UploadHead = {
+    fileName: query.file_name,
+    contentType,
+    contentLength: raw.headers['content-length'],
+    contentEncoding: raw.headers['content-encoding'],
+    contentDigest: headerOf(raw.headers, 'content-digest'),
+  }
+  const arrived: ArrivedFile[] = []
+  try {
+    const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
+    const details = isMultipart
+      ? await takeMultipart(raw.body, contentType, { head, query, arrived }, parts)
+      : await takeSingle(raw.body, { head, query, arrived }, parts)
+    await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
+    const files: TakenFile[] = []
+    for (const { fileName, contentType: type, body, incoming } of arrived) {
+      if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
+      files.push({ fileName, contentType: type, body, blob: await incoming.settle(context.tenantId, body.sha256) })
+    }
+    return { files, details, isMultipart }
+  } catch (error) {
+    discardRest(raw.body)
+    throw isNoRoom(error) ? noRoom(error) : error
+  } finally {
+    for (const { incoming } of arrived) await incoming?.discard()
+  }
+}
+
+interface ArrivedFile {
+  readonly fileName: string
+  readonly contentType: string
+  incoming?: IncomingBlob
+  body?: ReceivedBody
+}
+
+interface Upload {
+  readonly head: UploadHead
+  readonly query: UploadQuery
+  readonly arrived: ArrivedFile[]
+}
+
+async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promise<EvidenceDetails> {
+  const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
+  const head = judgeHead(upload.head, parts.limits.maxBytes)
+  if (!head.accepted) throw refused(head.refusal)
+  if (!isPeriodOrdered(brief)) {
+    throw problem('bad_request', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ parameter: 'period_end', code: 'invalid', detail: 'must not be before period_start' }],
+    })
+  }
+  if (head.declared.contentLength !== undefined) await parts.assertRoom(head.declared.contentLength)
+  const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
+  upload.arrived.push(file)
+  file.incoming = await parts.blobs.openIncoming()
+  file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
+  return { ...brief, test_procedures: testProcedures === undefined ? undefined : [...testProcedures] }
+}
+
+async function takeMultipart(
+  stream: unknown,
+  contentType: string,
+  { head, query, arrived }: Upload,
+  parts: Parts,
+): Promise<EvidenceDetails> {
+  const judged = judgeMultipartHead(head, parts.limits.maxBytes)
+  if (!judged.accepted) throw refused(judged.refusal)
+  assertQueryEmpty(query)
+  if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
+  let details = parseDetails({})
+  await readMultipart(stream, contentType, {
+    stallMs: parts.limits.stallMs,
+    reader: {
+      onMetadata: (json) => {
+        details = parseDetails(parseJsonBody(json))
+      },
+      onFile: async ({ fileName, contentType: type, stream: bytes }) => {
+        if (arrived.length === parts.maxFiles) {
+          throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
+        }
+        const index = arrived.length
+        const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
+        arrived.push(file)
+        const kind = judgeFile(file.fileName, type)
+        if (!kind.accepted) throw refused(kind.refusal)
+        file.incoming = await parts.blobs.openIncoming()
+        const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
+        file.body = await receiveBody(bytes, file.incoming, declared, parts.limits)
+      },
+    },
+  })
+  if (arrived.length === 0) throw refused({ why: 'multipart', reason: 'There must be a part `file`.' })
+  if (details.sha256 !== undefined && details.sha256.length !== arrived.length) {
+    throw problem('invalid_content', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
+    })
+  }
+  return details
+}
+
+/** Of two places that could say what a file is, one must be empty. */
+function assertQueryEmpty({ classification, ...query }: UploadQuery): void {
+  const [given] = Object.entries(query).find(([, value]) => value !== undefined) ?? []
+  const parameter = given ?? (classification === 'confidential' ? undefined : 'classification')
+  if (parameter === undefined) return
+  throw problem('bad_request', {
+    detail: 'See `errors` for what to mend.',
+    errors: [{ parameter, code: 'unknown', detail: 'belongs into the part `metadata` of a multipart upload' }],
+  })
+}
+
+/** Parses what a sender says of its files. Throws a problem that says what to mend. */
+export function parseDetails(value: unknown): EvidenceDetails {
+  const parsed = evidenceDetailsSchema.safeParse(value)
+  if (parsed.success) return parsed.data
+  throw problem('invalid_content', {
+    detail: 'See `errors` for what to mend in the metadata.',
+    errors: inputErrors(parsed.error, 'body'),
+  })
+}
+
+function parseFileName(given: string, index: number): string {
+  const parsed = fileNameSchema.safeParse(given)
+  if (parsed.success) return parsed.data
+  const [issue] = parsed.error.issues
+  throw problem('invalid_content', {
+    detail: `The file name of part ${index + 1} ${issue?.message ?? 'is not one'}.`,
+  })
+}
+
+function headerOf(headers: Readonly<Record<string, string | string[] | undefined>>, name: string): string | undefined {
+  const value = headers[name]
+  return Array.isArray(value) ? value.join(', ') : value
+}

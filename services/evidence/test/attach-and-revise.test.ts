@@ -1,0 +1,162 @@
+import { randomUUID } from 'node:crypto'
+import { attachmentReceiptSchema, problemSchema, receiptSchema } from '@postern/contracts'
+import type { CallAnswer, Principal } from '@postern/local-stack/testing'
+import { compactVerify, createLocalJWKSet } from 'jose'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { file, form } from './form.ts'
+import { sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => (service = await startEvidence({ POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000' })))
+afterAll(async () => await service.close())
+
+const csv = { 'content-type': 'text/csv' }
+const codeOf = ({ json }: CallAnswer) => problemSchema.parse(json).code
+
+async function attach(principal: Principal, id: string, body: unknown): Promise<CallAnswer> {
+  return await service.caller.call(principal, 'POST', `/api/v1/evidence/${id}/attachments`, { body })
+}
+
+async function revise(principal: Principal, id: string, body: string): Promise<CallAnswer> {
+  const target = `/api/v1/evidence/${id}/revisions?file_name=a.csv`
+  return await service.caller.call(principal, 'POST', target, { body, headers: csv })
+}
+
+/** The file as if it had been received that long ago. */
+async function age(id: string, days: number): Promise<void> {
+  await service.rows('alter table evidence.file disable trigger file_never_changes')
+  await service.rows(
+    `with aged as (update evidence.file set received_at = received_at - $2 * interval '1 day' where id = $1 returning id)
+     select id from aged`,
+    [id, days],
+  )
+  await service.rows('alter table evidence.file enable trigger file_never_changes')
+}
+
+/** Instances differ with each request; nothing else may. */
+const withoutInstance = ({ text }: CallAnswer) => text.replace(/"instance":"[^"]*"/, '')
+
+describe.each([
+  ['attaching', async (who: Principal, id: string) => await attach(who, id, { test_procedures: ['ref:TP-0002'] })],
+  ['revising', async (who: Principal, id: string) => await revise(who, id, 'new')],
+])('%s a file', (_what, act) => {
+  test('is the same 404 for one that is not there, of another key, of another tenant, and for one of long ago', async () => {
+    const owner = { ...uploader(), id: randomUUID() }
+    const { id } = await uploaded(service.caller, owner, 'evidence')
+    const old = await uploaded(service.caller, owner, 'old evidence')
+    await age(old.id, 31)
+    const unknown = await act(owner, randomUUID())
+    expect([unknown.status, codeOf(unknown)]).toEqual([404, 'not_found'])
+    const others = await Promise.all([
+      act({ ...owner, id: randomUUID() }, id),
+      act({ ...owner, kind: 'user' }, id),
+      act({ ...uploader(), id: owner.id ?? '' }, id),
+      act(owner, old.id),
+      act(owner, 'no-id'),
+    ])
+    for (const other of others) expect([other.status, withoutInstance(other)]).toEqual([404, withoutInstance(unknown)])
+    expect(await act(owner, id)).toMatchObject({ status: 201 })
+  })
+})
+
+describe('attaching', () => {
+  test.each([
+    ['nothing', {}],
+    ['an empty list', { test_procedures: [] }],
+    ['what is no address', { test_procedures: ['TP-1'] }],
+    ['a lone surrogate', { test_procedures: ['ext:\ud800'] }],
+    ['a stray field', { test_procedures: ['ref:TP-1'], tenant_id: 'x' }],
+    ['a note with NUL', { test_procedures: ['ref:TP-1'], note: 'a\u0000' }],
+  ])('to %s is refused', async (_what, body) => {
+    const principal = uploader()
+    const { id } = await uploaded(service.caller, principal, 'evidence')
+    const answer = await attach(principal, id, body)
+    expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
+  })
+
+  test('is proved by a receipt, is on record, and is done once however often it is asked for', async () => {
+    const principal = uploader()
+    const { id, reference, sha256: digest } = await uploaded(service.caller, principal, 'evidence')
+    const procedure = '019A9C1E-7D3B-7CC2-9A55-0D7D2C9BE001'
+    const body = { test_procedures: [procedure, 'ref:TP-0002'], note: 'See sheet 2' }
+    const answer = await attach(principal, id, body)
+    await attach(principal, id, body)
+    const { jws, ...content } = attachmentReceiptSchema.parse(answer.json)
+    expect(content).toMatchObject({
+      id,
+      reference,
+      sha256: digest,
+      test_procedures: [procedure.toLowerCase(), 'ref:TP-0002'],
+      note: 'See sheet 2',
+    })
+    const keys = await service.caller.call(
+      { tenantId: '00000000-0000-0000-0000-000000000000', kind: 'service', id: 'gateway', label: '' },
+      'GET',
+      '/.well-known/jwks.json',
+    )
+    const { payload, protectedHeader } = await compactVerify(jws, createLocalJWKSet(JSON.parse(keys.text)))
+    expect(JSON.parse(Buffer.from(payload).toString())).toEqual(content)
+    expect(protectedHeader.typ).toBe('postern-attachment')
+    const rows = await service.rows('select test_procedure, note from evidence.attachment where file_id = $1', [id])
+    expect(rows).toHaveLength(2)
+    const events = await service.rows('select kind from evidence.custody_event where file_id = $1 order by id', [id])
+    expect(events.map(({ kind }) => kind)).toEqual(['received', 'attached', 'attached'])
+  })
+})
+
+describe('a revision', () => {
+  test('is the next version, says of what, and leaves the older one as it was', async () => {
+    const principal = uploader()
+    const first = await uploaded(service.caller, principal, 'one')
+    const second = receiptSchema.parse((await revise(principal, first.id, 'two')).json)
+    const third = receiptSchema.parse((await revise(principal, second.id, 'three')).json)
+    expect([first, second, third].map(({ version_of, revision }) => [version_of, revision])).toEqual([
+      [null, 1],
+      [first.id, 2],
+      [second.id, 3],
+    ])
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(3)
+  })
+
+  test('of a file that has one already is refused, also when both come at once', async () => {
+    const principal = uploader()
+    const { id } = await uploaded(service.caller, principal, 'one')
+    const answers = await Promise.all([revise(principal, id, 'two'), revise(principal, id, 'also two')])
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 409])
+    const late = await revise(principal, id, 'too late')
+    expect([late.status, codeOf(late)]).toEqual([409, 'conflict'])
+  })
+
+  test('is one file, by itself or in a form', async () => {
+    const principal = uploader()
+    const { id } = await uploaded(service.caller, principal, 'one')
+    const target = `/api/v1/evidence/${id}/revisions`
+    const two = form(file('a.csv', '1'), file('b.csv', '2'))
+    expect(await service.caller.call(principal, 'POST', target, two)).toMatchObject({ status: 422 })
+    const answer = await service.caller.call(principal, 'POST', target, form(file('b.csv', 'two')))
+    expect(receiptSchema.parse(answer.json)).toMatchObject({ file_name: 'b.csv', revision: 2, sha256: sha256('two') })
+  })
+})
+
+describe('a tenant that may keep 1000 bytes', () => {
+  test('is told when an upload would be more, before its bytes are taken where its length is known', async () => {
+    const principal = uploader()
+    await uploaded(service.caller, principal, Buffer.alloc(600, 'a'))
+    await uploaded(service.caller, principal, Buffer.alloc(300, 'a'), 'the same bytes count again.csv')
+    const answer = await upload(service.caller, principal, { body: Buffer.alloc(101, 'b'), headers: csv })
+    expect([answer.status, codeOf(answer)]).toEqual([507, 'insufficient_storage'])
+    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+    await uploaded(service.caller, principal, Buffer.alloc(100, 'b'))
+    await uploaded(service.caller, uploader(), Buffer.alloc(1000, 'of another tenant'))
+  })
+
+  test('cannot keep more by sending it all at once', async () => {
+    const principal = uploader()
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, async (_, index) =>
+        upload(service.caller, principal, { body: Buffer.alloc(300, String(index)), headers: csv }),
+      ),
+    )
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 201, 507, 507, 507])
+  })
+})

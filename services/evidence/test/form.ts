@@ -1,0 +1,35 @@
+/** One part of a multipart/form-data body. Without `fileName` it is a field. */
+export interface FormPart {
+  readonly name: string
+  readonly content: string | Buffer
+  readonly fileName?: string
+  readonly contentType?: string
+}
+
+export const file = (fileName: string, content: string | Buffer, contentType = 'text/csv'): FormPart => ({
+  name: 'file',
+  fileName,
+  content,
+  contentType,
+})
+
+export const metadata = (value: unknown): FormPart => ({ name: 'metadata', content: JSON.stringify(value) })
+
+const boundary = 'a-boundary-of-the-tests'
+
+/** The parts as a body, with its content type. */
+export function form(...parts: readonly FormPart[]): { body: Buffer; headers: { 'content-type': string } } {
+  const pieces = parts.flatMap(({ name, content, fileName, contentType }) => {
+    const named = fileName === undefined ? '' : `; filename="${fileName}"`
+    const typed = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`
+    return [
+      Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="${name}"${named}\r\n${typed}\r\n`),
+      Buffer.from(content),
+      Buffer.from('\r\n'),
+    ]
+  })
+  return {
+    body: Buffer.concat([...pieces, Buffer.from(`--${boundary}--\r\n`)]),
+    headers: { 'content-type': `multipart/form-data; boundary=${boundary}` },
+  }
+}

@@ -1,0 +1,212 @@
+import { randomBytes } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { problemSchema, receiptSchema } from '@postern/contracts'
+import type { CallAnswer, CallOptions, Principal } from '@postern/local-stack/testing'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { file, form, metadata } from './form.ts'
+import { contentDigest, sha256, startEvidence, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => {
+  service = await startEvidence({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
+})
+afterAll(async () => await service.close())
+
+async function send(principal: Principal, options: CallOptions, query = ''): Promise<CallAnswer> {
+  return await service.caller.call(principal, 'POST', `/api/v1/evidence${query}`, options)
+}
+
+async function expectNothingKept(tenantId: string): Promise<void> {
+  expect(await service.filesIn('incoming')).toEqual([])
+  for (const folder of ['settling', 'blobs']) expect(await service.filesIn(`${folder}/${tenantId}`)).toEqual([])
+  for (const table of ['file', 'attachment', 'custody_event', 'tenant_usage']) {
+    expect(await service.rows(`select from evidence.${table} where tenant_id = $1`, [tenantId])).toEqual([])
+  }
+}
+
+const receiptsOf = (answer: CallAnswer) => z.array(receiptSchema).parse(answer.json)
+const elf = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(64)])
+
+describe('an upload of several files is refused and leaves nothing of any', () => {
+  let principal = uploader()
+  afterEach(async () => {
+    await expectNothingKept(principal.tenantId)
+    principal = uploader()
+  })
+
+  const good = file('good.csv', 'a,b\n')
+  test.each([
+    ['without a file', form(metadata({})), 422, 'invalid_content'],
+    ['with a part that there is not', form(good, { name: 'other', content: 'x' }), 422, 'invalid_content'],
+    ['with a file under another name', form({ ...good, name: 'files' }), 422, 'invalid_content'],
+    ['with the metadata after a file', form(good, metadata({})), 422, 'invalid_content'],
+    ['with metadata twice', form(metadata({}), metadata({}), good), 422, 'invalid_content'],
+    ['with metadata that is not JSON', form({ name: 'metadata', content: '{' }, good), 400, 'malformed_json'],
+    ['with too much metadata', form({ name: 'metadata', content: ' '.repeat(70_000) }, good), 413, 'content_too_large'],
+    ['with a field that there is not', form(metadata({ tenant_id: 'x' }), good), 422, 'invalid_content'],
+    ['with a day that does not exist', form(metadata({ evidence_date: '2026-02-30' }), good), 422, 'invalid_content'],
+    [
+      'with a period that ends before it begins',
+      form(metadata({ period_start: '2026-02-02', period_end: '2026-02-01' }), good),
+      422,
+      'invalid_content',
+    ],
+    [
+      'with a test procedure that is no address',
+      form(metadata({ test_procedures: ['x'] }), good),
+      422,
+      'invalid_content',
+    ],
+    ['with eleven files', form(...Array.from({ length: 11 }, () => good)), 422, 'invalid_content'],
+    ['with a path as file name', form(good, file('../a.csv', 'x')), 422, 'invalid_content'],
+    ['with an empty file', form(good, file('b.csv', '')), 422, 'invalid_content'],
+    ['with a program among them', form(good, file('b.csv', elf)), 415, 'unsupported_media_type'],
+    ['with a script by its ending', form(good, file('b.sh', 'x')), 415, 'unsupported_media_type'],
+    [
+      'with a file that is too large',
+      form(good, file('b.csv', Buffer.alloc(1_048_577, 'a'))),
+      413,
+      'content_too_large',
+    ],
+    [
+      'with fewer digests than files',
+      form(metadata({ sha256: [sha256('a,b\n')] }), good, good),
+      422,
+      'invalid_content',
+    ],
+    [
+      'with the digest of another file',
+      form(metadata({ sha256: [sha256('a,b\n'), sha256('x')] }), good, good),
+      422,
+      'digest_mismatch',
+    ],
+    ['without a boundary', { body: 'x', headers: { 'content-type': 'multipart/form-data' } }, 400, 'bad_request'],
+    ['that ends in the middle', { ...form(good), body: form(good).body.subarray(0, -20) }, 400, 'bad_request'],
+    [
+      'with a digest of the whole body, which nobody checks',
+      { ...form(good), headers: { ...form(good).headers, 'content-digest': contentDigest(form(good).body) } },
+      400,
+      'bad_request',
+    ],
+  ])('%s', async (_what, options, status, code) => {
+    const answer = await send(principal, options)
+    expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([status, code])
+  })
+
+  test.each(['?file_name=a.csv', '?classification=public', '?test_procedure=ref:TP-0001'])(
+    'whose query says something too: %s',
+    async (query) => {
+      const answer = await send(principal, form(good), query)
+      expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
+    },
+  )
+
+  test('when it stands still', async () => {
+    const { body, headers } = form(good, file('b.csv', randomBytes(100_000)))
+    const stream = new Readable({ read: () => undefined })
+    stream.push(body.subarray(0, 50_000))
+    const answer = await send(principal, { body: stream, headers })
+    expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([408, 'request_timeout'])
+    stream.destroy()
+  })
+})
+
+describe('an upload of several files', () => {
+  test('is answered with their receipts in order, and what was said of them is kept', async () => {
+    const principal = uploader()
+    const big = randomBytes(500_000)
+    const answer = await send(
+      principal,
+      form(
+        metadata({
+          evidence_date: '2026-09-30',
+          period_start: '2026-07-01',
+          period_end: '2026-09-30',
+          source_system: 'Core banking',
+          collection_method: 'query',
+          collected_by: { email: 'ada.lund@harbourline.example' },
+          collected_at: '2026-10-01T09:00:00+02:00',
+          query_text: 'select 1',
+          classification: 'restricted',
+          description: 'Access review',
+          test_procedures: ['ref:TP-0001', 'ext:SOX-7', 'ref:TP-0001'],
+          sha256: [sha256('a,b\n'), sha256(big)],
+        }),
+        file('u\u0308.csv', 'a,b\n'),
+        file('big.bin', big, 'application/octet-stream'),
+      ),
+    )
+    expect(answer.status).toBe(201)
+    expect(receiptsOf(answer)).toMatchObject([
+      {
+        file_name: '\u00fc.csv',
+        content_type: 'text/csv',
+        size_bytes: 4,
+        sha256: sha256('a,b\n'),
+        evidence_date: '2026-09-30',
+        test_procedures: ['ref:TP-0001', 'ext:SOX-7'],
+        version_of: null,
+        revision: 1,
+      },
+      { file_name: 'big.bin', size_bytes: 500_000, sha256: sha256(big) },
+    ])
+    const said = `
+      select evidence_date::text, period_start::text, period_end::text, source_system, collection_method, collected_by,
+        collected_at, query_text, classification, description
+      from evidence.file where tenant_id = $1`
+    const row = {
+      evidence_date: '2026-09-30',
+      period_start: '2026-07-01',
+      period_end: '2026-09-30',
+      source_system: 'Core banking',
+      collection_method: 'query',
+      collected_by: { email: 'ada.lund@harbourline.example' },
+      collected_at: new Date('2026-10-01T07:00:00Z'),
+      query_text: 'select 1',
+      classification: 'restricted',
+      description: 'Access review',
+    }
+    expect(await service.rows(said, [principal.tenantId])).toEqual([row, row])
+    const attached = 'select test_procedure from evidence.attachment where tenant_id = $1 order by file_id, id'
+    expect(await service.rows(attached, [principal.tenantId])).toEqual(
+      ['ref:TP-0001', 'ext:SOX-7', 'ref:TP-0001', 'ext:SOX-7'].map((test_procedure) => ({ test_procedure })),
+    )
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(2)
+    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+  })
+
+  test('may be ten, the same bytes twice among them, and need no metadata', async () => {
+    const principal = uploader()
+    const parts = Array.from({ length: 10 }, (_, index) => file(`${index}.csv`, `bytes ${index % 9}`))
+    const receipts = receiptsOf(await send(principal, form(...parts)))
+    expect(receipts.map(({ file_name }) => file_name)).toEqual(parts.map(({ fileName }) => fileName))
+    expect(new Set(receipts.map(({ reference }) => reference)).size).toBe(10)
+    expect(receipts[0]).toMatchObject({ evidence_date: receipts[0]?.received_at.slice(0, 10), test_procedures: [] })
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(9)
+  })
+
+  test('may have its metadata as a file, as browsers send JSON', async () => {
+    const blob = {
+      name: 'metadata',
+      fileName: 'blob',
+      contentType: 'application/json',
+      content: '{"source_system":"X"}',
+    }
+    const principal = uploader()
+    expect(await send(principal, form(blob, file('a.csv', 'a')))).toMatchObject({ status: 201 })
+    const rows = await service.rows('select source_system from evidence.file where tenant_id = $1', [
+      principal.tenantId,
+    ])
+    expect(rows).toEqual([{ source_system: 'X' }])
+  })
+
+  test('that crosses another of the same files never waits for it in a circle', async () => {
+    const principal = uploader()
+    const [one, two] = [file('one.csv', randomBytes(20)), file('two.csv', randomBytes(20))]
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, async (_, index) => send(principal, index % 2 === 0 ? form(one, two) : form(two, one))),
+    )
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201))
+  })
+})
