@@ -6,7 +6,7 @@ type Json = Record<string, unknown>
 const text = { type: 'string' } as const
 
 /** Headers of answers, by the names under which the document's components hold them. */
-export const responseHeaders = {
+const responseHeaders = {
   RequestId: ['X-Request-Id', 'The id of the request; the `instance` of a problem', '0G4Yb3kQX1-8'],
   RateLimitPolicy: ['RateLimit-Policy', 'The limit: requests (`q`) in so many seconds (`w`)', '"caller";q=600;w=60'],
   RateLimit: ['RateLimit', 'What is left (`r`), and the seconds until it is filled up (`t`)', '"caller";r=598;t=42'],

@@ -69,7 +69,7 @@ export interface Repetition {
 
 type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: string; readonly digest: string }
 
-export const idempotencyHeader = 'idempotency-key'
+const idempotencyHeader = 'idempotency-key'
 
 /** Headers that belong to the answer rather than to its delivery. */
 const keptHeaders = ['cache-control', 'etag', 'location'] as const
