@@ -53,6 +53,7 @@ const opening = {
   'GET /api/v1/findings/:id/log/verify': ['read:findings'],
   'GET /api/v1/remediation-log': ['read:findings'],
   'GET /api/v1/remediation-log/checkpoint': ['read:findings'],
+  'GET /api/v1/findings/summary': ['read:findings'],
   'GET /api/v1/recommendations': ['read:findings'],
   'GET /api/v1/findings/:id/recommendations': ['read:findings'],
   'GET /api/v1/recommendations/:id': ['read:findings'],

@@ -20,6 +20,8 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly asService: TenantDb
   /** The database past row security. */
   readonly asSuperuser: TenantDb
+  /** The ring that the database believes. */
+  readonly assertionKeys: string
   assertionOf(tenantId: string): { readonly assertion: string }
   close(): Promise<void>
 }
@@ -93,6 +95,7 @@ export async function startFindings(): Promise<FindingsUnderTest> {
     },
     asService,
     asSuperuser,
+    assertionKeys,
     assertionOf,
     close: async () => {
       await service.close()

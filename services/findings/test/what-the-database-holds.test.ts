@@ -1,6 +1,8 @@
 import { findingSchema, findingStatuses } from '@postern/contracts'
+import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type Statement, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type FindingsUnderTest, completeFields, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let service: FindingsUnderTest
@@ -48,29 +50,93 @@ async function failureOf(work: Promise<unknown>) {
 const asTenant = async (tenantId: string, statement: Statement) =>
   await service.asService.write(service.assertionOf(tenantId), async (tx) => tx.execute(statement))
 
+/** A tenant with a row in every table of the schema. */
+async function filled() {
+  const { tenant, finding } = await aFinding()
+  const post = async (target: string, body: object) => {
+    const answer = await service.call(tenant, 'POST', target, { body })
+    expect(answer.status, answer.text).toBe(201)
+    return z.looseObject({ id: z.string() }).parse(answer.json).id
+  }
+  const recommended = await post(`${path}/${finding.id}/recommendations`, { text: 'x' })
+  const owner = { name: 'Ada' }
+  const plan = { title: 'x', owner, due_date: '2030-01-01', recommendation_ids: [recommended] }
+  const planId = await post(`${path}/${finding.id}/action-plans`, plan)
+  const extension = { to: '2031-01-01', reason: 'x', approved_by: owner }
+  await post(`/api/v1/action-plans/${planId}/extensions`, extension)
+  await asTenant(tenant.tenantId, {
+    text: `insert into findings.log_checkpoint (tenant_id, day, position, root, jws)
+      select tenant_id, recorded_at::date, position, root, 'x' from findings.tracker_log where position = 1`,
+    values: [],
+  })
+  return tenant
+}
+
 describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
-  test.each(['finding', 'finding_entity', 'reference_counter', 'tracker_log'])(
+  const tables = [
+    'finding',
+    'finding_entity',
+    'reference_counter',
+    'recommendation',
+    'action_plan',
+    'action_plan_counter',
+    'action_plan_recommendation',
+    'action_plan_extension',
+    'tracker_log',
+    'log_checkpoint',
+  ]
+
+  test('every table of the schema is looked at here', async () => {
+    const there = await service.asSuperuser.system(async (tx) =>
+      tx.query<{ name: string }>({
+        text: "select relname as name from pg_class where relnamespace = 'findings'::regnamespace and relkind in ('r', 'p')",
+        values: [],
+      }),
+    )
+    const elsewhere = new Set(['idempotency_record'])
+    expect(
+      there
+        .map(({ name }) => name)
+        .filter((name) => !elsewhere.has(name))
+        .toSorted(),
+    ).toEqual(tables.toSorted())
+  })
+
+  test.each(tables)(
     'findings.%s: without an assertion every statement fails; with one, another tenant’s rows are not there',
     async (table) => {
-      const { tenant } = await aFinding()
-      const count = { text: `select from findings.${table}`, values: [] }
-      expect(await failureOf(service.asService.system(async (tx) => tx.query(count)))).toMatchObject({
+      const { tenantId } = await filled()
+      const rows = { text: `select from findings.${table}`, values: [] }
+      expect(await failureOf(service.asService.system(async (tx) => tx.query(rows)))).toMatchObject({
         kind: 'assertion',
       })
-      const forged = {
-        assertion: service.assertionOf(tenant.tenantId).assertion.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')),
+      const { assertion } = service.assertionOf(tenantId)
+      const forged = { assertion: assertion.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A')) }
+      const expired = { assertion: mintAssertion(parseKeyRing(service.assertionKeys), tenantId, Date.now() - 600_000) }
+      for (const refused of [forged, expired, { assertion: '' }]) {
+        expect(await failureOf(service.asService.read(refused, async (tx) => tx.query(rows)))).toMatchObject({
+          kind: 'assertion',
+        })
       }
-      expect(await failureOf(service.asService.read(forged, async (tx) => tx.query(count)))).toMatchObject({
-        kind: 'assertion',
-      })
-      expect(
-        await service.asService.read(service.assertionOf(newTenant().tenantId), async (tx) => tx.query(count)),
-      ).toEqual([])
-      expect(
-        await service.asService.read(service.assertionOf(tenant.tenantId), async (tx) => tx.query(count)),
-      ).toHaveLength(1)
+      const read = async (id: string) =>
+        await service.asService.read(service.assertionOf(id), async (tx) => tx.query(rows))
+      expect(await read(newTenant().tenantId)).toEqual([])
+      expect(await read(tenantId)).not.toEqual([])
     },
   )
+
+  test.each([
+    "update findings.finding set title = 'x', version = version + 1",
+    "update findings.recommendation set text = 'x', version = version + 1",
+    "update findings.action_plan set title = 'x', version = version + 1",
+    'update findings.reference_counter set last_number = 7',
+    'update findings.action_plan_counter set last_number = 7',
+    'delete from findings.action_plan_recommendation',
+  ])("changes nothing of another tenant, and the tenant's own: %s", async (text) => {
+    const tenant = await filled()
+    expect(await asTenant(newTenant().tenantId, { text, values: [] })).toBe(0)
+    expect(await asTenant(tenant.tenantId, { text, values: [] })).toBe(1)
+  })
 
   test('a finding cannot be written into another tenant', async () => {
     const [mine, theirs] = [newTenant().tenantId, newTenant().tenantId]

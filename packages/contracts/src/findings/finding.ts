@@ -217,3 +217,24 @@ export const transitionsSchema = z
   })
   .meta({ id: 'Transitions' })
 export type Transitions = z.infer<typeof transitionsSchema>
+
+export const summaryGroups = ['severity', 'status', 'entity', 'owner', 'age_bucket'] as const
+export type SummaryGroup = (typeof summaryGroups)[number]
+
+/** How many findings there are of each kind; the key is null for those that have none. */
+export const findingsSummarySchema = z
+  .array(
+    z.object({
+      key: z.string().nullable().meta({ description: 'Severity, status, id of an entity, owner, or days of age' }),
+      total: z.int().min(0),
+      overdue: z.int().min(0),
+      by_severity: z.object({
+        critical: z.int().min(0),
+        high: z.int().min(0),
+        medium: z.int().min(0),
+        low: z.int().min(0),
+      }),
+    }),
+  )
+  .meta({ id: 'FindingsSummary' })
+export type FindingsSummary = z.infer<typeof findingsSummarySchema>

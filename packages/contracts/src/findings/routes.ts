@@ -19,7 +19,9 @@ import {
   findingStatuses,
   findingStubSchema,
   findingTypes,
+  findingsSummarySchema,
   severities,
+  summaryGroups,
   transitionsSchema,
   updateFindingBodySchema,
 } from './finding.ts'
@@ -69,6 +71,24 @@ export const findingSorts = [
   'severity',
 ] as const
 
+const findingFilters = {
+  status: anyOf(findingStatuses).optional(),
+  severity: anyOf(severities).optional(),
+  type: anyOf(findingTypes).optional(),
+  source: anyOf(findingSources).optional(),
+  entity_id: uuidSchema.optional().meta({ description: 'Findings that concern the entity' }),
+  owner: ownerFilter,
+  overdue: yesOrNo,
+  repeat: yesOrNo,
+  identified_from: dateSchema.optional(),
+  identified_to: dateSchema.optional(),
+  target_after: dateSchema.optional(),
+  target_before: dateSchema.optional(),
+  external_id: externalIdSchema.optional(),
+  updated_since: since,
+  q: search,
+}
+
 export const listFindings = defineRoute({
   id: 'findings.list',
   method: 'GET',
@@ -79,21 +99,7 @@ export const listFindings = defineRoute({
   summary: 'List findings',
   query: z.strictObject({
     ...pageQuery,
-    status: anyOf(findingStatuses).optional(),
-    severity: anyOf(severities).optional(),
-    type: anyOf(findingTypes).optional(),
-    source: anyOf(findingSources).optional(),
-    entity_id: uuidSchema.optional().meta({ description: 'Findings that concern the entity' }),
-    owner: ownerFilter,
-    overdue: yesOrNo,
-    repeat: yesOrNo,
-    identified_from: dateSchema.optional(),
-    identified_to: dateSchema.optional(),
-    target_after: dateSchema.optional(),
-    target_before: dateSchema.optional(),
-    external_id: externalIdSchema.optional(),
-    updated_since: since,
-    q: search,
+    ...findingFilters,
     sort: z.enum(findingSorts).default('-created_at'),
   }),
   answers: { 200: { description: 'Findings', schema: z.array(findingSchema) } },
@@ -110,6 +116,20 @@ export const getFinding = defineRoute({
   params: addressed,
   answers: { 200: { description: 'The finding', schema: findingSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
+})
+
+export const summarizeFindings = defineRoute({
+  id: 'findings.summarize',
+  method: 'GET',
+  path: '/api/v1/findings/summary',
+  upstream: 'findings',
+  access: read,
+  tag: 'Findings',
+  summary: 'Count findings by severity, status, entity, owner or age',
+  description:
+    'The filters of the list apply. The largest groups come first, at most 1000. A finding counts once for each of its entities.',
+  query: z.strictObject({ ...findingFilters, group_by: z.enum(summaryGroups).default('severity') }),
+  answers: { 200: { description: 'The groups', schema: findingsSummarySchema } },
 })
 
 export const createFinding = defineRoute({
@@ -485,6 +505,7 @@ export const logCheckpointKeys = defineRoute({
 export const findingsRoutes = [
   listFindings,
   getFinding,
+  summarizeFindings,
   createFinding,
   updateFinding,
   changeFindingStatus,

@@ -5,6 +5,7 @@ import {
   getFinding,
   listFindings as listRoute,
   parseResourceAddress,
+  summarizeFindings as summarizeRoute,
   updateFinding as updateRoute,
 } from '@postern/contracts'
 import {
@@ -43,6 +44,7 @@ import {
   listFindings,
   lockFinding,
   refusalOf,
+  summarizeFindings,
   updateFinding,
 } from './store.ts'
 import { findingMoves, moved } from './transitions.ts'
@@ -90,6 +92,11 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
       )
     },
     columns: findingColumns,
+  })
+
+  contractRoute(app, summarizeRoute, async ({ query, context }) => {
+    const day = today()
+    return await db.read(context, async (tx) => summarizeFindings(tx, filterOf(query, day), query.group_by, day))
   })
 
   contractRoute(app, getFinding, async ({ params, context, answer }) => {
@@ -232,7 +239,7 @@ const findingColumns = [
   'version',
 ] as const
 
-type Query = ContractInput<typeof listRoute>['query']
+type Query = Omit<ContractInput<typeof summarizeRoute>['query'], 'group_by'>
 
 /** The filter that the parameters of a list ask for, on a day (UTC). */
 export function filterOf(query: Query, today: string): FindingFilter {

@@ -1,4 +1,4 @@
-import type { Finding, ResourceAddress, findingSorts } from '@postern/contracts'
+import type { Finding, FindingsSummary, ResourceAddress, SummaryGroup, findingSorts } from '@postern/contracts'
 import { findingStatuses, severities } from '@postern/contracts'
 import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
 import { type PageBounds, dateOrNull, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
@@ -45,6 +45,22 @@ export async function countFindings(tx: Tx, filter: FindingFilter): Promise<numb
   const values = filterValues(filter)
   const rows = await tx.query<{ total: number }>(isPlain(filter) ? countAll(values) : { text: countText, values })
   return rows[0]?.total ?? 0
+}
+
+/** Counts what the filter leaves, by groups, the largest first. `today` decides what is overdue, and how old. */
+export async function summarizeFindings(
+  tx: Tx,
+  filter: FindingFilter,
+  groupBy: SummaryGroup,
+  today: string,
+): Promise<FindingsSummary> {
+  const rows = await tx.query<
+    { key: string | null; total: number; overdue: number } & Record<Finding['severity'], number>
+  >({
+    text: summaries[groupBy],
+    values: [...filterValues(filter), today],
+  })
+  return rows.map(({ key, total, overdue, ...by_severity }) => ({ key, total, overdue, by_severity }))
 }
 
 /** The id of the finding at an address, or undefined where the tenant has none. */
@@ -301,6 +317,42 @@ export const findingList = keysetList<FindingSort, StoredFinding>({
 // Reads the tenant's findings once, as a bitmap or in index order; asked for explicitly (`count=true`).
 const countText = `select count(*)::integer as total from findings.finding t where ${filtered}`
 const countAll = statement('findings_count', countText)
+
+const ageOf = '(coalesce(t.closed_on, $17::date) - t.identified_on)'
+
+function summaryBy(key: string, join = ''): string {
+  return `select ${key} as key, count(*)::integer as total,
+      count(*) filter (
+        where t.target_on < $17::date and t.status not in ('closed', 'risk_accepted', 'cancelled')
+      )::integer as overdue,
+      count(*) filter (where t.severity = 'critical')::integer as critical,
+      count(*) filter (where t.severity = 'high')::integer as high,
+      count(*) filter (where t.severity = 'medium')::integer as medium,
+      count(*) filter (where t.severity = 'low')::integer as low
+    from findings.finding t ${join}
+    where ${filtered}
+    group by 1
+    order by 2 desc, 1
+    limit 1000`
+}
+
+// Each reads what the filter leaves of the tenant's findings once. Not by name: planned for the filter that is used.
+const summaries: Readonly<Record<SummaryGroup, string>> = {
+  severity: summaryBy('t.severity'),
+  status: summaryBy('t.status'),
+  entity: summaryBy(
+    'named.entity_id::text',
+    'left join findings.finding_entity named on named.tenant_id = t.tenant_id and named.finding_id = t.id',
+  ),
+  owner: summaryBy(`coalesce(lower(t.owner ->> 'email'), t.owner ->> 'name', t.owner ->> 'person_id')`),
+  age_bucket: summaryBy(`case
+      when ${ageOf} <= 30 then '0-30'
+      when ${ageOf} <= 90 then '31-90'
+      when ${ageOf} <= 180 then '91-180'
+      when ${ageOf} <= 365 then '181-365'
+      else '366+'
+    end`),
+}
 
 function idStatement(address: ResourceAddress): Statement {
   switch (address.by) {
