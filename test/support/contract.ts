@@ -9,10 +9,14 @@ export interface CheckedAnswer {
   readonly json: unknown
 }
 
-const routes = routeTable.map((route) => ({
-  route,
-  pattern: new RegExp(`^${route.path.replaceAll('.', String.raw`\.`).replaceAll(/:[a-z_]+/g, '[^/]+')}$`),
-}))
+// A word that stands in the table goes before a parameter, as it does in the gateway.
+const routes = routeTable
+  .map((route) => ({
+    route,
+    parameters: route.path.split(':').length,
+    pattern: new RegExp(`^${route.path.replaceAll('.', String.raw`\.`).replaceAll(/:[a-z_]+/g, '[^/]+')}$`),
+  }))
+  .toSorted((a, b) => a.parameters - b.parameters)
 
 /**
  * Throws unless the answer is one that the API's contract has: a status, body and problem of its route, or a problem
