@@ -7,6 +7,7 @@ import { repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import { isAlive } from '../processes.ts'
 import { startPostgres } from '../postgres.ts'
+import { assertNoKeyIn } from './assert-no-key.ts'
 import { openSecrets } from '../secrets.ts'
 
 /** Names the file that tells test workers where the cluster of this run is. */
@@ -54,8 +55,12 @@ export async function startTestCluster(): Promise<RunningCluster> {
   const stop = async (): Promise<void> => {
     delete process.env[clusterVariable]
     await postgres.stop()
-    await rm(postgres.folder, { recursive: true, force: true })
-    await rm(home, { recursive: true, force: true })
+    try {
+      await assertNoKeyIn(home)
+    } finally {
+      await rm(postgres.folder, { recursive: true, force: true })
+      await rm(home, { recursive: true, force: true })
+    }
   }
   try {
     const template = 'postern_template'

@@ -10,6 +10,7 @@ import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
 import { startServices, type Route, type ServiceProcessName } from '../services.ts'
 import { createSignedCaller, operator, type SignedCaller } from '../signed-caller.ts'
+import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 import { startTestRedis, type TestRedis } from './test-redis.ts'
@@ -145,6 +146,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       await services.stop()
       await redis.stop()
       await database.drop()
+      await assertNoKeyIn(join(home, 'logs'))
     },
   }
 }
