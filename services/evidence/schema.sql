@@ -173,3 +173,33 @@ create policy postern_evidence_update on evidence.tenant_usage as permissive for
 create policy tenant_only on evidence.tenant_usage as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.tenant_usage to postern_evidence;
 comment on table evidence.tenant_usage is 'What a tenant keeps, every file counted: were shared bytes counted once, a quota would tell a sender what others have sent.';
+
+create table evidence.upload (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  length bigint not null,
+  file_name text not null,
+  content_type text not null,
+  details jsonb not null,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_at timestamp with time zone not null default now(),
+  expires_at timestamp with time zone not null,
+  receipt_jws text,
+  constraint upload_pk PRIMARY KEY (tenant_id, id),
+  constraint upload_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
+  constraint upload_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint upload_details_is_object CHECK ((jsonb_typeof(details) = 'object'::text)),
+  constraint upload_file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
+  constraint upload_length_positive CHECK ((length > 0))
+);
+CREATE INDEX upload_expires_at ON evidence.upload USING btree (tenant_id, expires_at);
+alter table evidence.upload enable row level security;
+alter table evidence.upload force row level security;
+create policy postern_evidence_delete on evidence.upload as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_insert on evidence.upload as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.upload as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.upload as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.upload as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table evidence.upload to postern_evidence;
+comment on table evidence.upload is 'A resumable upload, for as long as its sender may ask about it; receipt_jws once it is recorded as a file.';

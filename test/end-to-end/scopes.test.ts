@@ -71,6 +71,10 @@ const opening = {
   'GET /api/v1/entities/:id': ['read:universe'],
 
   'POST /api/v1/evidence': ['write:evidence'],
+  'POST /api/v1/evidence/uploads': ['write:evidence'],
+  'HEAD /api/v1/evidence/uploads/:id': ['write:evidence'],
+  'PATCH /api/v1/evidence/uploads/:id': ['write:evidence'],
+  'DELETE /api/v1/evidence/uploads/:id': ['write:evidence'],
   'POST /api/v1/evidence/:id/revisions': ['write:evidence'],
   'POST /api/v1/evidence/:id/attachments': ['write:evidence'],
 

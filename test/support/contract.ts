@@ -24,8 +24,9 @@ const routes = routeTable
  */
 export function assertInContract(method: string, target: string, answer: CheckedAnswer): void {
   const [path = ''] = target.split('?', 1)
-  const asked = method === 'HEAD' ? 'GET' : method
-  const route = routes.find((each) => each.route.method === asked && each.pattern.test(path))?.route
+  const routeOf = (asked: string) =>
+    routes.find((each) => each.route.method === asked && each.pattern.test(path))?.route
+  const route = routeOf(method) ?? (method === 'HEAD' ? routeOf('GET') : undefined)
   const fault = answer.status >= 400 ? faultOfProblem(route, method, answer) : faultOfSuccess(route, method, answer)
   if (fault !== undefined) throw new Error(`${method} ${path} was answered ${answer.status}, ${fault}: ${answer.text}`)
   if (typeof answer.headers['x-request-id'] !== 'string') throw new Error(`${method} ${path}: no X-Request-Id`)

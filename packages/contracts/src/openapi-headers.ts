@@ -40,7 +40,8 @@ export function headersOf(route: Route, status: number): Json {
   if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')
   if (status === 429 || status === 503 || status === 507) keys.push('RetryAfter')
   if (status < 300) {
-    if (route.answers[304] !== undefined || route.method === 'PATCH' || status === 201) keys.push('ETag')
+    if (route.answers[304] !== undefined || (route.method === 'PATCH' && route.body !== undefined) || status === 201)
+      keys.push('ETag')
     if (status === 201 || status === 202) keys.push('Location')
     if (route.query?.shape['cursor'] !== undefined) keys.push('Link')
     if (route.query?.shape['count'] !== undefined) keys.push('TotalCount')
@@ -89,6 +90,9 @@ export function headerParameters(route: Route): Json[] {
         'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:',
       ),
     )
+  }
+  for (const [name, { description, example, required }] of Object.entries(route.requestHeaders ?? {})) {
+    list.push(parameter(name, description, example, required))
   }
   return list
 }

@@ -49,6 +49,10 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/entities': 'scope read:universe',
   'GET /api/v1/entities/:id': 'scope read:universe',
   'POST /api/v1/evidence': 'scope write:evidence',
+  'POST /api/v1/evidence/uploads': 'scope write:evidence',
+  'HEAD /api/v1/evidence/uploads/:id': 'scope write:evidence',
+  'PATCH /api/v1/evidence/uploads/:id': 'scope write:evidence',
+  'DELETE /api/v1/evidence/uploads/:id': 'scope write:evidence',
   'POST /api/v1/evidence/:id/revisions': 'scope write:evidence',
   'POST /api/v1/evidence/:id/attachments': 'scope write:evidence',
   'GET /.well-known/jwks.json': 'public',
@@ -118,7 +122,7 @@ describe.each(routes)('%s', (_name, route) => {
 
   test('takes a body only where its method has one, and bounds it', () => {
     const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
-    if (route.method === 'GET' || route.method === 'DELETE') expect(takesBody).toBe(false)
+    if (['GET', 'HEAD', 'DELETE'].includes(route.method)) expect(takesBody).toBe(false)
     expect(route.maxBodyBytes > 0).toBe(takesBody)
     expect(Number.isSafeInteger(route.maxBodyBytes)).toBe(true)
   })

@@ -21,7 +21,7 @@ export type Access =
   | { readonly kind: 'any-scope'; readonly scopes: readonly NamedScope[] }
   | { readonly kind: 'person'; readonly role: Role }
 
-export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+export type Method = 'GET' | 'HEAD' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface Answer {
   readonly description: string
@@ -44,7 +44,7 @@ export interface Route {
   readonly description?: string
   readonly params?: z.ZodObject
   readonly query?: z.ZodObject
-  /** The JSON body. A route without it and without `bodyMediaTypes` takes no body. */
+  /** The JSON body. A route without it takes a body of its `bodyMediaTypes` as a stream, and where it has none, no body. */
   readonly body?: z.ZodType
   /** Media types of the body; `application/json` where `body` is given and this is not. */
   readonly bodyMediaTypes?: readonly string[]
@@ -58,6 +58,10 @@ export interface Route {
    */
   readonly assertionSeconds?: number
   readonly answers: Readonly<Record<number, Answer>>
+  /** Headers that the request can carry beyond those of every route: their name, what they are for, and an example. */
+  readonly requestHeaders?: Readonly<
+    Record<string, { readonly description: string; readonly example: string; readonly required?: boolean }>
+  >
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
 }

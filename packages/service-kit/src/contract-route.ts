@@ -94,6 +94,7 @@ export function contractRoute<const R extends Route>(
     query: route.query ?? z.strictObject({}),
     body: route.body,
     mediaTypes: route.bodyMediaTypes ?? ['application/json'],
+    isStreamed: route.body === undefined && route.bodyMediaTypes !== undefined,
     maxBodyBytes: route.maxBodyBytes,
     success: lowestSuccess(route),
     contract: route,
@@ -132,6 +133,7 @@ export function internalRoute<const R extends InternalRoute>(
     query: z.strictObject({}),
     body: route.body,
     mediaTypes: ['application/json'],
+    isStreamed: false,
     maxBodyBytes: route.maxBodyBytes ?? 1024 * 1024,
     success: 200,
     // As in contractRoute.
@@ -153,6 +155,8 @@ interface Registration {
   readonly query: z.ZodType
   readonly body: z.ZodType | undefined
   readonly mediaTypes: readonly string[]
+  /** The body reaches the handler unread. */
+  readonly isStreamed: boolean
   readonly maxBodyBytes: number
   readonly success: number
   readonly contract?: Route
@@ -164,11 +168,11 @@ interface Registration {
 function register(app: App, registration: Registration): void {
   const kit = kits.get(app)
   if (kit === undefined) throw new Error('routes can be registered on an app made by createApp only')
-  if (!registration.mediaTypes.includes('*/*')) {
+  if (!registration.isStreamed) {
     addRoute(app, registration, kit)
     return
   }
-  // A body of any type is a stream that nobody reads before the handler does.
+  // A body that no schema describes is a stream that nobody reads before the handler does.
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
@@ -196,7 +200,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
           ? undefined
           : await beginAttempt(
               { request, reply, context, log: kit.logger },
-              { ...repeatable, isStreamed: registration.mediaTypes.includes('*/*') },
+              { ...repeatable, isStreamed: registration.isStreamed },
             )
       if (isRepetition(begun)) return await repeat(reply, begun)
       const { keep, keepRefusal } = begun ?? keepsNothing
@@ -243,13 +247,13 @@ function parseInputs(request: FastifyRequest, registration: Registration): Input
   }
 }
 
-function parseBody(request: FastifyRequest, { body, mediaTypes }: Registration): unknown {
-  if (body === undefined) return undefined
+function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Registration): unknown {
+  if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
     throw problem('unsupported_media_type', { detail: `Send the body as ${mediaTypes.join(' or ')}.` })
   }
-  return parse(body, request.body, 'invalid_content', 'body')
+  return body === undefined ? undefined : parse(body, request.body, 'invalid_content', 'body')
 }
 
 function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode, where: 'body' | 'parameter'): unknown {

@@ -2,6 +2,7 @@ import { type App, rememberAnswers } from '@postern/service-kit'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
 import { receiptRoutes } from './receipt/routes.ts'
+import { resumableRoutes } from './resumable/routes.ts'
 import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
@@ -9,6 +10,7 @@ import { uploadRoutes } from './upload/routes.ts'
 export function buildApp(app: App, deps: Deps, config: Config): void {
   rememberAnswers(app, deps.answers)
   uploadRoutes(app, deps, config)
+  resumableRoutes(app, deps, config)
   attachmentRoutes(app, deps)
   receiptRoutes(app, deps)
 }

@@ -20,6 +20,8 @@ export interface Config extends BaseConfig {
   readonly maxFileBytes: number
   /** How many bytes a tenant may keep, every file counted. Undefined, the default: no limit but the disk's. */
   readonly tenantQuotaBytes: number | undefined
+  /** How long a resumable upload may take, from its creation to its last byte. Milliseconds, default 24 h. */
+  readonly resumableForMs: number
   /** An upload that brings no byte for this long is ended. Milliseconds, default 60 s. */
   readonly stallMs: number
   /** Age after which what an upload has left behind is taken for abandoned. Milliseconds, default 1 h. */
@@ -57,6 +59,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
       .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
       .transform((bytes) => (bytes === 0 ? undefined : bytes)),
+    POSTERN_EVIDENCE_RESUMABLE_MS: settings.integer({ min: 1000, max: 30 * 24 * hourMs, fallback: 24 * hourMs }),
     POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
     POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings.integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs }),
     POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
@@ -70,6 +73,7 @@ export function readConfig(env: Environment): Config {
     blobDirectory: values.POSTERN_BLOB_DIRECTORY,
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
     tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,
+    resumableForMs: values.POSTERN_EVIDENCE_RESUMABLE_MS,
     stallMs: values.POSTERN_EVIDENCE_STALL_MS,
     abandonedAfterMs: values.POSTERN_EVIDENCE_ABANDONED_AFTER_MS,
     sweepEveryMs: values.POSTERN_EVIDENCE_SWEEP_MS,

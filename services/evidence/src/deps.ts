@@ -1,6 +1,7 @@
 import { type Logger, problem } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import { type BlobStore, openBlobStore } from './blob/blob-store.ts'
+import { type PartialStore, openPartialStore } from './blob/partial-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
@@ -9,6 +10,7 @@ export interface Deps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
   readonly blobs: BlobStore
+  readonly partials: PartialStore
   readonly receipts: ReceiptSigner
   readonly now: () => number
   ready(): Promise<void>
@@ -19,6 +21,7 @@ export interface Deps {
 export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
   const now = Date.now
   const blobs = await openBlobStore(config.blobDirectory)
+  const partials = await openPartialStore(config.blobDirectory)
   const receipts = await openReceiptSigner(config.receiptKey, config.previousReceiptKey)
   const db = openTenantDb({
     connectionString: config.databaseUrl,
@@ -27,11 +30,12 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     queryTimeoutMs: 5_000,
     applicationName: 'postern-evidence',
   })
-  const sweep = await sweepRegularly(blobs, config, { logger, now })
+  const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
   return {
     db,
     answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
     blobs,
+    partials,
     receipts,
     now,
     ready: async () => {

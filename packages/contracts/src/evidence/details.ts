@@ -5,6 +5,9 @@ import { senderDigestSchema, testProceduresSchema } from './receipt.ts'
 export const collectionMethods = ['manual', 'api_export', 'screenshot', 'query', 'report', 'log'] as const
 export const classifications = ['public', 'internal', 'confidential', 'restricted'] as const
 
+/** The largest evidence file, in bytes (5 GiB). */
+export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
+
 /** The largest number of files in one upload: all are taken, or none. */
 export const maxFilesAtOnce = 10
 

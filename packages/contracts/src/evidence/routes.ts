@@ -1,11 +1,9 @@
 import { z } from 'zod'
 import { text, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
-import { briefDetails, fileNameSchema } from './details.ts'
+import { briefDetails, fileNameSchema, maxEvidenceBytes } from './details.ts'
+import { resumableRoutes } from './resumable.ts'
 import { attachmentReceiptSchema, receiptSchema, testProceduresSchema } from './receipt.ts'
-
-/** The largest evidence file, in bytes (5 GiB). */
-export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 
 const base = {
   upstream: 'evidence',
@@ -107,4 +105,4 @@ export const receiptKeys = defineRoute({
   },
 })
 
-export const evidenceRoutes = [uploadEvidence, reviseEvidence, attachEvidence, receiptKeys] as const
+export const evidenceRoutes = [uploadEvidence, ...resumableRoutes, reviseEvidence, attachEvidence, receiptKeys] as const

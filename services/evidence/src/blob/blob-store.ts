@@ -16,6 +16,8 @@ export interface BlobStore {
    * called under the lock of the blob.
    */
   place(blob: SettlingBlob): Promise<void>
+  /** Puts a whole file that is elsewhere on the file system among the settling ones, where it also stays for now. */
+  adopt(path: string, tenantId: string, sha256: string): Promise<SettlingBlob>
   /** Says that the blob's fate is in the database: the settling entry goes, the blob stays. */
   finish(blob: SettlingBlob): Promise<void>
   /** Takes a blob that no row names out of its place. To be called under the lock of the blob. */
@@ -46,7 +48,7 @@ export interface SettlingBlob {
 
 // Names of directories come from verified contexts and hashes of our own. They are checked all the same: a path is the
 // one place where a slip would leave the tenant's directory.
-const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+export const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const hashPattern = /^[0-9a-f]{64}$/
 const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
 
@@ -79,6 +81,13 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
         await assertSameSize(settlingPath(blob), path)
       }
       await syncDirectory(dirname(path))
+    },
+    adopt: async (path, tenantId, sha256) => {
+      const { folder, entry } = await newEntry(settling, tenantId, sha256)
+      await link(path, join(folder, entry))
+      await syncDirectory(folder)
+      await syncDirectory(settling)
+      return { tenantId, sha256, entry }
     },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
@@ -117,12 +126,10 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
     settle: async (tenantId, sha256) => {
       await file.sync()
       await close()
-      const directory = join(settling, checked(tenantId, tenantPattern))
-      const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
-      await mkdir(directory, { recursive: true, mode: 0o700 })
-      await rename(path, join(directory, entry))
+      const { folder, entry } = await newEntry(settling, tenantId, sha256)
+      await rename(path, join(folder, entry))
       // Durable before the blob is: otherwise a crash could keep the blob and lose the entry by which it is found.
-      await syncDirectory(directory)
+      await syncDirectory(folder)
       await syncDirectory(settling)
       return { tenantId, sha256, entry }
     },
@@ -131,6 +138,16 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       await rm(path, { force: true })
     },
   }
+}
+
+async function newEntry(
+  settling: string,
+  tenantId: string,
+  sha256: string,
+): Promise<{ readonly folder: string; readonly entry: string }> {
+  const folder = join(settling, checked(tenantId, tenantPattern))
+  await mkdir(folder, { recursive: true, mode: 0o700 })
+  return { folder, entry: `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}` }
 }
 
 async function assertSameSize(settled: string, placed: string): Promise<void> {
@@ -145,7 +162,7 @@ async function makeDurably(directory: string, root: string): Promise<void> {
   for (let path = dirname(directory); path.startsWith(root); path = dirname(path)) await syncDirectory(path)
 }
 
-async function syncDirectory(path: string): Promise<void> {
+export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(path, constants.O_RDONLY | constants.O_DIRECTORY)
   try {
     await directory.sync()
@@ -155,7 +172,7 @@ async function syncDirectory(path: string): Promise<void> {
 }
 
 /** Names of files last written before `olderThan`; none where the directory does not exist. */
-async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
+export async function entriesOlderThan(directory: string, olderThan: number): Promise<string[]> {
   const old: string[] = []
   for (const name of await namesIn(directory)) {
     try {
@@ -169,7 +186,7 @@ async function entriesOlderThan(directory: string, olderThan: number): Promise<s
   return old
 }
 
-async function namesIn(directory: string): Promise<string[]> {
+export async function namesIn(directory: string): Promise<string[]> {
   try {
     return await readdir(directory)
   } catch (error) {
@@ -178,12 +195,12 @@ async function namesIn(directory: string): Promise<string[]> {
   }
 }
 
-function checked(name: string, pattern: RegExp): string {
+export function checked(name: string, pattern: RegExp): string {
   if (!pattern.test(name)) throw new Error('a name for the blob directory is not in its form')
   return name
 }
 
-function codeOf(error: unknown): unknown {
+export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }
 

@@ -1,22 +1,30 @@
 import type { Logger } from '@postern/service-kit'
 import type { Config } from '../config.ts'
 import type { BlobStore } from './blob-store.ts'
+import type { PartialStore } from './partial-store.ts'
 
 export interface Sweep {
   /** Ends the sweeping, after the round in progress. */
   stop(): Promise<void>
 }
 
-/** Deletes what broken uploads have left in `incoming/`, once before it resolves and then every `sweepEveryMs`. */
+/** Deletes what broken uploads have left in `incoming/` and expired ones in `partial/`, once before it resolves and then every `sweepEveryMs`. */
 export async function sweepRegularly(
-  blobs: BlobStore,
-  { abandonedAfterMs, sweepEveryMs }: Pick<Config, 'abandonedAfterMs' | 'sweepEveryMs'>,
+  { blobs, partials }: { readonly blobs: BlobStore; readonly partials: PartialStore },
+  {
+    abandonedAfterMs,
+    resumableForMs,
+    sweepEveryMs,
+  }: Pick<Config, 'abandonedAfterMs' | 'resumableForMs' | 'sweepEveryMs'>,
   { logger, now }: { readonly logger: Logger; readonly now: () => number },
 ): Promise<Sweep> {
   const sweep = async (): Promise<void> => {
     try {
       const count = await blobs.sweepIncoming(now() - abandonedAfterMs)
       if (count > 0) logger.info({ event: 'incoming_swept', files: count })
+      // Nothing was added for longer than an upload may take as a whole: its row has expired before.
+      const expired = await partials.sweep(now() - resumableForMs)
+      if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
     } catch (error) {
       // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
       logger.error({ event: 'sweep_failed', err: error })

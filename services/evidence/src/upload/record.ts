@@ -5,7 +5,8 @@ import { isNoRoom } from '../blob/blob-store.ts'
 import type { Deps } from '../deps.ts'
 import { noRoom, notRecorded, overQuota } from './refusal.ts'
 import { formatReference } from './rules.ts'
-import { type Actor, addUsage, insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
+import { addUsage, insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
+import type { Actor } from './store.ts'
 import type { TakenFile } from './take.ts'
 
 export interface NewEvidence {
@@ -67,6 +68,8 @@ export async function record<T>(
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
   }
 }
+
+export type { Actor }
 
 /** Who acts, as rows keep it. */
 export function actorOf({ kind, id, label }: RequestInfo['context']): Actor {

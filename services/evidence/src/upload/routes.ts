@@ -5,9 +5,10 @@ import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record } from './record.ts'
-import { notRecorded, overQuota, replaced } from './refusal.ts'
+import { replaced } from './refusal.ts'
+import { assertRoom, reading } from './room.ts'
 import { settleLeftovers } from './settle.ts'
-import { type OwnFile, findOwnFile, findUsage, recordFailure } from './store.ts'
+import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'now'>
@@ -49,11 +50,7 @@ async function take(
     blobs,
     maxFiles,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime },
-    assertRoom: async (bytes) => {
-      if (tenantQuotaBytes === undefined) return
-      const used = await reading(async () => await db.read(request.context, findUsage))
-      if (used + BigInt(bytes) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
-    },
+    assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
   })
 }
 
@@ -84,14 +81,6 @@ async function ownFile({ db }: Pick<Parts, 'db'>, context: RequestInfo['context'
   if (file === undefined) throw problem('not_found')
   if (file.isReplaced) throw replaced()
   return file
-}
-
-async function reading<T>(read: () => Promise<T>): Promise<T> {
-  try {
-    return await read()
-  } catch (error) {
-    throw notRecorded(recordFailure(error), error)
-  }
 }
 
 function only(receipts: readonly Receipt[]): Receipt {

@@ -1,0 +1,128 @@
+import { z } from 'zod'
+import { uuidSchema } from '../common.ts'
+import { defineRoute } from '../route.ts'
+import { maxEvidenceBytes } from './details.ts'
+
+/** The version of the protocol, and what of its extensions there is. */
+export const tusVersion = '1.0.0'
+export const tusExtensions = 'creation,termination,checksum,expiration'
+
+/** Media type of a piece of a resumable upload. */
+export const offsetMediaType = 'application/offset+octet-stream'
+
+/** The receipt (a compact JWS) of a resumable upload that is complete, on the answers to PATCH and HEAD. */
+export const receiptHeader = 'postern-receipt'
+
+const base = {
+  upstream: 'evidence',
+  tag: 'Resumable uploads',
+  access: { kind: 'scope', scope: 'write:evidence' },
+} as const
+
+const version = {
+  'Tus-Resumable': { description: 'The version of the protocol, 1.0.0', example: tusVersion, required: true },
+} as const
+
+const onAnswers = {
+  'Tus-Resumable': 'The version of the protocol',
+  'Upload-Expires': 'When an upload that is not complete by then is given up',
+} as const
+
+const receiptOnAnswers = {
+  'Upload-Offset': 'How many bytes have arrived',
+  'Postern-Receipt': 'Of a complete upload: the receipt, as a compact JWS whose payload is the receipt',
+} as const
+
+const ownUpload = { path: '/api/v1/evidence/uploads/:id', params: z.strictObject({ id: uuidSchema }) } as const
+
+/** What can become of an upload when its last byte is there. */
+const completionProblems = [
+  'not_found',
+  'unsupported_protocol',
+  'unsupported_media_type',
+  'invalid_content',
+  'digest_mismatch',
+  'insufficient_storage',
+] as const
+
+export const createUpload = defineRoute({
+  ...base,
+  id: 'evidence.create-upload',
+  method: 'POST',
+  path: '/api/v1/evidence/uploads',
+  summary: 'Begin a resumable upload',
+  description:
+    'tus 1.0 (creation, termination, checksum, expiration): begin, send pieces with PATCH, and after a break ask with HEAD where to go on. Keys of Upload-Metadata: `filename`, `filetype`, and `metadata` (EvidenceDetails as JSON). The answer to the last piece has the receipt in Postern-Receipt, and HEAD gives it again.',
+  requestHeaders: {
+    ...version,
+    'Upload-Length': { description: 'The size of the file in bytes', example: '1048576', required: true },
+    'Upload-Metadata': {
+      description: 'Keys, each with its value in base64, separated by commas; at most 4096 characters',
+      example: 'filename YWNjZXNzLXJldmlldy5jc3Y=,filetype dGV4dC9jc3Y=',
+      required: true,
+    },
+  },
+  answers: { 201: { description: 'The upload is at Location', headers: onAnswers } },
+  problems: [
+    'unsupported_protocol',
+    'content_too_large',
+    'unsupported_media_type',
+    'malformed_json',
+    'invalid_content',
+    'insufficient_storage',
+  ],
+})
+
+export const readUpload = defineRoute({
+  ...base,
+  ...ownUpload,
+  id: 'evidence.read-upload',
+  method: 'HEAD',
+  summary: 'Ask how much of an upload has arrived',
+  description: 'Of an upload whose bytes are all there, this also completes what could not be completed before.',
+  requestHeaders: version,
+  assertionSeconds: 270,
+  answers: {
+    200: {
+      description: 'Where to go on',
+      headers: { ...onAnswers, ...receiptOnAnswers, 'Upload-Length': 'The size of the file' },
+    },
+  },
+  problems: completionProblems,
+})
+
+export const appendUpload = defineRoute({
+  ...base,
+  ...ownUpload,
+  id: 'evidence.append-upload',
+  method: 'PATCH',
+  summary: 'Send a piece of an upload',
+  bodyMediaTypes: [offsetMediaType],
+  maxBodyBytes: maxEvidenceBytes,
+  assertionSeconds: 270,
+  requestHeaders: {
+    ...version,
+    'Upload-Offset': { description: 'Where the piece begins: what HEAD says', example: '0', required: true },
+    'Upload-Checksum': {
+      description: 'sha256 or sha1, and the digest of the piece in base64',
+      example: 'sha256 X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=',
+    },
+  },
+  answers: { 204: { description: 'The piece has arrived', headers: { ...onAnswers, ...receiptOnAnswers } } },
+  problems: ['conflict', 'content_too_large', 'checksum_mismatch', ...completionProblems],
+})
+
+export const deleteUpload = defineRoute({
+  ...base,
+  ...ownUpload,
+  id: 'evidence.delete-upload',
+  method: 'DELETE',
+  summary: 'Give an upload up',
+  requestHeaders: version,
+  answers: {
+    204: { description: 'Nothing of it is left', headers: { 'Tus-Resumable': 'The version of the protocol' } },
+  },
+  problems: ['not_found', 'conflict', 'unsupported_protocol'],
+})
+
+export const resumableRoutes = [createUpload, readUpload, appendUpload, deleteUpload] as const

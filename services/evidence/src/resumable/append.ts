@@ -1,0 +1,53 @@
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { problem } from '@postern/service-kit'
+import type { PartialWriter } from '../blob/partial-store.ts'
+import type { Checksum } from './rules.ts'
+
+/**
+ * Adds a piece to what is there, as far as it arrives: what breaks off is kept, and the sender goes on from there. A piece
+ * with a checksum is kept whole or not at all. Ends early, as if broken off, when `signal` says that another request waits.
+ */
+export async function append(
+  body: unknown,
+  writer: PartialWriter,
+  {
+    atMost,
+    checksum,
+    stallMs,
+    signal,
+  }: {
+    readonly atMost: number
+    readonly checksum: Checksum | undefined
+    readonly stallMs: number
+    readonly signal: AbortSignal
+  },
+): Promise<void> {
+  if (!(body instanceof Readable)) return
+  const hash = checksum === undefined ? undefined : createHash(checksum.algorithm)
+  let length = 0
+  const stall = setTimeout(() => body.destroy(new Error('the upload stands still')), stallMs)
+  const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
+  if (signal.aborted) onAbort()
+  signal.addEventListener('abort', onAbort)
+  let isWhole = false
+  try {
+    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+      if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
+      stall.refresh()
+      length += chunk.length
+      if (length > atMost)
+        throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
+      hash?.update(chunk)
+      await writer.write(chunk)
+    }
+    if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {
+      throw problem('checksum_mismatch', { detail: 'Nothing of the piece was kept; send it again.' })
+    }
+    isWhole = true
+  } finally {
+    clearTimeout(stall)
+    signal.removeEventListener('abort', onAbort)
+    if (!isWhole && (checksum !== undefined || length > atMost)) await writer.rollBack()
+  }
+}

@@ -1,0 +1,223 @@
+import {
+  appendUpload,
+  createUpload,
+  deleteUpload as deleteUploadRoute,
+  fileNameSchema,
+  readUpload,
+  receiptHeader,
+  tusExtensions,
+  tusVersion,
+} from '@postern/contracts'
+import {
+  type AnswerControl,
+  type App,
+  ProblemError,
+  type RequestInfo,
+  contractRoute,
+  inputErrors,
+  parseJsonBody,
+  problem,
+} from '@postern/service-kit'
+import { isNoRoom } from '../blob/blob-store.ts'
+import type { Config } from '../config.ts'
+import type { Deps } from '../deps.ts'
+import { actorOf } from '../upload/record.ts'
+import { discardRest } from '../upload/receive.ts'
+import { noRoom, refused } from '../upload/refusal.ts'
+import { assertRoom, reading } from '../upload/room.ts'
+import { judgeFile } from '../upload/rules.ts'
+import { parseDetails } from '../upload/take.ts'
+import { append } from './append.ts'
+import { complete } from './complete.ts'
+import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
+import { type ResumableUpload, deleteUpload, findUpload, insertUpload } from './store.ts'
+import { createTurns } from './turns.ts'
+
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'now'>
+type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'>
+
+/** Takes uploads in pieces, which go on where they broke off: tus 1.0 with creation, termination, checksum, expiration. */
+export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
+  const { db, partials } = deps
+  const turns = createTurns()
+
+  contractRoute(app, createUpload, async ({ context, raw, answer, keep }) => {
+    begin(answer, raw.headers)
+    answer.header('tus-version', tusVersion)
+    answer.header('tus-extension', tusExtensions)
+    answer.header('tus-max-size', String(limits.maxFileBytes))
+    const upload = readCreation(raw.headers, limits.maxFileBytes)
+    await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
+    await reading(async () =>
+      db.write(context, async (tx) => {
+        const { id, expiresAt } = await insertUpload(tx, upload, actorOf(context), limits.resumableForMs)
+        await partials.create(context.tenantId, id)
+        answer.header('location', createUpload.path + `/${id}`)
+        answer.header('upload-expires', expiresAt.toUTCString())
+        await keep(tx, undefined)
+      }),
+    ).catch((error: unknown) => {
+      throw isNoRoom(error) ? noRoom(error) : error
+    })
+    return undefined
+  })
+
+  contractRoute(app, readUpload, async (input) => {
+    const { context, params, answer } = input
+    begin(answer, input.raw.headers)
+    return await turns.take(params.id, async () => {
+      const upload = await ownUpload(db, context, params.id)
+      answer.header('upload-length', String(upload.length))
+      await tell(input, upload, await arrivedOf(upload, context))
+      return undefined
+    })
+  })
+
+  contractRoute(app, appendUpload, async (input) => {
+    const { context, params, raw, answer } = input
+    begin(answer, raw.headers)
+    try {
+      const offset = parseBytes(raw.headers['upload-offset'])
+      if (offset === undefined) throw badHeader('Upload-Offset', 'must be a number of bytes')
+      const given = raw.headers['upload-checksum']
+      const checksum = given === undefined ? undefined : parseChecksum(given)
+      if (given !== undefined && checksum === undefined) {
+        throw badHeader('Upload-Checksum', 'must be sha256 or sha1 and a digest in base64')
+      }
+      return await turns.take(params.id, async (signal) => {
+        const upload = await ownUpload(db, context, params.id)
+        const arrived = await arrivedOf(upload, context)
+        if (offset !== arrived) {
+          throw problem('conflict', { detail: `${arrived} bytes have arrived. Go on from there.` })
+        }
+        const atMost = upload.length - offset
+        if ((parseBytes(raw.headers['content-length']) ?? 0) > atMost) {
+          throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
+        }
+        if (upload.receiptJws === undefined) {
+          const writer = await partials.append(context.tenantId, upload.id, offset)
+          try {
+            await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
+          } finally {
+            await writer.close()
+          }
+        }
+        await tell(input, upload, await arrivedOf(upload, context))
+        return undefined
+      })
+    } catch (error) {
+      discardRest(raw.body)
+      throw isNoRoom(error) ? noRoom(error) : error
+    }
+  })
+
+  contractRoute(app, deleteUploadRoute, async ({ context, params, raw, answer }) => {
+    begin(answer, raw.headers)
+    return await turns.take(params.id, async () => {
+      const upload = await ownUpload(db, context, params.id)
+      if (upload.receiptJws !== undefined) {
+        throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
+      }
+      await reading(async () => await db.write(context, async (tx) => await deleteUpload(tx, upload.id)))
+      await partials.remove(context.tenantId, upload.id)
+      return undefined
+    })
+  })
+
+  /** Bytes that have arrived. An upload whose bytes are gone is one that is not there. */
+  async function arrivedOf(upload: ResumableUpload, { tenantId }: RequestInfo['context']): Promise<number> {
+    if (upload.receiptJws !== undefined) return upload.length
+    const arrived = await partials.sizeOf(tenantId, upload.id)
+    if (arrived === undefined) throw problem('not_found')
+    return arrived
+  }
+
+  /** Says how much has arrived; when that is all, the upload is recorded before anybody hears of it. */
+  async function tell(
+    { context, requestId, log, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'answer'>,
+    upload: ResumableUpload,
+    arrived: number,
+  ): Promise<void> {
+    if (arrived === upload.length) {
+      const jws = upload.receiptJws ?? (await completeOrGiveUp(upload, { context, requestId, log }))
+      answer.header(receiptHeader, jws)
+    } else {
+      answer.header('upload-expires', upload.expiresAt.toUTCString())
+    }
+    answer.header('upload-offset', String(arrived))
+  }
+
+  async function completeOrGiveUp(
+    upload: ResumableUpload,
+    request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
+  ): Promise<string> {
+    const { context } = request
+    try {
+      return await complete(deps, limits, upload, request)
+    } catch (error) {
+      if (!(error instanceof ProblemError)) throw error
+      switch (error.code) {
+        case 'unsupported_media_type':
+        case 'digest_mismatch':
+          // No piece that could still come would mend it.
+          await reading(async () => await db.write(context, async (tx) => await deleteUpload(tx, upload.id)))
+          await partials.remove(context.tenantId, upload.id)
+          throw error
+        case 'request_timeout':
+          throw problem('service_unavailable', {
+            detail: 'All bytes are there. Ask with HEAD, which completes the upload.',
+            retryAfterSeconds: 1,
+            cause: error,
+          })
+        default:
+          throw error
+      }
+    }
+  }
+}
+
+function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
+  answer.header('tus-resumable', tusVersion)
+  answer.header('cache-control', 'no-store')
+  if (!speaksTus(headers)) {
+    answer.header('tus-version', tusVersion)
+    throw problem('unsupported_protocol', { detail: 'Send Tus-Resumable: 1.0.0.' })
+  }
+}
+
+async function ownUpload(db: Parts['db'], context: RequestInfo['context'], id: string): Promise<ResumableUpload> {
+  const upload = await reading(
+    async () => await db.read(context, async (tx) => await findUpload(tx, id, actorOf(context))),
+  )
+  if (upload === undefined) throw problem('not_found')
+  return upload
+}
+
+function readCreation(
+  headers: RequestInfo['raw']['headers'],
+  maxFileBytes: number,
+): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details'> {
+  const length = parseBytes(headers['upload-length'])
+  if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
+  if (length === 0) throw refused({ why: 'empty' })
+  if (isTooLarge(length, maxFileBytes)) throw refused({ why: 'too_large' })
+  const metadata = parseMetadata(headers['upload-metadata'])
+  if (typeof metadata === 'string') throw badHeader('Upload-Metadata', metadata)
+  const fileName = fileNameSchema.safeParse(metadata.filename)
+  if (!fileName.success) {
+    const [fault] = inputErrors(fileName.error, 'parameter')
+    throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
+  }
+  const contentType = metadata.filetype ?? 'application/octet-stream'
+  const kind = judgeFile(fileName.data, contentType)
+  if (!kind.accepted) throw refused(kind.refusal)
+  const details = parseDetails(metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata)))
+  return { length, fileName: fileName.data, contentType, details }
+}
+
+function badHeader(parameter: string, detail: string): Error {
+  return problem('bad_request', {
+    detail: 'See `errors` for what to mend.',
+    errors: [{ parameter, code: 'invalid', detail }],
+  })
+}

@@ -1,0 +1,69 @@
+import { maxEvidenceBytes, tusVersion } from '@postern/contracts'
+
+type Headers = Readonly<Record<string, string | string[] | undefined>>
+
+/** Whether the request speaks the version of the protocol that there is. */
+export function speaksTus(headers: Headers): boolean {
+  return headers['tus-resumable'] === tusVersion
+}
+
+/** A length or offset in bytes; undefined where the header is none. */
+export function parseBytes(value: string | string[] | undefined): number | undefined {
+  return typeof value === 'string' && /^(?:0|[1-9][0-9]{0,14})$/.test(value) ? Number(value) : undefined
+}
+
+/** Whether a file may have so many bytes. */
+export function isTooLarge(length: number, maxBytes: number): boolean {
+  return length > Math.min(maxBytes, maxEvidenceBytes)
+}
+
+export type UploadMetadata = Readonly<Partial<Record<'filename' | 'filetype' | 'metadata', string>>>
+
+/** Keys that upload libraries send of themselves; what they say is said again by those that count. */
+const ignoredKeys: ReadonlySet<string> = new Set(['name', 'type', 'relativePath'])
+const maxMetadataLength = 4096
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
+
+/** Reads Upload-Metadata; gives what is wrong with it as text. */
+export function parseMetadata(header: string | string[] | undefined): UploadMetadata | string {
+  if (typeof header !== 'string') return 'is required, with a filename'
+  if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
+  const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
+  const seen = new Set<string>()
+  for (const pair of header.split(',')) {
+    const [key = '', value = '', ...rest] = pair.trim().split(' ')
+    if (rest.length > 0 || !base64.test(value)) return 'must hold keys with values in base64, separated by commas'
+    if (seen.has(key)) return 'names a key twice'
+    seen.add(key)
+    if (key === 'filename' || key === 'filetype' || key === 'metadata') {
+      const text = decode(value)
+      if (text === undefined) return 'must hold values that are UTF-8'
+      metadata[key] = text
+    } else if (!ignoredKeys.has(key)) {
+      return 'has the keys filename, filetype and metadata, and no others'
+    }
+  }
+  return metadata
+}
+
+function decode(value: string): string | undefined {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(value, 'base64'))
+  } catch {
+    return undefined
+  }
+}
+
+export interface Checksum {
+  readonly algorithm: 'sha256' | 'sha1'
+  /** In base64. */
+  readonly digest: string
+}
+
+/** Reads Upload-Checksum; undefined where it is not one that can be checked. */
+export function parseChecksum(header: string | string[]): Checksum | undefined {
+  if (typeof header !== 'string') return undefined
+  const [algorithm, digest = '', ...rest] = header.split(' ')
+  if ((algorithm !== 'sha256' && algorithm !== 'sha1') || rest.length > 0 || !base64.test(digest)) return undefined
+  return Buffer.from(digest, 'base64').length === (algorithm === 'sha256' ? 32 : 20) ? { algorithm, digest } : undefined
+}

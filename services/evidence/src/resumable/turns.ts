@@ -1,0 +1,33 @@
+/** One request at a time on an upload: the newer one ends the older, whose connection is perhaps long dead. */
+export interface Turns {
+  /** Runs `work` once whoever had the turn before has ended; its signal says that somebody else waits. */
+  take<T>(id: string, work: (signal: AbortSignal) => Promise<T>): Promise<T>
+}
+
+interface Turn {
+  readonly abort: AbortController
+  readonly ended: Promise<unknown>
+}
+
+export function createTurns(): Turns {
+  const turns = new Map<string, Turn>()
+  return {
+    take: async (id, work) => {
+      const before = turns.get(id)
+      before?.abort.abort()
+      const abort = new AbortController()
+      const run = async () => {
+        await before?.ended
+        return await work(abort.signal)
+      }
+      const result = run()
+      const turn = { abort, ended: result.catch(() => undefined) }
+      turns.set(id, turn)
+      try {
+        return await result
+      } finally {
+        if (turns.get(id) === turn) turns.delete(id)
+      }
+    },
+  }
+}

@@ -1,0 +1,298 @@
+import { createHash, randomUUID } from 'node:crypto'
+import { stat, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { problemSchema } from '@postern/contracts'
+import type { CallAnswer, Principal } from '@postern/local-stack/testing'
+import { startService } from '@postern/service-kit'
+import { decodeJwt, decodeProtectedHeader } from 'jose'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { evidenceService } from '../src/service.ts'
+import { makeEnvironment, sha256, startEvidence, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => {
+  service = await startEvidence({
+    POSTERN_EVIDENCE_MAX_BYTES: '1048576',
+    POSTERN_EVIDENCE_STALL_MS: '2000',
+    POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000000',
+  })
+})
+afterAll(async () => await service.close())
+
+const tus = { 'tus-resumable': '1.0.0' }
+const uploads = '/api/v1/evidence/uploads'
+const codeOf = ({ json }: CallAnswer) => problemSchema.parse(json).code
+const bodyOf = ({ text }: CallAnswer) => text.replace(/"instance":"[^"]*"/, '')
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+
+function metadataOf(fileName = 'a.csv', type = 'text/csv', details?: unknown): string {
+  const pairs = [`filename ${base64(fileName)}`, `filetype ${base64(type)}`]
+  if (details !== undefined) pairs.push(`metadata ${base64(JSON.stringify(details))}`)
+  return pairs.join(',')
+}
+
+async function create(
+  principal: Principal,
+  length: number | string,
+  metadata = metadataOf(),
+  caller = service.caller,
+): Promise<CallAnswer> {
+  const headers = { ...tus, 'upload-length': String(length), 'upload-metadata': metadata }
+  return await caller.call(principal, 'POST', uploads, { headers })
+}
+
+async function created(principal: Principal, length: number, metadata?: string): Promise<string> {
+  const answer = await create(principal, length, metadata)
+  expect(answer).toMatchObject({ status: 201 })
+  return answer.headers['location'] ?? ''
+}
+
+async function append(
+  principal: Principal,
+  target: string,
+  offset: number | string,
+  body: string | Buffer | Readable,
+  headers: Record<string, string> = {},
+): Promise<CallAnswer> {
+  const all = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(offset), ...headers }
+  return await service.caller.call(principal, 'PATCH', target, { body, headers: all })
+}
+
+async function head(principal: Principal, target: string): Promise<CallAnswer> {
+  return await service.caller.call(principal, 'HEAD', target, { headers: tus })
+}
+
+const sizeOf = async (tenantId: string, id: string) =>
+  (await stat(join(service.blobDirectory, 'partial', tenantId, id))).size
+
+async function expectNothing(tenantId: string): Promise<void> {
+  expect(await service.filesIn(`partial/${tenantId}`)).toEqual([])
+  expect(await service.filesIn(`blobs/${tenantId}`)).toEqual([])
+  expect(await service.rows('select from evidence.upload where tenant_id = $1', [tenantId])).toEqual([])
+  expect(await service.rows('select from evidence.file where tenant_id = $1', [tenantId])).toEqual([])
+}
+
+describe('a resumable upload is not begun', () => {
+  test.each([
+    ['without its length', '', metadataOf(), 400, 'bad_request'],
+    ['with a length that is no number', '1e3', metadataOf(), 400, 'bad_request'],
+    ['with no bytes', 0, metadataOf(), 422, 'invalid_content'],
+    ['larger than the limit', 1_048_577, metadataOf(), 413, 'content_too_large'],
+    ['larger than the tenant may keep', 1_000_001, metadataOf(), 507, 'insufficient_storage'],
+    ['without a file name', 5, `filetype ${base64('text/csv')}`, 400, 'bad_request'],
+    ['with a path as file name', 5, metadataOf('../a.csv'), 400, 'bad_request'],
+    ['with metadata that is not base64', 5, 'filename a.csv', 400, 'bad_request'],
+    ['with metadata that is not UTF-8', 5, `filename ${Buffer.from([0xff]).toString('base64')}`, 400, 'bad_request'],
+    ['with a key twice', 5, `${metadataOf()},${metadataOf()}`, 400, 'bad_request'],
+    ['with a key that there is not', 5, `${metadataOf()},tenant eA==`, 400, 'bad_request'],
+    ['with too much metadata', 5, metadataOf('a'.repeat(4000)), 400, 'bad_request'],
+    ['with details that are not JSON', 5, `${metadataOf()},metadata ${base64('{')}`, 400, 'malformed_json'],
+    ['with details that there are not', 5, metadataOf('a.csv', 'text/csv', { x: 1 }), 422, 'invalid_content'],
+    ['as a program by its name', 5, metadataOf('a.exe'), 415, 'unsupported_media_type'],
+    ['as a web page by its type', 5, metadataOf('a', 'text/html'), 415, 'unsupported_media_type'],
+  ])('%s', async (_what, length, metadata, status, code) => {
+    const principal = uploader()
+    const answer = await create(principal, length, metadata)
+    expect([answer.status, codeOf(answer)]).toEqual([status, code])
+    await expectNothing(principal.tenantId)
+  })
+
+  test('in another version of the protocol', async () => {
+    const headers = { 'upload-length': '5', 'upload-metadata': metadataOf(), 'tus-resumable': '0.2.2' }
+    const answer = await service.caller.call(uploader(), 'POST', uploads, { headers })
+    expect([answer.status, codeOf(answer), answer.headers['tus-version']]).toEqual([
+      412,
+      'unsupported_protocol',
+      '1.0.0',
+    ])
+  })
+})
+
+describe('a piece is refused and adds nothing', () => {
+  test.each([
+    ['where it does not begin at the end of what is there', 3, 'xx', {}, 409, 'conflict'],
+    ['without an offset', '', 'xx', {}, 400, 'bad_request'],
+    ['in another media type', 2, 'xx', { 'content-type': 'text/csv' }, 415, 'unsupported_media_type'],
+    ['beyond the end', 2, 'x'.repeat(9), {}, 413, 'content_too_large'],
+    ['beyond the end, its length unsaid', 2, Readable.from([Buffer.alloc(9, 'x')]), {}, 413, 'content_too_large'],
+    ['with a checksum of a kind that there is not', 2, 'xx', { 'upload-checksum': 'md5 eA==' }, 400, 'bad_request'],
+    [
+      'with the checksum of another piece',
+      2,
+      'xx',
+      { 'upload-checksum': `sha1 ${createHash('sha1').update('yy').digest('base64')}` },
+      460,
+      'checksum_mismatch',
+    ],
+  ])('%s', async (_what, offset, body, headers, status, code) => {
+    const principal = uploader()
+    const target = await created(principal, 10)
+    expect(await append(principal, target, 0, 'ab')).toMatchObject({ status: 204 })
+    const answer = await append(principal, target, offset, body, headers)
+    expect([answer.status, codeOf(answer)]).toEqual([status, code])
+    expect((await head(principal, target)).headers['upload-offset']).toBe('2')
+  })
+
+  test('the same 404 as for what is not there, where another key or tenant has begun the upload', async () => {
+    const principal = { ...uploader(), id: randomUUID() }
+    const target = await created(principal, 10)
+    const others = [
+      { ...principal, id: randomUUID() },
+      { ...uploader(), id: principal.id },
+    ]
+    const unknown = await append(principal, `${uploads}/${randomUUID()}`, 0, 'ab')
+    expect(unknown.status).toBe(404)
+    for (const other of others) {
+      const answer = await append(other, target, 0, 'ab')
+      expect([answer.status, bodyOf(answer)]).toEqual([404, bodyOf(unknown)])
+      expect((await head(other, target)).status).toBe(404)
+      expect((await service.caller.call(other, 'DELETE', target, { headers: tus })).status).toBe(404)
+    }
+    expect((await head(principal, target)).headers['upload-offset']).toBe('0')
+  })
+})
+
+describe('a resumable upload', () => {
+  test('goes on after each piece and is recorded with the last, whose answer has the receipt', async () => {
+    const principal = uploader()
+    const details = { test_procedures: ['ref:TP-0001'], evidence_date: '2026-09-30', sha256: [sha256('abcdefgh')] }
+    const target = await created(principal, 8, metadataOf('u\u0308.csv', 'text/csv', details))
+    expect(target).toMatch(/^\/api\/v1\/evidence\/uploads\/[0-9a-f-]{36}$/)
+    const first = await append(principal, target, 0, 'abc', {
+      'upload-checksum': `sha256 ${createHash('sha256').update('abc').digest('base64')}`,
+    })
+    expect([first.status, first.headers['upload-offset']]).toEqual([204, '3'])
+    expect(Date.parse(first.headers['upload-expires'] ?? '')).toBeGreaterThan(Date.now() + 23 * 3_600_000)
+    expect(first.headers).not.toHaveProperty('postern-receipt')
+    expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toEqual([])
+
+    const last = await append(principal, target, 3, Readable.from([Buffer.from('de'), Buffer.from('fgh')]))
+    expect([last.status, last.headers['upload-offset']]).toEqual([204, '8'])
+    const jws = last.headers['postern-receipt'] ?? ''
+    expect(decodeProtectedHeader(jws).typ).toBe('postern-receipt')
+    expect(decodeJwt(jws)).toMatchObject({
+      file_name: '\u00fc.csv',
+      size_bytes: 8,
+      sha256: sha256('abcdefgh'),
+      evidence_date: '2026-09-30',
+      test_procedures: ['ref:TP-0001'],
+    })
+    const rows = await service.rows('select receipt_jws from evidence.file where tenant_id = $1', [principal.tenantId])
+    expect(rows).toEqual([{ receipt_jws: jws }])
+    expect(await service.filesIn(`partial/${principal.tenantId}`)).toEqual([])
+    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+
+    // The answer to the last piece may be lost.
+    const again = await head(principal, target)
+    expect([again.status, again.headers['upload-offset'], again.headers['upload-length']]).toEqual([200, '8', '8'])
+    expect(again.headers['postern-receipt']).toBe(jws)
+    expect(await append(principal, target, 8, '')).toMatchObject({ status: 204 })
+    const given = await service.caller.call(principal, 'DELETE', target, { headers: tus })
+    expect([given.status, codeOf(given)]).toEqual([409, 'conflict'])
+  })
+
+  test('keeps what has arrived of a piece that breaks off', async () => {
+    const principal = uploader()
+    const target = await created(principal, 500_000)
+    const body = new Readable({ read: () => undefined })
+    body.push(Buffer.alloc(100_000, 'a'))
+    const broken = append(principal, target, 0, body)
+    broken.catch(() => undefined)
+    const id = target.split('/').at(-1) ?? ''
+    await vi.waitFor(async () => expect(await sizeOf(principal.tenantId, id)).toBe(100_000))
+    body.destroy(new Error('the sender breaks off'))
+    await expect(broken).rejects.toThrow('breaks off')
+    expect((await head(principal, target)).headers['upload-offset']).toBe('100000')
+  })
+
+  test('goes on with the newer of two requests: the older one is perhaps long dead', async () => {
+    const principal = uploader()
+    const target = await created(principal, 8)
+    const body = new Readable({ read: () => undefined })
+    body.push('abc')
+    const older = append(principal, target, 0, body)
+    older.catch(() => undefined)
+    const id = target.split('/').at(-1) ?? ''
+    await vi.waitFor(async () => expect(await sizeOf(principal.tenantId, id)).toBe(3))
+    expect((await head(principal, target)).headers['upload-offset']).toBe('3')
+    await expect(older).rejects.toThrow(/socket|closed/)
+    body.destroy()
+    expect(await append(principal, target, 3, 'defgh')).toMatchObject({ status: 204 })
+  })
+
+  test('whose last byte was there when the process died is recorded by the next question', async () => {
+    const principal = uploader()
+    const target = await created(principal, 8)
+    const id = target.split('/').at(-1) ?? ''
+    await writeFile(join(service.blobDirectory, 'partial', principal.tenantId, id), 'abcdefgh')
+    const [one, two] = await Promise.all([head(principal, target), head(principal, target)])
+    expect(decodeJwt(one.headers['postern-receipt'] ?? '')).toMatchObject({ sha256: sha256('abcdefgh') })
+    expect(two.headers['postern-receipt']).toBe(one.headers['postern-receipt'])
+    const rows = await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])
+    expect(rows).toHaveLength(1)
+  })
+
+  test.each([
+    ['turns out to be a program', Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(92)]), 415],
+    ['is not what its sender has hashed', Buffer.alloc(100, 'x'), 422],
+  ])('that %s leaves nothing', async (_what, bytes, status) => {
+    const principal = uploader()
+    const target = await created(principal, 100, metadataOf('a.csv', 'text/csv', { sha256: [sha256('else')] }))
+    expect(await append(principal, target, 0, bytes.subarray(0, 50))).toMatchObject({ status: 204 })
+    expect(await append(principal, target, 50, bytes.subarray(50))).toMatchObject({ status })
+    expect((await head(principal, target)).status).toBe(404)
+    await expectNothing(principal.tenantId)
+  })
+
+  test('that is given up leaves nothing', async () => {
+    const principal = uploader()
+    const target = await created(principal, 10)
+    await append(principal, target, 0, 'abc')
+    expect(await service.caller.call(principal, 'DELETE', target, { headers: tus })).toMatchObject({ status: 204 })
+    expect((await head(principal, target)).status).toBe(404)
+    await expectNothing(principal.tenantId)
+  })
+
+  test('can be begun again by its Idempotency-Key without becoming two', async () => {
+    const principal = uploader()
+    const headers = {
+      ...tus,
+      'upload-length': '5',
+      'upload-metadata': metadataOf(),
+      'idempotency-key': randomUUID(),
+    }
+    const first = await service.caller.call(principal, 'POST', uploads, { headers })
+    const second = await service.caller.call(principal, 'POST', uploads, { headers })
+    expect(second.headers['location']).toBe(first.headers['location'])
+    const rows = await service.rows('select from evidence.upload where tenant_id = $1', [principal.tenantId])
+    expect(rows).toHaveLength(1)
+  })
+})
+
+describe('a resumable upload that takes too long', () => {
+  test('is not there any more, and its bytes go with the next sweep', async () => {
+    const { env, database, blobDirectory, caller } = await makeEnvironment()
+    const short = { ...env, POSTERN_EVIDENCE_RESUMABLE_MS: '1000' }
+    const quiet = { writeLog: () => undefined }
+    const principal = uploader()
+    const first = await startService(evidenceService, short, quiet)
+    const { headers } = await create(principal, 5, metadataOf(), caller(first.url))
+    const target = headers['location'] ?? ''
+    const path = join(blobDirectory, 'partial', principal.tenantId, target.split('/').at(-1) ?? '')
+    await vi.waitFor(
+      async () => {
+        const answer = await caller(first.url).call(principal, 'HEAD', target, { headers: tus })
+        expect(answer.status).toBe(404)
+      },
+      { timeout: 5000, interval: 100 },
+    )
+    await first.close()
+    await utimes(path, 0, 0)
+    const logs: string[] = []
+    const second = await startService(evidenceService, short, { writeLog: (line) => void logs.push(line) })
+    await second.close()
+    await database.drop()
+    expect(logs.join('')).toContain('"event":"partial_swept","files":1')
+  })
+})
