@@ -31,6 +31,11 @@ create table universe.entity (
   created_at timestamp(3) with time zone not null default now(),
   updated_at timestamp(3) with time zone not null default now(),
   version integer not null default 1,
+  next_audit_due_on date generated always as (LEAST(
+CASE
+    WHEN ((last_audit_on IS NOT NULL) AND (audit_frequency_months IS NOT NULL)) THEN LEAST(((last_audit_on + make_interval(months => audit_frequency_months)))::date, '9999-12-31'::date)
+    ELSE NULL::date
+END, regulatory_next_due_on)) stored,
   constraint entity_pk PRIMARY KEY (tenant_id, id),
   constraint entity_external_id_unique UNIQUE (tenant_id, external_id),
   constraint entity_number_unique UNIQUE (tenant_id, number),
@@ -61,8 +66,10 @@ create table universe.entity (
   constraint entity_version_positive CHECK ((version > 0)),
   constraint entity_parent_fk FOREIGN KEY (tenant_id, parent_id) REFERENCES universe.entity(tenant_id, id)
 );
-CREATE INDEX entity_by_parent ON universe.entity USING btree (tenant_id, parent_id);
-CREATE INDEX entity_by_updated_at ON universe.entity USING btree (tenant_id, updated_at, id);
+CREATE INDEX entity_by_change ON universe.entity USING btree (tenant_id, updated_at, number);
+CREATE INDEX entity_by_name ON universe.entity USING btree (tenant_id, name, number);
+CREATE INDEX entity_by_next_audit_due ON universe.entity USING btree (tenant_id, COALESCE(next_audit_due_on, 'infinity'::date), number);
+CREATE INDEX entity_by_parent_number ON universe.entity USING btree (tenant_id, parent_id, number);
 CREATE TRIGGER entity_guard BEFORE UPDATE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.guard_entity();
 CREATE TRIGGER entity_tree_after_insert AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
 CREATE TRIGGER entity_tree_after_update AFTER UPDATE ON universe.entity REFERENCING OLD TABLE AS old_entity NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
@@ -79,6 +86,217 @@ grant insert, select, update on table universe.entity to postern_universe;
 comment on table universe.entity is 'What can be audited, as its source describes it. Never deleted: findings point at it.';
 comment on column universe.entity.external_id is 'The source''s own key: by it a push finds the row that it speaks of.';
 comment on column universe.entity.created_at is 'Milliseconds, as clients see it.';
+comment on column universe.entity.next_audit_due_on is 'The last audit plus the frequency, or the regulator''s date where that is earlier.';
+
+create table universe.entity_path (
+  tenant_id uuid not null,
+  entity_id uuid not null,
+  path text not null,
+  depth integer not null generated always as ((char_length(path) / 8)) stored,
+  constraint entity_path_pk PRIMARY KEY (tenant_id, entity_id),
+  constraint entity_path_unique UNIQUE (tenant_id, path),
+  constraint entity_path_form CHECK ((path ~ '^([0-9a-f]{8}){1,12}$'::text)),
+  constraint entity_path_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id)
+);
+alter table universe.entity_path enable row level security;
+alter table universe.entity_path force row level security;
+create policy postern_universe_insert on universe.entity_path as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.entity_path as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.entity_path as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.entity_path as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.entity_path to postern_universe;
+comment on table universe.entity_path is 'Where an entity stands. Written by the triggers of universe.entity alone.';
+comment on column universe.entity_path.path is 'The labels of the numbers from the root down to the entity.';
+
+create table universe.hierarchy (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  key text not null,
+  name text not null,
+  kind text not null,
+  is_primary boolean not null,
+  version integer not null default 0,
+  last_number integer not null default 0,
+  node_count integer not null default 0,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  constraint hierarchy_pk PRIMARY KEY (tenant_id, id),
+  constraint hierarchy_key_unique UNIQUE (tenant_id, key),
+  constraint hierarchy_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint hierarchy_key_form CHECK ((key ~ '^[a-z0-9][a-z0-9_-]{0,63}$'::text)),
+  constraint hierarchy_kind_known CHECK ((kind = ANY (ARRAY['legal_entity'::text, 'management'::text, 'process'::text, 'geography'::text, 'technology'::text, 'custom'::text]))),
+  constraint hierarchy_last_number_not_negative CHECK ((last_number >= 0)),
+  constraint hierarchy_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+  constraint hierarchy_node_count_not_negative CHECK ((node_count >= 0)),
+  constraint hierarchy_version_not_negative CHECK ((version >= 0))
+);
+CREATE UNIQUE INDEX hierarchy_one_primary ON universe.hierarchy USING btree (tenant_id) WHERE is_primary;
+alter table universe.hierarchy enable row level security;
+alter table universe.hierarchy force row level security;
+create policy postern_universe_insert on universe.hierarchy as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.hierarchy as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.hierarchy as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.hierarchy as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.hierarchy to postern_universe;
+comment on column universe.hierarchy.version is 'Rises by one with each push that changes a node.';
+comment on column universe.hierarchy.last_number is 'The last number given to a node; numbers may be left out.';
+comment on column universe.hierarchy.node_count is 'Active nodes.';
+
+create table universe.hierarchy_version (
+  tenant_id uuid not null,
+  hierarchy_id uuid not null,
+  version integer not null,
+  run_id uuid not null,
+  applied_at timestamp(3) with time zone not null default now(),
+  constraint hierarchy_version_pk PRIMARY KEY (tenant_id, hierarchy_id, version),
+  constraint hierarchy_version_positive CHECK ((version > 0)),
+  constraint hierarchy_version_hierarchy_fk FOREIGN KEY (tenant_id, hierarchy_id) REFERENCES universe.hierarchy(tenant_id, id)
+);
+CREATE CONSTRAINT TRIGGER hierarchy_version_is_tree AFTER INSERT ON universe.hierarchy_version DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION universe.guard_hierarchy_tree();
+CREATE TRIGGER hierarchy_version_never_emptied BEFORE TRUNCATE ON universe.hierarchy_version FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER hierarchy_version_only_grows BEFORE DELETE OR UPDATE ON universe.hierarchy_version FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table universe.hierarchy_version enable row level security;
+alter table universe.hierarchy_version force row level security;
+create policy postern_universe_insert on universe.hierarchy_version as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.hierarchy_version as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.hierarchy_version as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table universe.hierarchy_version to postern_universe;
+comment on table universe.hierarchy_version is 'When each version came to be: how a date leads to a version.';
+
+create table universe.node (
+  tenant_id uuid not null,
+  id uuid not null,
+  hierarchy_id uuid not null,
+  number integer not null,
+  node_key text not null,
+  parent_id uuid,
+  name text not null,
+  level_name text,
+  head jsonb,
+  status text not null,
+  valid_from date,
+  valid_to date,
+  entity_ids uuid[] not null default '{}'::uuid[],
+  path text not null,
+  depth integer not null generated always as ((char_length(path) / 8)) stored,
+  since_version integer not null,
+  constraint node_pk PRIMARY KEY (tenant_id, id),
+  constraint node_key_unique UNIQUE (tenant_id, hierarchy_id, node_key),
+  constraint node_path_unique UNIQUE (tenant_id, hierarchy_id, path),
+  constraint node_entity_ids_few CHECK ((cardinality(entity_ids) <= 50)),
+  constraint node_head_is_object CHECK ((jsonb_typeof(head) = 'object'::text)),
+  constraint node_key_length CHECK (((char_length(node_key) >= 1) AND (char_length(node_key) <= 255))),
+  constraint node_level_name_length CHECK (((char_length(level_name) >= 1) AND (char_length(level_name) <= 255))),
+  constraint node_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+  constraint node_number_positive CHECK ((number > 0)),
+  constraint node_path_form CHECK (((path ~ '^([0-9a-f]{8}){1,32}$'::text) AND ("right"(path, 8) = universe.path_label(number)))),
+  constraint node_since_version_positive CHECK ((since_version > 0)),
+  constraint node_status_known CHECK ((status = ANY (ARRAY['active'::text, 'inactive'::text]))),
+  constraint node_valid_from_range CHECK (((valid_from >= '1900-01-01'::date) AND (valid_from <= '9999-12-31'::date))),
+  constraint node_valid_in_order CHECK ((valid_from <= valid_to)),
+  constraint node_valid_to_range CHECK (((valid_to >= '1900-01-01'::date) AND (valid_to <= '9999-12-31'::date))),
+  constraint node_hierarchy_fk FOREIGN KEY (tenant_id, hierarchy_id) REFERENCES universe.hierarchy(tenant_id, id)
+);
+CREATE INDEX node_by_parent ON universe.node USING btree (tenant_id, parent_id);
+CREATE INDEX node_by_since_version ON universe.node USING btree (tenant_id, hierarchy_id, since_version);
+CREATE TRIGGER node_guard BEFORE UPDATE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.guard_node();
+CREATE TRIGGER node_history_after_update AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_node NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_node_history();
+CREATE TRIGGER node_links_after_insert AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.link_new_nodes();
+alter table universe.node enable row level security;
+alter table universe.node force row level security;
+create policy postern_universe_insert on universe.node as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.node as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.node as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.node as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.node to postern_universe;
+comment on table universe.node is 'A unit of a hierarchy as it is now. Never deleted: a unit that is gone is inactive.';
+comment on column universe.node.path is 'The labels of the numbers from the root down to the node.';
+comment on column universe.node.since_version is 'The version of the hierarchy since which the node is, and stands, as it does.';
+
+create table universe.node_entity (
+  tenant_id uuid not null,
+  node_id uuid not null,
+  entity_id uuid not null,
+  constraint node_entity_pk PRIMARY KEY (tenant_id, node_id, entity_id),
+  constraint node_entity_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id),
+  constraint node_entity_node_fk FOREIGN KEY (tenant_id, node_id) REFERENCES universe.node(tenant_id, id)
+);
+CREATE INDEX node_entity_by_entity ON universe.node_entity USING btree (tenant_id, entity_id);
+alter table universe.node_entity enable row level security;
+alter table universe.node_entity force row level security;
+create policy postern_universe_delete on universe.node_entity as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on universe.node_entity as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.node_entity as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.node_entity as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table universe.node_entity to postern_universe;
+comment on table universe.node_entity is 'The links of universe.node.entity_ids as rows. Written by its triggers alone.';
+
+create table universe.node_history (
+  tenant_id uuid not null,
+  node_id uuid not null,
+  hierarchy_id uuid not null,
+  since_version integer not null,
+  until_version integer not null,
+  parent_id uuid,
+  name text not null,
+  level_name text,
+  head jsonb,
+  status text not null,
+  valid_from date,
+  valid_to date,
+  entity_ids uuid[] not null,
+  path text not null,
+  depth integer not null generated always as ((char_length(path) / 8)) stored,
+  constraint node_history_pk PRIMARY KEY (tenant_id, node_id, since_version),
+  constraint node_history_in_order CHECK (((0 < since_version) AND (since_version < until_version))),
+  constraint node_history_node_fk FOREIGN KEY (tenant_id, node_id) REFERENCES universe.node(tenant_id, id)
+);
+CREATE INDEX node_history_by_path ON universe.node_history USING btree (tenant_id, hierarchy_id, path);
+CREATE INDEX node_history_by_since_version ON universe.node_history USING btree (tenant_id, hierarchy_id, since_version);
+CREATE TRIGGER node_history_never_emptied BEFORE TRUNCATE ON universe.node_history FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER node_history_only_grows BEFORE DELETE OR UPDATE ON universe.node_history FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table universe.node_history enable row level security;
+alter table universe.node_history force row level security;
+create policy postern_universe_insert on universe.node_history as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.node_history as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.node_history as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table universe.node_history to postern_universe;
+comment on table universe.node_history is 'What a node was in the versions from since_version to before until_version.';
+
+create table universe.person (
+  tenant_id uuid not null,
+  id uuid not null,
+  external_id text not null,
+  name text not null,
+  email text,
+  title text,
+  active boolean not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  version integer not null default 1,
+  constraint person_pk PRIMARY KEY (tenant_id, id),
+  constraint person_email_unique UNIQUE (tenant_id, email) DEFERRABLE,
+  constraint person_external_id_unique UNIQUE (tenant_id, external_id),
+  constraint person_email_form CHECK (((email = lower(email)) AND ((char_length(email) >= 3) AND (char_length(email) <= 254)))),
+  constraint person_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 255))),
+  constraint person_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+  constraint person_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
+  constraint person_version_positive CHECK ((version > 0))
+);
+CREATE INDEX person_by_change ON universe.person USING btree (tenant_id, updated_at, id);
+CREATE INDEX person_by_name ON universe.person USING btree (tenant_id, name, id);
+CREATE TRIGGER person_guard BEFORE UPDATE ON universe.person FOR EACH ROW EXECUTE FUNCTION universe.guard_person();
+alter table universe.person enable row level security;
+alter table universe.person force row level security;
+create policy postern_universe_insert on universe.person as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.person as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.person as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.person as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.person to postern_universe;
+comment on table universe.person is 'Someone whom a source knows. Never deleted: who has left is not active.';
 
 create table universe.reference_counter (
   tenant_id uuid not null,
@@ -94,6 +312,140 @@ create policy postern_universe_update on universe.reference_counter as permissiv
 create policy tenant_only on universe.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table universe.reference_counter to postern_universe;
 comment on table universe.reference_counter is 'The last number given out in AE-<number>, one row a tenant. Its lock is the tenant''s lock for changes of the tree.';
+
+create table universe.staged_node (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  index integer not null,
+  node_id uuid not null,
+  is_new boolean not null,
+  node_key text not null,
+  parent_key text,
+  name text not null,
+  level_name text,
+  head jsonb,
+  status text not null,
+  valid_from date,
+  valid_to date,
+  entity_keys text[] not null,
+  constraint staged_node_pk PRIMARY KEY (tenant_id, run_id, index),
+  constraint staged_node_key_unique UNIQUE (tenant_id, run_id, node_key)
+);
+alter table universe.staged_node enable row level security;
+alter table universe.staged_node force row level security;
+create policy postern_universe_delete on universe.staged_node as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on universe.staged_node as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.staged_node as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.staged_node as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table universe.staged_node to postern_universe;
+comment on table universe.staged_node is 'The rows of a push while its transaction lasts: compared and applied as a set, gone at its end.';
+
+create table universe.test_procedure (
+  tenant_id uuid not null,
+  id uuid not null,
+  number integer not null,
+  reference text not null generated always as (('TP-'::text || lpad((number)::text, GREATEST(4, char_length((number)::text)), '0'::text))) stored,
+  external_id text not null,
+  title text not null,
+  control_ref text,
+  objective text,
+  procedure_text text,
+  method text,
+  test_type text,
+  entity_ids uuid[] not null default '{}'::uuid[],
+  engagement_ref text,
+  period_start_on date,
+  period_end_on date,
+  population_size integer,
+  sample_size integer,
+  tester jsonb,
+  reviewer jsonb,
+  due_on date,
+  status text not null,
+  conclusion text,
+  custom jsonb not null default '{}'::jsonb,
+  created_by_type text not null,
+  created_by_id text not null,
+  created_by_label text not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  version integer not null default 1,
+  constraint test_procedure_pk PRIMARY KEY (tenant_id, id),
+  constraint test_procedure_external_id_unique UNIQUE (tenant_id, external_id),
+  constraint test_procedure_number_unique UNIQUE (tenant_id, number),
+  constraint test_procedure_reference_unique UNIQUE (tenant_id, reference),
+  constraint test_procedure_conclusion_known CHECK ((conclusion = ANY (ARRAY['effective'::text, 'ineffective'::text, 'no_population'::text, 'not_concluded'::text]))),
+  constraint test_procedure_control_ref_length CHECK (((char_length(control_ref) >= 1) AND (char_length(control_ref) <= 255))),
+  constraint test_procedure_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint test_procedure_custom_is_object CHECK ((jsonb_typeof(custom) = 'object'::text)),
+  constraint test_procedure_due_on_range CHECK (((due_on >= '1900-01-01'::date) AND (due_on <= '9999-12-31'::date))),
+  constraint test_procedure_engagement_ref_length CHECK (((char_length(engagement_ref) >= 1) AND (char_length(engagement_ref) <= 255))),
+  constraint test_procedure_entity_ids_few CHECK ((cardinality(entity_ids) <= 50)),
+  constraint test_procedure_external_id_length CHECK (((char_length(external_id) >= 1) AND (char_length(external_id) <= 255))),
+  constraint test_procedure_method_known CHECK ((method = ANY (ARRAY['examine'::text, 'interview'::text, 'test'::text]))),
+  constraint test_procedure_number_positive CHECK ((number > 0)),
+  constraint test_procedure_objective_length CHECK ((char_length(objective) <= 20000)),
+  constraint test_procedure_period_end_range CHECK (((period_end_on >= '1900-01-01'::date) AND (period_end_on <= '9999-12-31'::date))),
+  constraint test_procedure_period_in_order CHECK ((period_start_on <= period_end_on)),
+  constraint test_procedure_period_start_range CHECK (((period_start_on >= '1900-01-01'::date) AND (period_start_on <= '9999-12-31'::date))),
+  constraint test_procedure_population_not_negative CHECK ((population_size >= 0)),
+  constraint test_procedure_reviewer_is_object CHECK ((jsonb_typeof(reviewer) = 'object'::text)),
+  constraint test_procedure_sample_in_population CHECK (((sample_size >= 0) AND (sample_size <= population_size))),
+  constraint test_procedure_status_known CHECK ((status = ANY (ARRAY['not_started'::text, 'in_progress'::text, 'in_review'::text, 'completed'::text]))),
+  constraint test_procedure_test_type_known CHECK ((test_type = ANY (ARRAY['design'::text, 'operating_effectiveness'::text]))),
+  constraint test_procedure_tester_is_object CHECK ((jsonb_typeof(tester) = 'object'::text)),
+  constraint test_procedure_text_length CHECK ((char_length(procedure_text) <= 20000)),
+  constraint test_procedure_title_length CHECK (((char_length(title) >= 1) AND (char_length(title) <= 255))),
+  constraint test_procedure_two_people CHECK (((tester <> reviewer) AND ((tester ->> 'person_id'::text) IS DISTINCT FROM COALESCE((reviewer ->> 'person_id'::text), ''::text)) AND (lower((tester ->> 'email'::text)) IS DISTINCT FROM COALESCE(lower((reviewer ->> 'email'::text)), ''::text)))),
+  constraint test_procedure_version_positive CHECK ((version > 0))
+);
+CREATE INDEX test_procedure_by_change ON universe.test_procedure USING btree (tenant_id, updated_at, number);
+CREATE INDEX test_procedure_by_due ON universe.test_procedure USING btree (tenant_id, COALESCE(due_on, 'infinity'::date), number);
+CREATE INDEX test_procedure_by_title ON universe.test_procedure USING btree (tenant_id, title, number);
+CREATE TRIGGER test_procedure_guard BEFORE UPDATE ON universe.test_procedure FOR EACH ROW EXECUTE FUNCTION universe.guard_test_procedure();
+CREATE TRIGGER test_procedure_links_after_insert AFTER INSERT ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();
+CREATE TRIGGER test_procedure_links_after_update AFTER UPDATE ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();
+alter table universe.test_procedure enable row level security;
+alter table universe.test_procedure force row level security;
+create policy postern_universe_insert on universe.test_procedure as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.test_procedure as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.test_procedure as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.test_procedure as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.test_procedure to postern_universe;
+comment on table universe.test_procedure is 'What an auditor tests, as its source describes it. Never deleted: evidence points at it.';
+
+create table universe.test_procedure_counter (
+  tenant_id uuid not null,
+  last_number integer not null,
+  constraint test_procedure_counter_pk PRIMARY KEY (tenant_id),
+  constraint test_procedure_counter_not_negative CHECK ((last_number >= 0))
+);
+alter table universe.test_procedure_counter enable row level security;
+alter table universe.test_procedure_counter force row level security;
+create policy postern_universe_insert on universe.test_procedure_counter as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.test_procedure_counter as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.test_procedure_counter as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.test_procedure_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.test_procedure_counter to postern_universe;
+comment on table universe.test_procedure_counter is 'The last number given out in TP-<number>, one row a tenant.';
+
+create table universe.test_procedure_entity (
+  tenant_id uuid not null,
+  test_procedure_id uuid not null,
+  entity_id uuid not null,
+  constraint test_procedure_entity_pk PRIMARY KEY (tenant_id, test_procedure_id, entity_id),
+  constraint test_procedure_entity_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id),
+  constraint test_procedure_entity_procedure_fk FOREIGN KEY (tenant_id, test_procedure_id) REFERENCES universe.test_procedure(tenant_id, id)
+);
+CREATE INDEX test_procedure_entity_by_entity ON universe.test_procedure_entity USING btree (tenant_id, entity_id);
+alter table universe.test_procedure_entity enable row level security;
+alter table universe.test_procedure_entity force row level security;
+create policy postern_universe_delete on universe.test_procedure_entity as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_insert on universe.test_procedure_entity as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.test_procedure_entity as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.test_procedure_entity as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table universe.test_procedure_entity to postern_universe;
+comment on table universe.test_procedure_entity is 'The links of universe.test_procedure.entity_ids as rows. Written by its triggers alone.';
 
 CREATE OR REPLACE FUNCTION universe.guard_entity()
  RETURNS trigger
@@ -135,41 +487,260 @@ CREATE OR REPLACE FUNCTION universe.guard_entity_tree()
  SET search_path TO ''
 AS $function$
 declare
-  moved boolean;
+  moved record;
+begin
+  if tg_op = 'INSERT' then
+    for moved in
+      select made.tenant_id, array_agg(made.id) as ids from new_entity made group by made.tenant_id
+    loop
+      perform universe.place_entities(moved.tenant_id, moved.ids);
+    end loop;
+  else
+    for moved in
+      select after.tenant_id, array_agg(after.id) as ids
+      from new_entity after
+      join old_entity before on before.tenant_id = after.tenant_id and before.id = after.id
+      where after.parent_id is distinct from before.parent_id
+      group by after.tenant_id
+    loop
+      perform universe.place_entities(moved.tenant_id, moved.ids);
+    end loop;
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.guard_hierarchy_tree()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_nestloop TO 'off'
+AS $function$
+begin
+  perform
+  from universe.node n
+  left join universe.node parent on parent.tenant_id = n.tenant_id and parent.id = n.parent_id
+  where n.tenant_id = new.tenant_id and n.hierarchy_id = new.hierarchy_id
+    and (
+      n.path <> coalesce(parent.path, '') || universe.path_label(n.number)
+      or n.parent_id is not null and parent.id is null
+      or parent.hierarchy_id <> n.hierarchy_id
+      or n.since_version > new.version
+    )
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'node', constraint = 'node_tree',
+      message = 'each node stands below its parent';
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.guard_node()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if (new.tenant_id, new.id, new.hierarchy_id, new.number, new.node_key)
+    is distinct from (old.tenant_id, old.id, old.hierarchy_id, old.number, old.node_key)
+  then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'node', constraint = 'node_identity_fixed',
+      message = 'the identity of a node never changes';
+  end if;
+  if new.since_version < old.since_version then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'node', constraint = 'node_versions_rise',
+      message = 'the versions of a node go forward';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.guard_person()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if (new.tenant_id, new.id, new.external_id, new.created_at)
+    is distinct from (old.tenant_id, old.id, old.external_id, old.created_at)
+  then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'person', constraint = 'person_identity_fixed',
+      message = 'the identity of a person never changes';
+  end if;
+  if new.version <> old.version + 1 then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'person', constraint = 'person_version_counts',
+      message = 'each change of a person raises the version by one';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.guard_test_procedure()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if (new.tenant_id, new.id, new.number, new.external_id, new.created_at)
+    is distinct from (old.tenant_id, old.id, old.number, old.external_id, old.created_at)
+    or (new.created_by_type, new.created_by_id, new.created_by_label)
+    is distinct from (old.created_by_type, old.created_by_id, old.created_by_label)
+  then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'test_procedure',
+      constraint = 'test_procedure_identity_fixed',
+      message = 'the identity and the origin of a test procedure never change';
+  end if;
+  if new.version <> old.version + 1 then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'test_procedure',
+      constraint = 'test_procedure_version_counts',
+      message = 'each change of a test procedure raises its version by one';
+  end if;
+  if new.status = 'not_started' and old.status <> 'not_started' or new.status = 'in_review' and old.status = 'completed' then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'test_procedure',
+      constraint = 'test_procedure_status_transition',
+      message = 'the status cannot move in this way';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.keep_node_history()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  insert into universe.node_history (
+    tenant_id, node_id, hierarchy_id, since_version, until_version, parent_id, name, level_name, head, status,
+    valid_from, valid_to, entity_ids, path
+  )
+  select
+    before.tenant_id, before.id, before.hierarchy_id, before.since_version, after.since_version, before.parent_id,
+    before.name, before.level_name, before.head, before.status, before.valid_from, before.valid_to, before.entity_ids,
+    before.path
+  from old_node before
+  join new_node after on after.tenant_id = before.tenant_id and after.id = before.id
+  where after.since_version <> before.since_version;
+
+  delete from universe.node_entity link
+  using old_node before, new_node after
+  where after.tenant_id = before.tenant_id and after.id = before.id
+    and after.entity_ids is distinct from before.entity_ids
+    and link.tenant_id = before.tenant_id and link.node_id = before.id
+    and link.entity_id <> all (after.entity_ids);
+
+  insert into universe.node_entity (tenant_id, node_id, entity_id)
+  select after.tenant_id, after.id, linked.entity_id
+  from new_node after
+  join old_node before on before.tenant_id = after.tenant_id and before.id = after.id
+  cross join unnest(after.entity_ids) as linked (entity_id)
+  where after.entity_ids is distinct from before.entity_ids
+  on conflict do nothing;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.link_new_nodes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  insert into universe.node_entity (tenant_id, node_id, entity_id)
+  select made.tenant_id, made.id, linked.entity_id
+  from new_node made
+  cross join unnest(made.entity_ids) as linked (entity_id)
+  on conflict do nothing;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.link_test_procedures()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if tg_op = 'UPDATE' then
+    delete from universe.test_procedure_entity link
+    using new_procedure after
+    where link.tenant_id = after.tenant_id and link.test_procedure_id = after.id
+      and link.entity_id <> all (after.entity_ids);
+  end if;
+  insert into universe.test_procedure_entity (tenant_id, test_procedure_id, entity_id)
+  select after.tenant_id, after.id, linked.entity_id
+  from new_procedure after
+  cross join unnest(after.entity_ids) as linked (entity_id)
+  on conflict do nothing;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.path_label(number integer)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+ SET search_path TO ''
+RETURN lpad(to_hex(number), 8, '0'::text);
+grant execute on routine universe.path_label(integer) to postern_universe;
+
+CREATE OR REPLACE FUNCTION universe.place_entities(tenant uuid, moved uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
   too_deep boolean;
   unreached boolean;
 begin
-  if tg_op = 'INSERT' then
-    select exists (select from new_entity made where made.parent_id is not null) into moved;
-  else
-    select exists (
-      select
-      from new_entity after
-      join old_entity before on before.tenant_id = after.tenant_id and before.id = after.id
-      where after.parent_id is not null and after.parent_id is distinct from before.parent_id
-    ) into moved;
-  end if;
-  if not moved then
-    return null;
-  end if;
+  -- The tenant's lock: two changes that are sound alone cannot close a circle together. What follows is a later
+  -- statement, and sees what the holder of the lock before has committed.
+  perform from universe.reference_counter counter where counter.tenant_id = tenant for update;
 
-  perform from universe.reference_counter counter for update;
-
-  with recursive reached (tenant_id, id, depth) as (
-    select root.tenant_id, root.id, 1
-    from universe.entity root
-    where root.parent_id is null
+  with recursive moved_entity as materialized (
+    select entity.id, entity.parent_id, universe.path_label(entity.number) as label
+    from unnest(moved) as one (id)
+    join universe.entity entity on entity.tenant_id = tenant and entity.id = one.id
+  ),
+  placed as (
+    select top.id, coalesce(above.path, '') || top.label as path, coalesce(above.depth, 0) + 1 as depth
+    from moved_entity top
+    left join universe.entity_path above on above.tenant_id = tenant and above.entity_id = top.parent_id
+    where top.parent_id is null
+      or above.path is not null and not exists (
+        select
+        from generate_series(1, above.depth) as step (at)
+        where substr(above.path, step.at * 8 - 7, 8) in (select other.label from moved_entity other)
+      )
     union all
-    select child.tenant_id, child.id, reached.depth + 1
-    from reached
-    join universe.entity child on child.tenant_id = reached.tenant_id and child.parent_id = reached.id
-    where reached.depth <= 12
+    select child.id, placed.path || universe.path_label(child.number), placed.depth + 1
+    from placed
+    join universe.entity child on child.tenant_id = tenant and child.parent_id = placed.id
+    where placed.depth <= 12
+  ),
+  written as (
+    insert into universe.entity_path as known (tenant_id, entity_id, path)
+    select tenant, placed.id, placed.path
+    from placed
+    where placed.depth <= 12
+    on conflict (tenant_id, entity_id) do update
+    set path = excluded.path
+    where known.path <> excluded.path
   )
   select
-    coalesce(max(reached.depth), 0) > 12,
-    count(*) < (select count(*) from universe.entity)
+    coalesce(max(placed.depth), 0) > 12,
+    count(*) filter (where placed.id = any (moved)) < cardinality(moved)
   into too_deep, unreached
-  from reached;
+  from placed;
 
   if too_deep then
     raise exception using
@@ -181,6 +752,6 @@ begin
       errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_acyclic',
       message = 'no entity is above itself';
   end if;
-  return null;
 end
 $function$;
+grant execute on routine universe.place_entities(uuid,uuid[]) to postern_universe;

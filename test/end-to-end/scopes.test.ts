@@ -69,6 +69,16 @@ const opening = {
 
   'GET /api/v1/entities': ['read:universe'],
   'GET /api/v1/entities/:id': ['read:universe'],
+  'GET /api/v1/entities/:id/children': ['read:universe'],
+  'GET /api/v1/entities/:id/ancestors': ['read:universe'],
+  'GET /api/v1/hierarchies': ['read:universe'],
+  'GET /api/v1/hierarchies/:key': ['read:universe'],
+  'GET /api/v1/hierarchies/:key/nodes': ['read:universe'],
+  'GET /api/v1/hierarchies/:key/tree': ['read:universe'],
+  'GET /api/v1/hierarchies/:key/diff': ['read:universe'],
+  'GET /api/v1/test-procedures': ['read:universe'],
+  'GET /api/v1/test-procedures/:id': ['read:universe'],
+  'GET /api/v1/people': ['read:universe'],
 
   'POST /api/v1/evidence': ['write:evidence'],
   'POST /api/v1/evidence/uploads': ['write:evidence'],
@@ -80,6 +90,9 @@ const opening = {
 
   'GET /api/v1/connectors': ['admin:sync'],
   'POST /api/v1/sync/entities': ['admin:sync'],
+  'POST /api/v1/sync/org-structures/:key': ['admin:sync'],
+  'POST /api/v1/sync/test-procedures': ['admin:sync'],
+  'POST /api/v1/sync/people': ['admin:sync'],
 } as const satisfies Readonly<Record<string, readonly string[]>>
 
 /** What each scope amounts to, wildcards by name. */

@@ -48,6 +48,16 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/remediation-log/keys': 'public',
   'GET /api/v1/entities': 'scope read:universe',
   'GET /api/v1/entities/:id': 'scope read:universe',
+  'GET /api/v1/entities/:id/children': 'scope read:universe',
+  'GET /api/v1/entities/:id/ancestors': 'scope read:universe',
+  'GET /api/v1/hierarchies': 'scope read:universe',
+  'GET /api/v1/hierarchies/:key': 'scope read:universe',
+  'GET /api/v1/hierarchies/:key/nodes': 'scope read:universe',
+  'GET /api/v1/hierarchies/:key/tree': 'scope read:universe',
+  'GET /api/v1/hierarchies/:key/diff': 'scope read:universe',
+  'GET /api/v1/test-procedures': 'scope read:universe',
+  'GET /api/v1/test-procedures/:id': 'scope read:universe',
+  'GET /api/v1/people': 'scope read:universe',
   'POST /api/v1/evidence': 'scope write:evidence',
   'POST /api/v1/evidence/uploads': 'scope write:evidence',
   'HEAD /api/v1/evidence/uploads/:id': 'scope write:evidence',
@@ -58,6 +68,9 @@ const access: Readonly<Record<string, string>> = {
   'GET /.well-known/jwks.json': 'public',
   'GET /api/v1/connectors': 'scope admin:sync',
   'POST /api/v1/sync/entities': 'scope admin:sync',
+  'POST /api/v1/sync/org-structures/:key': 'scope admin:sync',
+  'POST /api/v1/sync/test-procedures': 'scope admin:sync',
+  'POST /api/v1/sync/people': 'scope admin:sync',
 }
 
 function inWords(rule: Access): string {

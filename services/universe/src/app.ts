@@ -1,10 +1,22 @@
 import type { App } from '@postern/service-kit'
 import type { Deps } from './deps.ts'
 import { entityRoutes } from './entity/routes.ts'
+import { hierarchyRoutes } from './hierarchy/routes.ts'
+import { personRoutes } from './person/routes.ts'
+import { pushHierarchyRoutes } from './push-hierarchy/routes.ts'
+import { pushPeopleRoutes } from './push-people/routes.ts'
+import { pushTestProcedureRoutes } from './push-test-procedures/routes.ts'
 import { pushRoutes } from './push/routes.ts'
+import { testProcedureRoutes } from './test-procedure/routes.ts'
 
-/** Registers what the universe service answers: reads for clients, and the push of the sync service. */
+/** Registers what the universe service answers: reads for clients, and the pushes of the sync service. */
 export function buildApp(app: App, deps: Deps): void {
   entityRoutes(app, deps)
+  hierarchyRoutes(app, deps)
+  testProcedureRoutes(app, deps)
+  personRoutes(app, deps)
   pushRoutes(app, deps)
+  pushHierarchyRoutes(app, deps)
+  pushTestProcedureRoutes(app, deps)
+  pushPeopleRoutes(app, deps)
 }

@@ -92,12 +92,20 @@ describe('reading an entity', () => {
 
 describe('listing entities', () => {
   test.each([
-    ['?owner=x', 'owner'],
+    ['?owners=x', 'owners'],
     ['?limit=0', 'limit'],
     ['?limit=1001', 'limit'],
     ['?type=planet', 'type'],
     ['?status=closed', 'status'],
-    ['?sort=name', 'sort'],
+    ['?sort=colour', 'sort'],
+    ['?sort=tree', 'sort'],
+    ['?parent_id=x', 'parent_id'],
+    ['?subtree_of=key:x', 'subtree_of'],
+    ['?subtree_of=ref:AE-0001&hierarchy=legal', 'subtree_of'],
+    ['?risk_rating=enormous', 'risk_rating'],
+    ['?next_audit_due_before=2026-02-30', 'next_audit_due_before'],
+    ['?q=', 'q'],
+    ['?q=%00', 'q'],
     ['?updated_since=now', 'updated_since'],
     ['?cursor=abc', 'cursor'],
   ])('a parameter that cannot be understood is refused: %s', async (query, parameter) => {

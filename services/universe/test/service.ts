@@ -23,6 +23,8 @@ export interface UniverseUnderTest {
   readonly stranger: SignedCaller
   /** Pushes rows as the sync service. */
   push(tenant: Principal, entities: readonly object[]): Promise<CallAnswer>
+  /** Pushes something else as the sync service: `path` below /internal/v1. */
+  pushTo(tenant: Principal, path: string, body: object, headers?: Record<string, string>): Promise<CallAnswer>
   /** All entities of a tenant, by external_id. */
   stored(tenant: Principal): Promise<Record<string, Entity>>
   /** The headers of one signed request, to be sent by hand. */
@@ -92,7 +94,8 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
       connectionString: database.url(role),
       maxConnections: 2,
       connectTimeoutMs: 5_000,
-      queryTimeoutMs: 10_000,
+      // The superuser fills tables; nothing else ends what a service began.
+      queryTimeoutMs: role === 'superuser' ? 100_000 : 10_000,
       applicationName: 'universe-tests',
     })
   const asService = open('universe')
@@ -104,6 +107,11 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
     stranger: callerWith('universe', randomRing('universe')),
     push: async (tenant, entities) =>
       await sync.call(syncOf(tenant), 'POST', pushPath, { body: { run_id: crypto.randomUUID(), entities } }),
+    pushTo: async (tenant, to, body, headers = {}) =>
+      await sync.call(syncOf(tenant), 'POST', `/internal/v1/${to}`, {
+        body: { run_id: crypto.randomUUID(), ...body },
+        headers,
+      }),
     stored: async (tenant) => {
       const answer = await gateway.call(tenant, 'GET', `${path}?limit=1000`)
       const entities = readEntities.parse(answer.json)
@@ -137,4 +145,19 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
       await database.drop()
     },
   }
+}
+
+/** A node of a push; only what matters to a test is given. */
+export function node(node_key: string, parent_key?: string, given: object = {}): object {
+  return { node_key, ...(parent_key === undefined ? {} : { parent_key }), name: `Node ${node_key}`, ...given }
+}
+
+/** A push of the hierarchy `legal`. */
+export function legal(nodes: readonly object[], given: object = {}): object {
+  return { key: 'legal', name: 'Legal entities', kind: 'legal_entity', mode: 'full', nodes, ...given }
+}
+
+/** Where the next page of a list is. */
+export function nextOf(link: string | undefined): string | undefined {
+  return /^<([^>]+)>; rel="next"$/.exec(link ?? '')?.[1]
 }

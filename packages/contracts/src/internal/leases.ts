@@ -137,4 +137,7 @@ export const internalPaths = {
   usage: '/internal/v1/usage',
   tenants: '/internal/v1/tenants',
   pushEntities: '/internal/v1/entities',
+  pushOrgStructures: '/internal/v1/org-structures',
+  pushTestProcedures: '/internal/v1/test-procedures',
+  pushPeople: '/internal/v1/people',
 } as const

@@ -1,6 +1,9 @@
 import { z } from 'zod'
 import { line, timestampSchema, uuidSchema } from '../common.ts'
 import { pushedEntitySchema } from '../sync/routes.ts'
+import { hierarchyKeySchema, pushedHierarchyFields } from '../universe/hierarchy.ts'
+import { pushPeopleBodySchema } from '../universe/person.ts'
+import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
 
 /** Platform operations on tenants, for the operator's command alone. */
 export const tenantSchema = z.object({
@@ -25,3 +28,24 @@ export const applyEntitiesBodySchema = z.strictObject({
 })
 export const applyEntitiesAnswerSchema = z.object({ created: z.int(), updated: z.int(), unchanged: z.int() })
 export type ApplyEntitiesAnswer = z.infer<typeof applyEntitiesAnswerSchema>
+
+/** `POST /internal/v1/org-structures` (sync → universe): a whole hierarchy, or a part of it; all or nothing. */
+export const applyHierarchyBodySchema = z.strictObject({
+  run_id: uuidSchema,
+  key: hierarchyKeySchema,
+  ...pushedHierarchyFields,
+})
+export type ApplyHierarchyBody = z.infer<typeof applyHierarchyBodySchema>
+
+/** `POST /internal/v1/test-procedures` (sync → universe): all or nothing. */
+export const applyTestProceduresBodySchema = z.strictObject({
+  run_id: uuidSchema,
+  test_procedures: pushTestProceduresBodySchema,
+})
+
+/** `POST /internal/v1/people` (sync → universe): all or nothing. */
+export const applyPeopleBodySchema = z.strictObject({ run_id: uuidSchema, people: pushPeopleBodySchema })
+
+/** What the universe answers to each of them; `deactivated` of hierarchies alone. */
+export const applyAnswerSchema = applyEntitiesAnswerSchema.extend({ deactivated: z.int().optional() })
+export type ApplyAnswer = z.infer<typeof applyAnswerSchema>

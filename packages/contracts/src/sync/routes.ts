@@ -2,7 +2,10 @@ import { z } from 'zod'
 import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
 import { pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
+import { hierarchyKeySchema, pushedHierarchySchema } from '../universe/hierarchy.ts'
+import { pushPeopleBodySchema } from '../universe/person.ts'
 import { entityFields } from '../universe/routes.ts'
+import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
 
 export const connectorTypes = [
   'csv_upload',
@@ -44,7 +47,16 @@ export const pushResultSchema = z
   .object({
     run_id: uuidSchema,
     status: z.enum(['succeeded', 'failed']),
-    counts: z.object({ fetched: z.int(), created: z.int(), updated: z.int(), unchanged: z.int() }),
+    counts: z.object({
+      fetched: z.int(),
+      created: z.int(),
+      updated: z.int(),
+      unchanged: z.int(),
+      deactivated: z
+        .int()
+        .optional()
+        .meta({ description: 'Of a hierarchy: nodes that a full push did not hold any more' }),
+    }),
   })
   .meta({ id: 'PushResult' })
 export type PushResult = z.infer<typeof pushResultSchema>
@@ -75,4 +87,46 @@ export const pushEntities = defineRoute({
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
-export const syncRoutes = [listConnectors, pushEntities] as const
+export const pushOrgStructure = defineRoute({
+  ...base,
+  id: 'sync.push-org-structure',
+  method: 'POST',
+  path: '/api/v1/sync/org-structures/:key',
+  summary: 'Push an organizational hierarchy',
+  description:
+    'All rows or none. A node is matched by its `node_key`, a parent may come after its child. Each push that changes something makes a version, and the versions before stay readable.',
+  params: z.strictObject({ key: hierarchyKeySchema }),
+  body: pushedHierarchySchema,
+  maxBodyBytes: 16 * 1024 * 1024,
+  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  problems: ['invalid_content', 'conflict', 'content_too_large'],
+})
+
+export const pushTestProcedures = defineRoute({
+  ...base,
+  id: 'sync.push-test-procedures',
+  method: 'POST',
+  path: '/api/v1/sync/test-procedures',
+  summary: 'Push test procedures',
+  description: 'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs.',
+  body: pushTestProceduresBodySchema,
+  maxBodyBytes: 16 * 1024 * 1024,
+  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  problems: ['invalid_content', 'conflict', 'content_too_large'],
+})
+
+export const pushPeople = defineRoute({
+  ...base,
+  id: 'sync.push-people',
+  method: 'POST',
+  path: '/api/v1/sync/people',
+  summary: 'Push people',
+  description:
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. Nobody is deleted: who has left is pushed with `active: false`.',
+  body: pushPeopleBodySchema,
+  maxBodyBytes: 16 * 1024 * 1024,
+  answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
+  problems: ['invalid_content', 'conflict', 'content_too_large'],
+})
+
+export const syncRoutes = [listConnectors, pushEntities, pushOrgStructure, pushTestProcedures, pushPeople] as const

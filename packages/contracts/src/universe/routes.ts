@@ -13,6 +13,30 @@ import {
 } from '../common.ts'
 import { anyOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
+import {
+  asOfSchema,
+  hierarchyKeySchema,
+  hierarchySchema,
+  maxNodeDepth,
+  maxTreeNodes,
+  nodeAddressSchema,
+  nodeChangeSchema,
+  nodeSchema,
+  nodeStatuses,
+  treeNodeSchema,
+} from './hierarchy.ts'
+import { personSchema } from './person.ts'
+import {
+  testConclusions,
+  testMethods,
+  testProcedureSchema,
+  testProcedureStatuses,
+  testTypes,
+} from './test-procedure.ts'
+
+export * from './hierarchy.ts'
+export * from './person.ts'
+export * from './test-procedure.ts'
 
 export const entityTypes = [
   'legal_entity',
@@ -87,7 +111,49 @@ export const entitySchema = z
   .meta({ id: 'AuditableEntity' })
 export type Entity = z.infer<typeof entitySchema>
 
+/** An entity with what `expand` has asked for. */
+export const expandedEntitySchema = entitySchema
+  .extend({
+    ancestors: z
+      .array(z.object({ id: uuidSchema, reference: z.string(), name: z.string() }))
+      .optional()
+      .meta({ description: 'With `expand=ancestors`: from the root down' }),
+    nodes: z
+      .array(z.object({ hierarchy: hierarchyKeySchema, id: uuidSchema, node_key: z.string(), name: z.string() }))
+      .optional()
+      .meta({ description: 'With `expand=nodes`: where the entity stands in the hierarchies' }),
+  })
+  .meta({ id: 'ExpandedAuditableEntity' })
+export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
+
 const base = { upstream: 'universe', tag: 'Audit universe', access: { kind: 'scope', scope: 'read:universe' } } as const
+const addressed = z.strictObject({ id: resourceAddressSchema })
+const updatedSince = z.iso.datetime({ offset: true }).optional()
+const search = text(1, 200).optional().meta({ description: 'Text that the resource holds, in any case' })
+
+/** A depth in a query: how many levels. */
+function levels(max: number, description: string) {
+  return z
+    .string()
+    .refine((digits) => /^[1-9][0-9]?$/.test(digits) && Number(digits) <= max, {
+      message: `must be a number from 1 to ${max}`,
+    })
+    .transform(Number)
+    .meta({ type: 'integer', minimum: 1, maximum: max, description })
+}
+
+/** What a list of entities can be sorted by; a leading `-` turns the order round. Ties go by reference. */
+export const entitySorts = [
+  'reference',
+  '-reference',
+  'name',
+  '-name',
+  'updated_at',
+  '-updated_at',
+  'next_audit_due',
+  '-next_audit_due',
+  'tree',
+] as const
 
 export const listEntities = defineRoute({
   ...base,
@@ -99,8 +165,29 @@ export const listEntities = defineRoute({
     ...pageQuery,
     type: anyOf(entityTypes).optional(),
     status: anyOf(entityStatuses).optional(),
+    parent_id: z
+      .union([z.literal('none'), uuidSchema])
+      .optional()
+      .meta({ description: 'Children of the entity; `none`: entities that have no parent' }),
+    subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
+      description:
+        'The entity and everything below it. With `hierarchy`, a node of it: entities that belong to the node or one below.',
+    }),
+    hierarchy: hierarchyKeySchema
+      .optional()
+      .meta({ description: 'Entities that belong to an active node of the hierarchy' }),
+    owner: line(1, 255).optional().meta({ description: 'Id, e-mail address or name of a person' }),
+    risk_rating: anyOf(riskRatings)
+      .optional()
+      .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
+    next_audit_due_before: dateSchema.optional(),
     external_id: externalIdSchema.optional(),
-    updated_since: z.iso.datetime({ offset: true }).optional(),
+    updated_since: updatedSince,
+    q: search,
+    sort: z
+      .enum(entitySorts)
+      .optional()
+      .meta({ description: 'Default: `reference`; with `subtree_of` an entity `tree`, parents before their children' }),
   }),
   answers: { 200: { description: 'Entities, by reference', schema: z.array(entitySchema) } },
 })
@@ -111,9 +198,207 @@ export const getEntity = defineRoute({
   method: 'GET',
   path: '/api/v1/entities/:id',
   summary: 'Read an auditable entity',
-  params: z.strictObject({ id: resourceAddressSchema }),
-  answers: { 200: { description: 'The entity', schema: entitySchema }, 304: { description: 'Not modified' } },
+  params: addressed,
+  query: z.strictObject({ expand: anyOf(['ancestors', 'nodes']).optional() }),
+  answers: { 200: { description: 'The entity', schema: expandedEntitySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
 
-export const universeRoutes = [listEntities, getEntity] as const
+export const listChildrenOfEntity = defineRoute({
+  ...base,
+  id: 'universe.list-children-of-entity',
+  method: 'GET',
+  path: '/api/v1/entities/:id/children',
+  summary: 'List what is below an auditable entity, parents before their children',
+  params: addressed,
+  query: z.strictObject({
+    ...pageQuery,
+    depth: levels(12, 'Levels below the entity; 1: its children').default(1),
+    type: anyOf(entityTypes).optional(),
+    status: anyOf(entityStatuses).optional(),
+  }),
+  answers: { 200: { description: 'Entities', schema: z.array(entitySchema) } },
+  problems: ['not_found'],
+})
+
+export const listAncestorsOfEntity = defineRoute({
+  ...base,
+  id: 'universe.list-ancestors-of-entity',
+  method: 'GET',
+  path: '/api/v1/entities/:id/ancestors',
+  summary: 'List what is above an auditable entity, from the root down',
+  params: addressed,
+  answers: { 200: { description: 'At most eleven entities', schema: z.array(entitySchema) } },
+  problems: ['not_found'],
+})
+
+export const listHierarchies = defineRoute({
+  ...base,
+  id: 'universe.list-hierarchies',
+  method: 'GET',
+  path: '/api/v1/hierarchies',
+  summary: 'List organizational hierarchies',
+  query: z.strictObject(pageQuery),
+  answers: { 200: { description: 'Hierarchies, by key', schema: z.array(hierarchySchema) } },
+})
+
+const keyed = z.strictObject({ key: hierarchyKeySchema })
+
+export const getHierarchy = defineRoute({
+  ...base,
+  id: 'universe.get-hierarchy',
+  method: 'GET',
+  path: '/api/v1/hierarchies/:key',
+  summary: 'Read an organizational hierarchy',
+  params: keyed,
+  answers: { 200: { description: 'The hierarchy', schema: hierarchySchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
+})
+
+export const listNodes = defineRoute({
+  ...base,
+  id: 'universe.list-nodes',
+  method: 'GET',
+  path: '/api/v1/hierarchies/:key/nodes',
+  summary: 'List the nodes of a hierarchy, parents before their children',
+  description: 'Give `as_of` a version to read pages of one and the same tree while pushes arrive.',
+  params: keyed,
+  query: z.strictObject({
+    ...pageQuery,
+    subtree_of: nodeAddressSchema.optional(),
+    depth: levels(maxNodeDepth, 'Levels, counted from the top; 1: the top alone').optional(),
+    status: anyOf(nodeStatuses).optional(),
+    as_of: asOfSchema.optional(),
+    q: search,
+  }),
+  answers: { 200: { description: 'Nodes', schema: z.array(nodeSchema) } },
+  problems: ['not_found'],
+})
+
+export const getTree = defineRoute({
+  ...base,
+  id: 'universe.get-tree',
+  method: 'GET',
+  path: '/api/v1/hierarchies/:key/tree',
+  summary: 'Read a hierarchy as nested nodes',
+  description: `At most ${maxTreeNodes} nodes: of more, read a part (\`root\`, \`depth\`) or the list of nodes.`,
+  params: keyed,
+  query: z.strictObject({
+    root: nodeAddressSchema.optional(),
+    depth: levels(maxNodeDepth, 'Levels, counted from the top; 1: the top alone').optional(),
+    status: anyOf(nodeStatuses).optional(),
+    as_of: asOfSchema.optional(),
+  }),
+  answers: { 200: { description: 'The roots, or the root that was asked for', schema: z.array(treeNodeSchema) } },
+  problems: ['not_found'],
+})
+
+const versionSchema = z
+  .string()
+  .refine((digits) => /^(0|[1-9][0-9]{0,8})$/.test(digits), { message: 'must be a version' })
+  .transform(Number)
+
+export const diffHierarchy = defineRoute({
+  ...base,
+  id: 'universe.diff-hierarchy',
+  method: 'GET',
+  path: '/api/v1/hierarchies/:key/diff',
+  summary: 'List what differs between two versions of a hierarchy',
+  params: keyed,
+  query: z.strictObject({
+    ...pageQuery,
+    from: versionSchema.meta({
+      type: 'integer',
+      minimum: 0,
+      description: 'A version; 0: before there was anything',
+    }),
+    to: versionSchema.optional().meta({ type: 'integer', minimum: 0, description: 'Default: the version of now' }),
+  }),
+  answers: { 200: { description: 'Nodes that differ', schema: z.array(nodeChangeSchema) } },
+  problems: ['not_found'],
+})
+
+export const testProcedureSorts = [
+  'reference',
+  '-reference',
+  'title',
+  '-title',
+  'updated_at',
+  '-updated_at',
+  'due_date',
+  '-due_date',
+] as const
+
+export const listTestProcedures = defineRoute({
+  ...base,
+  id: 'universe.list-test-procedures',
+  method: 'GET',
+  path: '/api/v1/test-procedures',
+  summary: 'List test procedures',
+  query: z.strictObject({
+    ...pageQuery,
+    status: anyOf(testProcedureStatuses).optional(),
+    method: anyOf(testMethods).optional(),
+    test_type: anyOf(testTypes).optional(),
+    conclusion: anyOf(testConclusions).optional(),
+    entity_id: uuidSchema.optional().meta({ description: 'Procedures that test the entity' }),
+    engagement_ref: line(1, 255).optional(),
+    control_ref: line(1, 255).optional(),
+    due_before: dateSchema.optional(),
+    due_after: dateSchema.optional(),
+    external_id: externalIdSchema.optional(),
+    updated_since: updatedSince,
+    q: search,
+    sort: z.enum(testProcedureSorts).default('reference'),
+  }),
+  answers: { 200: { description: 'Test procedures', schema: z.array(testProcedureSchema) } },
+})
+
+export const getTestProcedure = defineRoute({
+  ...base,
+  id: 'universe.get-test-procedure',
+  method: 'GET',
+  path: '/api/v1/test-procedures/:id',
+  summary: 'Read a test procedure',
+  params: addressed,
+  answers: {
+    200: { description: 'The test procedure', schema: testProcedureSchema },
+    304: { description: 'Not modified' },
+  },
+  problems: ['not_found'],
+})
+
+export const personSorts = ['name', '-name', 'updated_at', '-updated_at'] as const
+
+export const listPeople = defineRoute({
+  ...base,
+  id: 'universe.list-people',
+  method: 'GET',
+  path: '/api/v1/people',
+  summary: 'List the people whom sources know',
+  query: z.strictObject({
+    ...pageQuery,
+    email: z.email().max(254).optional(),
+    active: z.enum(['true', 'false']).optional(),
+    external_id: externalIdSchema.optional(),
+    updated_since: updatedSince,
+    q: search,
+    sort: z.enum(personSorts).default('name'),
+  }),
+  answers: { 200: { description: 'People', schema: z.array(personSchema) } },
+})
+
+export const universeRoutes = [
+  listEntities,
+  getEntity,
+  listChildrenOfEntity,
+  listAncestorsOfEntity,
+  listHierarchies,
+  getHierarchy,
+  listNodes,
+  getTree,
+  diffHierarchy,
+  listTestProcedures,
+  getTestProcedure,
+  listPeople,
+] as const

@@ -58,10 +58,18 @@ export async function countConnectors(tx: Tx, key: string | undefined): Promise<
   return row?.total ?? 0
 }
 
+/** The connectors that stand for pushes: one a dataset. */
+const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: string; readonly name: string }>> = {
+  auditable_entities: { key: 'inline', name: 'Inline pushes' },
+  org_structure: { key: 'inline-org-structures', name: 'Inline pushes of hierarchies' },
+  test_procedures: { key: 'inline-test-procedures', name: 'Inline pushes of test procedures' },
+  people: { key: 'inline-people', name: 'Inline pushes of people' },
+}
+
 // Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either.
 const ensureInlineText = `
   insert into sync.connector (tenant_id, key, name, type, dataset)
-  values ((select tenancy.tenant_id()), 'inline', 'Inline pushes', 'inline_json', 'auditable_entities')
+  values ((select tenancy.tenant_id()), $1, $2, 'inline_json', $3)
   on conflict (tenant_id, key) do nothing`
 
 // The row stays as it is but for the time: a run is no change of the connector. Served by connector_key_unique.
@@ -69,13 +77,14 @@ const touchInlineText = `
   update sync.connector
   set last_run_at = now()
   where tenant_id = (select tenancy.tenant_id())
-    and key = 'inline'
+    and key = $1
   returning id`
 
-/** Notes that a run of the connector `inline` begins, which the tenant's first push makes; answers its id. */
-export async function touchInlineConnector(tx: Tx): Promise<string> {
-  await tx.execute({ name: 'sync_ensure_inline', text: ensureInlineText, values: [] })
-  const [row] = await tx.query<{ id: string }>({ name: 'sync_touch_inline', text: touchInlineText, values: [] })
+/** Notes that a push of the dataset begins, whose connector the tenant's first such push makes; answers its id. */
+export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']): Promise<string> {
+  const { key, name } = inlineConnectors[dataset]
+  await tx.execute({ name: 'sync_ensure_inline', text: ensureInlineText, values: [key, name, dataset] })
+  const [row] = await tx.query<{ id: string }>({ name: 'sync_touch_inline', text: touchInlineText, values: [key] })
   if (row === undefined) throw new Error('the inline connector is not there')
   return row.id
 }

@@ -1,28 +1,60 @@
-import { type PushResult, pushEntities } from '@postern/contracts'
+import { type PushResult, pushEntities, pushOrgStructure, pushPeople, pushTestProcedures } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute, problem } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { type Actor, interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
 import { runOutcomeOf } from './rules.ts'
-import type { ApplicationOutcome } from './universe.ts'
+import type { ApplicationOutcome, Dataset } from './universe.ts'
 
-/** Takes pushes of auditable entities and has the universe apply them, each recorded as a run. */
-export function pushRoutes(app: App, { db, universe }: Pick<Deps, 'db' | 'universe'>): void {
-  contractRoute(app, pushEntities, async ({ body, context, requestId, log }) => {
-    // Its own transaction: whatever happens from here on, that it was tried is on record.
-    const { runId, interrupted } = await db.write(context, async (tx) => {
-      const ended = await failInterruptedRuns(tx, interruptedAfterSeconds)
-      const connectorId = await touchInlineConnector(tx)
-      const id = await startInlineRun(tx, { connectorId, fetched: body.length, actor: actorOf(context), requestId })
-      return { runId: id, interrupted: ended }
-    })
-    if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
-    const { tenantId, assertion, label } = context
-    const outcome = await universe.apply({ tenantId, assertion, runId, label, requestId, entities: body })
-    await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
-    return answerOf(runId, body.length, outcome)
+/** Takes pushes and has the universe apply them, each recorded as a run. */
+export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
+  contractRoute(app, pushEntities, async (input) => {
+    const { body } = input
+    return await push(deps, input, { dataset: 'auditable_entities', rows: body.length, body: { entities: body } })
   })
+
+  contractRoute(app, pushOrgStructure, async (input) => {
+    const { body, params } = input
+    const application = { rows: body.nodes.length, body: { key: params.key, ...body } }
+    return await push(deps, input, { dataset: 'org_structure', ...application })
+  })
+
+  contractRoute(app, pushTestProcedures, async (input) => {
+    const { body } = input
+    return await push(deps, input, { dataset: 'test_procedures', rows: body.length, body: { test_procedures: body } })
+  })
+
+  contractRoute(app, pushPeople, async (input) => {
+    const { body } = input
+    return await push(deps, input, { dataset: 'people', rows: body.length, body: { people: body } })
+  })
+}
+
+interface Push {
+  readonly dataset: Dataset
+  readonly rows: number
+  /** What the universe is sent, but for the run's id. */
+  readonly body: object
+}
+
+async function push(
+  { db, universe }: Pick<Deps, 'db' | 'universe'>,
+  { context, requestId, log }: RequestInfo,
+  { dataset, rows, body }: Push,
+): Promise<PushResult> {
+  // Its own transaction: whatever happens from here on, that it was tried is on record.
+  const { runId, interrupted } = await db.write(context, async (tx) => {
+    const ended = await failInterruptedRuns(tx, interruptedAfterSeconds)
+    const connectorId = await touchInlineConnector(tx, dataset)
+    const id = await startInlineRun(tx, { connectorId, fetched: rows, actor: actorOf(context), requestId })
+    return { runId: id, interrupted: ended }
+  })
+  if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
+  const { tenantId, assertion, label } = context
+  const outcome = await universe.apply({ tenantId, assertion, runId, label, requestId, dataset, body })
+  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
+  return answerOf(runId, rows, outcome)
 }
 
 /** The answer to a push that was applied; for every other outcome it throws the problem. */

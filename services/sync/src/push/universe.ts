@@ -1,7 +1,7 @@
-import { type ApplyEntitiesAnswer, applyEntitiesAnswerSchema, internalPaths } from '@postern/contracts/internal'
+import { type ApplyAnswer, applyAnswerSchema, internalPaths } from '@postern/contracts/internal'
 import {
+  type Connector,
   type InputError,
-  type PushedEntity,
   assertionHeader,
   contextHeader,
   problemSchema,
@@ -12,6 +12,16 @@ import {
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 
+export type Dataset = Connector['dataset']
+
+/** Where the universe takes each dataset, and the member of the body that is the whole of what the caller has sent. */
+const destinations: Readonly<Record<Dataset, { readonly path: string; readonly list: string | undefined }>> = {
+  auditable_entities: { path: internalPaths.pushEntities, list: 'entities' },
+  org_structure: { path: internalPaths.pushOrgStructures, list: undefined },
+  test_procedures: { path: internalPaths.pushTestProcedures, list: 'test_procedures' },
+  people: { path: internalPaths.pushPeople, list: 'people' },
+}
+
 /** One push, as the universe is asked to apply it: all rows or none. */
 interface Application {
   readonly tenantId: string
@@ -21,13 +31,15 @@ interface Application {
   /** Whose push it is, for the universe's own records. */
   readonly label: string
   readonly requestId: string
-  readonly entities: readonly PushedEntity[]
+  readonly dataset: Dataset
+  /** The body, but for the run's id. */
+  readonly body: object
 }
 
 /** What the universe has made of a push. */
 export type ApplicationOutcome =
-  | { readonly kind: 'applied'; readonly counts: ApplyEntitiesAnswer }
-  /** The rows are not valid together; nothing was changed. Pointers are into the array of entities. */
+  | { readonly kind: 'applied'; readonly counts: ApplyAnswer }
+  /** The rows are not valid together; nothing was changed. Pointers are into what the caller has sent. */
   | { readonly kind: 'refused'; readonly detail: string | undefined; readonly errors: readonly InputError[] }
   | { readonly kind: 'conflict'; readonly detail: string | undefined }
   | { readonly kind: 'too_large' }
@@ -65,9 +77,9 @@ export function openUniverse(
   const signer = createSigner(ring, 'sync-universe')
   return {
     apply: async (application) => {
-      const body = Buffer.from(JSON.stringify({ run_id: application.runId, entities: application.entities }))
+      const body = Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body }))
       const method = 'POST'
-      const path = internalPaths.pushEntities
+      const { path, list } = destinations[application.dataset]
       const headers = signedHeaders(application, body.length)
       const { signatureInput, signature } = signer.sign(
         {
@@ -89,7 +101,7 @@ export function openUniverse(
           body,
           signal: AbortSignal.timeout(timeoutMs),
         })
-        return outcomeOf(answer.statusCode, parseJson(await answer.body.text()))
+        return outcomeOf(answer.statusCode, parseJson(await answer.body.text()), list)
       } catch (error) {
         return failureOf(error)
       }
@@ -116,15 +128,15 @@ function parseJson(text: string): unknown {
   }
 }
 
-function outcomeOf(status: number, body: unknown): ApplicationOutcome {
+function outcomeOf(status: number, body: unknown, list: string | undefined): ApplicationOutcome {
   if (status === 200) {
-    const counts = applyEntitiesAnswerSchema.safeParse(body)
+    const counts = applyAnswerSchema.safeParse(body)
     return counts.success ? { kind: 'applied', counts: counts.data } : { kind: 'unexpected', status }
   }
   const problem = problemSchema.safeParse(body).data
   switch (status) {
     case 422:
-      return { kind: 'refused', detail: problem?.detail, errors: (problem?.errors ?? []).map(fromRowError) }
+      return { kind: 'refused', detail: problem?.detail, errors: toCallersErrors(problem?.errors ?? [], list) }
     case 409:
       return { kind: 'conflict', detail: problem?.detail }
     case 413:
@@ -136,11 +148,13 @@ function outcomeOf(status: number, body: unknown): ApplicationOutcome {
   }
 }
 
-/** The caller sent the array alone: `/entities/3/name` of the internal body is `/3/name` of theirs. */
-function fromRowError(error: InputError): InputError {
-  const { pointer, ...rest } = error
-  const [, row] = /^\/entities(?<row>\/.*)?$/s.exec(pointer ?? '') ?? []
-  return { ...rest, pointer: row ?? '' }
+/** Where the caller sent an array alone, `/entities/3/name` of the internal body is `/3/name` of theirs. */
+function toCallersErrors(errors: readonly InputError[], list: string | undefined): InputError[] {
+  if (list === undefined) return [...errors]
+  return errors.map(({ pointer = '', ...rest }) => {
+    const isInList = pointer.startsWith(`/${list}/`)
+    return { ...rest, pointer: isInList ? pointer.slice(list.length + 1) : '' }
+  })
 }
 
 /** Errors of name resolution and of connecting: no byte of the request has left. */

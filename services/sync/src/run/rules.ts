@@ -5,6 +5,8 @@ interface RunCounts {
   readonly created: number
   readonly updated: number
   readonly unchanged: number
+  /** Of a hierarchy: nodes that a full push has made inactive. */
+  readonly deactivated?: number | undefined
 }
 
 /** How a run ended. */

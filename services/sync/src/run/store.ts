@@ -46,18 +46,21 @@ const finishRunText = `
     created_count = $4,
     updated_count = $5,
     unchanged_count = $6,
+    deactivated_count = $7,
     finished_at = now()
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and status = 'running'`
 
+const nothing: Extract<RunOutcome, { status: 'succeeded' }>['counts'] = { created: 0, updated: 0, unchanged: 0 }
+
 /** Records how a run has ended. Does nothing where it has ended already. */
 export async function finishRun(tx: Tx, runId: string, outcome: RunOutcome): Promise<void> {
-  const counts = outcome.status === 'succeeded' ? outcome.counts : { created: 0, updated: 0, unchanged: 0 }
+  const { created, updated, unchanged, deactivated = 0 } = outcome.status === 'succeeded' ? outcome.counts : nothing
   const failure = outcome.status === 'failed' ? outcome.failure : null
   await tx.execute({
     name: 'sync_finish_run',
     text: finishRunText,
-    values: [runId, outcome.status, failure, counts.created, counts.updated, counts.unchanged],
+    values: [runId, outcome.status, failure, created, updated, unchanged, deactivated],
   })
 }

@@ -20,6 +20,7 @@ const stored: StoredEntity = {
   last_audit_date: '2026-01-31',
   last_audit_opinion: null,
   regulatory_next_due: null,
+  next_audit_due: '2027-01-31',
   custom: {},
   created_by: { type: 'connector', id: 'c', label: 'l' },
   created_at: '2026-03-01T09:00:00.000Z',
@@ -32,20 +33,6 @@ describe('an entity as it is read', () => {
     expect(asRead({ ...stored, risk_assessed_at: null }, '2026-01-01').stale).toBe(true)
     expect(asRead(stored, '2026-11-21').stale).toBe(false)
     expect(asRead(stored, '2026-11-22').stale).toBe(true)
-  })
-
-  test.each([
-    ['the last audit plus the frequency', {}, '2027-01-31'],
-    ["the regulator's date, where it is earlier", { regulatory_next_due: '2026-12-31' }, '2026-12-31'],
-    ["not the regulator's date, where it is later", { regulatory_next_due: '2027-02-01' }, '2027-01-31'],
-    [
-      "the regulator's date alone, where nothing was audited",
-      { last_audit_date: null, regulatory_next_due: '2030-06-01' },
-      '2030-06-01',
-    ],
-    ['unknown, where there is no frequency', { audit_frequency_months: null }, null],
-  ])('is due again on %s', (_what, given, due) => {
-    expect(asRead({ ...stored, ...given }, '2026-03-01').next_audit_due).toBe(due)
   })
 
   test('has another entity tag on another day and in another version', () => {

@@ -4,30 +4,19 @@ import type { Entity } from '@postern/contracts'
 export type CalendarDate = string
 
 /** What is stored of an entity; the rest of an `Entity` follows from it and from the date of the reading. */
-export type StoredEntity = Omit<Entity, 'stale' | 'next_audit_due'>
+export type StoredEntity = Omit<Entity, 'stale'>
 
 const riskFreshMonths = 12
 const lastDate: CalendarDate = '9999-12-31'
 
 /** The entity as it is read on a day: with the fields that change by themselves. */
 export function asRead(stored: StoredEntity, today: CalendarDate): Entity {
-  return { ...stored, stale: isStale(stored, today), next_audit_due: nextAuditDue(stored) }
+  return { ...stored, stale: isStale(stored, today) }
 }
 
 /** Whether the risk was last assessed more than twelve months ago, or never. */
 function isStale({ risk_assessed_at }: StoredEntity, today: CalendarDate): boolean {
   return risk_assessed_at === null || addMonths(risk_assessed_at, riskFreshMonths) < today
-}
-
-/** The last audit plus the frequency, or the regulator's date where that is earlier; null where neither is known. */
-function nextAuditDue(entity: StoredEntity): CalendarDate | null {
-  const { last_audit_date, audit_frequency_months, regulatory_next_due } = entity
-  const byFrequency =
-    last_audit_date === null || audit_frequency_months === null
-      ? null
-      : addMonths(last_audit_date, audit_frequency_months)
-  if (byFrequency === null || regulatory_next_due === null) return byFrequency ?? regulatory_next_due
-  return byFrequency < regulatory_next_due ? byFrequency : regulatory_next_due
 }
 
 /** The same day so many months later; the last day of the month where that month is shorter. Never after the year 9999. */
@@ -49,6 +38,6 @@ function pad(number: number): string {
 }
 
 /** The entity tag: an entity reads differently when its version or the day has changed. */
-export function entityTag(version: number, today: CalendarDate): string {
-  return `"${version}.${today}"`
+export function entityTag(version: number, today: CalendarDate, expanded?: string): string {
+  return `"${[version, today, ...(expanded === undefined ? [] : [expanded])].join('.')}"`
 }

@@ -1,51 +1,69 @@
-import { type Entity, type ResourceAddress, entityStatuses, entityTypes } from '@postern/contracts'
+import type { Entity, ExpandedEntity, ResourceAddress, entitySorts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
+import type { NodeAddress } from '../hierarchy/rules.ts'
+import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
 import type { StoredEntity } from './rules.ts'
+
+export type EntitySort = (typeof entitySorts)[number]
 
 /** Which entities a list holds; undefined does not narrow. */
 export interface EntityFilter {
-  readonly type: readonly Entity['type'][] | undefined
-  readonly status: readonly Entity['status'][] | undefined
-  readonly externalId: string | undefined
+  readonly type?: readonly Entity['type'][] | undefined
+  readonly status?: readonly Entity['status'][] | undefined
+  /** `none`: entities without a parent. */
+  readonly parent?: 'none' | ResourceAddress | undefined
+  /** Below the entity, and itself unless `within.below`. */
+  readonly within?:
+    | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
+    | undefined
+  /** Belonging to an active node of the hierarchy, or to one in the subtree of the node. */
+  readonly hierarchy?: { readonly key: string; readonly node: NodeAddress | undefined } | undefined
+  /** Id, e-mail address or name of a person. */
+  readonly owner?: string | undefined
+  readonly riskRating?: readonly string[] | undefined
+  readonly nextAuditDueBefore?: string | undefined
+  readonly externalId?: string | undefined
   /** Changed at this time or later. */
-  readonly updatedSince: Date | undefined
+  readonly updatedSince?: string | undefined
+  readonly search?: string | undefined
 }
-
-/** Where a page begins: behind the entity with this number. */
-export const entityKeySchema = z.int().min(1).max(2_147_483_647)
-export type EntityKey = z.infer<typeof entityKeySchema>
 
 /** A stored entity and its place in the list. */
 export interface ListedEntity {
   readonly entity: StoredEntity
-  readonly key: EntityKey
+  readonly key: ListKey
 }
 
 export interface EntityPage {
   readonly filter: EntityFilter
-  readonly after: EntityKey | undefined
+  readonly sort: EntitySort
+  readonly after: ListKey | undefined
   /** Most entities to return. */
   readonly limit: number
 }
 
-/** Lists entities in the order of their references' numbers, the order in which they were made. */
-export async function listEntities(tx: Tx, { filter, after, limit }: EntityPage): Promise<ListedEntity[]> {
-  const narrowed = filterValues(filter)
-  const { externalId } = filter
+/** What a cursor of a sorted list may hold. */
+export function entityKeySchema(sort: EntitySort): z.ZodType<ListKey> {
+  return sort === 'tree' ? treeKeySchema : flat.keySchema(sort)
+}
+
+/** Lists entities in the order of the sort, ties by number; `tree`: parents before their children. */
+export async function listEntities(tx: Tx, { filter, sort, after, limit }: EntityPage): Promise<ListedEntity[]> {
+  const values = filterValues(filter)
+  const shape = filter.within === undefined ? flat : subtree
   const rows = await tx.query<EntityRow>(
-    externalId === undefined
-      ? listStatement([...narrowed, after ?? 0, limit])
-      : listByExternalId([...narrowed, externalId]),
+    sort === 'tree'
+      ? treePage([...values, ...subtreeValues(filter), after?.value ?? '', limit])
+      : shape.page(sort, shape === flat ? values : [...values, ...subtreeValues(filter)], after, limit),
   )
-  return rows.map((row) => ({ entity: toEntity(row), key: row.number }))
+  return rows.map((row) => ({ entity: toEntity(row), key: keyOf(row, sort) }))
 }
 
 /** How many entities the filter leaves. */
 export async function countEntities(tx: Tx, filter: EntityFilter): Promise<number> {
-  const narrowed = filterValues(filter)
-  const { externalId } = filter
-  const count = externalId === undefined ? countAll(narrowed) : countByExternalId([...narrowed, externalId])
+  const values = filterValues(filter)
+  const count = filter.within === undefined ? flat.count(values) : subtree.count([...values, ...subtreeValues(filter)])
   const rows = await tx.query<{ total: number }>(count)
   return rows[0]?.total ?? 0
 }
@@ -56,11 +74,27 @@ export async function findEntity(tx: Tx, address: ResourceAddress): Promise<Stor
   return rows[0] === undefined ? undefined : toEntity(rows[0])
 }
 
+/** What is above the entity at an address, from the root down; undefined where there is no such entity. */
+export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<StoredEntity[] | undefined> {
+  const rows = await tx.query<EntityRow & { is_self: boolean }>(ancestors(addressValues(address)))
+  if (rows.length === 0) return undefined
+  return rows.filter((row) => !row.is_self).map(({ is_self: _self, ...row }) => toEntity(row))
+}
+
+/** Where the entity at an address stands in the hierarchies. */
+export async function listNodesOfEntity(
+  tx: Tx,
+  address: ResourceAddress,
+): Promise<NonNullable<ExpandedEntity['nodes']>> {
+  return await tx.query(nodesOfEntity(addressValues(address)))
+}
+
 interface EntityRow extends Omit<
   StoredEntity,
   'created_by' | 'created_at' | 'updated_at' | 'inherent_risk' | 'residual_risk'
 > {
   readonly number: number
+  readonly path: string | null
   readonly inherent_rating: Risk['rating'] | null
   readonly inherent_score: number | null
   readonly residual_rating: Risk['rating'] | null
@@ -75,7 +109,15 @@ interface EntityRow extends Omit<
 type Risk = NonNullable<StoredEntity['inherent_risk']>
 
 function toEntity(row: EntityRow): StoredEntity {
-  const { number: _number, inherent_rating, inherent_score, residual_rating, residual_score, ...rest } = row
+  const {
+    number: _number,
+    path: _path,
+    inherent_rating,
+    inherent_score,
+    residual_rating,
+    residual_score,
+    ...rest
+  } = row
   const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = rest
   return {
     ...same,
@@ -91,62 +133,217 @@ function toRisk(rating: Risk['rating'] | null, score: number | null): Risk | nul
   return rating === null || score === null ? null : { rating, score }
 }
 
-const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+function keyOf(row: EntityRow, sort: EntitySort): ListKey {
+  const tie = row.number
+  switch (sort) {
+    case 'reference':
+    case '-reference':
+      return { value: tie, tie }
+    case 'name':
+    case '-name':
+      return { value: row.name, tie }
+    case 'updated_at':
+    case '-updated_at':
+      return { value: row.updated_at.toISOString(), tie }
+    case 'next_audit_due':
+    case '-next_audit_due':
+      return { value: row.next_audit_due ?? 'infinity', tie }
+    case 'tree':
+      return { value: row.path ?? '', tie }
+    default:
+      return sort satisfies never
+  }
+}
+
+const treeKeySchema = z.strictObject({
+  value: z.string().regex(/^([0-9a-f]{8}){1,12}$/),
+  tie: z.int().min(1).max(2_147_483_647),
+})
 
 /** The filter as values that are always there, so that one prepared statement serves with a filter and without. */
-function filterValues({ type, status, updatedSince }: EntityFilter): readonly unknown[] {
-  return [type ?? entityTypes, status ?? entityStatuses, timeOrInfinity(updatedSince)]
+function filterValues(filter: EntityFilter): readonly unknown[] {
+  const { hierarchy, owner, parent } = filter
+  const [parentId, parentReference, parentExternalId] =
+    parent === undefined || parent === 'none' ? [null, null, null] : addressValues(parent)
+  const node = hierarchy?.node
+  return [
+    filter.type ?? null,
+    filter.status ?? null,
+    timeOrInfinity(filter.updatedSince),
+    filter.externalId ?? null,
+    parent === 'none',
+    parentId,
+    parentReference,
+    parentExternalId,
+    owner ?? null,
+    z.uuid().safeParse(owner).data ?? null,
+    filter.riskRating ?? null,
+    dayOrNull(filter.nextAuditDueBefore),
+    filter.search ?? null,
+    hierarchy?.key ?? null,
+    node?.by === 'id' ? node.id : null,
+    node?.by === 'key' ? node.key : null,
+  ]
 }
 
-/** PostgreSQL reads no year 0 and no year 10000; nothing was changed that early or will be that late. */
-function timeOrInfinity(time: Date | undefined): string {
-  if (time === undefined || time.getTime() < 0) return '-infinity'
-  return time.getTime() > lastTime ? 'infinity' : time.toISOString()
+function subtreeValues({ within }: EntityFilter): readonly unknown[] {
+  if (within === undefined) return [null, null, null, false, null]
+  return [...addressValues(within.top), within.below, within.depth ?? null]
 }
 
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
-  return (values) => ({ name, text, values })
+/** An address as three values, one of which is there. */
+function addressValues(address: ResourceAddress): readonly [string | null, string | null, string | null] {
+  switch (address.by) {
+    case 'id':
+      return [address.id, null, null]
+    case 'reference':
+      return [null, address.reference, null]
+    case 'external-id':
+      return [null, null, address.externalId]
+    default:
+      return address satisfies never
+  }
 }
 
 // Row level security narrows every statement to the tenant of the assertion: none of them names one.
-const columns = `
+const storedColumns = `
   e.number, e.id, e.reference, e.external_id, e.name, e.description, e.type, e.status, e.parent_id, e.owner,
   e.audit_lead, e.executive, e.inherent_rating, e.inherent_score, e.residual_rating, e.residual_score,
   e.risk_assessed_on as risk_assessed_at, e.audit_frequency_months, e.last_audit_on as last_audit_date,
-  e.last_audit_opinion, e.regulatory_next_due_on as regulatory_next_due, e.custom, e.created_by_type, e.created_by_id,
-  e.created_by_label, e.created_at, e.updated_at, e.version`
+  e.last_audit_opinion, e.regulatory_next_due_on as regulatory_next_due, e.next_audit_due_on as next_audit_due,
+  e.custom, e.created_by_type, e.created_by_id, e.created_by_label, e.created_at, e.updated_at, e.version`
 
+// The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
+// up once; entities of nodes are found by node_path_unique and node_entity_by_entity.
 const filtered = `
-  e.type = any($1::text[])
-  and e.status = any($2::text[])
-  and e.updated_at >= $3::timestamptz`
+  ($1::text[] is null or e.type = any($1::text[]))
+  and ($2::text[] is null or e.status = any($2::text[]))
+  and e.updated_at >= $3::timestamptz
+  and ($4::text is null or e.external_id = $4::text)
+  and (not $5::boolean or e.parent_id is null)
+  and (
+    ($6::uuid is null and $7::text is null and $8::text is null)
+    or e.parent_id = (
+      select above.id
+      from universe.entity above
+      where above.id = $6::uuid or above.reference = $7::text or above.external_id = $8::text
+    )
+  )
+  and (
+    $9::text is null
+    or lower(e.owner ->> 'email') = lower($9::text)
+    or lower(e.owner ->> 'name') = lower($9::text)
+    or e.owner ->> 'person_id' = lower($9::text)
+    or lower(e.owner ->> 'email') = (select person.email from universe.person person where person.id = $10::uuid)
+  )
+  and ($11::text[] is null or coalesce(e.residual_rating, e.inherent_rating) = any($11::text[]))
+  and ($12::date is null or e.next_audit_due_on < $12::date)
+  and (
+    $13::text is null
+    or strpos(lower(concat_ws(' ', e.reference, e.external_id, e.name, e.description)), lower($13::text)) > 0
+  )
+  and (
+    $14::text is null
+    or e.id in (
+      select link.entity_id
+      from universe.hierarchy h
+      join universe.node n on n.tenant_id = h.tenant_id and n.hierarchy_id = h.id
+      join universe.node_entity link on link.tenant_id = n.tenant_id and link.node_id = n.id
+      where h.key = $14::text
+        and n.status = 'active'
+        and (
+          ($15::uuid is null and $16::text is null)
+          or n.path >= (select top.path from universe.node top where top.hierarchy_id = h.id and (top.id = $15::uuid or top.node_key = $16::text))
+            and n.path < (select top.path || 'g' from universe.node top where top.hierarchy_id = h.id and (top.id = $15::uuid or top.node_key = $16::text))
+        )
+    )
+  )`
 
-// The same statement for every page: it always begins behind a number, so that even a generic plan enters
-// entity_number_unique where the page begins and stops after the page.
-const listStatement = statement(
-  'universe_list_entities',
-  `select ${columns}
+const sorts = {
+  reference: { expression: 'e.number', type: 'integer' },
+  name: { expression: 'e.name', type: 'text' },
+  updated_at: { expression: 'e.updated_at', type: 'timestamptz' },
+  next_audit_due: { expression: "coalesce(e.next_audit_due_on, date 'infinity')", type: 'date' },
+} as const
+const tie = { column: 'e.number', type: 'integer' } as const
+
+// entity_number_unique, entity_by_name, entity_by_change, entity_by_next_audit_due; with a parent entity_by_parent_number.
+const flat = listStatements({
+  name: 'universe_entities',
+  columns: `${storedColumns}, null as path`,
+  from: 'universe.entity e',
+  where: filtered,
+  filters: 16,
+  sorts,
+  tie,
+})
+
+// A subtree is a range of entity_path_unique: all paths that begin with the path of its top. `g` is behind every digit.
+const topPath = `
+  select above.path
+  from universe.entity top
+  join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
+  where top.id = $17::uuid or top.reference = $18::text or top.external_id = $19::text`
+const subtreeFrom = `
+  universe.entity_path place
+  join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id`
+const inSubtree = `
+  place.path >= (${topPath})
+  and place.path < (${topPath}) || 'g'
+  and (not $20::boolean or place.path <> (${topPath}))
+  and ($21::integer is null or place.depth <= char_length((${topPath})) / 8 + $21::integer)`
+
+const subtree = listStatements({
+  name: 'universe_entities_below',
+  columns: `${storedColumns}, place.path`,
+  from: subtreeFrom,
+  where: `${inSubtree} and ${filtered}`,
+  filters: 21,
+  sorts,
+  tie,
+})
+
+// Enters entity_path_unique behind the key and stops after the page.
+const treePage = statement(
+  'universe_entities_as_tree',
+  `select ${storedColumns}, place.path
+  from ${subtreeFrom}
+  where ${inSubtree} and ${filtered} and place.path > $22::text
+  order by place.path
+  limit $23`,
+)
+
+// The numbers above stand in the path itself: each is one look into entity_number_unique.
+const ancestors = statement(
+  'universe_entity_ancestors',
+  `with line as materialized (
+    select
+      self.number,
+      array(
+        select ('x' || substr(place.path, step.at * 8 - 7, 8))::bit(32)::integer
+        from generate_series(1, place.depth) as step (at)
+        order by step.at
+      ) as numbers
+    from universe.entity self
+    join universe.entity_path place on place.tenant_id = self.tenant_id and place.entity_id = self.id
+    where self.id = $1::uuid or self.reference = $2::text or self.external_id = $3::text
+  )
+  select ${storedColumns}, null as path, e.number = (select line.number from line) as is_self
   from universe.entity e
-  where ${filtered} and e.number > $4::integer
-  order by e.number
-  limit $5`,
+  where e.number = any ((select line.numbers from line)::integer[])
+  order by array_position((select line.numbers from line), e.number)`,
 )
 
-// At most one entity, by entity_external_id_unique: no order and no page.
-const listByExternalId = statement(
-  'universe_list_entities_by_external_id',
-  `select ${columns} from universe.entity e where ${filtered} and e.external_id = $4::text`,
-)
-
-// Reads the tenant's entities once; asked for explicitly (`count=true`).
-const countAll = statement(
-  'universe_count_entities',
-  `select count(*)::integer as total from universe.entity e where ${filtered}`,
-)
-
-const countByExternalId = statement(
-  'universe_count_entities_by_external_id',
-  `select count(*)::integer as total from universe.entity e where ${filtered} and e.external_id = $4::text`,
+// node_entity_by_entity
+const nodesOfEntity = statement(
+  'universe_nodes_of_entity',
+  `select h.key as hierarchy, n.id, n.node_key, n.name
+  from universe.entity self
+  join universe.node_entity link on link.tenant_id = self.tenant_id and link.entity_id = self.id
+  join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
+  join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
+  where (self.id = $1::uuid or self.reference = $2::text or self.external_id = $3::text) and n.status = 'active'
+  order by h.key, n.path`,
 )
 
 function findStatement(address: ResourceAddress): Statement {
@@ -161,6 +358,8 @@ function findStatement(address: ResourceAddress): Statement {
       return address satisfies never
   }
 }
+
+const columns = `${storedColumns}, null as path`
 
 // entity_pk
 const findById = statement(

@@ -24,7 +24,7 @@ import {
 } from './store.ts'
 
 /** Above the limit of a push at the edge: the sync service writes the rows anew, with defaults, in other spacing. */
-const maxBodyBytes = 24 * 1024 * 1024
+export const maxBodyBytes = 24 * 1024 * 1024
 
 /** Taking in what the sync service pushes: all rows or none. */
 export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -72,14 +72,16 @@ async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: Creat
   return await applyEntities(tx, entities, createdBy)
 }
 
-function refuse(faults: readonly RowFault[]): void {
+/** Ends a push that has faults; `list` is the member of the body that holds the rows. */
+export function refuse(faults: readonly RowFault[], list = 'entities'): void {
   if (faults.length === 0) return
   throw problem('invalid_content', {
     detail: 'Nothing was taken in. See `errors` for the rows to mend.',
-    errors: asInputErrors(faults),
+    errors: asInputErrors(faults, list),
   })
 }
 
-function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
+/** Whom a push is kept as coming from. */
+export function actorOf({ kind, id, label }: RequestInfo['context']): CreatedBy {
   return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

@@ -8,59 +8,78 @@ export const maxDepth = 12
 const earliestDate = '1900-01-01'
 const dateFields = ['risk_assessed_at', 'last_audit_date', 'regulatory_next_due'] as const
 
-/** A fault of one row of a push: which row, which of its fields. */
+/** A fault of one row of a push: which row, which of its fields (or `field/<place>` in it). */
 export interface RowFault {
   readonly index: number
-  readonly field: keyof PushedEntity
-  readonly code: 'duplicate' | 'out_of_range' | 'unknown' | 'cycle' | 'too_deep' | 'invalid_transition'
+  readonly field: string
+  readonly code: 'duplicate' | 'out_of_range' | 'unknown' | 'cycle' | 'too_deep' | 'invalid_transition' | 'invalid'
   readonly detail: string
 }
 
-/** The faults as a problem lists them, in the order of the rows. */
-export function asInputErrors(faults: readonly RowFault[]): InputError[] {
+/** The faults as a problem lists them, in the order of the rows; `list` is the member that holds the rows. */
+export function asInputErrors(faults: readonly RowFault[], list = 'entities'): InputError[] {
   return faults
     .toSorted((a, b) => a.index - b.index)
     .slice(0, maxFaults)
-    .map(({ index, field, code, detail }) => ({ pointer: `/entities/${index}/${field}`, code, detail }))
+    .map(({ index, field, code, detail }) => ({ pointer: `/${list}/${index}/${field}`, code, detail }))
 }
 
 /** What is wrong with a push by itself, whatever is stored: repeated keys, dates, circles, chains too long. */
 export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
-  return [...repeatedKeys(entities), ...entities.flatMap(dateFaults), ...chainFaults(entities)]
+  return [
+    ...repetitions(
+      'external_id',
+      entities.map(({ external_id }) => external_id),
+    ),
+    ...entities.flatMap((entity, index) => earlyDates(entity, index, dateFields)),
+    ...chainFaults(entities),
+  ]
 }
 
-function repeatedKeys(entities: readonly PushedEntity[]): RowFault[] {
+/** A fault for each row whose value another row before it has; undefined is no value. */
+export function repetitions(field: string, values: readonly (string | undefined)[]): RowFault[] {
   const firstOf = new Map<string, number>()
-  return entities.flatMap(({ external_id }, index): RowFault[] => {
-    const first = firstOf.get(external_id)
+  return values.flatMap((value, index): RowFault[] => {
+    if (value === undefined) return []
+    const first = firstOf.get(value)
     if (first === undefined) {
-      firstOf.set(external_id, index)
+      firstOf.set(value, index)
       return []
     }
-    return [{ index, field: 'external_id', code: 'duplicate', detail: `is the external_id of row ${first} already` }]
+    return [{ index, field, code: 'duplicate', detail: `is the ${field} of row ${first} already` }]
   })
 }
 
-function dateFaults(entity: PushedEntity, index: number): RowFault[] {
-  return dateFields.flatMap((field): RowFault[] => {
-    const date = entity[field]
+/** A fault for each of the fields that holds a day before 1900. */
+export function earlyDates<const F extends string>(
+  row: { readonly [K in F]?: string | undefined },
+  index: number,
+  fields: readonly F[],
+): RowFault[] {
+  return fields.flatMap((field): RowFault[] => {
+    const date = row[field]
     if (date === undefined || date >= earliestDate) return []
     return [{ index, field, code: 'out_of_range', detail: `must be ${earliestDate} or later` }]
   })
 }
 
-/** Follows each row upwards through the push. Each row is walked once: what is known of a parent is not asked again. */
 function chainFaults(entities: readonly PushedEntity[]): RowFault[] {
-  const indexOf = new Map(entities.map(({ external_id }, index) => [external_id, index]))
-  const parentOf = entities.map(({ parent_external_id: key }) => (key === undefined ? undefined : indexOf.get(key)))
-  const depths = depthsOf(parentOf)
+  const depths = depthsInPush(entities.map(({ external_id: key, parent_external_id: parent }) => ({ key, parent })))
   return depths.flatMap((depth, index): RowFault[] => {
     if (depth === Infinity) return [cycleFault(index)]
     return depth > maxDepth ? [depthFault(index)] : []
   })
 }
 
-/** How deep each row lies in the trees that the rows form by themselves; Infinity in a circle and below one. */
+/** How deep each row lies in the trees that the rows of a push form by themselves; Infinity in a circle and below one. */
+export function depthsInPush(
+  rows: readonly { readonly key: string; readonly parent: string | undefined }[],
+): readonly number[] {
+  const indexOf = new Map(rows.map(({ key }, index) => [key, index]))
+  return depthsOf(rows.map(({ parent }) => (parent === undefined ? undefined : indexOf.get(parent))))
+}
+
+/** Follows each row upwards. Each is walked once: what is known of a parent is not asked again. */
 function depthsOf(parentOf: readonly (number | undefined)[]): number[] {
   const depths: (number | undefined)[] = Array.from({ length: parentOf.length }, () => undefined)
   for (let start = 0; start < parentOf.length; start += 1) {

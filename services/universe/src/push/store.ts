@@ -1,6 +1,7 @@
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import type { CreatedBy, Entity, PushedEntity } from '@postern/contracts'
 import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
+import { readByIndexes } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -9,7 +10,7 @@ export type { Tx } from '@postern/tenant-db'
  * follow each other; other tenants and readers do not wait.
  */
 export async function lockTree(tx: Tx): Promise<void> {
-  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([]))])
+  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), readByIndexes(tx)])
 }
 
 /** The keys among these that no stored entity has. */

@@ -1,0 +1,142 @@
+import { z } from 'zod'
+import {
+  createdBySchema,
+  dateSchema,
+  externalIdSchema,
+  line,
+  personRefSchema,
+  timestampSchema,
+  uuidSchema,
+} from '../common.ts'
+
+export const hierarchyKinds = ['legal_entity', 'management', 'process', 'geography', 'technology', 'custom'] as const
+export const nodeStatuses = ['active', 'inactive'] as const
+
+/** Nodes from a root down to the deepest, both counted. */
+export const maxNodeDepth = 32
+/** Most nodes of one nested tree; a list of nodes has no such limit. */
+export const maxTreeNodes = 5000
+
+export const hierarchyKeySchema = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
+  .meta({ examples: ['legal'] })
+
+export const hierarchySchema = z
+  .object({
+    id: uuidSchema,
+    key: hierarchyKeySchema,
+    name: z.string(),
+    kind: z.enum(hierarchyKinds),
+    is_primary: z.boolean().meta({ description: 'One hierarchy of a tenant is the primary one' }),
+    version: z.int().meta({ description: 'Rises by one with each push that changes a node; `as_of` takes it' }),
+    node_count: z.int().meta({ description: 'Active nodes' }),
+    created_by: createdBySchema,
+    created_at: timestampSchema,
+    updated_at: timestampSchema,
+  })
+  .meta({ id: 'Hierarchy' })
+export type Hierarchy = z.infer<typeof hierarchySchema>
+
+/** A node as it was, or is, in one version of its hierarchy. */
+const nodeFields = {
+  id: uuidSchema,
+  node_key: z.string().meta({ description: "The source's own key" }),
+  parent_id: uuidSchema.nullable(),
+  name: z.string(),
+  level_name: z
+    .string()
+    .nullable()
+    .meta({ examples: ['Division'] }),
+  depth: z.int().meta({ description: '1 for a root' }),
+  head: personRefSchema.nullable(),
+  status: z.enum(nodeStatuses),
+  valid_from: dateSchema.nullable(),
+  valid_to: dateSchema.nullable(),
+  entity_ids: z.array(uuidSchema),
+  since_version: z
+    .int()
+    .meta({ description: 'The version of the hierarchy since which the node is, and stands, as it does' }),
+}
+
+export const nodeSchema = z.object(nodeFields).meta({ id: 'HierarchyNode' })
+export type HierarchyNode = z.infer<typeof nodeSchema>
+
+export interface HierarchyTreeNode extends HierarchyNode {
+  readonly children: HierarchyTreeNode[]
+}
+
+export const treeNodeSchema: z.ZodType<HierarchyTreeNode> = z
+  .object({ ...nodeFields, children: z.array(z.lazy(() => treeNodeSchema)) })
+  .meta({ id: 'HierarchyTreeNode' })
+
+export const nodeChangeFields = [
+  'name',
+  'level_name',
+  'parent_id',
+  'head',
+  'status',
+  'valid_from',
+  'valid_to',
+  'entity_ids',
+] as const
+
+export const nodeChangeSchema = z
+  .object({
+    change: z.enum(['added', 'changed']).meta({ description: 'A node is never taken away: it becomes inactive' }),
+    fields: z.array(z.enum(nodeChangeFields)).meta({ description: 'What differs; nothing where the node is new' }),
+    before: nodeSchema.nullable(),
+    after: nodeSchema,
+  })
+  .meta({ id: 'HierarchyNodeChange' })
+export type HierarchyNodeChange = z.infer<typeof nodeChangeSchema>
+
+/** A node's address: its id, or `key:` and the source's own key. */
+export const nodeAddressSchema = z
+  .union([uuidSchema, z.string().regex(/^key:[^\p{Cc}\p{Cs}]{1,255}$/u)])
+  .meta({ description: 'An id, or `key:` and a node_key' })
+
+/** A version of a hierarchy, by its number or by a day: the last version of that day or before (UTC). */
+export const asOfSchema = z
+  .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), z.iso.date()])
+  .meta({ description: 'A version, or a day: the last version of that day (UTC) or before' })
+
+/** One row of a push of a hierarchy: the source's own key, its parent's key if any, and what the source says. */
+export const pushedNodeSchema = z
+  .strictObject({
+    node_key: externalIdSchema,
+    parent_key: externalIdSchema.optional(),
+    name: line(1, 255),
+    level_name: line(1, 255).optional(),
+    head: personRefSchema.optional(),
+    status: z.enum(nodeStatuses).default('active'),
+    valid_from: dateSchema.optional(),
+    valid_to: dateSchema.optional(),
+    entities: z
+      .array(externalIdSchema)
+      .max(50)
+      .refine((keys) => new Set(keys).size === keys.length, { message: 'must not repeat an entity' })
+      .default([])
+      .meta({ description: 'External ids of the auditable entities that belong to the node' }),
+  })
+  .meta({ id: 'PushedNode' })
+export type PushedNode = z.infer<typeof pushedNodeSchema>
+
+/** Most nodes of one push. */
+export const maxPushedNodes = 20_000
+
+/** A push of a hierarchy. */
+export const pushedHierarchyFields = {
+  name: line(1, 255),
+  kind: z.enum(hierarchyKinds),
+  is_primary: z
+    .literal(true)
+    .optional()
+    .meta({ description: 'Makes this one the primary hierarchy. The first of a tenant is it without being asked.' }),
+  mode: z
+    .enum(['full', 'partial'])
+    .meta({ description: '`full`: nodes that are not in the push become inactive. `partial`: they stay.' }),
+  nodes: z.array(pushedNodeSchema).min(1).max(maxPushedNodes),
+}
+export const pushedHierarchySchema = z.strictObject(pushedHierarchyFields).meta({ id: 'PushedHierarchy' })
+export type PushedHierarchy = z.infer<typeof pushedHierarchySchema>

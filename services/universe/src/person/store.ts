@@ -1,0 +1,82 @@
+import type { Person, personSorts } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { z } from 'zod'
+import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
+
+export type PersonSort = (typeof personSorts)[number]
+
+/** Which people a list holds; undefined does not narrow. */
+export interface PersonFilter {
+  readonly email: string | undefined
+  readonly active: boolean | undefined
+  readonly externalId: string | undefined
+  readonly updatedSince: string | undefined
+  readonly search: string | undefined
+}
+
+export interface ListedPerson {
+  readonly person: Person
+  readonly key: ListKey
+}
+
+/** What a cursor of a sorted list may hold. */
+export function personKeySchema(sort: PersonSort): z.ZodType<ListKey> {
+  return list.keySchema(sort)
+}
+
+/** Lists people in the order of the sort, ties by id. */
+export async function listPeople(
+  tx: Tx,
+  filter: PersonFilter,
+  page: { readonly sort: PersonSort; readonly after: ListKey | undefined; readonly limit: number },
+): Promise<ListedPerson[]> {
+  const rows = await tx.query<Row>(list.page(page.sort, filterValues(filter), page.after, page.limit))
+  return rows.map((row) => {
+    const person = { ...row, updated_at: row.updated_at.toISOString() }
+    const byName = page.sort === 'name' || page.sort === '-name'
+    return { person, key: { value: byName ? person.name : person.updated_at, tie: person.id } }
+  })
+}
+
+/** How many people the filter leaves. */
+export async function countPeople(tx: Tx, filter: PersonFilter): Promise<number> {
+  const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
+  return rows[0]?.total ?? 0
+}
+
+interface Row extends Omit<Person, 'updated_at'> {
+  readonly updated_at: Date
+}
+
+function filterValues({ email, active, externalId, updatedSince, search }: PersonFilter): readonly unknown[] {
+  return [
+    email?.toLowerCase() ?? null,
+    active ?? null,
+    externalId ?? null,
+    timeOrInfinity(updatedSince),
+    search ?? null,
+  ]
+}
+
+// Row level security narrows every statement to the tenant of the assertion: none of them names one.
+// person_by_name, person_by_change; person_email_unique and person_external_id_unique for one person.
+const list = listStatements({
+  name: 'universe_people',
+  columns: 'p.id, p.external_id, p.name, p.email, p.title, p.active, p.updated_at, p.version',
+  from: 'universe.person p',
+  where: `
+    ($1::text is null or p.email = $1::text)
+    and ($2::boolean is null or p.active = $2::boolean)
+    and ($3::text is null or p.external_id = $3::text)
+    and p.updated_at >= $4::timestamptz
+    and (
+      $5::text is null
+      or strpos(lower(concat_ws(' ', p.external_id, p.name, p.email, p.title)), lower($5::text)) > 0
+    )`,
+  filters: 5,
+  sorts: {
+    name: { expression: 'p.name', type: 'text' },
+    updated_at: { expression: 'p.updated_at', type: 'timestamptz' },
+  },
+  tie: { column: 'p.id', type: 'uuid' },
+})

@@ -1,0 +1,56 @@
+import { type PushedNode, maxNodeDepth } from '@postern/contracts'
+import { type RowFault, depthsInPush, earlyDates, repetitions } from '../push/rules.ts'
+
+/** What is wrong with the nodes of a push by themselves: repeated keys, dates, circles, chains too long. */
+export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
+  return [
+    ...repetitions(
+      'node_key',
+      nodes.map(({ node_key }) => node_key),
+    ),
+    ...nodes.flatMap((node, index) => [
+      ...earlyDates(node, index, ['valid_from', 'valid_to']),
+      ...disorder(node, index),
+    ]),
+    ...chainFaults(nodes),
+  ]
+}
+
+function disorder({ valid_from, valid_to }: PushedNode, index: number): RowFault[] {
+  if (valid_from === undefined || valid_to === undefined || valid_from <= valid_to) return []
+  return [{ index, field: 'valid_to', code: 'out_of_range', detail: 'must not be before `valid_from`' }]
+}
+
+function chainFaults(nodes: readonly PushedNode[]): RowFault[] {
+  const depths = depthsInPush(nodes.map(({ node_key: key, parent_key: parent }) => ({ key, parent })))
+  return depths.flatMap((depth, index): RowFault[] => {
+    if (depth === Infinity) return [nodeCycleFault(index)]
+    return depth > maxNodeDepth ? [nodeDepthFault(index)] : []
+  })
+}
+
+export function nodeCycleFault(index: number): RowFault {
+  return { index, field: 'parent_key', code: 'cycle', detail: 'would put this node above itself' }
+}
+
+export function nodeDepthFault(index: number): RowFault {
+  return {
+    index,
+    field: 'parent_key',
+    code: 'too_deep',
+    detail: `would make the hierarchy more than ${maxNodeDepth} levels deep`,
+  }
+}
+
+export function unknownParentKeyFault(index: number, mode: 'full' | 'partial'): RowFault {
+  const detail =
+    mode === 'full'
+      ? 'is the node_key of no row of this push, which is the whole hierarchy'
+      : 'is the node_key of no node, neither stored nor in this push'
+  return { index, field: 'parent_key', code: 'unknown', detail }
+}
+
+/** `place` is where the entity stands in the row's list, from 0. */
+export function unknownEntityFault(index: number, place: number): RowFault {
+  return { index, field: `entities/${place}`, code: 'unknown', detail: 'is the external_id of no stored entity' }
+}

@@ -1,0 +1,31 @@
+import { type ApplyEntitiesAnswer, applyPeopleBodySchema, internalPaths } from '@postern/contracts/internal'
+import { type App, internalRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { maxBodyBytes, refuse } from '../push/routes.ts'
+import { faultsOfPeople, takenEmailFault } from './rules.ts'
+import { applyPeople, listTakenEmails, lockPeople } from './store.ts'
+
+/** Taking in people whom the sync service pushes: all rows or none. */
+export function pushPeopleRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.pushPeople,
+      body: applyPeopleBodySchema,
+      maxBodyBytes,
+      signedBy: ['sync-universe'],
+      callers: ['service'],
+    },
+    async ({ body: { people, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+      refuse(faultsOfPeople(people), 'people')
+      const outcome = await db.write(context, async (tx) => {
+        const [, taken] = await Promise.all([lockPeople(tx), listTakenEmails(tx, people)])
+        refuse(taken.map(takenEmailFault), 'people')
+        return await applyPeople(tx, people)
+      })
+      log.info({ event: 'people_applied', request_id: requestId, run_id, ...outcome })
+      return outcome
+    },
+  )
+}

@@ -1,0 +1,20 @@
+import type { PushedPerson } from '@postern/contracts'
+import { type RowFault, repetitions } from '../push/rules.ts'
+
+/** What is wrong with the rows by themselves: repeated keys, and one address for two people. */
+export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
+  return [
+    ...repetitions(
+      'external_id',
+      people.map(({ external_id }) => external_id),
+    ),
+    ...repetitions(
+      'email',
+      people.map(({ email }) => email?.toLowerCase()),
+    ),
+  ]
+}
+
+export function takenEmailFault(index: number): RowFault {
+  return { index, field: 'email', code: 'duplicate', detail: 'is the address of another stored person' }
+}

@@ -1,0 +1,43 @@
+import type { CreatedBy, PushedTestProcedure } from '@postern/contracts'
+import { type ApplyEntitiesAnswer, applyTestProceduresBodySchema, internalPaths } from '@postern/contracts/internal'
+import { type App, internalRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
+import { faultsOfTestProcedures, procedureStatusFault, unknownEntityFault } from './rules.ts'
+import { type Tx, applyTestProcedures, listStatuses, listUnknownEntities, lockTestProcedures } from './store.ts'
+
+/** Taking in test procedures that the sync service pushes: all rows or none. */
+export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.pushTestProcedures,
+      body: applyTestProceduresBodySchema,
+      maxBodyBytes,
+      signedBy: ['sync-universe'],
+      callers: ['service'],
+    },
+    async ({ body: { test_procedures: rows, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
+      refuse(faultsOfTestProcedures(rows), 'test_procedures')
+      const outcome = await db.write(context, async (tx) => apply(tx, rows, actorOf(context)))
+      log.info({ event: 'test_procedures_applied', request_id: requestId, run_id, ...outcome })
+      return outcome
+    },
+  )
+}
+
+async function apply(tx: Tx, rows: readonly PushedTestProcedure[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
+  const keys = rows.map(({ external_id }) => external_id)
+  const [, unknown, statuses] = await Promise.all([
+    lockTestProcedures(tx),
+    listUnknownEntities(tx, rows),
+    listStatuses(tx, keys),
+  ])
+  const stuck = rows.flatMap(({ external_id, status }, index) => {
+    const fault = procedureStatusFault(index, statuses.get(external_id) ?? status, status)
+    return fault === undefined ? [] : [fault]
+  })
+  refuse([...unknown.map(({ index, place }) => unknownEntityFault(index, place)), ...stuck], 'test_procedures')
+  return await applyTestProcedures(tx, rows, createdBy)
+}

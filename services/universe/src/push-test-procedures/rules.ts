@@ -1,0 +1,61 @@
+import type { PersonRef, PushedTestProcedure, TestProcedure } from '@postern/contracts'
+import { type RowFault, earlyDates, repetitions } from '../push/rules.ts'
+
+/** What is wrong with the rows by themselves: repeated keys, dates, numbers, a reviewer of one's own work. */
+export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): RowFault[] {
+  return [
+    ...repetitions(
+      'external_id',
+      rows.map(({ external_id }) => external_id),
+    ),
+    ...rows.flatMap(faultsOfRow),
+  ]
+}
+
+function faultsOfRow(row: PushedTestProcedure, index: number): RowFault[] {
+  const { period_start, period_end, population_size, sample_size, tester, reviewer } = row
+  const faults = earlyDates(row, index, ['period_start', 'period_end', 'due_date'])
+  if (period_start !== undefined && period_end !== undefined && period_end < period_start) {
+    faults.push({ index, field: 'period_end', code: 'out_of_range', detail: 'must not be before `period_start`' })
+  }
+  if (population_size !== undefined && sample_size !== undefined && sample_size > population_size) {
+    faults.push({ index, field: 'sample_size', code: 'out_of_range', detail: 'must not exceed `population_size`' })
+  }
+  if (tester !== undefined && reviewer !== undefined && isSamePerson(tester, reviewer)) {
+    faults.push({ index, field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' })
+  }
+  return faults
+}
+
+function isSamePerson(one: PersonRef, other: PersonRef): boolean {
+  if (one.person_id !== undefined && one.person_id === other.person_id) return true
+  if (one.email !== undefined && one.email.toLowerCase() === other.email?.toLowerCase()) return true
+  return one.person_id === other.person_id && one.email === other.email && one.name === other.name
+}
+
+const nextStatuses: Readonly<Record<TestProcedure['status'], readonly TestProcedure['status'][]>> = {
+  not_started: ['in_progress', 'in_review', 'completed'],
+  in_progress: ['in_review', 'completed'],
+  in_review: ['in_progress', 'completed'],
+  completed: ['in_progress'],
+}
+
+/**
+ * Where a stored procedure cannot take the status that its row names; undefined where it can. Steps forward may be left
+ * out: a source that is asked once a night does not show each of them.
+ */
+export function procedureStatusFault(
+  index: number,
+  from: TestProcedure['status'],
+  to: TestProcedure['status'],
+): RowFault | undefined {
+  if (from === to || nextStatuses[from].includes(to)) return undefined
+  const allowed = [from, ...nextStatuses[from]].join(' or ')
+  const detail = `must be ${allowed}: the procedure is ${from} now`
+  return { index, field: 'status', code: 'invalid_transition', detail }
+}
+
+/** `place` is where the entity stands in the row's list, from 0. */
+export function unknownEntityFault(index: number, place: number): RowFault {
+  return { index, field: `entities/${place}`, code: 'unknown', detail: 'is the external_id of no stored entity' }
+}

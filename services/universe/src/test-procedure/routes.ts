@@ -1,0 +1,48 @@
+import { getTestProcedure, listTestProcedures as listRoute, parseResourceAddress } from '@postern/contracts'
+import { type App, contractRoute, openPage, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import {
+  type TestProcedureFilter,
+  countTestProcedures,
+  findTestProcedure,
+  listTestProcedures,
+  testProcedureKeySchema,
+} from './store.ts'
+
+/** Listing and reading test procedures. */
+export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  contractRoute(app, listRoute, async (input) => {
+    const { query, context } = input
+    const { sort } = query
+    const page = openPage(input, listRoute, testProcedureKeySchema(sort))
+    const filter: TestProcedureFilter = {
+      status: query.status,
+      method: query.method,
+      testType: query.test_type,
+      conclusion: query.conclusion,
+      entityId: query.entity_id,
+      engagementRef: query.engagement_ref,
+      controlRef: query.control_ref,
+      dueBefore: query.due_before,
+      dueAfter: query.due_after,
+      externalId: query.external_id,
+      updatedSince: query.updated_since,
+      search: query.q,
+    }
+    const [rows, total] = await db.read(context, async (tx) =>
+      Promise.all([
+        listTestProcedures(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+        page.wantsTotal ? countTestProcedures(tx, filter) : undefined,
+      ]),
+    )
+    if (total !== undefined) page.total(total)
+    return page.finish(rows, ({ key }) => key).map(({ procedure }) => procedure)
+  })
+
+  contractRoute(app, getTestProcedure, async ({ params, context, answer }) => {
+    const procedure = await db.read(context, async (tx) => findTestProcedure(tx, parseResourceAddress(params.id)))
+    if (procedure === undefined) throw problem('not_found')
+    answer.etag(`"${procedure.version}"`)
+    return procedure
+  })
+}

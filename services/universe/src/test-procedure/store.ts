@@ -1,0 +1,178 @@
+import type { ResourceAddress, TestProcedure, testProcedureSorts } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { z } from 'zod'
+import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+
+export type TestProcedureSort = (typeof testProcedureSorts)[number]
+
+/** Which test procedures a list holds; undefined does not narrow. */
+export interface TestProcedureFilter {
+  readonly status: readonly string[] | undefined
+  readonly method: readonly string[] | undefined
+  readonly testType: readonly string[] | undefined
+  readonly conclusion: readonly string[] | undefined
+  readonly entityId: string | undefined
+  readonly engagementRef: string | undefined
+  readonly controlRef: string | undefined
+  readonly dueBefore: string | undefined
+  readonly dueAfter: string | undefined
+  readonly externalId: string | undefined
+  readonly updatedSince: string | undefined
+  readonly search: string | undefined
+}
+
+export interface ListedTestProcedure {
+  readonly procedure: TestProcedure
+  readonly key: ListKey
+}
+
+/** What a cursor of a sorted list may hold. */
+export function testProcedureKeySchema(sort: TestProcedureSort): z.ZodType<ListKey> {
+  return list.keySchema(sort)
+}
+
+/** Lists test procedures in the order of the sort, ties by number. */
+export async function listTestProcedures(
+  tx: Tx,
+  filter: TestProcedureFilter,
+  page: { readonly sort: TestProcedureSort; readonly after: ListKey | undefined; readonly limit: number },
+): Promise<ListedTestProcedure[]> {
+  const rows = await tx.query<Row>(list.page(page.sort, filterValues(filter), page.after, page.limit))
+  return rows.map((row) => ({ procedure: toProcedure(row), key: keyOf(row, page.sort) }))
+}
+
+/** How many test procedures the filter leaves. */
+export async function countTestProcedures(tx: Tx, filter: TestProcedureFilter): Promise<number> {
+  const rows = await tx.query<{ total: number }>(list.count(filterValues(filter)))
+  return rows[0]?.total ?? 0
+}
+
+/** The test procedure at an address, or undefined where the tenant has none. */
+export async function findTestProcedure(tx: Tx, address: ResourceAddress): Promise<TestProcedure | undefined> {
+  const [row] = await tx.query<Row>(find(addressValues(address)))
+  return row === undefined ? undefined : toProcedure(row)
+}
+
+function addressValues(address: ResourceAddress): readonly (string | null)[] {
+  switch (address.by) {
+    case 'id':
+      return [address.id, null, null]
+    case 'reference':
+      return [null, address.reference, null]
+    case 'external-id':
+      return [null, null, address.externalId]
+    default:
+      return address satisfies never
+  }
+}
+
+interface Row extends Omit<TestProcedure, 'created_by' | 'created_at' | 'updated_at'> {
+  readonly number: number
+  readonly created_by_type: TestProcedure['created_by']['type']
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly created_at: Date
+  readonly updated_at: Date
+}
+
+function toProcedure(row: Row): TestProcedure {
+  const { number: _number, created_by_type: type, created_by_id: id, created_by_label: label, ...rest } = row
+  return {
+    ...rest,
+    created_by: { type, id, label },
+    created_at: rest.created_at.toISOString(),
+    updated_at: rest.updated_at.toISOString(),
+  }
+}
+
+function keyOf(row: Row, sort: TestProcedureSort): ListKey {
+  const tie = row.number
+  switch (sort) {
+    case 'reference':
+    case '-reference':
+      return { value: tie, tie }
+    case 'title':
+    case '-title':
+      return { value: row.title, tie }
+    case 'updated_at':
+    case '-updated_at':
+      return { value: row.updated_at.toISOString(), tie }
+    case 'due_date':
+    case '-due_date':
+      return { value: row.due_date ?? 'infinity', tie }
+    default:
+      return sort satisfies never
+  }
+}
+
+function filterValues(filter: TestProcedureFilter): readonly unknown[] {
+  return [
+    filter.status ?? null,
+    filter.method ?? null,
+    filter.testType ?? null,
+    filter.conclusion ?? null,
+    filter.entityId ?? null,
+    filter.engagementRef ?? null,
+    filter.controlRef ?? null,
+    dayOrNull(filter.dueBefore),
+    dayOrNull(filter.dueAfter),
+    filter.externalId ?? null,
+    timeOrInfinity(filter.updatedSince),
+    filter.search ?? null,
+  ]
+}
+
+// Row level security narrows every statement to the tenant of the assertion: none of them names one.
+const columns = `
+  t.number, t.id, t.reference, t.external_id, t.title, t.control_ref, t.objective, t.procedure_text, t.method,
+  t.test_type, t.entity_ids, t.engagement_ref, t.period_start_on as period_start, t.period_end_on as period_end,
+  t.population_size, t.sample_size, t.tester, t.reviewer, t.due_on as due_date, t.status, t.conclusion, t.custom,
+  t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version`
+
+// test_procedure_number_unique, test_procedure_by_title, test_procedure_by_change, test_procedure_by_due; those of an
+// entity are found by test_procedure_entity_by_entity.
+const list = listStatements({
+  name: 'universe_test_procedures',
+  columns,
+  from: 'universe.test_procedure t',
+  where: `
+    ($1::text[] is null or t.status = any($1::text[]))
+    and ($2::text[] is null or t.method = any($2::text[]))
+    and ($3::text[] is null or t.test_type = any($3::text[]))
+    and ($4::text[] is null or t.conclusion = any($4::text[]))
+    and (
+      $5::uuid is null
+      or t.id in (
+        select link.test_procedure_id from universe.test_procedure_entity link where link.entity_id = $5::uuid
+      )
+    )
+    and ($6::text is null or t.engagement_ref = $6::text)
+    and ($7::text is null or t.control_ref = $7::text)
+    and ($8::date is null or t.due_on < $8::date)
+    and ($9::date is null or t.due_on > $9::date)
+    and ($10::text is null or t.external_id = $10::text)
+    and t.updated_at >= $11::timestamptz
+    and (
+      $12::text is null
+      or strpos(
+        lower(concat_ws(' ', t.reference, t.external_id, t.title, t.control_ref, t.objective, t.procedure_text)),
+        lower($12::text)
+      ) > 0
+    )`,
+  filters: 12,
+  sorts: {
+    reference: { expression: 't.number', type: 'integer' },
+    title: { expression: 't.title', type: 'text' },
+    updated_at: { expression: 't.updated_at', type: 'timestamptz' },
+    due_date: { expression: "coalesce(t.due_on, date 'infinity')", type: 'date' },
+  },
+  tie: { column: 't.number', type: 'integer' },
+})
+
+// test_procedure_pk, test_procedure_reference_unique, test_procedure_external_id_unique
+const find = statement(
+  'universe_find_test_procedure',
+  `select ${columns}
+  from universe.test_procedure t
+  where t.id = $1::uuid or t.reference = $2::text or t.external_id = $3::text`,
+)
