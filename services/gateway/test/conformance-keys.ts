@@ -1,0 +1,212 @@
+import {
+  type KeyRecord,
+  type LeaseAnswer,
+  type LeaseRequest,
+  type Revocation,
+  floorTtlMs,
+  leaseMs,
+  recordTtlMs,
+} from '@postern/contracts/internal'
+import { keyRecord } from './builders.ts'
+
+/**
+ * The keys service and its database, as services/keys/migrations and services/keys/src/revocation have them, in memory and a
+ * snapshot at a time: what happens in one statement there is one call here. Redis is at its end.
+ */
+
+export interface KeyRow {
+  readonly hash: string
+  readonly tenantId: string
+  version: number
+  revoked: boolean
+}
+
+interface TenantRow {
+  version: number
+  isSuspended: boolean
+}
+
+interface LeaseRow {
+  acked: number
+  until: number
+}
+
+/** A change that holds the counter's row. */
+export interface OpenChange {
+  readonly seq: number
+  readonly entry: Revocation
+  readonly write: () => void
+}
+
+/** A change that is committed; somebody waits until it is in force. */
+export interface Waiting {
+  readonly entry: Revocation
+  readonly committedAt: number
+}
+
+export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
+
+/** So few that a gateway which was away has to ask more than once. */
+const maxEntries = 2
+
+export class KeysModel {
+  /** The database's clock. */
+  now: number
+  readonly keys: readonly KeyRow[]
+  readonly log: { readonly entry: Revocation; readonly at: number }[] = []
+  readonly #tenants = new Map<string, TenantRow>()
+  readonly #leases = new Map<string, LeaseRow>()
+  #counter = 0
+  #open: OpenChange | undefined
+
+  constructor(now: number, keys: readonly { readonly hash: string; readonly tenantId: string }[]) {
+    this.now = now
+    this.keys = keys.map((key) => ({ ...key, version: 1, revoked: false }))
+    for (const { tenantId } of keys) this.#tenants.set(tenantId, { version: 1, isSuspended: false })
+  }
+
+  /** `keys.log_change`: takes the counter's row, unless another change has it; the number is used up by the commit alone. */
+  begin(kind: ChangeKind, key: KeyRow): OpenChange | undefined {
+    const { hash, tenantId } = key
+    if (this.#open !== undefined || (kind !== 'tenant' && key.revoked)) return undefined
+    const seq = this.#counter + 1
+    if (kind === 'tenant') {
+      const tenant = this.#tenant(tenantId)
+      const version = tenant.version + 1
+      const isSuspended = !tenant.isSuspended
+      this.#open = {
+        seq,
+        entry: { kind: 'tenant', seq, tenantId, version },
+        write: () => void this.#tenants.set(tenantId, { version, isSuspended }),
+      }
+    } else {
+      const version = key.version + 1
+      const revoked = kind === 'revoke'
+      this.#open = {
+        seq,
+        entry: { kind: 'key', seq, hash, version, revoked },
+        write: () => void Object.assign(key, { version, revoked }),
+      }
+    }
+    return this.#open
+  }
+
+  commit(): Waiting | undefined {
+    const change = this.#open
+    if (change === undefined) return undefined
+    this.#open = undefined
+    this.#counter = change.seq
+    change.write()
+    this.log.push({ entry: change.entry, at: this.now })
+    return { entry: change.entry, committedAt: this.now }
+  }
+
+  /** `examine` over `keys.read_leases`: whether no live lease is left whose gateway has not applied the entry. */
+  isInForce({ entry }: Waiting): boolean {
+    return [...this.#leases.values()].every(({ until, acked }) => until <= this.now || acked >= entry.seq)
+  }
+
+  /** When the last lease ends that is live now. */
+  lastEnd(): number {
+    return Math.max(this.now, ...[...this.#leases.values()].map(({ until }) => until))
+  }
+
+  /** `keys.renew_lease` up to its commit: what is returned commits. */
+  checkLease({ gateway, cursor }: LeaseRequest): () => boolean {
+    if (cursor === null) return () => false
+    const counter = this.#counter
+    const until = this.now + leaseMs
+    return () => {
+      const row = this.#leases.get(gateway)
+      if (cursor === counter) {
+        this.#leases.set(gateway, {
+          acked: Math.max(row?.acked ?? 0, cursor),
+          until: Math.max(row?.until ?? 0, until),
+        })
+        return true
+      }
+      if (row !== undefined && row.acked < cursor && cursor <= counter) row.acked = cursor
+      return false
+    }
+  }
+
+  /** `keys.read_log`, and what `answerLease` makes of it. */
+  readLog({ cursor }: LeaseRequest, granted: boolean): LeaseAnswer {
+    const beforeFirst = (this.log[0]?.entry.seq ?? this.#counter + 1) - 1
+    const reset = cursor !== null && (cursor > this.#counter || cursor < beforeFirst)
+    const all = this.log.filter(({ entry, at }) =>
+      cursor === null || reset ? at > this.now - floorTtlMs : entry.seq > cursor,
+    )
+    const revocations = all.slice(0, maxEntries).map(({ entry }) => entry)
+    const last = revocations.at(-1)
+    const isWhole = revocations.length < maxEntries || last === undefined
+    return {
+      granted: granted && isWhole && !reset,
+      revocations,
+      cursor: isWhole ? this.#counter : last.seq,
+      reset,
+      now: Math.floor(this.now),
+    }
+  }
+
+  /** `keys.release_lease` */
+  release(gateway: string): void {
+    const row = this.#leases.get(gateway)
+    if (row !== undefined) row.until = Math.min(row.until, this.now)
+  }
+
+  /** `keys.prune` */
+  prune(): void {
+    while (this.log[0] !== undefined && this.log[0].at < this.now - floorTtlMs) this.log.shift()
+  }
+
+  /** `keys.find_key_by_hash`. The label tells which versions were read. */
+  findKey(hash: string): KeyRecord | null {
+    const key = this.keys.find((each) => each.hash === hash)
+    if (key === undefined) return null
+    const tenant = this.#tenant(key.tenantId)
+    return keyRecord({
+      hash,
+      tenantId: key.tenantId,
+      tenantStatus: tenant.isSuspended ? 'suspended' : 'active',
+      tenantVersion: tenant.version,
+      label: `${key.version} ${tenant.version}`,
+      expiresAt: Number.MAX_SAFE_INTEGER,
+      revoked: key.revoked,
+      version: key.version,
+      readAt: Math.floor(this.now),
+    })
+  }
+
+  #tenant(tenantId: string): TenantRow {
+    const tenant = this.#tenants.get(tenantId)
+    if (tenant === undefined) throw new Error('no such tenant')
+    return tenant
+  }
+}
+
+/** Redis with `storeRecordScript`. */
+export class RedisModel {
+  readonly #records = new Map<string, KeyRecord>()
+
+  store(record: KeyRecord, now: number): void {
+    if (record.readAt + recordTtlMs <= now) return
+    const there = this.find(record.hash, now)
+    if (there === undefined || isLater(record, there)) this.#records.set(record.hash, record)
+  }
+
+  find(hash: string, now: number): KeyRecord | undefined {
+    const record = this.#records.get(hash)
+    return record !== undefined && now < record.readAt + recordTtlMs ? record : undefined
+  }
+
+  forget(): void {
+    this.#records.clear()
+  }
+}
+
+function isLater(given: KeyRecord, there: KeyRecord): boolean {
+  if (given.version !== there.version) return given.version > there.version
+  if (given.tenantVersion !== there.tenantVersion) return given.tenantVersion > there.tenantVersion
+  return given.readAt > there.readAt
+}
