@@ -159,7 +159,8 @@ export const sha256 = (bytes: string | Buffer) => createHash('sha256').update(by
 export const contentDigest = (bytes: string | Buffer) =>
   `sha-256=:${createHash('sha256').update(bytes).digest('base64')}:`
 
-async function listFiles(directory: string): Promise<string[]> {
+/** Files below a directory, by their paths in it. */
+export async function listFiles(directory: string): Promise<string[]> {
   const entries = await readdir(directory, { recursive: true }).catch(() => [])
   const files: string[] = []
   for (const entry of entries) {
