@@ -36,11 +36,14 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
 
-  installation: { uses: ['contracts', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
+  installation: { uses: ['contracts', 'signed-context', 'tenant-db'] },
   // Starts the services as processes, by their paths: it imports none.
   'local-stack': { uses: ['client', 'contracts', 'installation', 'signed-context', 'tenant-db'] },
   cli: { uses: ['api-key', 'contracts', 'installation', 'signed-context'], tests: ['local-stack'] },
-  test: { uses: [], tests: ['api-key', 'client', 'contracts', 'local-stack', 'signed-context', 'tenant-db'] },
+  test: {
+    uses: [],
+    tests: ['api-key', 'client', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
+  },
 }
 
 const dependenciesSchema = z.record(z.string(), z.string()).default({})

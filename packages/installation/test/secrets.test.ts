@@ -22,6 +22,10 @@ async function readAll(): Promise<Record<string, string>> {
   return found
 }
 
+async function ringOf(name: string) {
+  return parseKeyRing(await readFile(join(folder, name), 'utf8'))
+}
+
 describe('the secrets of an installation', () => {
   test('are refused, not replaced, when a file was damaged', async () => {
     const damaged = await mkdtemp(join(tmpdir(), 'secrets-'))
@@ -57,8 +61,6 @@ describe('the secrets of an installation', () => {
 })
 
 describe('the rotation of a ring', () => {
-  const ringOf = async (name: string) => parseKeyRing(await readFile(join(folder, name), 'utf8'))
-
   test('refuses a step that is not the next one, and changes nothing', async () => {
     const before = await readAll()
     await expect(rotateRing(folder, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow(

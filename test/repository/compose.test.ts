@@ -1,0 +1,138 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { initSecrets } from '@postern/installation'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import * as evidence from '../../services/evidence/src/config.ts'
+import * as findings from '../../services/findings/src/config.ts'
+import * as gateway from '../../services/gateway/src/config.ts'
+import * as keys from '../../services/keys/src/config.ts'
+import * as sync from '../../services/sync/src/config.ts'
+import * as universe from '../../services/universe/src/config.ts'
+
+const services = { gateway, keys, findings, universe, evidence, sync } as const
+const serviceNames = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const
+const deploy = join(import.meta.dirname, '..', '..', 'deploy')
+
+const serviceSchema = z.looseObject({
+  command: z.array(z.string()).optional(),
+  environment: z.record(z.string(), z.string()).default({}),
+  networks: z.array(z.string()),
+  volumes: z.array(z.string()).default([]),
+  ports: z.array(z.string()).default([]),
+  read_only: z.boolean().default(false),
+  cap_drop: z.array(z.string()).default([]),
+  security_opt: z.array(z.string()).default([]),
+  user: z.string().optional(),
+  depends_on: z.record(z.string(), z.object({ condition: z.string() })).default({}),
+})
+const compose = z
+  .looseObject({
+    services: z.record(z.string(), serviceSchema),
+    networks: z.record(z.string(), z.object({ internal: z.boolean().optional() }).nullable()),
+  })
+  .parse(parse(readFileSync(join(deploy, 'compose.yaml'), 'utf8'), { merge: true }))
+const all = Object.entries(compose.services)
+
+const secrets = mkdtempSync(join(tmpdir(), 'compose-'))
+beforeAll(async () => {
+  const addresses = { postgres: 'postgres:5432', pooler: 'pgbouncer:6432', redis: 'redis:6379', database: 'postern' }
+  await initSecrets(secrets, addresses)
+})
+afterAll(() => rmSync(secrets, { recursive: true, force: true }))
+
+function find(name: string) {
+  const service = compose.services[name]
+  if (service === undefined) throw new Error(`no service is called ${name}`)
+  return service
+}
+
+function environmentOf(name: string): Record<string, string> {
+  const entries = Object.entries(find(name).environment)
+  return Object.fromEntries(
+    entries.map(([key, value]) => [key, value.replace('/etc/postern/secrets', `${secrets}/${name}`)]),
+  )
+}
+
+/** Hosts that a service is configured to reach, by its environment and its secrets. */
+function destinations(name: string): string[] {
+  const texts = Object.entries(environmentOf(name)).map(([key, value]) =>
+    key.startsWith('POSTERN_') && key.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
+  )
+  return texts.flatMap((text) => (text.includes('://') ? [new URL(text).hostname] : []))
+}
+
+function share(one: string, other: string): boolean {
+  return find(one).networks.some((network) => find(other).networks.includes(network))
+}
+
+describe('the compose file', () => {
+  test('publishes the gateway alone, and to this machine alone unless told otherwise', () => {
+    expect(all.flatMap(([name, { ports }]) => ports.map((port) => `${name} ${port}`))).toEqual([
+      'gateway ${POSTERN_BIND:-127.0.0.1}:${POSTERN_PORT:-8080}:8080',
+    ])
+    const open = Object.entries(compose.networks).flatMap(([name, network]) => (network?.internal ? [] : [name]))
+    expect(open).toEqual(['edge'])
+    expect(all.flatMap(([name, { networks }]) => (networks.includes('edge') ? [name] : []))).toEqual(['gateway'])
+  })
+
+  test.each(all)('gives %s no more than it needs', (name, service) => {
+    expect(service.security_opt).toEqual(['no-new-privileges:true'])
+    expect(service['privileged']).toBeUndefined()
+    // The image of PostgreSQL begins as root to make its folder its own, and goes on as another.
+    if (name === 'postgres') return
+    expect(service.user).toBe('${POSTERN_UID:-10001}:${POSTERN_GID:-10001}')
+    expect(service.read_only).toBe(true)
+    expect(service.cap_drop).toEqual(['ALL'])
+  })
+
+  test.each(all)('shows %s the secrets of no other', (name, { volumes }) => {
+    const mounted = volumes.filter((volume) => volume.includes('POSTERN_SECRETS'))
+    expect(mounted).toEqual([`\${POSTERN_SECRETS:-./secrets}/${name}:/etc/postern/secrets:ro`])
+  })
+
+  test.each(serviceNames)('gives %s a configuration that it accepts', (name) => {
+    expect(services[name].readConfig(environmentOf(name))).toMatchObject({ host: '0.0.0.0', port: 8080 })
+    expect(find(name).command).toEqual([`services/${name}/dist/main.js`])
+  })
+
+  test('lets everybody reach what it is configured to reach', () => {
+    const pairs = all.flatMap(([name]) => destinations(name).map((destination) => [name, destination] as const))
+    expect(pairs.length).toBeGreaterThan(15)
+    expect(pairs.filter(([from, to]) => !share(from, to))).toEqual([])
+    expect(share('pgbouncer', 'postgres')).toBe(true)
+  })
+
+  test('keeps the gateway away from the database, and Redis away from all but two', () => {
+    expect(share('gateway', 'pgbouncer')).toBe(false)
+    expect(all.flatMap(([name]) => (share(name, 'postgres') ? [name] : [])).toSorted()).toEqual([
+      'migrate',
+      'pgbouncer',
+      'postgres',
+    ])
+    expect(all.flatMap(([name]) => (share(name, 'redis') ? [name] : [])).toSorted()).toEqual([
+      'gateway',
+      'keys',
+      'redis',
+    ])
+  })
+
+  test('starts services when migrations are done, and the gateway when services are ready', () => {
+    for (const name of serviceNames.filter((each) => each !== 'gateway')) {
+      expect(find(name).depends_on['migrate']?.condition).toBe('service_completed_successfully')
+      expect(find('gateway').depends_on[name]?.condition).toBe('service_healthy')
+    }
+  })
+})
+
+test('the image is built with the Node and pnpm of the repository, and holds every service', () => {
+  const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
+  const manifest = z
+    .looseObject({ packageManager: z.string(), config: z.object({ node: z.object({ pin: z.string() }) }) })
+    .parse(JSON.parse(readFileSync(join(deploy, '..', 'package.json'), 'utf8')))
+  expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${manifest.config.node.pin}-`)
+  expect(dockerfile).toContain(`ARG PNPM_VERSION=${manifest.packageManager.replace('pnpm@', '')}\n`)
+  for (const name of [...serviceNames, 'cli']) expect(dockerfile).toContain(`--filter-prod '@postern/${name}...'`)
+})

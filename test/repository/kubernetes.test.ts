@@ -1,0 +1,277 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { initSecrets } from '@postern/installation'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import * as evidence from '../../services/evidence/src/config.ts'
+import * as findings from '../../services/findings/src/config.ts'
+import * as gateway from '../../services/gateway/src/config.ts'
+import * as keys from '../../services/keys/src/config.ts'
+import * as sync from '../../services/sync/src/config.ts'
+import * as universe from '../../services/universe/src/config.ts'
+import { kubernetesFaults } from '../support/kubernetes-schema.ts'
+import {
+  type Manifest,
+  type Workload,
+  hasKubectl,
+  networkPoliciesOf,
+  peerName,
+  readResources,
+  renderOverlay,
+  workloadsOf,
+} from '../support/manifests.ts'
+
+const deploy = join(import.meta.dirname, '..', '..', 'deploy')
+const services = { gateway, keys, findings, universe, evidence, sync } as const
+type ServiceName = keyof typeof services
+const serviceNames = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const satisfies ServiceName[]
+
+const secretsMount = '/etc/postern/secrets/'
+const folder = mkdtempSync(join(tmpdir(), 'kubernetes-'))
+const secrets = join(folder, 'kubernetes/overlays/development/secrets')
+const base = readResources(join(deploy, 'kubernetes/base'))
+
+beforeAll(async () => {
+  cpSync(join(deploy, 'kubernetes'), join(folder, 'kubernetes'), { recursive: true })
+  await initSecrets(secrets, {
+    postgres: 'postgres:5432',
+    pooler: 'pgbouncer:6432',
+    redis: 'redis:6379',
+    database: 'postern',
+  })
+})
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+/** What the process in a pod finds in its environment, the paths of its secrets being ours. */
+function environmentOf(workload: Workload): Record<string, string> {
+  const container = workload.pod.containers[0]
+  const entries = (container?.env ?? []).map(({ name, value }) => {
+    return [name, value.replace(secretsMount, `${secrets}/${workload.name}/`)] as const
+  })
+  return Object.fromEntries(entries)
+}
+
+/** The variables that a service asks for. */
+function knownVariables(name: ServiceName): Set<string> {
+  const asked = new Set<string>()
+  const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
+  expect(() => services[name].readConfig(env)).toThrow('must be set')
+  return asked
+}
+
+/** Where a process connects to: every URL in its environment and in its secrets, as `host:port`. */
+function destinations(workload: Workload): string[] {
+  if (workload.name === 'pgbouncer') {
+    const ini = readFileSync(join(deploy, 'pgbouncer/pgbouncer.ini'), 'utf8')
+    return [...ini.matchAll(/host=(\S+) port=(\d+)/g)].map(([, host, port]) => `${host}:${port}`)
+  }
+  const texts = Object.entries(environmentOf(workload)).map(([name, value]) =>
+    name.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
+  )
+  const urls = texts.filter((text) => text.includes('://')).map((text) => new URL(text))
+  return [...new Set(urls.map((url) => url.host))].toSorted()
+}
+
+function findWorkload(manifests: readonly Manifest[], name: string): Workload {
+  const found = workloadsOf(manifests).find((each) => each.name === name)
+  if (found === undefined) throw new Error(`no workload is called ${name}`)
+  return found
+}
+
+/** The rules that hold wherever it is deployed. */
+function describeObjects(read: () => Manifest[]): void {
+  test('are what the schemas of Kubernetes allow, without a field that they do not know', async () => {
+    const faults: string[] = []
+    // Secrets are kustomize's own work, and their values are wrapped base64, which the validators do not know.
+    for (const manifest of read().filter(({ kind }) => kind !== 'Secret')) {
+      for (const fault of await kubernetesFaults(manifest)) {
+        faults.push(`${manifest.kind} ${manifest.metadata.name}: ${fault}`)
+      }
+    }
+    expect(faults).toEqual([])
+  })
+
+  test('give no container more than it needs: no root, no writing, no escalation, no capability, no token', () => {
+    const workloads = workloadsOf(read())
+    expect(workloads.length).toBeGreaterThan(8)
+    for (const { name, pod } of workloads) {
+      expect(pod, name).toMatchObject({
+        automountServiceAccountToken: false,
+        enableServiceLinks: false,
+        securityContext: { runAsNonRoot: true, seccompProfile: { type: 'RuntimeDefault' } },
+      })
+      expect(pod.securityContext.runAsUser, name).toBeGreaterThan(0)
+      expect([pod['hostNetwork'], pod['hostPID'], pod['hostIPC']], name).toEqual([undefined, undefined, undefined])
+      for (const volume of pod.volumes) expect(volume, name).not.toHaveProperty('hostPath')
+      for (const container of [...pod.initContainers, ...pod.containers]) {
+        expect(container.securityContext, name).toEqual({
+          allowPrivilegeEscalation: false,
+          readOnlyRootFilesystem: true,
+          capabilities: { drop: ['ALL'] },
+        })
+      }
+    }
+  })
+
+  test('name no secret value in an environment', () => {
+    const names = workloadsOf(read()).flatMap(({ pod }) => pod.containers.flatMap(({ env }) => env.map((e) => e.name)))
+    const secret = /SIGNING|ASSERTION|INTERNAL|CACHE_MAC|PASSWORD|DATABASE_URL|REDIS_URL|SUPERUSER|MIGRATOR|_KEY(?:_|$)/
+    expect(names.filter((name) => secret.test(name) && !name.endsWith('_FILE'))).toEqual([])
+    expect(names.filter((name) => secret.test(name)).length).toBeGreaterThan(20)
+  })
+
+  test.each(serviceNames)('give %s every setting that it needs, and none that it does not know', (name) => {
+    const found = findWorkload(read(), name)
+    const env = environmentOf(found)
+    const known = knownVariables(name)
+    expect(Object.keys(env).filter((variable) => !known.has(variable))).toEqual([])
+    expect(services[name].readConfig(env)).toMatchObject({ host: '0.0.0.0', port: 8080 })
+    expect(found.pod.containers[0]?.args).toEqual([`services/${name}/dist/main.js`])
+    const probe = JSON.stringify([found.pod.containers[0]?.readinessProbe, found.pod.containers[0]?.livenessProbe])
+    expect(probe).toContain('/internal/health/ready')
+    expect(probe).toContain('/internal/health/live')
+  })
+
+  test('tell a gateway how many share the limits: as many as the autoscaler may make', () => {
+    const count = environmentOf(findWorkload(read(), 'gateway'))['POSTERN_GATEWAY_COUNT']
+    const autoscaler = read().find(
+      (each) => each.kind === 'HorizontalPodAutoscaler' && each.metadata.name === 'gateway',
+    )
+    expect(z.looseObject({ maxReplicas: z.number() }).parse(autoscaler?.['spec']).maxReplicas).toBe(Number(count))
+  })
+
+  test('keep one replica of whatever answers requests while nodes are drained', () => {
+    for (const name of [...serviceNames, 'pgbouncer']) {
+      const budget = read().find((each) => each.kind === 'PodDisruptionBudget' && each.metadata.name === name)
+      expect(budget?.['spec'], name).toEqual({
+        maxUnavailable: 1,
+        selector: { matchLabels: { 'app.kubernetes.io/name': name } },
+      })
+    }
+  })
+
+  test('let nothing in and nothing out that no policy names', () => {
+    const policies = networkPoliciesOf(read())
+    expect(policies.find(({ metadata }) => metadata.name === 'default-deny')?.spec).toEqual({
+      podSelector: {},
+      policyTypes: ['Ingress', 'Egress'],
+      ingress: [],
+      egress: [],
+    })
+    for (const { name, labels } of workloadsOf(read())) {
+      expect(labels['app.kubernetes.io/name']).toBe(name)
+      const own = policies.filter(({ spec }) => spec.podSelector.matchLabels?.['app.kubernetes.io/name'] === name)
+      expect(
+        own.map(({ spec }) => spec.policyTypes),
+        name,
+      ).toEqual([['Ingress', 'Egress']])
+    }
+  })
+}
+
+/** Every arrow that policies allow in a direction, as `from > to:port`; the one to the name service left out. */
+function arrows(manifests: readonly Manifest[], direction: 'egress' | 'ingress'): string[] {
+  const found = networkPoliciesOf(manifests).flatMap(({ metadata, spec }) =>
+    direction === 'egress'
+      ? spec.egress.flatMap(({ to, ports }) =>
+          to.flatMap((peer) => ports.map(({ port }) => `${metadata.name} > ${peerName(peer)}:${port}`)),
+        )
+      : spec.ingress.flatMap(({ from, ports }) =>
+          from.flatMap((peer) => ports.map(({ port }) => `${peerName(peer)} > ${metadata.name}:${port}`)),
+        ),
+  )
+  return found.filter((arrow) => !arrow.startsWith('allow-dns > ')).toSorted()
+}
+
+/** The arrows that there must be: where each process is configured to connect to. */
+function configuredArrows(): string[] {
+  return workloadsOf(base)
+    .flatMap((each) => destinations(each).map((destination) => `${each.name} > ${destination}`))
+    .toSorted()
+}
+
+describe('the objects of the base', () => {
+  describeObjects(() => base)
+
+  test('let a pod reach exactly what it is configured to reach', () => {
+    expect(configuredArrows()).toContain('gateway > redis:6379')
+    expect(arrows(base, 'egress')).toEqual(configuredArrows())
+  })
+
+  test('let a pod be reached by exactly those, by the ingress, and by the monitoring', () => {
+    const outside = [
+      'namespace:ingress > gateway:8080',
+      'namespace:monitoring > gateway:9080',
+      ...serviceNames.filter((name) => name !== 'gateway').map((name) => `namespace:monitoring > ${name}:8080`),
+    ]
+    expect(arrows(base, 'ingress')).toEqual([...configuredArrows(), ...outside].toSorted())
+  })
+
+  test('keep the edge away from PostgreSQL', () => {
+    expect(configuredArrows().filter((arrow) => /^gateway > (?:postgres|pgbouncer)/.test(arrow))).toEqual([])
+  })
+})
+
+describe.skipIf(!hasKubectl)('the development overlay', () => {
+  const render = once(() => renderOverlay(join(folder, 'kubernetes/overlays/development')))
+  describeObjects(render)
+
+  test('hands each component the secrets that it mounts', () => {
+    const names = render().flatMap(({ kind, metadata }) => (kind === 'Secret' ? [metadata.name] : []))
+    const mounted = workloadsOf(render()).flatMap(({ pod }) => pod.volumes.flatMap((v) => secretName(v)))
+    expect(mounted.toSorted()).toEqual(names.toSorted())
+  })
+
+  test('changes no arrow', () => {
+    expect(arrows(render(), 'egress')).toEqual(arrows(base, 'egress'))
+    expect(arrows(render(), 'ingress')).toEqual(arrows(base, 'ingress'))
+  })
+})
+
+describe.skipIf(!hasKubectl)('the production overlay', () => {
+  const render = once(() => renderOverlay(join(folder, 'kubernetes/overlays/production')))
+  describeObjects(render)
+
+  test('holds no secret', () => {
+    expect(render().filter(({ kind }) => kind === 'Secret')).toEqual([])
+  })
+
+  test('sends the arrows to PostgreSQL and Redis out of the cluster, and changes no other', () => {
+    const outside = arrows(render(), 'egress').map((arrow) =>
+      arrow.replace(/192\.0\.2\.\d+\/\d+:5432$/, 'postgres:5432').replace(/192\.0\.2\.\d+\/\d+:6379$/, 'redis:6379'),
+    )
+    expect(outside.toSorted()).toEqual(arrows(base, 'egress'))
+    expect(arrows(render(), 'egress')).not.toEqual(arrows(base, 'egress'))
+    expect(arrows(render(), 'ingress')).toEqual(arrows(base, 'ingress'))
+  })
+
+  test('names a version of every image', () => {
+    const images = workloadsOf(render()).flatMap(({ pod }) => pod.containers.map(({ image }) => image))
+    expect(
+      images.filter((image) => !/^registry\.example\/[a-z-]+(?::\d+\.\d+\.\d+|@sha256:[0-9a-f]{64})$/.test(image)),
+    ).toEqual([])
+  })
+})
+
+test('the check against the schemas finds a wrong type, a wrong word and an unknown field', async () => {
+  const service = { apiVersion: 'v1', kind: 'Service', metadata: { name: 'a' } }
+  const port = { name: 'http', port: 80 }
+  expect(await kubernetesFaults({ ...service, spec: { ports: [port] } })).toEqual([])
+  expect(await kubernetesFaults({ ...service, spec: { ports: [{ ...port, port: '80' }] } })).not.toEqual([])
+  expect(await kubernetesFaults({ ...service, spec: { prots: [port] } })).toEqual([
+    '/spec/prots is not a field of IoK8sApiCoreV1Service',
+    '/spec/prots/0/name is not a field of IoK8sApiCoreV1Service',
+    '/spec/prots/0/port is not a field of IoK8sApiCoreV1Service',
+  ])
+})
+
+function once<T>(work: () => T): () => T {
+  let made: { readonly value: T } | undefined
+  return () => (made ??= { value: work() }).value
+}
+
+function secretName(volume: { readonly [name: string]: unknown }): string[] {
+  const parsed = z.object({ secret: z.looseObject({ secretName: z.string() }) }).safeParse(volume)
+  return parsed.success ? [parsed.data.secret.secretName] : []
+}

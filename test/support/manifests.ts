@@ -1,0 +1,130 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseAllDocuments } from 'yaml'
+import { z } from 'zod'
+
+/** One Kubernetes object. */
+export type Manifest = z.infer<typeof manifestSchema>
+
+const manifestSchema = z.looseObject({
+  apiVersion: z.string(),
+  kind: z.string(),
+  metadata: z.looseObject({ name: z.string(), labels: z.record(z.string(), z.string()).default({}) }),
+})
+
+/** Reads every document of a YAML text; throws on anything that YAML 1.2 does not allow, duplicate keys included. */
+export function parseYaml(text: string, path: string): unknown[] {
+  return parseAllDocuments(text, { strict: true, uniqueKeys: true }).map((document) => {
+    const [problem] = [...document.errors, ...document.warnings]
+    if (problem !== undefined) throw new Error(`${path}: ${problem.message}`)
+    return document.toJS()
+  })
+}
+
+/** The objects of a kustomization's own files, without its transformations. */
+export function readResources(folder: string): Manifest[] {
+  const path = join(folder, 'kustomization.yaml')
+  const { resources } = z
+    .looseObject({ resources: z.array(z.string()) })
+    .parse(parseYaml(readFileSync(path, 'utf8'), path)[0])
+  return resources
+    .filter((name) => name.endsWith('.yaml'))
+    .flatMap((name) => toManifests(readFileSync(join(folder, name), 'utf8'), name))
+}
+
+/** What `kubectl apply --kustomize` would send. */
+export function renderOverlay(folder: string): Manifest[] {
+  const result = spawnSync('kubectl', ['kustomize', folder], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+  if (result.status !== 0) throw new Error(`kubectl kustomize ${folder}: ${result.stderr}`)
+  return toManifests(result.stdout, folder)
+}
+
+/** Whether overlays can be rendered on this machine. It needs no cluster. */
+export const hasKubectl: boolean = spawnSync('kubectl', ['version', '--client']).status === 0
+
+function toManifests(text: string, path: string): Manifest[] {
+  return parseYaml(text, path).map((document) => manifestSchema.parse(document))
+}
+
+const environmentSchema = z.array(z.object({ name: z.string(), value: z.string() })).default([])
+const containerSchema = z.looseObject({
+  name: z.string(),
+  image: z.string(),
+  args: z.array(z.string()).default([]),
+  env: environmentSchema,
+  resources: z.object({
+    requests: z.object({ cpu: z.string(), memory: z.string() }),
+    limits: z.object({ cpu: z.string(), memory: z.string() }),
+  }),
+  securityContext: z.unknown().optional(),
+  readinessProbe: z.unknown().optional(),
+  livenessProbe: z.unknown().optional(),
+})
+const podSchema = z.looseObject({
+  automountServiceAccountToken: z.boolean().optional(),
+  enableServiceLinks: z.boolean().optional(),
+  securityContext: z.looseObject({ runAsNonRoot: z.boolean(), runAsUser: z.number() }),
+  initContainers: z.array(containerSchema).default([]),
+  containers: z.array(containerSchema),
+  volumes: z.array(z.looseObject({ name: z.string() })).default([]),
+})
+const workloadSchema = z.looseObject({
+  spec: z.looseObject({
+    template: z.looseObject({
+      metadata: z.looseObject({ labels: z.record(z.string(), z.string()) }),
+      spec: podSchema,
+    }),
+  }),
+})
+
+export interface Workload {
+  readonly kind: string
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly pod: z.infer<typeof podSchema>
+}
+
+/** Everything that makes pods. */
+export function workloadsOf(manifests: readonly Manifest[]): Workload[] {
+  return manifests
+    .filter((manifest) => 'template' in Object(manifest['spec']))
+    .map((manifest) => {
+      const { template } = workloadSchema.parse(manifest).spec
+      return {
+        kind: manifest.kind,
+        name: manifest.metadata.name,
+        labels: template.metadata.labels,
+        pod: template.spec,
+      }
+    })
+}
+
+const peerSchema = z.strictObject({
+  podSelector: z.strictObject({ matchLabels: z.record(z.string(), z.string()) }).optional(),
+  namespaceSelector: z.strictObject({ matchLabels: z.record(z.string(), z.string()) }).optional(),
+  ipBlock: z.strictObject({ cidr: z.string() }).optional(),
+})
+const portsSchema = z.array(z.strictObject({ port: z.number(), protocol: z.string().optional() })).min(1)
+const policySchema = z.looseObject({
+  metadata: z.looseObject({ name: z.string() }),
+  spec: z.strictObject({
+    podSelector: z.strictObject({ matchLabels: z.record(z.string(), z.string()).optional() }),
+    policyTypes: z.array(z.enum(['Ingress', 'Egress'])),
+    ingress: z.array(z.strictObject({ from: z.array(peerSchema).min(1), ports: portsSchema })).default([]),
+    egress: z.array(z.strictObject({ to: z.array(peerSchema).min(1), ports: portsSchema })).default([]),
+  }),
+})
+export type NetworkPolicy = z.infer<typeof policySchema>
+
+export function networkPoliciesOf(manifests: readonly Manifest[]): NetworkPolicy[] {
+  return manifests.filter(({ kind }) => kind === 'NetworkPolicy').map((manifest) => policySchema.parse(manifest))
+}
+
+/** What a rule lets in or out, as words: the name of a pod, `namespace:…`, or an address range. */
+export function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof peerSchema>): string {
+  if (ipBlock !== undefined) return ipBlock.cidr
+  const pod = podSelector?.matchLabels['app.kubernetes.io/name']
+  const namespace = Object.values(namespaceSelector?.matchLabels ?? {})[0]
+  return namespace === undefined ? (pod ?? 'anybody') : `namespace:${namespace}`
+}
