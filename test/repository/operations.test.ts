@@ -1,0 +1,122 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { problemTypes } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+import { createMetrics } from '../../packages/service-kit/src/metrics.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const runbook = readFileSync(join(root, 'deploy/runbook.md'), 'utf8')
+
+const alerts = z
+  .object({
+    groups: z.array(
+      z.strictObject({
+        name: z.string(),
+        rules: z.array(
+          z.strictObject({
+            alert: z.string(),
+            expr: z.string(),
+            for: z.string().regex(/^\d+m$/),
+            labels: z.strictObject({ severity: z.enum(['page', 'ticket']) }),
+            annotations: z.strictObject({ summary: z.string(), runbook: z.string() }),
+          }),
+        ),
+      }),
+    ),
+  })
+  .parse(parse(readFileSync(join(root, 'deploy/alerts/postern.yaml'), 'utf8')))
+  .groups.flatMap(({ rules }) => rules)
+
+const panels = z
+  .looseObject({
+    panels: z.array(z.looseObject({ title: z.string(), targets: z.array(z.looseObject({ expr: z.string() })).min(1) })),
+  })
+  .parse(JSON.parse(readFileSync(join(root, 'deploy/dashboards/postern.json'), 'utf8'))).panels
+
+const sources = globSync('{packages,services}/*/src/**/*.ts', { cwd: root, exclude: ['**/*.test.ts'] }).map((path) =>
+  readFileSync(join(root, path), 'utf8'),
+)
+
+/** Metrics that the code registers, with their labels: those of ours from the sources, those of Node by asking. */
+function registered(): Map<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>()
+  const definition = /new (Counter|Gauge|Histogram)\(\{\s+name: '(\w+)',\s+help: .*,\n(?:\s+labelNames: \[([^\]]*)\])?/g
+  for (const [, kind, name = '', labels = ''] of sources.flatMap((text) => [...text.matchAll(definition)])) {
+    const names = ['service', 'instance', ...[...labels.matchAll(/'(\w+)'/g)].map(([, label = '']) => label)]
+    if (kind !== 'Histogram') found.set(name, names)
+    else for (const part of ['bucket', 'count', 'sum']) found.set(`${name}_${part}`, [...names, 'le'])
+  }
+  return found
+}
+
+const own = registered()
+const ofNode = createMetrics('any')
+  .getMetricsAsArray()
+  .map(({ name }) => name)
+
+/** What an expression speaks of: names of metrics, and labels. */
+function metricsIn(expression: string): string[] {
+  return [...expression.matchAll(/\b(?:postern|nodejs|process)_\w+/g)].map(([name]) => name)
+}
+
+function labelsIn(expression: string): string[] {
+  const grouped = [...expression.matchAll(/by \(([^)]*)\)/g)].flatMap(([, list = '']) => list.split(', '))
+  const matched = [...expression.matchAll(/[{,]\s*(\w+)\s*(?:=~|!~|!=|=)/g)].map(([, name = '']) => name)
+  return [...grouped, ...matched]
+}
+
+const expressions = [
+  ...alerts.map(({ alert, expr }) => [`alert ${alert}`, expr] as const),
+  ...panels.flatMap(({ title, targets }) => targets.map(({ expr }) => [`panel ${title}`, expr] as const)),
+]
+
+describe('what is watched exists', () => {
+  test('every metric of ours is read from the code', () => {
+    const names = sources.flatMap((text) =>
+      [...text.matchAll(/^\s+name: '(postern_(?!set_)\w+)',$/gm)].map(([, n = '']) => n),
+    )
+    expect(names.length).toBeGreaterThan(9)
+    for (const name of names)
+      expect(
+        [...own.keys()].some((known) => known.startsWith(name)),
+        name,
+      ).toBe(true)
+  })
+
+  test.each(expressions)('%s', (_title, expression) => {
+    const metrics = metricsIn(expression)
+    expect(metrics).not.toEqual([])
+    expect(metrics.filter((name) => !own.has(name) && !ofNode.includes(name))).toEqual([])
+    const known = new Set(metrics.flatMap((name) => own.get(name) ?? ['service', 'instance']))
+    expect(labelsIn(expression).filter((label) => !known.has(label))).toEqual([])
+  })
+
+  test('every metric of ours is on the dashboard', () => {
+    const shown = new Set(panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => metricsIn(expr))))
+    const unshown = [...own.keys()].filter((name) => !/_(?:count|sum)$/.test(name) && !shown.has(name))
+    expect(unshown).toEqual([])
+  })
+})
+
+describe('the runbook', () => {
+  test.each(alerts)('says what $alert means and what to do', ({ alert, annotations }) => {
+    const section = runbook.split(`\n### ${alert}\n`)[1]?.split('\n#')[0] ?? ''
+    expect(section).toMatch(/- Check: .{10}[^]*- Do: .{10}/)
+    expect(annotations.runbook).toBe(`deploy/runbook.md#${alert.toLowerCase()}`)
+  })
+
+  test('explains every problem code, and none that there is not', () => {
+    const table = runbook.split('\n## Codes\n')[1]?.split('\n## ')[0] ?? ''
+    const explained = [...table.matchAll(/^\| `(\w+)` \|/gm)].map(([, code = '']) => code)
+    expect(explained.toSorted()).toEqual(Object.keys(problemTypes).toSorted())
+  })
+
+  test('names log events that the code writes', () => {
+    const table = runbook.split('\n## Log events\n')[1] ?? ''
+    const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? [])
+    expect(named.length).toBeGreaterThan(20)
+    expect(named.filter((event) => !sources.some((text) => text.includes(`'${event}'`)))).toEqual([])
+  })
+})
