@@ -117,34 +117,36 @@ describe('the checker of the promises finds', () => {
   })
 })
 
+function wrongWrites(request: Request, rows: { tenantId: string; title: string }[]): string[] {
+  return findWrongWrites({ requests: [request] }, new Map([['write-1', rows]])).map(({ promised }) => promised)
+}
+
 describe('the checker of the writes finds', () => {
   const write = ask({ operation: 'create', status: 201, externalId: 'write-1' })
   const row = { tenantId, title: `of ${tenantId}` }
-  const check = (request: Request, rows: { tenantId: string; title: string }[]): string[] =>
-    findWrongWrites({ requests: [request] }, new Map([['write-1', rows]])).map(({ promised }) => promised)
 
   test('an accepted write that is not there', () => {
-    expect(check(write, [])).toEqual(['no accepted write is lost or doubled'])
-    expect(check(write, [row])).toEqual([])
+    expect(wrongWrites(write, [])).toEqual(['no accepted write is lost or doubled'])
+    expect(wrongWrites(write, [row])).toEqual([])
   })
 
   test('a write that is there twice, whatever it was answered', () => {
-    expect(check(write, [row, row])).toEqual(['no accepted write is lost or doubled'])
-    expect(check({ ...write, status: 0 }, [row, row])).toEqual(['no accepted write is lost or doubled'])
+    expect(wrongWrites(write, [row, row])).toEqual(['no accepted write is lost or doubled'])
+    expect(wrongWrites({ ...write, status: 0 }, [row, row])).toEqual(['no accepted write is lost or doubled'])
   })
 
   test('a write that is there with another tenant, or with the content of one', () => {
-    expect(check(write, [{ ...row, tenantId: 'tenant-2' }])).toEqual(['no answer holds data of another tenant'])
-    expect(check(write, [{ ...row, title: 'of tenant-2' }])).toEqual(['no answer holds data of another tenant'])
+    expect(wrongWrites(write, [{ ...row, tenantId: 'tenant-2' }])).toEqual(['no answer holds data of another tenant'])
+    expect(wrongWrites(write, [{ ...row, title: 'of tenant-2' }])).toEqual(['no answer holds data of another tenant'])
   })
 
   test('a refused write that is there all the same', () => {
     for (const given of [{ status: 401 }, { status: 403 }, { status: 503, code: 'auth_unavailable' }]) {
-      expect(check({ ...write, ...given }, [row])).toEqual(['no refused write happens'])
+      expect(wrongWrites({ ...write, ...given }, [row])).toEqual(['no refused write happens'])
     }
     // It may have happened: the answer says so.
-    expect(check({ ...write, status: 502, code: 'bad_gateway' }, [row])).toEqual([])
-    expect(check({ ...write, status: 502, code: 'bad_gateway' }, [])).toEqual([])
+    expect(wrongWrites({ ...write, status: 502, code: 'bad_gateway' }, [row])).toEqual([])
+    expect(wrongWrites({ ...write, status: 502, code: 'bad_gateway' }, [])).toEqual([])
   })
 })
 

@@ -1,0 +1,239 @@
+import { type Enforcement, revokedApiKeySchema } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
+import { type CallAnswer, type TestStack, operator } from '@postern/local-stack/testing'
+import type { Change, Key, Request } from './promises.ts'
+import type { Credential, Traffic } from './traffic.ts'
+
+/** One revocation, with all the times that it had to be asked for. */
+export interface Revocation {
+  readonly change: Change
+  attempts: number
+  /** What the answer said of the gateways. */
+  enforcement: Enforcement | undefined
+}
+
+/** Keys and tenants that change all the time, while the traffic goes on. */
+export interface Churn {
+  readonly keys: readonly Key[]
+  readonly changes: readonly Change[]
+  readonly revocations: readonly Revocation[]
+  /** Begins the changes, once there are keys to change. */
+  start(): Promise<void>
+  /** Resolves when so many revocations that were asked for after `from` have returned. */
+  revoked(count: number, from: number): Promise<void>
+  /** Takes a key that every gateway has in memory out of the changes, and gives what revokes it. */
+  takeVictim(): Promise<() => Promise<Revocation>>
+  /** Begins no further change and waits for those under way. */
+  stop(): Promise<void>
+}
+
+const scopes = ['read:findings', 'write:findings'] as const
+const monthMs = 30 * 24 * 60 * 60 * 1000
+/** Keys that every gateway has in memory, ready to be revoked or narrowed also while no gateway takes in a new one. */
+const stockSize = 6
+const lifeOfShortKeysMs = 4000
+const isAccepted = ({ status }: Pick<Request, 'status'>): boolean => status >= 200 && status < 300
+
+/** Prepares two tenants that stay as they are and one that is suspended and resumed, each with two lasting keys. */
+export async function prepareChurn(stack: TestStack, traffic: Traffic): Promise<Churn> {
+  const keys: Key[] = []
+  const changes: Change[] = []
+  const revocations: Revocation[] = []
+  const stock: Promise<Credential>[] = []
+  const loops: Promise<void>[] = []
+  let stopped = false
+
+  const steady = [await stack.createTenant(), await stack.createTenant()]
+  const suspended = await stack.createTenant()
+  for (const tenant of [...steady, suspended]) for (let count = 0; count < 2; count += 1) await makeKey(tenant.id)
+
+  /** Repeats what may fail while services are away. Its pace is that of the traffic. */
+  async function persist<T>(attempt: () => Promise<T | undefined>): Promise<T> {
+    for (;;) {
+      const value = await attempt().catch((error: unknown) => {
+        if (error instanceof UnexpectedAnswer) throw error
+        return undefined
+      })
+      if (value !== undefined) return value
+      await traffic.ended('any request', () => true)
+    }
+  }
+
+  async function call(tenantId: string, path: string, headers?: Readonly<Record<string, string>>, body?: unknown) {
+    const principal = { ...operator, tenantId }
+    return await stack.operator.call(principal, body === undefined ? 'POST' : 'PATCH', path, {
+      ...(headers === undefined ? {} : { headers }),
+      ...(body === undefined ? {} : { body }),
+    })
+  }
+
+  async function makeKey(tenantId: string, lifeMs?: number): Promise<Credential> {
+    const credential = await persist(async () => {
+      const expiresAt = Date.now() + (lifeMs ?? monthMs)
+      const given = lifeMs === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }
+      const made = await stack.createKey({ id: tenantId }, { scopes, ...given })
+      return { id: made.id, value: made.key, tenantId, expiresAt: Date.parse(made.expires_at) }
+    })
+    keys.push(credential)
+    traffic.add(credential)
+    return credential
+  }
+
+  function tenantOfTurn(turn: number): string {
+    return steady[turn % steady.length]?.id ?? ''
+  }
+
+  async function stockUp(turn: number): Promise<Credential> {
+    const credential = await makeKey(tenantOfTurn(turn))
+    await atEveryGateway('a new key is accepted', (request) => request.keyId === credential.id && isAccepted(request))
+    return credential
+  }
+
+  async function atEveryGateway(what: string, matches: (request: Request) => boolean): Promise<void> {
+    await Promise.all(
+      stack.gateways.map(
+        async (gateway) =>
+          await traffic.ended(`${what} at ${gateway}`, (request) => request.gateway === gateway && matches(request)),
+      ),
+    )
+  }
+
+  function refill(): void {
+    while (!stopped && stock.length < stockSize) {
+      const one = stockUp(keys.length)
+      // Whoever takes it learns of a failure; nobody may take it any more.
+      one.catch(() => undefined)
+      stock.push(one)
+    }
+  }
+
+  function take(): Promise<Credential> {
+    const [first] = stock.splice(0, 1)
+    refill()
+    return first ?? stockUp(keys.length)
+  }
+
+  function noteChange(kind: Change['kind'], of: string): Change {
+    const change: Change = { kind, of, calledAt: performance.now(), returnedAt: undefined }
+    changes.push(change)
+    return change
+  }
+
+  /** The key leaves the load when each gateway has refused it once since the change had returned. */
+  function retire(credential: Credential, since: number, code: string): void {
+    const isRefusal = (request: Request): boolean =>
+      request.keyId === credential.id && request.startedAt > since && request.code === code
+    const task = atEveryGateway(`a key is refused with ${code}`, isRefusal).then(() => traffic.remove(credential))
+    loops.push(task)
+  }
+
+  /** Paces the changes: the next begins when this one has been seen somewhere. */
+  async function refused(credential: Credential, code: string): Promise<void> {
+    await traffic.ended(`a key is refused with ${code}`, (request) => {
+      return request.keyId === credential.id && request.code === code
+    })
+  }
+
+  async function revoke(credential: Credential): Promise<Revocation> {
+    const change = noteChange('revoked', credential.id)
+    const revocation: Revocation = { change, attempts: 0, enforcement: undefined }
+    revocations.push(revocation)
+    const answer = await persist(async () => {
+      revocation.attempts += 1
+      return ifDone(await call(credential.tenantId, `/api/v1/api-keys/${credential.id}/revoke`))
+    })
+    change.returnedAt = performance.now()
+    revocation.enforcement = enforcementIn(answer)
+    retire(credential, change.returnedAt, 'key_revoked')
+    return revocation
+  }
+
+  async function revokeOne(): Promise<void> {
+    const credential = await take()
+    await revoke(credential)
+    await refused(credential, 'key_revoked')
+  }
+
+  async function narrowOne(): Promise<void> {
+    const credential = await take()
+    const path = `/api/v1/api-keys/${credential.id}`
+    const change = noteChange('narrowed', credential.id)
+    await persist(async () => {
+      const principal = { ...operator, tenantId: credential.tenantId }
+      const read = ifDone(await stack.operator.call(principal, 'GET', path))
+      if (read === undefined) return undefined
+      const headers = { 'if-match': read.headers['etag'] ?? '' }
+      return ifDone(await call(credential.tenantId, path, headers, { scopes: ['read:findings'] }))
+    })
+    change.returnedAt = performance.now()
+    retire(credential, change.returnedAt, 'insufficient_scope')
+    await refused(credential, 'insufficient_scope')
+  }
+
+  async function letOneExpire(turn: number): Promise<void> {
+    const credential = await makeKey(tenantOfTurn(turn), lifeOfShortKeysMs)
+    retire(credential, 0, 'key_expired')
+    await refused(credential, 'key_expired')
+  }
+
+  async function suspendAndResume(): Promise<void> {
+    for (const kind of ['suspended', 'resumed'] as const) {
+      const path = `${internalPaths.tenants}/${suspended.id}/${kind === 'suspended' ? 'suspend' : 'resume'}`
+      const change = noteChange(kind, suspended.id)
+      await persist(async () => ifDone(await stack.operator.call(operator, 'POST', path)))
+      const since = performance.now()
+      change.returnedAt = since
+      await traffic.ended(`the tenant is ${kind}`, (request) => {
+        const isExpected = kind === 'suspended' ? request.code === 'tenant_suspended' : isAccepted(request)
+        return request.tenantId === suspended.id && request.startedAt > since && isExpected
+      })
+    }
+  }
+
+  async function loop(step: (turn: number) => Promise<void>): Promise<void> {
+    for (let turn = 0; !stopped; turn += 1) await step(turn)
+  }
+
+  return {
+    keys,
+    changes,
+    revocations,
+    start: async () => {
+      refill()
+      await Promise.all(stock)
+      loops.push(loop(revokeOne), loop(revokeOne), loop(narrowOne), loop(letOneExpire), loop(suspendAndResume))
+      for (const task of loops) task.catch(() => undefined)
+    },
+    revoked: async (count, from) => {
+      const isDone = (): boolean =>
+        revocations.filter(({ change }) => change.calledAt > from && change.returnedAt !== undefined).length >= count
+      if (!isDone()) await traffic.ended(`${count} revocations have returned`, isDone)
+    },
+    takeVictim: async () => {
+      const credential = await take()
+      return async () => await revoke(credential)
+    },
+    stop: async () => {
+      stopped = true
+      // Loops add to the list what follows from their last step.
+      for (const task of loops) await task
+      await Promise.allSettled(stock)
+    },
+  }
+}
+
+/** The answer, unless the call has to be repeated: not confirmed, not reached, or overtaken by our own earlier attempt. */
+function ifDone(answer: CallAnswer): CallAnswer | undefined {
+  if (answer.status === 200) return answer
+  if (answer.status === 503 || answer.status === 412) return undefined
+  throw new UnexpectedAnswer(`${answer.status} ${answer.text}`)
+}
+
+/** A change was answered in a way that no fault explains. */
+class UnexpectedAnswer extends Error {
+  override readonly name = 'UnexpectedAnswer'
+}
+
+function enforcementIn({ json }: CallAnswer): Enforcement | undefined {
+  return revokedApiKeySchema.parse(json).enforcement ?? undefined
+}

@@ -1,0 +1,175 @@
+import { Agent } from 'undici'
+import type { Key, Operation, Request } from './promises.ts'
+
+/** A key that requests are made with. */
+export interface Credential extends Key {
+  readonly value: string
+}
+
+/** A steady load: as many requests a second as asked for, whatever becomes of them. */
+export interface Traffic {
+  readonly requests: readonly Request[]
+  /** The key takes part in the load until it is removed. */
+  add(credential: Credential): void
+  remove(credential: Credential): void
+  /** Resolves with the next request, from now on, that has ended and that `matches`. */
+  ended(what: string, matches: (request: Request) => boolean): Promise<Request>
+  /** Resolves when the next request that `matches` has been sent. */
+  sent(what: string, matches: (request: Pick<Request, 'gateway' | 'keyId'>) => boolean): Promise<void>
+  /** Makes no further requests and waits for those under way. */
+  stop(): Promise<void>
+}
+
+interface Waiter<T> {
+  readonly matches: (value: T) => boolean
+  readonly resolve: (value: T) => void
+}
+
+/** Half of the requests stop at the gateway, the others reach PostgreSQL; of these every second one writes. */
+const sequence: readonly Operation[] = ['whoami', 'list', 'whoami', 'create']
+const answerTimeoutMs = 60_000
+/** What is waited for happens within some requests; a system that does not recover ends the wait. */
+const patienceMs = 120_000
+
+/** Starts a load over the gateways and over the keys that are added to it. */
+export function startTraffic(options: { readonly gateways: readonly string[]; readonly perSecond: number }): Traffic {
+  const { gateways, perSecond } = options
+  const requests: Request[] = []
+  const credentials: Credential[] = []
+  const connections = new Agent({ connections: 512, headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
+  const onEnd = new Set<Waiter<Request>>()
+  const onSend = new Set<Waiter<Pick<Request, 'gateway' | 'keyId'>>>()
+  const underWay = new Set<Promise<void>>()
+  const startedAt = performance.now()
+  let begun = 0
+
+  function tell<T>(waiters: Set<Waiter<T>>, value: T): void {
+    for (const waiter of waiters) {
+      if (!waiter.matches(value)) continue
+      waiters.delete(waiter)
+      waiter.resolve(value)
+    }
+  }
+
+  async function wait<T>(waiters: Set<Waiter<T>>, what: string, matches: (value: T) => boolean): Promise<T> {
+    const { promise, resolve, reject } = Promise.withResolvers<T>()
+    const waiter = { matches, resolve }
+    waiters.add(waiter)
+    const limit = setTimeout(() => {
+      waiters.delete(waiter)
+      reject(new Error(`did not come to pass in ${patienceMs / 1000} s: ${what}`))
+    }, patienceMs)
+    try {
+      return await promise
+    } finally {
+      clearTimeout(limit)
+    }
+  }
+
+  async function request(gateway: string, credential: Credential, operation: Operation, turn: number): Promise<void> {
+    const { id: keyId, tenantId, value } = credential
+    const externalId = operation === 'create' ? `write-${turn}` : undefined
+    const begin = { startedAt: performance.now(), startedWall: Date.now() }
+    tell(onSend, { gateway, keyId })
+    let answer: { status: number; json: unknown } = { status: 0, json: undefined }
+    try {
+      const { statusCode, body } = await connections.request({
+        origin: gateway,
+        ...requestOf(operation, tenantId, externalId),
+        headers: { authorization: `ApiKey ${value}`, 'content-type': 'application/json' },
+      })
+      answer = { status: statusCode, json: parse(await body.text()) }
+    } catch {
+      // No answer, or half of one: status 0.
+    }
+    const seen: Request = {
+      operation,
+      keyId,
+      tenantId,
+      gateway,
+      ...begin,
+      endedAt: performance.now(),
+      endedWall: Date.now(),
+      status: answer.status,
+      code: textOf(answer.json, 'code'),
+      externalId,
+      tenantsSeen: answer.status >= 200 && answer.status < 300 ? tenantsIn(operation, answer.json) : [],
+    }
+    requests.push(seen)
+    tell(onEnd, seen)
+  }
+
+  // By the clock, so that a slow answer does not thin out the load that it should be measured under.
+  const ticks = setInterval(() => {
+    const due = Math.floor(((performance.now() - startedAt) / 1000) * perSecond)
+    for (; begun < due; begun += 1) {
+      const turn = Math.floor(begun / gateways.length)
+      const gateway = gateways[begun % gateways.length]
+      const credential = credentials[turn % Math.max(1, credentials.length)]
+      const operation = sequence[Math.floor(turn / Math.max(1, credentials.length)) % sequence.length]
+      if (gateway === undefined || credential === undefined || operation === undefined) continue
+      const task = request(gateway, credential, operation, begun)
+      underWay.add(task)
+      void task.then(() => underWay.delete(task))
+    }
+  }, 5)
+
+  return {
+    requests,
+    add: (credential) => void credentials.push(credential),
+    remove: (credential) => void credentials.splice(credentials.indexOf(credential), 1),
+    ended: async (what, matches) => await wait(onEnd, what, matches),
+    sent: async (what, matches) => void (await wait(onSend, what, matches)),
+    stop: async () => {
+      clearInterval(ticks)
+      await Promise.all(underWay)
+      await connections.close()
+    },
+  }
+}
+
+function requestOf(operation: Operation, tenantId: string, externalId: string | undefined) {
+  switch (operation) {
+    case 'whoami':
+      return { method: 'GET', path: '/api/v1/whoami' } as const
+    case 'list':
+      return { method: 'GET', path: '/api/v1/findings?limit=5' } as const
+    case 'create': {
+      // Each title names its tenant, so that an answer shows whose data it holds.
+      const finding = { external_id: externalId, title: titleOf(tenantId), condition: 'Seen.', severity: 'low' }
+      return { method: 'POST', path: '/api/v1/findings', body: JSON.stringify(finding) } as const
+    }
+    default:
+      return operation satisfies never
+  }
+}
+
+const titlePattern = /^of tenant ([0-9a-f-]{36})$/
+
+function titleOf(tenantId: string): string {
+  return `of tenant ${tenantId}`
+}
+
+/** The tenants whose data an answer holds; 'unknown' for what bears no tenant's mark. */
+function tenantsIn(operation: Operation, json: unknown): string[] {
+  if (operation === 'whoami') {
+    const tenant = typeof json === 'object' && json !== null && 'tenant' in json ? json.tenant : undefined
+    return [textOf(tenant, 'id') ?? 'unknown']
+  }
+  const findings: readonly unknown[] = Array.isArray(json) ? json : [json]
+  const tenants = findings.map((finding) => titlePattern.exec(textOf(finding, 'title') ?? '')?.[1] ?? 'unknown')
+  return [...new Set(tenants)]
+}
+
+function textOf(json: unknown, name: string): string | undefined {
+  const value = typeof json === 'object' && json !== null ? Reflect.get(json, name) : undefined
+  return typeof value === 'string' ? value : undefined
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
