@@ -271,6 +271,14 @@ async function test(context, args) {
   return checked || tested
 }
 
+/** The faults in their long form: each by itself, then in pairs. */
+async function testFaults({ env, ...context }, args) {
+  return await follow('vitest', ['run', 'test/fault/faults.test.ts', ...args], {
+    ...context,
+    env: { ...env, POSTERN_FAULTS: 'long' },
+  })
+}
+
 function fromSource(path) {
   return async ({ node, ...context }, args, options = {}) =>
     await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
@@ -282,6 +290,7 @@ const postern = fromSource('packages/cli/src/main.ts')
 const commands = {
   start: (context, args) => start(context, args, { leash: true }),
   test,
+  'test:faults': testFaults,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
   bench: fromSource('test/bench/run.ts'),
