@@ -40,6 +40,11 @@ export function failed(line: string, cause: unknown): Failure {
   return local(exitCodes.unexpected, 'failed', line, cause)
 }
 
+/** What was to be verified is not true. */
+export function contradicted(line: string, members: Readonly<Record<string, unknown>>): Failure {
+  return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
+}
+
 /** The server says why not. */
 export function refusedBy(problem: ProblemDocument): Failure {
   return new Failure(exitCodeOf(problem), lineOf(problem), problem)

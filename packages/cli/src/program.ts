@@ -22,6 +22,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addTenantCommands(program, context)
   addKeyCommands(program, context)
   addInstallationCommands(program, context)
+  addLogCommands(program, context)
   return program
 }
 
@@ -162,6 +163,22 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     .action(async (options) => await (await installationCommands()).migrateDatabase(context, options))
 }
 
+function addLogCommands(program: Command, context: CommandContext): void {
+  leaf(
+    program,
+    'verify-log',
+    'Check an export of the remediation log against checkpoints that were kept; needs no network',
+    'verify-log log.ndjson --checkpoints checkpoints.txt --jwks keys.json',
+  )
+    .argument('<export>', 'file: GET /api/v1/remediation-log as NDJSON, whole and in its order')
+    .requiredOption(
+      '--checkpoints <file>',
+      'one a line: the JWS, or the answer of GET /api/v1/remediation-log/checkpoint',
+    )
+    .requiredOption('--jwks <file>', 'answer of GET /api/v1/remediation-log/keys, best kept from earlier too')
+    .action(async (path, options) => await (await logCommands()).verifyLog(context, path, options))
+}
+
 const migrateHelp = `
 Settings, each also as NAME_FILE:
   POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
@@ -169,6 +186,7 @@ Settings, each also as NAME_FILE:
   POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords; without it they must be there
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
 
+const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const tenantCommands = async () => await import('./commands/tenants.ts')

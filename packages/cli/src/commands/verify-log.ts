@@ -1,0 +1,114 @@
+import { createReadStream } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { logCheckpointSchema } from '@postern/contracts'
+import { type ExportReport, verifyExport } from '@postern/log-chain'
+import { contradicted, usage } from '../failure.ts'
+import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+
+type KeySet = NonNullable<Parameters<typeof verifyExport>[2]>
+
+/** `verify-log`: reads the three files and nothing else, so that it works without a network and without our word. */
+export async function verifyLog(
+  context: CommandContext,
+  path: string,
+  options: OutputOptions & { readonly checkpoints: string; readonly jwks: string },
+): Promise<void> {
+  const checkpoints = checkpointsOf(await read(options.checkpoints))
+  // A chain alone can be written anew from its first entry on: without a checkpoint there is nothing to hold it against.
+  if (checkpoints.length === 0) throw usage(`${options.checkpoints} holds no checkpoint`)
+  const keys = keySetOf(await read(options.jwks))
+  if (keys === undefined) throw usage(`${options.jwks} is no JWKS: an object with "keys", as the API answers it`)
+  const report = await verifyExport(
+    linesOf(path),
+    checkpoints.map(({ jws }) => jws),
+    keys,
+  )
+  const faults = [
+    ...report.faults.map(({ line, problem }) => ({ file: path, line, problem: entryFaults[problem] })),
+    ...report.checkpoints.flatMap(({ outcome, checkpoint }, index) =>
+      outcome === 'agrees'
+        ? []
+        : [
+            {
+              file: options.checkpoints,
+              line: checkpoints[index]?.line ?? 0,
+              problem: `${checkpointFaults[outcome]}${checkpoint === undefined ? '' : ` (entry ${checkpoint.position})`}`,
+            },
+          ],
+    ),
+  ]
+  const counts = { entries: report.entries, findings: report.findings, checkpoints: checkpoints.length }
+  if (!report.isIntact) {
+    const line = faults.map((fault) => `${fault.file} line ${fault.line}: ${fault.problem}`).join('; ')
+    throw contradicted(line, { faults, ...counts, root: report.root })
+  }
+  if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
+  else
+    context.print(`true: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints`)
+}
+
+const entryFaults: Readonly<Record<ExportReport['faults'][number]['problem'], string>> = {
+  form: 'is no entry of the log',
+  content: 'the entry is not what was hashed',
+  link: 'the entry does not continue the one before it',
+  order: 'the entry is not in its place: one is missing, added or moved',
+}
+
+const checkpointFaults: Readonly<Record<Exclude<ExportReport['checkpoints'][number]['outcome'], 'agrees'>, string>> = {
+  contradicts: 'the log up to here is another than the one that was signed',
+  'beyond-export': 'the export ends before this checkpoint',
+  'not-signed-by-these-keys': 'is no checkpoint that these keys have signed',
+}
+
+/** One checkpoint a line: the JWS itself, or what the API answered with it. */
+function checkpointsOf(text: string): { jws: string; line: number }[] {
+  return text.split('\n').flatMap((line, index) => {
+    const trimmed = line.trim()
+    if (trimmed === '') return []
+    const jws = logCheckpointSchema.safeParse(parseJson(trimmed)).data?.jws ?? trimmed
+    return [{ jws, line: index + 1 }]
+  })
+}
+
+function keySetOf(text: string): KeySet | undefined {
+  const value = parseJson(text)
+  return isKeySet(value) ? value : undefined
+}
+
+function isKeySet(value: unknown): value is KeySet {
+  if (typeof value !== 'object' || value === null || !('keys' in value) || !Array.isArray(value.keys)) return false
+  return value.keys.every((key: unknown) => typeof key === 'object' && key !== null && 'kty' in key)
+}
+
+/** The lines of a file, as NDJSON has them: `node:readline` also ends one at U+2028, which may stand inside of JSON. */
+async function* linesOf(path: string): AsyncGenerator<string> {
+  let rest = ''
+  try {
+    for await (const chunk of createReadStream(path, { encoding: 'utf8' })) {
+      const lines = `${rest}${chunk}`.split('\n')
+      rest = lines.pop() ?? ''
+      yield* lines
+    }
+  } catch (error) {
+    throw unreadable(path, error)
+  }
+  if (rest !== '') yield rest
+}
+
+async function read(path: string): Promise<string> {
+  return await readFile(path, 'utf8').catch((error: unknown) => {
+    throw unreadable(path, error)
+  })
+}
+
+function unreadable(path: string, error: unknown) {
+  return usage(`${path} cannot be read: ${error instanceof Error ? error.message : String(error)}`)
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
