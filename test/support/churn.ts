@@ -31,7 +31,7 @@ const scopes = ['read:findings', 'write:findings'] as const
 const monthMs = 30 * 24 * 60 * 60 * 1000
 /** Keys that every gateway has in memory, ready to be revoked or narrowed also while no gateway takes in a new one. */
 const stockSize = 6
-const lifeOfShortKeysMs = 4000
+const lifeOfShortKeysMs = 2500
 const isAccepted = ({ status }: Pick<Request, 'status'>): boolean => status >= 200 && status < 300
 
 /** Prepares two tenants that stay as they are and one that is suspended and resumed, each with two lasting keys. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Destination, Route, ServiceProcessName, TestStack } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
 import { Client } from 'pg'
@@ -49,6 +50,9 @@ export function createLinks(): Links {
   }
 }
 
+/** Long enough to answer all that stands before a gateway when it wakes. */
+const deafMs = 200
+
 /** All faults of a stack with three gateways. The stack is asked for when a fault is applied. */
 export function faultsOf(stackOf: () => TestStack, links: Links): Fault[] {
   const killed = (name: ServiceProcessName): Fault => ({
@@ -69,6 +73,31 @@ export function faultsOf(stackOf: () => TestStack, links: Links): Fault[] {
     ...(name.startsWith('gateway') ? { freezesGateway: indexOf(name) } : {}),
     apply: async () => stackOf().process(name).kill('SIGSTOP'),
     heal: async () => stackOf().process(name).kill('SIGCONT'),
+  })
+  /** It wakes a moment before its network: nothing but its lease tells it that a key in its memory may have been revoked. */
+  const frozenAndDeaf = (name: ServiceProcessName): Fault => ({
+    ...frozen(name),
+    name: `${name} frozen, and deaf when it wakes`,
+    apply: async () => {
+      for (const to of ['keys', 'redis'] as const) links.find(name, to).freeze('down')
+      await frozen(name).apply()
+    },
+    heal: async () => {
+      await frozen(name).heal()
+      await delay(deafMs)
+      for (const to of ['keys', 'redis'] as const) links.find(name, to).heal()
+    },
+  })
+  const isolated = (name: ServiceProcessName): Fault => ({
+    name: `${name} cut off from keys and Redis`,
+    part: `${name} keys`,
+    spares: sparedBy(name),
+    apply: async () => {
+      for (const to of ['keys', 'redis'] as const) links.find(name, to).cut()
+    },
+    heal: async () => {
+      for (const to of ['keys', 'redis'] as const) links.find(name, to).heal()
+    },
   })
   const cut = (from: ServiceProcessName, to: Destination, spares: Fault['spares']): Fault => ({
     name: `${from} cut off from ${to}`,
@@ -111,6 +140,7 @@ export function faultsOf(stackOf: () => TestStack, links: Links): Fault[] {
     killed('gateway-1'),
     killed('keys'),
     killed('findings'),
+    frozenAndDeaf('gateway-2'),
     frozen('gateway-2'),
     frozen('keys'),
     frozen('findings'),
@@ -146,6 +176,7 @@ export function faultsOf(stackOf: () => TestStack, links: Links): Fault[] {
     ),
     redis('going back to the records it held before', rewind),
     databaseSessionsEnded(stackOf),
+    isolated('gateway-3'),
     cut('gateway-3', 'keys', sparedBy('gateway-3')),
     silent('gateway-3', 'keys', 'down', sparedBy('gateway-3')),
     silent('gateway-3', 'keys', 'up', sparedBy('gateway-3')),
