@@ -156,6 +156,6 @@ describe('a parsed key that ends up in a log', () => {
   })
 
   test('shows its mask', () => {
-    expect(`${String(parsed)}`).toBe(`•••••${lastFour}`)
+    expect(String(parsed)).toBe(`•••••${lastFour}`)
   })
 })

@@ -171,8 +171,8 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
   const named = asJson(root)
   if (typeof named.id === 'string') {
     const { id, ...definition } = named
-    schemas.set(componentName(String(id)), withComponentRefs(definition))
-    return { $ref: `#/components/schemas/${componentName(String(id))}` }
+    schemas.set(componentName(id), withComponentRefs(definition))
+    return { $ref: `#/components/schemas/${componentName(id)}` }
   }
   return withComponentRefs(root)
 }

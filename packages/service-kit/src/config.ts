@@ -47,7 +47,7 @@ export function parseEnvironment<const S extends Readonly<Record<string, z.ZodTy
   for (const issue of parsed.error?.issues ?? []) {
     const name = issue.path.join('.')
     const missing = given[name] === undefined
-    if (!faults.some((fault) => fault.startsWith(`${name}`))) {
+    if (!faults.some((fault) => fault.startsWith(name))) {
       faults.push(`${name}: ${missing ? 'must be set (or the file that holds it, with _FILE)' : issue.message}`)
     }
   }

@@ -115,7 +115,11 @@ describe('the change feed', () => {
     const id = await write(async (tx) => await insertEntity(tx, principal, 1))
     const update = (set: string) => ({ text: `update universe.entity set ${set} where id = $1`, values: [id] })
     await write(async (tx) => await tx.execute(update('name = $$Treasuries$$, version = version + 1')))
-    await write(async (tx) => await tx.execute({ text: 'delete from universe.entity where id = $1', values: [id] }))
+    await write(async (tx) => {
+      // Its place in the tree goes with it.
+      await tx.execute({ text: 'delete from universe.entity_path where entity_id = $1', values: [id] })
+      await tx.execute({ text: 'delete from universe.entity where id = $1', values: [id] })
+    })
     const { changes } = await pullAll(principal)
     expect(changes.map(({ kind, id: of, change, version }) => ({ kind, of, change, version }))).toEqual([
       { kind: 'entity', of: id, change: 'created', version: 1 },

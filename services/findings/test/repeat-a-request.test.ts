@@ -64,7 +64,7 @@ describe('an Idempotency-Key', () => {
     const request = { body: findingBody(), headers: headers() }
     const answers = [
       await findings.call(principal, 'POST', path, request),
-      await findings.call({ ...principal, id: randomUUID() } as Principal, 'POST', path, request),
+      await findings.call({ ...principal, id: randomUUID() }, 'POST', path, request),
       await findings.call(newTenant(), 'POST', path, request),
     ]
     expect(answers.map(({ status, headers: given }) => [status, given['idempotent-replayed']])).toEqual([

@@ -86,7 +86,7 @@ function sectionOf({ id, method, path, json }: Operation): string {
   return (
     `<section id="${escape(id)}"><span class="who">${whoOf(json)}</span><h3>${escape(json['summary'])}</h3>` +
     `<p><code><span class="method">${escape(method)}</span> ${escape(path)}</code></p>` +
-    `${json['description'] === undefined ? '' : `<p>${prose(json['description'])}</p>`}` +
+    (json['description'] === undefined ? '' : `<p>${prose(json['description'])}</p>`) +
     `${parametersOf(json)}${bodyOf(json)}${answersOf(json)}</section>`
   )
 }

@@ -97,7 +97,7 @@ export function scripted<Input, Output>(): Scripted<Input, Output> {
   }
 }
 
-export type ScriptedKeys = Scripted<LeaseRequest, LeaseAnswer>
+type ScriptedKeys = Scripted<LeaseRequest, LeaseAnswer>
 
 export function leaseAnswer(given: Partial<LeaseAnswer> = {}): LeaseAnswer {
   return { granted: true, revocations: [], cursor: 0, reset: false, now: databaseStart, ...given }

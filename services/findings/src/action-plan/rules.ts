@@ -32,7 +32,7 @@ const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
 /** Whether nothing of the plan changes any more. */
-export function isEnded({ status }: Pick<ActionPlan, 'status'>): boolean {
+function isEnded({ status }: Pick<ActionPlan, 'status'>): boolean {
   return ended.has(status)
 }
 

@@ -80,7 +80,7 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
 }
 
 /** Whether any entry of the finding names evidence. */
-export async function hasEvidence(tx: Tx, findingId: string): Promise<boolean> {
+async function hasEvidence(tx: Tx, findingId: string): Promise<boolean> {
   return (await tx.query(findEvidence([findingId]))).length > 0
 }
 
