@@ -88,6 +88,11 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket, 
     socket.destroy()
     return
   }
+  // The head was understood and is being answered: a second answer to one request would be taken for that of the next.
+  if (hasAnswerUnderWay(socket)) {
+    socket.destroySoon()
+    return
+  }
   const code = clientErrors[error.code ?? ''] ?? 'malformed_http'
   const { status } = problemTypes[code]
   const body = JSON.stringify(problemDocument(code, requestId))
@@ -100,4 +105,11 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket, 
 const clientErrors: Readonly<Record<string, ProblemCode>> = {
   HPE_HEADER_OVERFLOW: 'header_fields_too_large',
   ERR_HTTP_REQUEST_TIMEOUT: 'request_timeout',
+}
+
+/** Looks where Node's own default handler looks. */
+function hasAnswerUnderWay(socket: Socket): boolean {
+  if (!('_httpMessage' in socket)) return false
+  const { _httpMessage: message } = socket
+  return typeof message === 'object' && message !== null && 'headersSent' in message && message.headersSent === true
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hashKey } from '@postern/api-key'
-import type { KeyRecord, LeaseAnswer, LeaseRequest } from '@postern/contracts/internal'
+import type { KeyRecord, LeaseAnswer } from '@postern/contracts/internal'
 import { createLogger } from '@postern/service-kit'
 import type { Clocks } from '../src/authenticate/clocks.ts'
 import type { Timers } from '../src/authenticate/lease.ts'
@@ -96,8 +96,6 @@ export function scripted<Input, Output>(): Scripted<Input, Output> {
     waiting: () => open.length,
   }
 }
-
-type ScriptedKeys = Scripted<LeaseRequest, LeaseAnswer>
 
 export function leaseAnswer(given: Partial<LeaseAnswer> = {}): LeaseAnswer {
   return { granted: true, revocations: [], cursor: 0, reset: false, now: databaseStart, ...given }

@@ -31,11 +31,6 @@ export const planFields = [
 const dayMs = 86_400_000
 const ended: ReadonlySet<ActionPlan['status']> = new Set(['verified', 'rejected', 'cancelled'])
 
-/** Whether nothing of the plan changes any more. */
-function isEnded({ status }: Pick<ActionPlan, 'status'>): boolean {
-  return ended.has(status)
-}
-
 /** The plan as it is read on a day. What is implemented is late by the day on which it was. */
 export function planAsRead(stored: StoredPlan, today: CalendarDate): ActionPlan {
   const isOpen = !ended.has(stored.status) && stored.status !== 'implemented'

@@ -79,11 +79,6 @@ export async function findLastSeq(tx: Tx, findingId: string): Promise<number> {
   return head?.seq ?? 0
 }
 
-/** Whether any entry of the finding names evidence. */
-async function hasEvidence(tx: Tx, findingId: string): Promise<boolean> {
-  return (await tx.query(findEvidence([findingId]))).length > 0
-}
-
 export interface LogPage {
   readonly kinds: readonly LogKind[] | undefined
   /** Entries behind this number: of the finding, or of the tenant. */
@@ -205,12 +200,6 @@ const insertEntries = statement(
   select (select tenancy.tenant_id()), new.finding_id, new.entry
   from unnest($1::uuid[], $2::text[]) with ordinality as new (finding_id, entry, place)
   order by new.place`,
-)
-
-// tracker_log_with_evidence
-const findEvidence = statement(
-  'log_find_evidence',
-  'select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence limit 1',
 )
 
 // tracker_log_seq_unique
