@@ -9,6 +9,7 @@ import {
 } from '@postern/contracts'
 import type { ProblemOptions } from '@postern/service-kit'
 import type { Principal } from './authenticate/principal.ts'
+import type { Match } from './authorize/route-match.ts'
 import type { Limits } from './limit/rate-limit.ts'
 import type { ClientHeaders } from './sign/read-headers.ts'
 
@@ -23,6 +24,7 @@ export interface Exchange {
   readonly startedAt: number
   readonly headers: ClientHeaders
   readonly address: string
+  readonly match: Match
   /** Undefined where the route table names none. */
   readonly route: Route | undefined
   principal: Principal | undefined

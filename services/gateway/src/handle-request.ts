@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ProblemCode } from '@postern/contracts'
 import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
-import type { Authenticate } from './authenticate/authenticate.ts'
+import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Match, RouteMatcher } from './authorize/route-match.ts'
@@ -45,29 +45,42 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   }
 
   /** Authorizes a principal that has just been accepted. Gives the limits to take a token of, or undefined when refused. */
-  function authorize(exchange: Exchange, match: Match, principal: Principal): boolean {
+  function authorize(exchange: Exchange, principal: Principal): Limits | undefined {
     exchange.principal = principal
+    const { match } = exchange
     if (match.kind === 'method') {
       refuse(exchange, 'method_not_allowed', {
         detail: `This resource supports ${match.allowed.join(', ')}.`,
         headers: ['allow', match.allowed.join(', ')],
       })
-      return false
+      return undefined
     }
     if (match.kind === 'none') {
       refuse(exchange, 'not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
-      return false
+      return undefined
     }
     const denial = denialOf(match.route, principal)
     if (denial !== undefined) {
       const { code, ...answer } = denial
       refuse(exchange, code, answer)
-      return false
+      return undefined
     }
     let limits = limitsOf.get(principal)
     if (limits === undefined) limitsOf.set(principal, (limits = rateLimit.limitsOf(principal)))
     exchange.limits = limits
-    return true
+    return limits
+  }
+
+  const outcomes: Outcomes = {
+    accepted: (exchange, principal, hasToken) => {
+      const limits = authorize(exchange, principal)
+      if (limits === undefined || exchange.match.kind !== 'route') return 'done'
+      if (!hasToken && !rateLimit.tryTake(limits)) return limits
+      serve(exchange, exchange.match)
+      return 'done'
+    },
+    refused: refuse,
+    limited: refuseLimited,
   }
 
   return (request, response) => {
@@ -85,6 +98,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       startedAt: performance.now(),
       headers,
       address: clientAddress(request, headers.read['x-forwarded-for']),
+      match: found,
       route: found.kind === 'route' ? found.route : undefined,
       principal: undefined,
       limits: undefined,
@@ -114,21 +128,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       serve(exchange, found)
       return
     }
-
-    /** Runs in the tick in which `accepted` holds. Gives the limits when tokens must be fetched first. */
-    function proceed(principal: Principal, hasToken: boolean): 'done' | Limits {
-      if (!authorize(exchange, found, principal) || found.kind !== 'route' || exchange.limits === undefined)
-        return 'done'
-      if (!hasToken && !rateLimit.tryTake(exchange.limits)) return exchange.limits
-      serve(exchange, found)
-      return 'done'
-    }
-
-    authenticate(exchange, {
-      accepted: proceed,
-      refused: (code, answer) => refuse(exchange, code, answer),
-      limited: (verdict) => refuseLimited(exchange, verdict),
-    })
+    authenticate(exchange, outcomes)
   }
 }
 

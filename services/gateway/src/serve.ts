@@ -21,7 +21,6 @@ import type { Match } from './authorize/route-match.ts'
 import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
-import type { Bucket } from './limit/rate-limit.ts'
 import { problemPage } from './problem-pages.ts'
 import { referencePage } from './reference-page.ts'
 import type { Usage } from './usage.ts'
@@ -70,14 +69,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     onDone(exchange, exchange.response.statusCode)
   }
 
-  function answerHeaders(exchange: Exchange): readonly string[] {
+  function answerHeaders(exchange: Exchange): string[] {
     const { principal, limits } = exchange
     const headers: string[] = isDraining() ? [...closing] : []
     if (limits === undefined || principal === undefined) return headers
-    const { name, policy } = limitHeaders(limits.principal)
-    const left = limits.principal.tokens + limits.principal.left
-    const seconds = Math.max(0, Math.ceil((limits.principal.windowEnds - clocks.monotonic()) / 1000))
-    headers.push('ratelimit-policy', policy, 'ratelimit', `${name};r=${left};t=${seconds}`)
+    const { policy, tokens, left, windowEnds } = limits.principal
+    const seconds = Math.max(0, Math.ceil((windowEnds - clocks.monotonic()) / 1000))
+    headers.push('ratelimit-policy', policy, 'ratelimit', `"caller";r=${tokens + left};t=${seconds}`)
     if (principal.kind === 'api_key' && principal.expiresAt - (databaseClock.latest() ?? 0) < expiryNoticeMs) {
       headers.push('x-key-expires-at', new Date(principal.expiresAt).toISOString())
     }
@@ -204,10 +202,10 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       refuse(exchange, 'bad_request', { detail: `The header ${error.component} holds characters that it may not.` })
       return
     }
-    for (const name of ['content-type', 'content-digest', 'idempotency-key', 'if-match'] as const) {
-      const value = signed[name]
-      if (value !== undefined) out.push(name, value)
-    }
+    if (signed['content-type'] !== undefined) out.push('content-type', signed['content-type'])
+    if (signed['content-digest'] !== undefined) out.push('content-digest', signed['content-digest'])
+    if (signed['idempotency-key'] !== undefined) out.push('idempotency-key', signed['idempotency-key'])
+    if (signed['if-match'] !== undefined) out.push('if-match', signed['if-match'])
     if (contentLength !== undefined) out.push('content-length', contentLength)
     out.push(
       contextHeader,
@@ -229,8 +227,8 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       hasBody,
       maxBodyBytes: route.maxBodyBytes,
       answerWithinMs: route.answerWithinMs,
-      onDone: (status) => onDone(exchange, status),
-      onFailure: (error) => onFailure(exchange, error),
+      onDone,
+      onFailure,
     })
   }
 
@@ -246,16 +244,4 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
 
 function isForwarded(route: Route): route is Route & { readonly upstream: keyof Upstreams['targets'] } {
   return route.upstream !== 'gateway'
-}
-
-const namesOf = new WeakMap<Bucket, { readonly name: string; readonly policy: string }>()
-
-/** The constant part of the RateLimit fields (draft-ietf-httpapi-ratelimit-headers). */
-function limitHeaders(bucket: Bucket): { readonly name: string; readonly policy: string } {
-  let headers = namesOf.get(bucket)
-  if (headers === undefined) {
-    headers = { name: '"caller"', policy: `"caller";q=${bucket.limit};w=60` }
-    namesOf.set(bucket, headers)
-  }
-  return headers
 }

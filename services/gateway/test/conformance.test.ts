@@ -267,12 +267,13 @@ class GatewayUnderTest {
       startedAt: 0,
       headers: readHeaders(['authorization', `ApiKey ${key.value}`]),
       address: '192.0.2.1',
+      match: { kind: 'none' },
       route: undefined,
       principal: undefined,
       limits: undefined,
     }
     this.#authenticate(exchange, {
-      accepted: (principal) => {
+      accepted: (_exchange, principal) => {
         if (this.#isDead) return 'done'
         seen.accepted += 1
         if (this.lease.isHeld()) seen.acceptedUnderLease += 1
@@ -282,7 +283,7 @@ class GatewayUnderTest {
         if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
         return 'done'
       },
-      refused: (code) => {
+      refused: (_exchange, code) => {
         if (this.#isDead) return
         if (code === 'auth_unavailable') seen.unavailable += 1
         else seen.refused += 1

@@ -12,15 +12,15 @@ import type { KeyEntry, KeyLookup } from './key-lookup.ts'
 import { type Principal, userPrincipal } from './principal.ts'
 import type { TenantLookup } from './tenant-lookup.ts'
 
-/** Where an authentication leads. Exactly one of the outcomes ends the request. */
+/** Where an authentication leads, for all requests. Exactly one of the outcomes ends a request. */
 export interface Outcomes {
   /**
    * The caller is accepted at this very moment; what follows must happen in this tick. Gives back limits when tokens must
    * be fetched first: the caller is then judged again before `accepted` is called once more, with `hasToken`.
    */
-  readonly accepted: (principal: Principal, hasToken: boolean) => 'done' | Limits
-  readonly refused: (code: ProblemCode, answer: ProblemAnswer) => void
-  readonly limited: (verdict: Extract<Verdict, { kind: 'refused' }>) => void
+  readonly accepted: (exchange: Exchange, principal: Principal, hasToken: boolean) => 'done' | Limits
+  readonly refused: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
+  readonly limited: (exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>) => void
 }
 
 export type Authenticate = (exchange: Exchange, outcomes: Outcomes) => void
@@ -56,11 +56,11 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   ): 'done' | 'again' | Limits {
     const decision = decideKey(entry, floors, databaseClock, exchange.address)
     if (decision === 'outdated') return 'again'
-    if (decision === 'accepted') return outcomes.accepted(entry.principal, hasToken)
+    if (decision === 'accepted') return outcomes.accepted(exchange, entry.principal, hasToken)
     exchange.principal = entry.principal
     if (decision === 'key_revoked') usage.denied(entry.principal, exchange.address, 'revoked')
     if (decision === 'key_expired') usage.denied(entry.principal, exchange.address, 'expired')
-    refuseKey(decision, outcomes)
+    refuseKey(exchange, decision, outcomes)
     return 'done'
   }
 
@@ -75,18 +75,18 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       if (next === 'again') continue
       const verdict = await rateLimit.take(next)
       if (verdict.kind === 'refused') {
-        outcomes.limited(verdict)
+        outcomes.limited(exchange, verdict)
         return
       }
       hasToken = true
     }
-    unavailable(outcomes)
+    unavailable(exchange, outcomes)
   }
 
   async function lookUp(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<KeyEntry | undefined> {
     const waitSeconds = failedAttempts.waitSeconds(exchange.address)
     if (waitSeconds > 0) {
-      outcomes.refused('too_many_requests', {
+      outcomes.refused(exchange, 'too_many_requests', {
         detail: 'Too many failed authentications from this address.',
         retryAfterSeconds: waitSeconds,
       })
@@ -100,7 +100,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         },
         (error: unknown) => onCrash(exchange, error),
       )
-      refuseKey('key_revoked', outcomes)
+      refuseKey(exchange, 'key_revoked', outcomes)
       return undefined
     }
     const found = await keys.obtain(hash)
@@ -109,10 +109,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return found.entry
       case 'unknown':
         failedAttempts.note(exchange.address)
-        invalidKey(outcomes)
+        invalidKey(exchange, outcomes)
         return undefined
       case 'unavailable':
-        unavailable(outcomes)
+        unavailable(exchange, outcomes)
         return undefined
       default:
         return found satisfies never
@@ -121,17 +121,17 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
 
   async function judgeToken(exchange: Exchange, text: string, outcomes: Outcomes): Promise<void> {
     if (tokens === undefined) {
-      invalidToken(outcomes, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
+      invalidToken(exchange, outcomes, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
       return
     }
     const check = await tokens.verify(text)
     if (check.kind === 'unavailable') {
-      unavailable(outcomes)
+      unavailable(exchange, outcomes)
       return
     }
     if (check.kind === 'invalid') {
       failedAttempts.note(exchange.address)
-      invalidToken(outcomes, check.detail)
+      invalidToken(exchange, outcomes, check.detail)
       return
     }
     let hasToken = false
@@ -140,31 +140,31 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       if (exchange.response.destroyed) return
       if (found.kind === 'unavailable') break
       if (found.kind === 'unknown') {
-        invalidToken(outcomes, 'The access token names a tenant that does not exist.')
+        invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')
         return
       }
       const principal = userPrincipal(check.token, found.tenant)
       if (found.tenant.tenantStatus !== 'active') {
         exchange.principal = principal
-        refuseKey('tenant_suspended', outcomes)
+        refuseKey(exchange, 'tenant_suspended', outcomes)
         return
       }
-      const next = outcomes.accepted(principal, hasToken)
+      const next = outcomes.accepted(exchange, principal, hasToken)
       if (next === 'done') return
       const verdict = await rateLimit.take(next)
       if (verdict.kind === 'refused') {
-        outcomes.limited(verdict)
+        outcomes.limited(exchange, verdict)
         return
       }
       hasToken = true
     }
-    unavailable(outcomes)
+    unavailable(exchange, outcomes)
   }
 
   return (exchange, outcomes) => {
     const header = exchange.headers.read.authorization
     if (header === undefined) {
-      missing(outcomes)
+      missing(exchange, outcomes)
       return
     }
     const credentials = parseCredentials(header)
@@ -181,12 +181,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         return
       case 'malformed':
         if (credentials.scheme === undefined) {
-          missing(outcomes)
+          missing(exchange, outcomes)
           return
         }
         failedAttempts.note(exchange.address)
-        if (credentials.scheme === 'ApiKey') invalidKey(outcomes)
-        else invalidToken(outcomes, 'The Authorization header does not hold a bearer token.')
+        if (credentials.scheme === 'ApiKey') invalidKey(exchange, outcomes)
+        else invalidToken(exchange, outcomes, 'The Authorization header does not hold a bearer token.')
         return
       default:
         credentials satisfies never
@@ -194,30 +194,30 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   }
 }
 
-function missing(outcomes: Outcomes): void {
-  outcomes.refused('missing_credentials', {
+function missing(exchange: Exchange, outcomes: Outcomes): void {
+  outcomes.refused(exchange, 'missing_credentials', {
     detail: 'Send Authorization: ApiKey followed by one space and your key.',
     headers: ['www-authenticate', challenge],
   })
 }
 
 /** The same words for a mistyped, a made-up and an unknown key: only the holder of a true key learns more. */
-function invalidKey(outcomes: Outcomes): void {
-  outcomes.refused('invalid_key', {
+function invalidKey(exchange: Exchange, outcomes: Outcomes): void {
+  outcomes.refused(exchange, 'invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',
     headers: ['www-authenticate', `${challenge}, error="invalid_key"`],
   })
 }
 
-function invalidToken(outcomes: Outcomes, detail: string): void {
-  outcomes.refused('invalid_token', {
+function invalidToken(exchange: Exchange, outcomes: Outcomes, detail: string): void {
+  outcomes.refused(exchange, 'invalid_token', {
     detail,
     headers: ['www-authenticate', 'Bearer realm="postern", error="invalid_token"'],
   })
 }
 
-function unavailable(outcomes: Outcomes): void {
-  outcomes.refused('auth_unavailable', {
+function unavailable(exchange: Exchange, outcomes: Outcomes): void {
+  outcomes.refused(exchange, 'auth_unavailable', {
     detail: 'The credentials can be neither accepted nor refused at the moment. Try again.',
     retryAfterSeconds: 1,
   })
@@ -230,8 +230,8 @@ const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly 
   address_not_allowed: { detail: 'The key is limited to certain networks, and this address is in none of them.' },
 }
 
-function refuseKey(refusal: KeyRefusal, outcomes: Outcomes): void {
+function refuseKey(exchange: Exchange, refusal: KeyRefusal, outcomes: Outcomes): void {
   const { detail, error } = refusals[refusal]
   const headers = error === undefined ? [] : ['www-authenticate', `${challenge}, error="${error}"`]
-  outcomes.refused(refusal, { detail, headers })
+  outcomes.refused(exchange, refusal, { detail, headers })
 }

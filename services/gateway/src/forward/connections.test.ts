@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Dispatcher } from 'undici'
 import { afterEach, describe, expect, test } from 'vitest'
-import { type Connections, openConnections } from './connections.ts'
+import { type Connections, Turn, openConnections } from './connections.ts'
 
 const closers: (() => Promise<void> | void)[] = []
 
@@ -38,21 +39,45 @@ async function startService(limit: number, service: Service) {
   return { connections, seen, stop }
 }
 
+/** A request that keeps what it is told. */
+class TestTurn extends Turn {
+  readonly #told = Promise.withResolvers<number | string>()
+  /** The status, or the code or message of the error. */
+  readonly outcome = this.#told.promise
+  readonly #onStart: (controller: Dispatcher.DispatchController) => void
+  #status = 0
+
+  constructor(onStart: (controller: Dispatcher.DispatchController) => void = () => undefined) {
+    super()
+    this.#onStart = onStart
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#onStart(controller)
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number): void {
+    this.#status = status
+  }
+
+  onResponseData(): void {
+    // Nobody asks for the body.
+  }
+
+  protected ended(): void {
+    this.#told.resolve(this.#status)
+  }
+
+  protected failed(error: Error): void {
+    this.#told.resolve('code' in error ? String(error.code) : error.message)
+  }
+}
+
 /** Sends a request and gives its status, or the code of its error. */
 async function send(connections: Connections, path = '/'): Promise<number | string> {
-  const { promise, resolve } = Promise.withResolvers<number | string>()
-  let status = 0
-  connections.dispatch(
-    { method: 'GET', path, idempotent: false },
-    {
-      onResponseStart: (_controller, code) => {
-        status = code
-      },
-      onResponseEnd: () => resolve(status),
-      onResponseError: (_controller, error) => resolve('code' in error ? String(error.code) : error.message),
-    },
-  )
-  return await promise
+  const turn = new TestTurn()
+  connections.dispatch({ method: 'GET', path, idempotent: false }, turn)
+  return await turn.outcome
 }
 
 describe('a service that is not there', () => {
@@ -92,18 +117,12 @@ describe('a connection', () => {
     const { connections } = await startService(1, (request, response) => {
       if (request.url !== '/hang') response.end('ok')
     })
-    const { promise: aborted, resolve } = Promise.withResolvers<string>()
-    connections.dispatch(
-      { method: 'GET', path: '/hang', idempotent: false },
-      {
-        onRequestStart: (controller) => {
-          void nextTurn().then(() => controller.abort(new Error('the client went away')))
-        },
-        onResponseError: (_controller, error) => resolve(error.message),
-      },
-    )
+    const turn = new TestTurn((controller) => {
+      void nextTurn().then(() => controller.abort(new Error('the client went away')))
+    })
+    connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, turn)
     expect(await send(connections)).toBe(200)
-    expect(await aborted).toBe('the client went away')
+    expect(await turn.outcome).toBe('the client went away')
   })
 })
 
@@ -119,4 +138,19 @@ describe('once closed', () => {
       'UND_ERR_DESTROYED',
     ])
   })
+})
+
+test('a request whose own code fails gives its connection back all the same', async () => {
+  const { connections, seen } = await startService(1, (_request, response) => response.end('ok'))
+  class Failing extends TestTurn {
+    protected override ended(): void {
+      super.ended()
+      throw new Error('a mistake')
+    }
+  }
+  const turn = new Failing()
+  connections.dispatch({ method: 'GET', path: '/', idempotent: false }, turn)
+  expect(await turn.outcome).toBe(200)
+  expect(await send(connections)).toBe(200)
+  expect(seen.most).toBe(1)
 })

@@ -3,15 +3,18 @@ import { Client, type Dispatcher } from 'undici'
 /** The connections to one service. */
 export interface Connections {
   /** Sends a request on a free connection at once, or on the next that becomes free. */
-  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): unknown
+  dispatch(options: Dispatcher.DispatchOptions, turn: Turn): void
   /** Cuts all connections. */
   destroy(): Promise<void>
 }
 
 interface Waiting {
   readonly options: Dispatcher.DispatchOptions
-  readonly handler: Dispatcher.DispatchHandler
+  readonly turn: Turn
 }
+
+/** Headers of an answer by their lower-case names. */
+export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
 /**
  * Opens up to `limit` connections to an origin as they are needed, each with one request at a time.
@@ -34,7 +37,12 @@ export function openConnections(origin: string, limit: number, options: Client.O
   function serveNext(client: Client): void {
     const next = waiting.shift()
     if (next === undefined) free.push(client)
-    else client.dispatch(next.options, new Turn(client, next.handler, release))
+    else start(client, next.options, next.turn)
+  }
+
+  function start(client: Client, request: Dispatcher.DispatchOptions, turn: Turn): void {
+    turn.begin(client, release)
+    client.dispatch(request, turn)
   }
 
   function open(): Client | undefined {
@@ -47,10 +55,10 @@ export function openConnections(origin: string, limit: number, options: Client.O
   }
 
   return {
-    dispatch: (request, handler) => {
+    dispatch: (request, turn) => {
       const client = free.pop() ?? open()
-      if (client === undefined) waiting.push({ options: request, handler })
-      else client.dispatch(request, new Turn(client, handler, release))
+      if (client === undefined) waiting.push({ options: request, turn })
+      else start(client, request, turn)
     },
     destroy: async () => {
       await Promise.all(all.map(async (client) => await client.destroy()))
@@ -58,57 +66,52 @@ export function openConnections(origin: string, limit: number, options: Client.O
   }
 }
 
-/** One request's use of a connection: passes on all that happens, and gives the connection back once, at the end. */
-class Turn implements Dispatcher.DispatchHandler {
-  readonly #client: Client
-  readonly #handler: Dispatcher.DispatchHandler
-  readonly #release: (client: Client) => void
-  #ended = false
+/**
+ * One request's use of a connection, which it gives back once, at the end, whatever its own code does. HOT PATH: a base
+ * class and not a handler around another one, since undici calls it five times a request.
+ */
+export abstract class Turn implements Dispatcher.DispatchHandler {
+  #client: Client | undefined
+  #release: ((client: Client) => void) | undefined
 
-  constructor(client: Client, handler: Dispatcher.DispatchHandler, release: (client: Client) => void) {
+  /** To be called by the connections alone, just before the request is dispatched. */
+  begin(client: Client, release: (client: Client) => void): void {
     this.#client = client
-    this.#handler = handler
     this.#release = release
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController, context: unknown): void {
-    this.#handler.onRequestStart?.(controller, context)
-  }
+  abstract onRequestStart(controller: Dispatcher.DispatchController): void
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2],
-  ): void {
-    this.#handler.onResponseStart?.(controller, status, headers)
-  }
+  abstract onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void
 
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(controller, chunk)
-  }
+  abstract onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void
 
-  onResponseEnd(
-    controller: Dispatcher.DispatchController,
-    trailers: Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseEnd']>>[1],
-  ): void {
+  /** The answer has ended. */
+  protected abstract ended(): void
+
+  /** There will be no answer, or no more of it. */
+  protected abstract failed(error: Error): void
+
+  onResponseEnd(): void {
     try {
-      this.#handler.onResponseEnd?.(controller, trailers)
+      this.ended()
     } finally {
-      this.#end()
+      this.#giveBack()
     }
   }
 
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     try {
-      this.#handler.onResponseError?.(controller, error)
+      this.failed(error)
     } finally {
-      this.#end()
+      this.#giveBack()
     }
   }
 
-  #end(): void {
-    if (this.#ended) return
-    this.#ended = true
-    this.#release(this.#client)
+  #giveBack(): void {
+    const client = this.#client
+    if (client === undefined) return
+    this.#client = undefined
+    this.#release?.(client)
   }
 }

@@ -3,6 +3,7 @@ import type { Transform } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
 import type { Dispatcher } from 'undici'
 import { type Exchange, drainRest, limitReader, sendProblem, stalledReaderMs } from '../exchange.ts'
+import { type AnswerHeaders, Turn } from './connections.ts'
 import { limitBody } from './limit-body.ts'
 import { NoConnectionError, SignatureRefusedError, upstreamFailure } from './upstream-errors.ts'
 import type { UpstreamTarget } from './upstreams.ts'
@@ -12,14 +13,14 @@ export interface Forwarding {
   readonly target: UpstreamTarget
   /** Alternating names and values, the platform's own headers included. */
   readonly headers: string[]
-  /** Alternating names and values, added to the answer. */
-  readonly answerHeaders: readonly string[]
+  /** Alternating names and values; the answer's own headers are added to it. */
+  readonly answerHeaders: string[]
   readonly hasBody: boolean
   readonly maxBodyBytes: number
   readonly answerWithinMs: number
   /** Called once with the status, or with 0 when the client went away first. */
-  readonly onDone: (status: number) => void
-  readonly onFailure: (error: unknown) => void
+  readonly onDone: (exchange: Exchange, status: number) => void
+  readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
 /** Answer headers of a service that end at the gateway: hop-by-hop fields, and those that the gateway sets itself. */
@@ -57,7 +58,8 @@ export function forward(forwarding: Forwarding): void {
   const { request, response, method } = exchange
   const body = hasBody ? limitBody(request, maxBodyBytes) : null
   const handler = new AnswerHandler(forwarding, body)
-  response.once('close', handler.onClientClose)
+  // Not `once`, which makes a function of its own and takes it away again: the handler knows when it is done.
+  response.on('close', handler.onClientClose)
   target.pool.dispatch(
     {
       path: exchange.target,
@@ -66,6 +68,8 @@ export function forward(forwarding: Forwarding): void {
       headers,
       body,
       headersTimeout: answerWithinMs,
+      // The same for a pause in the answer: undici then keeps one timer for both, and need not set it anew in between.
+      bodyTimeout: answerWithinMs,
       idempotent: false,
     },
     handler,
@@ -104,7 +108,7 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
 }
 
 /** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
-class AnswerHandler implements Dispatcher.DispatchHandler {
+class AnswerHandler extends Turn {
   readonly #forwarding: Forwarding
   readonly #body: Transform | null
   #controller: Dispatcher.DispatchController | undefined
@@ -115,6 +119,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
   #timer: NodeJS.Timeout | undefined
 
   constructor(forwarding: Forwarding, body: Transform | null) {
+    super()
     this.#forwarding = forwarding
     this.#body = body
   }
@@ -134,15 +139,11 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.#controller = controller
-    clearTimeout(this.#timer)
+    if (this.#timer !== undefined) clearTimeout(this.#timer)
     if (this.#done) controller.abort(new Error('the client went away'))
   }
 
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: Readonly<Record<string, string | string[] | undefined>>,
-  ): void {
+  onResponseStart(controller: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     // 1xx is between the gateway and the service.
     if (status < 200) return
     // Who the client is was decided before. Passed on, this would tell a good key that it is bad.
@@ -150,8 +151,8 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
       controller.abort(new SignatureRefusedError())
       return
     }
-    const { exchange, answerHeaders } = this.#forwarding
-    const out: string[] = ['x-request-id', exchange.requestId, 'api-version', apiVersion]
+    const { exchange, answerHeaders: out } = this.#forwarding
+    out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     for (const name in headers) {
       if (withheld.has(name)) continue
@@ -164,7 +165,6 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     }
     // What a key may read now it may not read after its revocation, so no cache may keep it (RFC 9111 §5.2.2.5).
     if (!hasCacheControl) out.push('cache-control', 'no-store')
-    for (const text of answerHeaders) out.push(text)
     this.#status = status
     exchange.response.writeHead(status, out)
   }
@@ -187,7 +187,7 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     })
   }
 
-  onResponseEnd(): void {
+  protected ended(): void {
     if (this.#done) return
     const { response } = this.#forwarding.exchange
     if (!response.writableEnded) response.end()
@@ -197,14 +197,14 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
     this.#finish(this.#status)
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  protected failed(error: Error): void {
     this.#fail(error)
   }
 
   #fail(error: Error): void {
     if (this.#done) return
     const { exchange, onFailure } = this.#forwarding
-    onFailure(error)
+    onFailure(exchange, error)
     if (exchange.response.headersSent) {
       // Cut, never ended: a client must be able to tell half an answer from a whole one.
       this.#finish(this.#status)
@@ -219,8 +219,8 @@ class AnswerHandler implements Dispatcher.DispatchHandler {
 
   #finish(status: number): void {
     this.#done = true
-    clearTimeout(this.#timer)
+    if (this.#timer !== undefined) clearTimeout(this.#timer)
     if (this.#body?.readableEnded === false) this.#body.destroy()
-    this.#forwarding.onDone(status)
+    this.#forwarding.onDone(this.#forwarding.exchange, status)
   }
 }

@@ -18,8 +18,6 @@ export interface Upstreams {
 const connectTimeoutMs = 2000
 /** Shorter than the services' own 75 s, so that we never send on a connection that is just being closed. */
 const keepAliveMs = 30_000
-/** A stream may pause this long. */
-const bodyTimeoutMs = 60_000
 
 /**
  * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
@@ -33,7 +31,6 @@ export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstrea
       connect: { timeout: connectTimeoutMs },
       keepAliveTimeout: keepAliveMs,
       keepAliveMaxTimeout: keepAliveMs,
-      bodyTimeout: bodyTimeoutMs,
       maxHeaderSize: 32_768,
     }),
   })

@@ -7,6 +7,8 @@ import type { TokenLease, TokenSource } from './token-source.ts'
 export interface Bucket {
   readonly name: string
   readonly limit: number
+  /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
+  readonly policy: string
   /** Requests that this gateway may still let through in the present window. */
   tokens: number
   /** What is left in Redis for all gateways, when it was last asked. */
@@ -64,7 +66,8 @@ export function createRateLimit(options: {
   function bucketOf(name: string, limit: number): Bucket {
     const known = buckets.get(name)
     if (known !== undefined && known.limit === limit) return known
-    const bucket = { name, limit, tokens: 0, left: limit, windowEnds: -Infinity, used: 0, batch: 1 }
+    const policy = `"caller";q=${limit};w=${windowMs / 1000}`
+    const bucket = { name, limit, policy, tokens: 0, left: limit, windowEnds: -Infinity, used: 0, batch: 1 }
     buckets.set(name, bucket)
     return bucket
   }

@@ -1,11 +1,14 @@
 import { type ReadHeader, type SignedHeader, useOfHeader } from './strip-headers.ts'
 
+type Signed = Record<SignedHeader, string | undefined>
+type Read = Record<ReadHeader, string | undefined>
+
 /** A client's headers, sorted by what the gateway does with them. */
 export interface ClientHeaders {
   /** Alternating names (lower case) and values: what is passed on, without what the gateway owns. */
   readonly passed: string[]
-  readonly signed: Partial<Record<SignedHeader, string>>
-  readonly read: Partial<Record<ReadHeader, string>>
+  readonly signed: Readonly<Signed>
+  readonly read: Readonly<Read>
   /** A header that must occur once and did not; undefined when all is well. */
   readonly duplicate: string | undefined
 }
@@ -16,24 +19,40 @@ export interface ClientHeaders {
  */
 export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
   const passed: string[] = []
-  const signed: Partial<Record<SignedHeader, string>> = {}
-  const read: Partial<Record<ReadHeader, string>> = {}
+  // All names from the start and each written by its own name: one shape for all requests, and no look-up in a table.
+  const signed: Signed = {
+    'content-type': undefined,
+    'content-length': undefined,
+    'content-digest': undefined,
+    'idempotency-key': undefined,
+    'if-match': undefined,
+  }
+  const read: Read = {
+    authorization: undefined,
+    host: undefined,
+    connection: undefined,
+    'transfer-encoding': undefined,
+    'x-request-id': undefined,
+    'x-forwarded-for': undefined,
+  }
   let duplicate: string | undefined
   for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
     const use = useOfHeader(rawHeaders[at] ?? '')
     const value = rawHeaders[at + 1] ?? ''
-    if (use === 'strip') continue
-    if ('pass' in use) {
-      passed.push(use.pass, value)
-    } else if ('signed' in use) {
-      if (signed[use.signed] !== undefined) duplicate = use.signed
-      signed[use.signed] = value
-    } else if (read[use.read] === undefined) {
-      read[use.read] = value
-    } else if (use.read === 'connection' || use.read === 'x-forwarded-for') {
-      read[use.read] += `,${value}`
-    } else {
-      duplicate = use.read
+    switch (use.kind) {
+      case 'pass':
+        passed.push(use.name, value)
+        break
+      case 'strip':
+        break
+      case 'signed':
+        if (!keepSigned(signed, use.name, value)) duplicate = use.name
+        break
+      case 'read':
+        if (!keepRead(read, use.name, value)) duplicate = use.name
+        break
+      default:
+        use satisfies never
     }
   }
   const { connection } = read
@@ -41,6 +60,64 @@ export function readHeaders(rawHeaders: readonly string[]): ClientHeaders {
     return { passed: withoutNamed(passed, connection), signed: withoutNamedSigned(signed, connection), read, duplicate }
   }
   return { passed, signed, read, duplicate }
+}
+
+/** False when there is a value already. */
+function keepSigned(signed: Signed, name: SignedHeader, value: string): boolean {
+  switch (name) {
+    case 'content-type':
+      if (signed['content-type'] !== undefined) return false
+      signed['content-type'] = value
+      return true
+    case 'content-length':
+      if (signed['content-length'] !== undefined) return false
+      signed['content-length'] = value
+      return true
+    case 'content-digest':
+      if (signed['content-digest'] !== undefined) return false
+      signed['content-digest'] = value
+      return true
+    case 'idempotency-key':
+      if (signed['idempotency-key'] !== undefined) return false
+      signed['idempotency-key'] = value
+      return true
+    case 'if-match':
+      if (signed['if-match'] !== undefined) return false
+      signed['if-match'] = value
+      return true
+    default:
+      return name satisfies never
+  }
+}
+
+/** False when there is a value already, and the header is no list. */
+function keepRead(read: Read, name: ReadHeader, value: string): boolean {
+  switch (name) {
+    case 'authorization':
+      if (read.authorization !== undefined) return false
+      read.authorization = value
+      return true
+    case 'host':
+      if (read.host !== undefined) return false
+      read.host = value
+      return true
+    case 'connection':
+      read.connection = read.connection === undefined ? value : `${read.connection},${value}`
+      return true
+    case 'transfer-encoding':
+      if (read['transfer-encoding'] !== undefined) return false
+      read['transfer-encoding'] = value
+      return true
+    case 'x-request-id':
+      if (read['x-request-id'] !== undefined) return false
+      read['x-request-id'] = value
+      return true
+    case 'x-forwarded-for':
+      read['x-forwarded-for'] = read['x-forwarded-for'] === undefined ? value : `${read['x-forwarded-for']},${value}`
+      return true
+    default:
+      return name satisfies never
+  }
 }
 
 function namesIn(connection: string): ReadonlySet<string> {
@@ -52,14 +129,11 @@ function withoutNamed(passed: readonly string[], connection: string): string[] {
   return passed.filter((_text, at) => !named.has(passed[at - (at % 2)] ?? ''))
 }
 
-function withoutNamedSigned(
-  signed: Partial<Record<SignedHeader, string>>,
-  connection: string,
-): Partial<Record<SignedHeader, string>> {
+function withoutNamedSigned(signed: Signed, connection: string): Signed {
   const named = namesIn(connection)
   const rest = { ...signed }
   for (const name of ['content-type', 'content-digest', 'idempotency-key', 'if-match'] as const) {
-    if (named.has(name)) delete rest[name]
+    if (named.has(name)) rest[name] = undefined
   }
   return rest
 }

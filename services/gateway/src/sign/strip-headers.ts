@@ -1,14 +1,13 @@
 import { strippedHeaderPrefixes, strippedHeaders } from '@postern/contracts'
 
-/** What the gateway does with a client's header. */
+/** What the gateway does with a client's header, by its lower-case name. */
 export type HeaderUse =
-  /** Passed on under this lower-case name. */
-  | { readonly pass: string }
+  | { readonly kind: 'pass'; readonly name: string }
   /** Passed on, covered by the signature; must not occur twice. */
-  | { readonly signed: SignedHeader }
+  | { readonly kind: 'signed'; readonly name: SignedHeader }
   /** Read by the gateway itself and not passed on; must not occur twice. */
-  | { readonly read: ReadHeader }
-  | 'strip'
+  | { readonly kind: 'read'; readonly name: ReadHeader }
+  | { readonly kind: 'strip'; readonly name: string }
 
 export type SignedHeader = 'content-type' | 'content-length' | 'content-digest' | 'idempotency-key' | 'if-match'
 export type ReadHeader =
@@ -45,13 +44,13 @@ export function useOfHeader(name: string): HeaderUse {
 
 function classify(name: string): HeaderUse {
   const lower = name.toLowerCase()
-  if (isSigned(lower)) return { signed: lower }
-  if (isRead(lower)) return { read: lower }
+  if (isSigned(lower)) return { kind: 'signed', name: lower }
+  if (isRead(lower)) return { kind: 'read', name: lower }
   // Servers that fold `_` to `-` (CGI and its heirs) would read the two as one header.
   const folded = lower.replaceAll('_', '-')
-  if (stripped.has(folded) || strippedHeaderPrefixes.some((prefix) => folded.startsWith(prefix))) return 'strip'
-  if (folded !== lower && (isSigned(folded) || isRead(folded))) return 'strip'
-  return { pass: lower }
+  const isOwn = stripped.has(folded) || strippedHeaderPrefixes.some((prefix) => folded.startsWith(prefix))
+  const isLookalike = folded !== lower && (isSigned(folded) || isRead(folded))
+  return { kind: isOwn || isLookalike ? 'strip' : 'pass', name: lower }
 }
 
 function isSigned(name: string): name is SignedHeader {
