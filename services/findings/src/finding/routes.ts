@@ -34,19 +34,8 @@ import {
   patchedFields,
   targetDaysBySeverity,
 } from './rules.ts'
-import {
-  type FindingFilter,
-  countFindings,
-  findFinding,
-  findProgress,
-  findingList,
-  insertFinding,
-  listFindings,
-  lockFinding,
-  refusalOf,
-  summarizeFindings,
-  updateFinding,
-} from './store.ts'
+import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
+import { findFinding, findProgress, insertFinding, lockFinding, refusalOf, updateFinding } from './store.ts'
 import { findingMoves, moved } from './transitions.ts'
 
 /** Listing, reading, documenting and changing findings, and moving their status. */

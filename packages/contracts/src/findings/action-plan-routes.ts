@@ -1,0 +1,143 @@
+import { z } from 'zod'
+import { dateSchema, externalIdSchema, uuidSchema } from '../common.ts'
+import { anyOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import {
+  actionPlanSchema,
+  actionPlanStatuses,
+  actionPlanStubSchema,
+  changeActionPlanStatusBodySchema,
+  createActionPlanBodySchema,
+  extendActionPlanBodySchema,
+  updateActionPlanBodySchema,
+} from './action-plan.ts'
+import { addressed, ownerFilter, patchTypes, read, search, since, stubbed, write, yesOrNo } from './route-parts.ts'
+
+export const actionPlanSorts = [
+  '-created_at',
+  'created_at',
+  '-updated_at',
+  'updated_at',
+  'due_date',
+  '-due_date',
+] as const
+
+const actionPlanFilters = {
+  ...pageQuery,
+  status: anyOf(actionPlanStatuses).optional(),
+  owner: ownerFilter,
+  overdue: yesOrNo,
+  due_after: dateSchema.optional(),
+  due_before: dateSchema.optional(),
+  external_id: externalIdSchema.optional(),
+  updated_since: since,
+  q: search,
+  sort: z.enum(actionPlanSorts).default('-created_at'),
+}
+
+export const listActionPlans = defineRoute({
+  id: 'findings.list-action-plans',
+  method: 'GET',
+  path: '/api/v1/action-plans',
+  upstream: 'findings',
+  access: read,
+  tag: 'Action plans',
+  summary: 'List action plans',
+  query: z.strictObject({ ...actionPlanFilters, finding_id: uuidSchema.optional() }),
+  answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
+})
+
+export const listActionPlansOfFinding = defineRoute({
+  id: 'findings.list-action-plans-of-finding',
+  method: 'GET',
+  path: '/api/v1/findings/:id/action-plans',
+  upstream: 'findings',
+  access: read,
+  tag: 'Action plans',
+  summary: 'List the action plans of a finding',
+  params: addressed,
+  query: z.strictObject(actionPlanFilters),
+  answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
+  problems: ['not_found'],
+})
+
+export const getActionPlan = defineRoute({
+  id: 'findings.get-action-plan',
+  method: 'GET',
+  path: '/api/v1/action-plans/:id',
+  upstream: 'findings',
+  access: read,
+  tag: 'Action plans',
+  summary: 'Read an action plan',
+  params: addressed,
+  answers: { 200: { description: 'The action plan', schema: actionPlanSchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
+})
+
+export const createActionPlan = defineRoute({
+  id: 'findings.create-action-plan',
+  method: 'POST',
+  path: '/api/v1/findings/:id/action-plans',
+  upstream: 'findings',
+  access: write,
+  tag: 'Action plans',
+  summary: 'Propose an action plan',
+  description: stubbed,
+  params: addressed,
+  body: createActionPlanBodySchema,
+  answers: { 201: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const updateActionPlan = defineRoute({
+  id: 'findings.update-action-plan',
+  method: 'PATCH',
+  path: '/api/v1/action-plans/:id',
+  upstream: 'findings',
+  access: write,
+  tag: 'Action plans',
+  summary: 'Change an action plan',
+  description: `JSON Merge Patch (RFC 7396) with If-Match. Another due date needs its reason. ${stubbed}`,
+  params: addressed,
+  body: updateActionPlanBodySchema,
+  bodyMediaTypes: patchTypes,
+  answers: { 200: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
+  problems: [
+    'not_found',
+    'conflict',
+    'invalid_transition',
+    'precondition_failed',
+    'precondition_required',
+    'invalid_content',
+  ],
+})
+
+export const changeActionPlanStatus = defineRoute({
+  id: 'findings.change-action-plan-status',
+  method: 'POST',
+  path: '/api/v1/action-plans/:id/status',
+  upstream: 'findings',
+  access: write,
+  tag: 'Action plans',
+  summary: 'Update the status of an action plan',
+  description: `If-Match is looked at where it is given. ${stubbed}`,
+  params: addressed,
+  body: changeActionPlanStatusBodySchema,
+  answers: { 200: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
+  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content'],
+})
+
+export const extendActionPlan = defineRoute({
+  id: 'findings.extend-action-plan',
+  method: 'POST',
+  path: '/api/v1/action-plans/:id/extensions',
+  upstream: 'findings',
+  access: write,
+  tag: 'Action plans',
+  summary: 'Agree on a later due date',
+  description: stubbed,
+  params: addressed,
+  body: extendActionPlanBodySchema,
+  answers: { 201: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
+  problems: ['not_found', 'conflict', 'precondition_failed', 'invalid_content'],
+})

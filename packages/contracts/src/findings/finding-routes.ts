@@ -1,0 +1,150 @@
+import { z } from 'zod'
+import { dateSchema, externalIdSchema, uuidSchema } from '../common.ts'
+import { anyOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import {
+  changeFindingStatusBodySchema,
+  createFindingBodySchema,
+  findingSchema,
+  findingSources,
+  findingStatuses,
+  findingStubSchema,
+  findingTypes,
+  findingsSummarySchema,
+  severities,
+  summaryGroups,
+  transitionsSchema,
+  updateFindingBodySchema,
+} from './finding.ts'
+import { addressed, ownerFilter, patchTypes, read, search, since, stubbed, write, yesOrNo } from './route-parts.ts'
+
+/** What a list of findings can be sorted by; a leading `-` turns the order round. The id breaks ties. */
+export const findingSorts = [
+  '-created_at',
+  'created_at',
+  '-updated_at',
+  'updated_at',
+  'target_date',
+  '-target_date',
+  '-severity',
+  'severity',
+] as const
+
+const findingFilters = {
+  status: anyOf(findingStatuses).optional(),
+  severity: anyOf(severities).optional(),
+  type: anyOf(findingTypes).optional(),
+  source: anyOf(findingSources).optional(),
+  entity_id: uuidSchema.optional().meta({ description: 'Findings that concern the entity' }),
+  owner: ownerFilter,
+  overdue: yesOrNo,
+  repeat: yesOrNo,
+  identified_from: dateSchema.optional(),
+  identified_to: dateSchema.optional(),
+  target_after: dateSchema.optional(),
+  target_before: dateSchema.optional(),
+  external_id: externalIdSchema.optional(),
+  updated_since: since,
+  q: search,
+}
+
+export const listFindings = defineRoute({
+  id: 'findings.list',
+  method: 'GET',
+  path: '/api/v1/findings',
+  upstream: 'findings',
+  access: read,
+  tag: 'Findings',
+  summary: 'List findings',
+  query: z.strictObject({
+    ...pageQuery,
+    ...findingFilters,
+    sort: z.enum(findingSorts).default('-created_at'),
+  }),
+  answers: { 200: { description: 'Findings', schema: z.array(findingSchema) } },
+})
+
+export const getFinding = defineRoute({
+  id: 'findings.get',
+  method: 'GET',
+  path: '/api/v1/findings/:id',
+  upstream: 'findings',
+  access: read,
+  tag: 'Findings',
+  summary: 'Read a finding',
+  params: addressed,
+  answers: { 200: { description: 'The finding', schema: findingSchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
+})
+
+export const summarizeFindings = defineRoute({
+  id: 'findings.summarize',
+  method: 'GET',
+  path: '/api/v1/findings/summary',
+  upstream: 'findings',
+  access: read,
+  tag: 'Findings',
+  summary: 'Count findings by severity, status, entity, owner or age',
+  description:
+    'The filters of the list apply. The largest groups come first, at most 1000. A finding counts once for each of its entities.',
+  query: z.strictObject({ ...findingFilters, group_by: z.enum(summaryGroups).default('severity') }),
+  answers: { 200: { description: 'The groups', schema: findingsSummarySchema } },
+})
+
+export const createFinding = defineRoute({
+  id: 'findings.create',
+  method: 'POST',
+  path: '/api/v1/findings',
+  upstream: 'findings',
+  access: write,
+  tag: 'Findings',
+  summary: 'Document a finding',
+  description: stubbed,
+  body: createFindingBodySchema,
+  answers: { 201: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
+  problems: ['conflict', 'invalid_content'],
+})
+
+export const updateFinding = defineRoute({
+  id: 'findings.update',
+  method: 'PATCH',
+  path: '/api/v1/findings/:id',
+  upstream: 'findings',
+  access: write,
+  tag: 'Findings',
+  summary: 'Change a finding',
+  description: `JSON Merge Patch (RFC 7396) with If-Match. Each change becomes an entry of the tracker log. ${stubbed}`,
+  params: addressed,
+  body: updateFindingBodySchema,
+  bodyMediaTypes: patchTypes,
+  answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
+  problems: ['not_found', 'conflict', 'precondition_failed', 'precondition_required', 'invalid_content'],
+})
+
+export const changeFindingStatus = defineRoute({
+  id: 'findings.change-status',
+  method: 'POST',
+  path: '/api/v1/findings/:id/status',
+  upstream: 'findings',
+  access: write,
+  tag: 'Findings',
+  summary: 'Move the status of a finding',
+  description: `\`GET /findings/{id}/transitions\` says where it can go. If-Match is looked at where it is given. ${stubbed}`,
+  params: addressed,
+  body: changeFindingStatusBodySchema,
+  answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
+  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content'],
+})
+
+export const findingTransitions = defineRoute({
+  id: 'findings.transitions',
+  method: 'GET',
+  path: '/api/v1/findings/:id/transitions',
+  upstream: 'findings',
+  access: read,
+  tag: 'Findings',
+  summary: 'Where the status of a finding can go, and what that needs',
+  params: addressed,
+  answers: { 200: { description: 'The moves', schema: transitionsSchema } },
+  problems: ['not_found'],
+})

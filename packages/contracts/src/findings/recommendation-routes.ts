@@ -1,0 +1,107 @@
+import { z } from 'zod'
+import { externalIdSchema, uuidSchema } from '../common.ts'
+import { anyOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import {
+  createRecommendationBodySchema,
+  recommendationSchema,
+  recommendationStatuses,
+  recommendationStubSchema,
+  updateRecommendationBodySchema,
+} from './recommendation.ts'
+import { addressed, patchTypes, read, search, since, stubbed, write } from './route-parts.ts'
+
+export const recommendationSorts = ['-created_at', 'created_at', '-updated_at', 'updated_at'] as const
+
+const recommendationFilters = {
+  ...pageQuery,
+  status: anyOf(recommendationStatuses).optional(),
+  external_id: externalIdSchema.optional(),
+  updated_since: since,
+  q: search,
+  sort: z.enum(recommendationSorts).default('-created_at'),
+}
+
+export const listRecommendations = defineRoute({
+  id: 'findings.list-recommendations',
+  method: 'GET',
+  path: '/api/v1/recommendations',
+  upstream: 'findings',
+  access: read,
+  tag: 'Recommendations',
+  summary: 'List recommendations',
+  query: z.strictObject({ ...recommendationFilters, finding_id: uuidSchema.optional() }),
+  answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
+})
+
+export const listRecommendationsOfFinding = defineRoute({
+  id: 'findings.list-recommendations-of-finding',
+  method: 'GET',
+  path: '/api/v1/findings/:id/recommendations',
+  upstream: 'findings',
+  access: read,
+  tag: 'Recommendations',
+  summary: 'List the recommendations of a finding',
+  params: addressed,
+  query: z.strictObject(recommendationFilters),
+  answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
+  problems: ['not_found'],
+})
+
+export const getRecommendation = defineRoute({
+  id: 'findings.get-recommendation',
+  method: 'GET',
+  path: '/api/v1/recommendations/:id',
+  upstream: 'findings',
+  access: read,
+  tag: 'Recommendations',
+  summary: 'Read a recommendation',
+  params: addressed,
+  answers: {
+    200: { description: 'The recommendation', schema: recommendationSchema },
+    304: { description: 'Not modified' },
+  },
+  problems: ['not_found'],
+})
+
+export const createRecommendation = defineRoute({
+  id: 'findings.create-recommendation',
+  method: 'POST',
+  path: '/api/v1/findings/:id/recommendations',
+  upstream: 'findings',
+  access: write,
+  tag: 'Recommendations',
+  summary: 'Submit a recommendation',
+  description: stubbed,
+  params: addressed,
+  body: createRecommendationBodySchema,
+  answers: {
+    201: { description: 'The recommendation', schema: z.union([recommendationSchema, recommendationStubSchema]) },
+  },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const updateRecommendation = defineRoute({
+  id: 'findings.update-recommendation',
+  method: 'PATCH',
+  path: '/api/v1/recommendations/:id',
+  upstream: 'findings',
+  access: write,
+  tag: 'Recommendations',
+  summary: 'Change a recommendation, or respond to it',
+  description: `JSON Merge Patch (RFC 7396) with If-Match. ${stubbed}`,
+  params: addressed,
+  body: updateRecommendationBodySchema,
+  bodyMediaTypes: patchTypes,
+  answers: {
+    200: { description: 'The recommendation', schema: z.union([recommendationSchema, recommendationStubSchema]) },
+  },
+  problems: [
+    'not_found',
+    'conflict',
+    'invalid_transition',
+    'precondition_failed',
+    'precondition_required',
+    'invalid_content',
+  ],
+})

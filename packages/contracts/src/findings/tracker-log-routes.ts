@@ -1,0 +1,108 @@
+import { z } from 'zod'
+import { dateSchema, line } from '../common.ts'
+import { anyOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import { addressed, read, write } from './route-parts.ts'
+import {
+  createLogEntryBodySchema,
+  logCheckpointSchema,
+  logEntrySchema,
+  logEntryStubSchema,
+  logKinds,
+  logVerificationSchema,
+} from './tracker-log.ts'
+
+/** A count in a query: digits, up to the largest integer that the log can count. */
+const countAfter = z
+  .string()
+  .refine((digits) => /^(0|[1-9][0-9]{0,14})$/.test(digits), { message: 'must be a number' })
+  .transform(Number)
+  .optional()
+  .meta({ type: 'integer', minimum: 0 })
+export const listLogOfFinding = defineRoute({
+  id: 'findings.list-log-of-finding',
+  method: 'GET',
+  path: '/api/v1/findings/:id/log',
+  upstream: 'findings',
+  access: read,
+  tag: 'Remediation tracker log',
+  summary: 'Read the tracker log of a finding, oldest first',
+  params: addressed,
+  query: z.strictObject({ ...pageQuery, kind: anyOf(logKinds).optional(), after_seq: countAfter }),
+  answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },
+  problems: ['not_found'],
+})
+
+export const createLogEntry = defineRoute({
+  id: 'findings.create-log-entry',
+  method: 'POST',
+  path: '/api/v1/findings/:id/log',
+  upstream: 'findings',
+  access: write,
+  tag: 'Remediation tracker log',
+  summary: 'Add a note, an escalation or a correction',
+  description:
+    'Entries are never changed or taken away: what is wrong is corrected by another entry. A caller without `read:findings` is answered with the finding and the number of the entry alone.',
+  params: addressed,
+  body: createLogEntryBodySchema,
+  answers: { 201: { description: 'The entry', schema: z.union([logEntrySchema, logEntryStubSchema]) } },
+  problems: ['not_found', 'invalid_content'],
+})
+
+export const verifyLogOfFinding = defineRoute({
+  id: 'findings.verify-log-of-finding',
+  method: 'GET',
+  path: '/api/v1/findings/:id/log/verify',
+  upstream: 'findings',
+  access: read,
+  tag: 'Remediation tracker log',
+  summary: 'Check the hash chain of the tracker log of a finding',
+  params: addressed,
+  answers: { 200: { description: 'What the check found', schema: logVerificationSchema } },
+  problems: ['not_found'],
+})
+
+export const listLog = defineRoute({
+  id: 'findings.list-log',
+  method: 'GET',
+  path: '/api/v1/remediation-log',
+  upstream: 'findings',
+  access: read,
+  tag: 'Remediation tracker log',
+  summary: 'Read the tracker logs of all findings, oldest first',
+  query: z.strictObject({
+    ...pageQuery,
+    kind: anyOf(logKinds).optional(),
+    actor: line(1, 255).optional().meta({ description: 'Id of who wrote the entry' }),
+    since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),
+  }),
+  answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },
+})
+
+export const getLogCheckpoint = defineRoute({
+  id: 'findings.get-log-checkpoint',
+  method: 'GET',
+  path: '/api/v1/remediation-log/checkpoint',
+  upstream: 'findings',
+  access: read,
+  tag: 'Remediation tracker log',
+  summary: 'Read a signed end of the log',
+  description:
+    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the end of the log as it is now; with one, the last checkpoint of that day or before.',
+  query: z.strictObject({ day: dateSchema.optional() }),
+  answers: { 200: { description: 'The checkpoint', schema: logCheckpointSchema } },
+  problems: ['not_found'],
+})
+
+export const logCheckpointKeys = defineRoute({
+  id: 'findings.log-checkpoint-keys',
+  method: 'GET',
+  path: '/api/v1/remediation-log/keys',
+  upstream: 'findings',
+  access: { kind: 'public' },
+  tag: 'Remediation tracker log',
+  summary: 'Public keys that verify checkpoints (RFC 7517)',
+  answers: {
+    200: { description: 'JSON Web Key Set', schema: z.object({ keys: z.array(z.record(z.string(), z.unknown())) }) },
+  },
+})
