@@ -134,6 +134,9 @@ create table universe.hierarchy (
   constraint hierarchy_version_not_negative CHECK ((version >= 0))
 );
 CREATE UNIQUE INDEX hierarchy_one_primary ON universe.hierarchy USING btree (tenant_id) WHERE is_primary;
+CREATE TRIGGER note_deletes AFTER DELETE ON universe.hierarchy REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON universe.hierarchy REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON universe.hierarchy REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy', 'id', 'r.version');
 alter table universe.hierarchy enable row level security;
 alter table universe.hierarchy force row level security;
 create policy postern_universe_insert on universe.hierarchy as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -205,6 +208,9 @@ CREATE INDEX node_by_since_version ON universe.node USING btree (tenant_id, hier
 CREATE TRIGGER node_guard BEFORE UPDATE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.guard_node();
 CREATE TRIGGER node_history_after_update AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_node NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_node_history();
 CREATE TRIGGER node_links_after_insert AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.link_new_nodes();
+CREATE TRIGGER note_deletes AFTER DELETE ON universe.node REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
+CREATE TRIGGER note_inserts AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
+CREATE TRIGGER note_updates AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
 alter table universe.node enable row level security;
 alter table universe.node force row level security;
 create policy postern_universe_insert on universe.node as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -288,6 +294,9 @@ create table universe.person (
 );
 CREATE INDEX person_by_change ON universe.person USING btree (tenant_id, updated_at, id);
 CREATE INDEX person_by_name ON universe.person USING btree (tenant_id, name, id);
+CREATE TRIGGER note_deletes AFTER DELETE ON universe.person REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON universe.person REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON universe.person REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('person', 'id', 'r.version');
 CREATE TRIGGER person_guard BEFORE UPDATE ON universe.person FOR EACH ROW EXECUTE FUNCTION universe.guard_person();
 alter table universe.person enable row level security;
 alter table universe.person force row level security;
@@ -402,6 +411,9 @@ create table universe.test_procedure (
 CREATE INDEX test_procedure_by_change ON universe.test_procedure USING btree (tenant_id, updated_at, number);
 CREATE INDEX test_procedure_by_due ON universe.test_procedure USING btree (tenant_id, COALESCE(due_on, 'infinity'::date), number);
 CREATE INDEX test_procedure_by_title ON universe.test_procedure USING btree (tenant_id, title, number);
+CREATE TRIGGER note_deletes AFTER DELETE ON universe.test_procedure REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
+CREATE TRIGGER note_inserts AFTER INSERT ON universe.test_procedure REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
+CREATE TRIGGER note_updates AFTER UPDATE ON universe.test_procedure REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('test_procedure', 'id', 'r.version');
 CREATE TRIGGER test_procedure_guard BEFORE UPDATE ON universe.test_procedure FOR EACH ROW EXECUTE FUNCTION universe.guard_test_procedure();
 CREATE TRIGGER test_procedure_links_after_insert AFTER INSERT ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();
 CREATE TRIGGER test_procedure_links_after_update AFTER UPDATE ON universe.test_procedure REFERENCING NEW TABLE AS new_procedure FOR EACH STATEMENT EXECUTE FUNCTION universe.link_test_procedures();

@@ -51,7 +51,18 @@ describe('the change feed', () => {
     const tenant = await stack.createTenant()
     const { key: writer } = await stack.createKey(tenant, { scopes: ['write:findings', 'admin:sync'] })
     const entity = { external_id: 'pay', name: 'Payments', type: 'process' }
-    await send(gateway, '/api/v1/sync/entities', { key: writer, method: 'POST', body: [entity] })
+    const person = { external_id: 'ada', name: 'Ada Lund', email: 'ada.lund@harbourline.example' }
+    const procedure = { external_id: 'rec', title: 'Recertification', status: 'not_started' }
+    const hierarchy = { name: 'Legal', kind: 'legal_entity', mode: 'full', nodes: [{ node_key: 'bank', name: 'Bank' }] }
+    for (const [dataset, body] of [
+      ['entities', [entity]],
+      ['people', [person]],
+      ['test-procedures', [procedure]],
+      ['org-structures/legal', hierarchy],
+    ] as const) {
+      const pushed = await send(gateway, `/api/v1/sync/${dataset}`, { key: writer, method: 'POST', body })
+      expect(pushed.status, pushed.text).toBe(200)
+    }
     await send(gateway, '/api/v1/findings', { key: writer, method: 'POST', body: finding })
     const kindsFor = async (...scopes: ('read:*' | 'read:findings' | 'read:universe')[]) => {
       const { key } = await stack.createKey(tenant, { scopes })
@@ -67,7 +78,9 @@ describe('the change feed', () => {
       await kindsFor('read:findings'),
       await kindsFor('read:universe'),
     ]
-    expect(universe).toEqual(['entity created'])
+    expect(new Set(universe.filter((change) => change.endsWith(' created')))).toEqual(
+      new Set(['entity', 'person', 'test_procedure', 'hierarchy', 'hierarchy_node'].map((kind) => `${kind} created`)),
+    )
     expect(findings).toContain('finding created')
     expect(all).toEqual([...universe, ...findings])
     const { key } = await stack.createKey(tenant, { scopes: ['write:*', 'admin:*'] })
