@@ -29,5 +29,18 @@ function locate(
   where: 'body' | 'parameter',
 ): { pointer: string } | { parameter: string } {
   if (where === 'parameter') return { parameter: String(path[0] ?? '') }
-  return { pointer: path.map((part) => `/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`).join('') }
+  return { pointer: pointerTo(path) }
+}
+
+const maxPointerLength = 1000
+
+/** The JSON Pointer (RFC 6901) of a member or item; of what is around it, where names make it too long to be told. */
+export function pointerTo(path: readonly PropertyKey[]): string {
+  let pointer = ''
+  for (const part of path) {
+    const longer = `${pointer}/${String(part).replaceAll('~', '~0').replaceAll('/', '~1')}`
+    if (longer.length > maxPointerLength) return pointer
+    pointer = longer
+  }
+  return pointer
 }

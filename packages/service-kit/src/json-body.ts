@@ -1,4 +1,7 @@
-import { ProblemError, problem } from './problem.ts'
+import type { InputError } from '@postern/contracts'
+import { pointerTo } from './input-errors.ts'
+import { type JsonFault, findJsonFault } from './json-scan.ts'
+import { problem } from './problem.ts'
 
 /** Deepest nesting of a JSON body. No resource needs more than a handful of levels. */
 export const maxJsonDepth = 32
@@ -6,8 +9,9 @@ export const maxJsonDepth = 32
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /**
- * Parses a JSON body (RFC 8259): UTF-8 without a byte order mark, at most `maxJsonDepth` levels deep. Throws a problem
- * that says what to mend.
+ * Parses a JSON body (RFC 8259): UTF-8 without a byte order mark, at most `maxJsonDepth` levels deep, and such that no two
+ * readers can take it for two things (see `findJsonFault`). Throws a problem that says what to mend and where: 400, and
+ * 422 for text that no resource can hold.
  */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
@@ -18,37 +22,31 @@ export function parseJsonBody(body: Buffer): unknown {
     throw problem('malformed_json', { detail: 'The body is not UTF-8.', cause })
   }
   if (text.startsWith('\uFEFF')) throw problem('malformed_json', { detail: 'The body begins with a byte order mark.' })
-  assertDepth(text)
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (error instanceof ProblemError) throw error
-    // The parser's message quotes the body, which may hold what must not be logged or repeated.
-    throw problem('malformed_json', { detail: 'The body is not valid JSON (RFC 8259).' })
-  }
+  const fault = findJsonFault(text, maxJsonDepth)
+  if (fault === undefined) return JSON.parse(text)
+  throw problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
+    detail: detailOf(fault, text),
+    errors: [inputErrorOf(fault)],
+  })
 }
 
-const quote = 0x22
-const backslash = 0x5c
+function inputErrorOf({ kind, path }: JsonFault): InputError {
+  return { pointer: pointerTo(path), code: kind, detail: faultDetails[kind] }
+}
 
-/** Counts brackets outside strings before anything walks the value: a deep body must not cost a deep stack. */
-function assertDepth(text: string): void {
-  let depth = 0
-  let inString = false
-  for (let at = 0; at < text.length; at += 1) {
-    const code = text.charCodeAt(at)
-    if (inString) {
-      if (code === backslash) at += 1
-      else if (code === quote) inString = false
-    } else if (code === quote) {
-      inString = true
-    } else if (code === 0x5b || code === 0x7b) {
-      depth += 1
-      if (depth > maxJsonDepth) {
-        throw problem('malformed_json', { detail: `The body is nested more than ${maxJsonDepth} levels deep.` })
-      }
-    } else if (code === 0x5d || code === 0x7d) {
-      depth -= 1
-    }
-  }
+const faultDetails = {
+  syntax: 'is not valid JSON (RFC 8259)',
+  too_deep: `lies more than ${maxJsonDepth} levels deep`,
+  duplicate_key: 'stands more than once in its object',
+  forbidden_key: 'is no name for a member',
+  inexact_number: 'is no number that a double can hold: out of its range, or of more digits',
+  invalid_text: 'must not hold NUL or lone surrogates',
+} as const satisfies Record<JsonFault['kind'], string>
+
+/** Says where, and never what: the body may hold what must not be repeated. */
+function detailOf({ kind, offset }: JsonFault, text: string): string {
+  if (kind !== 'syntax') return 'See `errors` for what to mend.'
+  const before = text.slice(0, offset)
+  const line = before.split('\n').length
+  return `The body is not valid JSON (RFC 8259): look at line ${line}, column ${offset - before.lastIndexOf('\n')}.`
 }

@@ -7,7 +7,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
     'Send the path in its one canonical spelling: no dot segments, no empty segments, no backslashes or semicolons, and no percent-escapes of characters that need none.',
   duplicate_header: 'Send the header once.',
   malformed_http: 'The bytes that arrived are no HTTP/1.1 request (RFC 9112). Use a maintained HTTP client.',
-  malformed_json: 'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark.',
+  malformed_json:
+    'Send the body as JSON (RFC 8259), in UTF-8 and without a byte order mark. No key may stand twice in an object, and no number may need more digits than a double has (RFC 7493).',
   missing_credentials: 'Send `Authorization: ApiKey <key>`.',
   invalid_key:
     'Check that the key is complete and unaltered. If it is, ask the administrator of your tenant for a new one.',
