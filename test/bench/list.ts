@@ -1,6 +1,6 @@
 import type { Statement, Tx } from '@postern/tenant-db'
 import { Client } from 'undici'
-import { listFindings } from '../../services/findings/src/finding/store.ts'
+import { listFindings } from '../../services/findings/src/finding/list/store.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
