@@ -27,6 +27,7 @@ export const problemTypes = {
   conflict: { status: 409, title: 'The request conflicts with the state of the resource' },
   request_in_progress: { status: 409, title: 'The same request is still being carried out' },
   invalid_transition: { status: 409, title: 'The state cannot change in this way' },
+  procedure_locked: { status: 409, title: 'The test procedure is completed' },
   cursor_expired: { status: 410, title: 'The changes behind the cursor are no longer kept' },
   precondition_failed: { status: 412, title: 'The resource has changed since it was read' },
   unsupported_protocol: { status: 412, title: 'The version of the protocol is not supported' },

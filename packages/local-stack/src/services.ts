@@ -68,12 +68,17 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
   },
   findings: { rings: ['POSTERN_SIGNING_FINDINGS'], database: true, redis: false, upstreams: [] },
   universe: {
-    rings: ['POSTERN_SIGNING_UNIVERSE', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+    rings: ['POSTERN_SIGNING_UNIVERSE', 'POSTERN_SIGNING_SYNC_UNIVERSE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE'],
     database: true,
     redis: false,
     upstreams: [],
   },
-  evidence: { rings: ['POSTERN_SIGNING_EVIDENCE'], database: true, redis: false, upstreams: [] },
+  evidence: {
+    rings: ['POSTERN_SIGNING_EVIDENCE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE'],
+    database: true,
+    redis: false,
+    upstreams: ['universe'],
+  },
   sync: {
     rings: ['POSTERN_SIGNING_SYNC', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
     database: true,

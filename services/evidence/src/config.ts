@@ -8,12 +8,21 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 
 export interface Config extends BaseConfig {
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. An upload holds one only while it is recorded. Default 10. */
   readonly maxConnections: number
+  readonly universe: {
+    /** Origin of the universe service, which knows the test procedures. */
+    readonly url: string
+    /** Signs what this service asks there; no other service has it. */
+    readonly ring: KeyRing
+    /** How long the universe may take to answer. Milliseconds, default 3 s. */
+    readonly timeoutMs: number
+  }
   /** Where the bytes live: a directory on one file system, since blobs are moved into place by link and rename. */
   readonly blobDirectory: string
   /** The largest file, in bytes. Default, and at most, what the contract says. */
@@ -54,6 +63,9 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_URL: settings.databaseUrl,
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_EVIDENCE: settings.keyRing,
+    POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
+    POSTERN_UNIVERSE_URL: settings.httpUrl,
+    POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
     POSTERN_BLOB_DIRECTORY: z.string().min(1),
     POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
@@ -70,6 +82,11 @@ export function readConfig(env: Environment): Config {
     ...baseConfig(values, { evidence: values.POSTERN_SIGNING_EVIDENCE }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    universe: {
+      url: values.POSTERN_UNIVERSE_URL,
+      ring: values.POSTERN_SIGNING_EVIDENCE_UNIVERSE,
+      timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
+    },
     blobDirectory: values.POSTERN_BLOB_DIRECTORY,
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
     tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,

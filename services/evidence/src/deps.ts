@@ -5,6 +5,7 @@ import { type PartialStore, openPartialStore } from './blob/partial-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
+import { type Universe, openUniverse } from './test-procedure/universe.ts'
 
 export interface Deps {
   readonly db: TenantDb
@@ -12,6 +13,7 @@ export interface Deps {
   readonly blobs: BlobStore
   readonly partials: PartialStore
   readonly receipts: ReceiptSigner
+  readonly universe: Universe
   readonly now: () => number
   ready(): Promise<void>
   close(): Promise<void>
@@ -30,6 +32,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     queryTimeoutMs: 5_000,
     applicationName: 'postern-evidence',
   })
+  const universe = openUniverse(config.universe, now)
   const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
   return {
     db,
@@ -37,12 +40,14 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     blobs,
     partials,
     receipts,
+    universe,
     now,
     ready: async () => {
       await Promise.all([db.ping(), blobs.assertWritable()])
     },
     close: async () => {
       await sweep.stop()
+      await universe.close()
       await db.close()
     },
   }

@@ -4,10 +4,10 @@ import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { file, form } from './form.ts'
-import { sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { sha256, startEvidenceWithUniverse, upload, uploaded, uploader } from './support.ts'
 
-let service: Awaited<ReturnType<typeof startEvidence>>
-beforeAll(async () => (service = await startEvidence({ POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000' })))
+let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
+beforeAll(async () => (service = await startEvidenceWithUniverse({ POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000' })))
 afterAll(async () => await service.close())
 
 const csv = { 'content-type': 'text/csv' }
@@ -42,6 +42,7 @@ describe.each([
 ])('%s a file', (_what, act) => {
   test('is the same 404 for one that is not there, of another key, of another tenant, and for one of long ago', async () => {
     const owner = { ...uploader(), id: randomUUID() }
+    await service.universe.push(owner.tenantId, ['SOX-1', 'SOX-2'])
     const { id } = await uploaded(service.caller, owner, 'evidence')
     const old = await uploaded(service.caller, owner, 'old evidence')
     await age(old.id, 31)
@@ -77,8 +78,12 @@ describe('attaching', () => {
   test('is proved by a receipt, is on record, and is done once however often it is asked for', async () => {
     const principal = uploader()
     const { id, reference, sha256: digest } = await uploaded(service.caller, principal, 'evidence')
-    const procedure = '019A9C1E-7D3B-7CC2-9A55-0D7D2C9BE001'
-    const body = { test_procedures: [procedure, 'ref:TP-0002'], note: 'See sheet 2' }
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'])
+    const [found] = await service.rows('select id from universe.test_procedure where tenant_id = $1 order by number', [
+      principal.tenantId,
+    ])
+    const procedure = String(found?.['id'])
+    const body = { test_procedures: [procedure.toUpperCase(), 'ref:TP-0002', 'ext:SOX-2'], note: 'See sheet 2' }
     const answer = await attach(principal, id, body)
     await attach(principal, id, body)
     const { jws, ...content } = attachmentReceiptSchema.parse(answer.json)
@@ -86,7 +91,7 @@ describe('attaching', () => {
       id,
       reference,
       sha256: digest,
-      test_procedures: [procedure.toLowerCase(), 'ref:TP-0002'],
+      test_procedures: [procedure, 'ref:TP-0002', 'ext:SOX-2'],
       note: 'See sheet 2',
     })
     const keys = await service.caller.call(

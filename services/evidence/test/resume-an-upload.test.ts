@@ -8,11 +8,11 @@ import { startService } from '@postern/service-kit'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { evidenceService } from '../src/service.ts'
-import { makeEnvironment, sha256, startEvidence, uploader } from './support.ts'
+import { makeEnvironment, sha256, startEvidenceWithUniverse, uploader } from './support.ts'
 
-let service: Awaited<ReturnType<typeof startEvidence>>
+let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 beforeAll(async () => {
-  service = await startEvidence({
+  service = await startEvidenceWithUniverse({
     POSTERN_EVIDENCE_MAX_BYTES: '1048576',
     POSTERN_EVIDENCE_STALL_MS: '2000',
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000000',
@@ -156,6 +156,7 @@ describe('a piece is refused and adds nothing', () => {
 describe('a resumable upload', () => {
   test('goes on after each piece and is recorded with the last, whose answer has the receipt', async () => {
     const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1'])
     const details = { test_procedures: ['ref:TP-0001'], evidence_date: '2026-09-30', sha256: [sha256('abcdefgh')] }
     const target = await created(principal, 8, metadataOf('u\u0308.csv', 'text/csv', details))
     expect(target).toMatch(/^\/api\/v1\/evidence\/uploads\/[0-9a-f-]{36}$/)

@@ -21,6 +21,7 @@ import { openTenantDb } from '@postern/tenant-db'
 import { expect } from 'vitest'
 import type { Deps } from '../src/deps.ts'
 import { evidenceService } from '../src/service.ts'
+import { spawnUniverse } from './universe.ts'
 
 /** An Ed25519 key as configuration text. */
 function makeReceiptKey(): string {
@@ -31,10 +32,14 @@ function makeReceiptKey(): string {
 export async function makeEnvironment() {
   const database = await createTestDatabase()
   const ring = randomRing()
+  const universeRing = randomRing()
   const blobDirectory = await makeTestFolder('blobs')
   const env: Record<string, string> = {
     POSTERN_DATABASE_URL: database.url('evidence'),
     POSTERN_SIGNING_EVIDENCE: ring,
+    POSTERN_SIGNING_EVIDENCE_UNIVERSE: universeRing,
+    // Nobody listens there; what names no test procedure needs none.
+    POSTERN_UNIVERSE_URL: 'http://127.0.0.1:9',
     POSTERN_BLOB_DIRECTORY: blobDirectory,
     POSTERN_RECEIPT_KEY: makeReceiptKey(),
     POSTERN_REQUEST_LOG: 'off',
@@ -44,14 +49,31 @@ export async function makeEnvironment() {
     database,
     blobDirectory,
     env,
+    spawnUniverse: async () => await spawnUniverse(database, universeRing),
     caller: (baseUrl: string) =>
       createTestCaller({ baseUrl, keyName: 'evidence', ring, assertionKeys: database.assertionKeys }),
   }
 }
 
-/** An evidence service in this process, on real PostgreSQL and a real directory. */
-export async function startEvidence(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
-  const { database, blobDirectory, env, caller } = await makeEnvironment()
+/** An evidence service in this process beside a universe service, on real PostgreSQL and a real directory. */
+export async function startEvidenceWithUniverse(extra: Record<string, string> = {}) {
+  const environment = await makeEnvironment()
+  const universe = await environment.spawnUniverse()
+  const service = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url, ...extra }, {}, environment)
+  const close = async () => {
+    await service.close()
+    await universe.stop()
+  }
+  return { ...service, universe, close }
+}
+
+/** An evidence service in this process, on real PostgreSQL and a real directory; no universe is there. */
+export async function startEvidence(
+  extra: Record<string, string> = {},
+  overrides: Partial<Deps> = {},
+  environment?: Awaited<ReturnType<typeof makeEnvironment>>,
+) {
+  const { database, blobDirectory, env, caller } = environment ?? (await makeEnvironment())
   const logs: string[] = []
   const service = await startService(
     evidenceService,
@@ -87,6 +109,11 @@ export async function startEvidence(extra: Record<string, string> = {}, override
       })
     },
     filesIn: async (folder: string) => await listFiles(join(blobDirectory, folder)),
+    /** Stops the service, and leaves its database to another. */
+    stop: async () => {
+      await service.close()
+      await owner.close()
+    },
     close: async () => {
       await service.close()
       await owner.close()

@@ -8,11 +8,11 @@ import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { openTenantDb } from '@postern/tenant-db'
 import { compactVerify, createLocalJWKSet, decodeProtectedHeader } from 'jose'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { contentDigest, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { contentDigest, sha256, startEvidenceWithUniverse, upload, uploaded, uploader } from './support.ts'
 
-let service: Awaited<ReturnType<typeof startEvidence>>
+let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 beforeAll(async () => {
-  service = await startEvidence({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
+  service = await startEvidenceWithUniverse({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
 })
 afterAll(async () => await service.close())
 
@@ -162,8 +162,10 @@ describe('an upload is refused and leaves nothing', () => {
 describe('an upload', () => {
   test('is answered with a receipt of exactly its bytes', async () => {
     const body = Buffer.from('%PDF-1.7\naccess review')
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-7'])
     const answer = await service.caller.call(
-      uploader(),
+      principal,
       'POST',
       '/api/v1/evidence?file_name=u%CC%88bersicht.pdf&test_procedure=ref:TP-0001&test_procedure=ext:SOX-7',
       { body, headers: { 'content-type': 'application/pdf', 'content-digest': contentDigest(body) } },

@@ -5,11 +5,11 @@ import type { CallAnswer, CallOptions, Principal } from '@postern/local-stack/te
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { file, form, metadata } from './form.ts'
-import { contentDigest, sha256, startEvidence, uploader } from './support.ts'
+import { contentDigest, sha256, startEvidenceWithUniverse, uploader } from './support.ts'
 
-let service: Awaited<ReturnType<typeof startEvidence>>
+let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 beforeAll(async () => {
-  service = await startEvidence({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
+  service = await startEvidenceWithUniverse({ POSTERN_EVIDENCE_MAX_BYTES: '1048576', POSTERN_EVIDENCE_STALL_MS: '500' })
 })
 afterAll(async () => await service.close())
 
@@ -115,6 +115,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
 describe('an upload of several files', () => {
   test('is answered with their receipts in order, and what was said of them is kept', async () => {
     const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-7'])
     const big = randomBytes(500_000)
     const answer = await send(
       principal,
@@ -168,9 +169,14 @@ describe('an upload of several files', () => {
       description: 'Access review',
     }
     expect(await service.rows(said, [principal.tenantId])).toEqual([row, row])
-    const attached = 'select test_procedure from evidence.attachment where tenant_id = $1 order by file_id, id'
+    const attached = `
+      select procedure.external_id
+      from evidence.attachment
+        join universe.test_procedure procedure on procedure.id::text = attachment.test_procedure
+      where attachment.tenant_id = $1
+      order by attachment.file_id, attachment.id`
     expect(await service.rows(attached, [principal.tenantId])).toEqual(
-      ['ref:TP-0001', 'ext:SOX-7', 'ref:TP-0001', 'ext:SOX-7'].map((test_procedure) => ({ test_procedure })),
+      ['SOX-1', 'SOX-7', 'SOX-1', 'SOX-7'].map((external_id) => ({ external_id })),
     )
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(2)
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])

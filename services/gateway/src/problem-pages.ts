@@ -29,6 +29,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   request_in_progress:
     'Wait as long as Retry-After says and send the same request again: it gives the answer of the first.',
   invalid_transition: 'Choose one of the states that `allowed` lists.',
+  procedure_locked: 'Have the test procedure reopened, or attach the evidence to another one.',
   cursor_expired: 'Read the lists anew, and follow the changes from `since=now` on.',
   precondition_failed: 'Read the resource again and repeat the change with its present ETag.',
   unsupported_protocol: 'Use tus 1.0.0 for resumable uploads: send `Tus-Resumable: 1.0.0`.',

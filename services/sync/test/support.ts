@@ -55,6 +55,7 @@ export async function makeWorld() {
         POSTERN_DATABASE_URL: database.url('universe'),
         POSTERN_SIGNING_UNIVERSE: rings.universe,
         POSTERN_SIGNING_SYNC_UNIVERSE: syncUniverseRing,
+        POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
       }),
     close: async () => {
       await owner.close()

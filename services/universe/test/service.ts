@@ -19,6 +19,8 @@ export interface UniverseUnderTest {
   readonly gateway: SignedCaller
   /** Signs as the sync service. */
   readonly sync: SignedCaller
+  /** Signs as the evidence service. */
+  readonly evidence: SignedCaller
   /** Signs as nobody whom the service knows. */
   readonly stranger: SignedCaller
   /** Pushes rows as the sync service. */
@@ -65,7 +67,7 @@ export function row(external_id: string, given: object = {}): object {
 
 export async function startUniverse(): Promise<UniverseUnderTest> {
   const database = await createTestDatabase()
-  const rings = { universe: randomRing('universe'), sync: randomRing('sync') }
+  const rings = { universe: randomRing('universe'), sync: randomRing('sync'), evidence: randomRing('evidence') }
   let day: string | undefined
   const service = await startService(
     universeService,
@@ -73,6 +75,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
       POSTERN_DATABASE_URL: database.url('universe'),
       POSTERN_SIGNING_UNIVERSE: rings.universe,
       POSTERN_SIGNING_SYNC_UNIVERSE: rings.sync,
+      POSTERN_SIGNING_EVIDENCE_UNIVERSE: rings.evidence,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
     },
@@ -86,6 +89,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
     createTestCaller({ baseUrl: service.url, keyName, ring, assertionKeys })
   const gateway = callerWith('universe', rings.universe)
   const sync = callerWith('sync-universe', rings.sync)
+  const evidence = callerWith('evidence-universe', rings.evidence)
   const assertionOf = (tenantId: string) => ({
     assertion: mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now()),
   })
@@ -104,6 +108,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
     url: service.url,
     gateway,
     sync,
+    evidence,
     stranger: callerWith('universe', randomRing('universe')),
     push: async (tenant, entities) =>
       await sync.call(syncOf(tenant), 'POST', pushPath, { body: { run_id: crypto.randomUUID(), entities } }),

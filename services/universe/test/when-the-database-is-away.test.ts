@@ -13,6 +13,7 @@ test('without its database the service lives, is not ready, and asks callers to 
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_UNIVERSE: ring,
       POSTERN_SIGNING_SYNC_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
       POSTERN_REQUEST_LOG: 'off',
     },
     { writeLog: () => undefined },

@@ -26,6 +26,8 @@ const uploadProblems = [
   'unsupported_media_type',
   'request_timeout',
   'insufficient_storage',
+  'not_found',
+  'procedure_locked',
 ] as const
 
 const uploadQuery = z.strictObject({
@@ -47,7 +49,7 @@ export const uploadEvidence = defineRoute({
   path: '/api/v1/evidence',
   summary: 'Upload evidence',
   description:
-    'The body is the file, and the query says what it is; Content-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails) first, then 1 to 10 parts `file`, of which all are taken or none; the answer is then a list of receipts, in the order of the files. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
+    'The body is the file, and the query says what it is; Content-Digest (RFC 9530, sha-256) is checked when given. Or the body is multipart/form-data: a part `metadata` (JSON, EvidenceDetails) first, then 1 to 10 parts `file`, of which all are taken or none; the answer is then a list of receipts, in the order of the files. A test procedure that is not there is 404, one that is completed 409 `procedure_locked`, and nothing is kept. Nothing uploaded can be read back with a key: keep the receipts. An upload that takes more than four minutes needs to be resumable.',
   query: uploadQuery,
   answers: {
     201: {
@@ -72,7 +74,7 @@ export const reviseEvidence = defineRoute({
   params: ownFile,
   query: uploadQuery,
   answers: { 201: { description: 'The receipt', schema: receiptSchema } },
-  problems: ['not_found', 'conflict', ...uploadProblems],
+  problems: ['conflict', ...uploadProblems],
 })
 
 export const attachEvidence = defineRoute({
@@ -82,14 +84,14 @@ export const attachEvidence = defineRoute({
   path: '/api/v1/evidence/:id/attachments',
   summary: 'Attach a file to test procedures',
   description:
-    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing.',
+    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed.',
   params: ownFile,
   body: z.strictObject({
     test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),
     note: text(1, 2_000).optional(),
   }),
   answers: { 201: { description: 'The proof of it', schema: attachmentReceiptSchema } },
-  problems: ['not_found'],
+  problems: ['not_found', 'procedure_locked'],
 })
 
 export const receiptKeys = defineRoute({

@@ -1,2 +1,3 @@
 export * from './leases.ts'
 export * from './tenants.ts'
+export * from './test-procedures.ts'

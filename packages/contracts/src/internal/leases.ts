@@ -140,4 +140,5 @@ export const internalPaths = {
   pushOrgStructures: '/internal/v1/org-structures',
   pushTestProcedures: '/internal/v1/test-procedures',
   pushPeople: '/internal/v1/people',
+  lookupTestProcedures: '/internal/v1/test-procedures/lookup',
 } as const

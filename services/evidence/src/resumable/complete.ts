@@ -3,6 +3,7 @@ import { type RequestInfo, problem } from '@postern/service-kit'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { headBytes, judgeBytes } from '../upload/file-kind.ts'
+import { openTestProcedures } from '../test-procedure/check.ts'
 import { record } from '../upload/record.ts'
 import { refused } from '../upload/refusal.ts'
 import { assertRoom } from '../upload/room.ts'
@@ -14,7 +15,7 @@ import { type ResumableUpload, completeUpload } from './store.ts'
  * they are, and it can be tried again; what can never be recorded goes at once.
  */
 export async function complete(
-  deps: Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'now'>,
+  deps: Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'universe' | 'now'>,
   { tenantQuotaBytes, abandonedAfterMs }: Pick<Config, 'tenantQuotaBytes' | 'abandonedAfterMs'>,
   upload: ResumableUpload,
   { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
@@ -27,12 +28,14 @@ export async function complete(
   const [expected] = upload.details.sha256 ?? []
   if (expected !== undefined && expected !== sha256) throw refused({ why: 'digest_mismatch' })
   await assertRoom(deps, context, upload.length, tenantQuotaBytes)
+  const named = upload.details.test_procedures ?? []
+  const { addresses, ids: procedureIds } = await openTestProcedures(deps.universe, { context, requestId }, named)
   const blob = await blobs.adopt(partials.pathOf(tenantId, upload.id), tenantId, sha256)
   const body = { sizeBytes: upload.length, sha256, detected: kind.detected }
   const files = [{ fileName: upload.fileName, contentType: upload.contentType, body, blob }]
   const jws = await record(
     deps,
-    { files, details: upload.details, context, requestId },
+    { files, details: { ...upload.details, test_procedures: [...addresses] }, procedureIds, context, requestId },
     tenantQuotaBytes,
     async (tx, [receipt]) => {
       if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {

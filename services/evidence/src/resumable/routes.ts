@@ -21,6 +21,7 @@ import {
 import { isNoRoom } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
+import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { discardRest } from '../upload/receive.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
@@ -33,7 +34,7 @@ import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from 
 import { type ResumableUpload, deleteUpload, findUpload, insertUpload } from './store.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'universe' | 'now'>
 type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'>
 
 /** Takes uploads in pieces, which go on where they broke off: tus 1.0 with creation, termination, checksum, expiration. */
@@ -41,13 +42,15 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
   const turns = createTurns()
 
-  contractRoute(app, createUpload, async ({ context, raw, answer, keep }) => {
+  contractRoute(app, createUpload, async ({ context, requestId, raw, answer, keep }) => {
     begin(answer, raw.headers)
     answer.header('tus-version', tusVersion)
     answer.header('tus-extension', tusExtensions)
     answer.header('tus-max-size', String(limits.maxFileBytes))
     const upload = readCreation(raw.headers, limits.maxFileBytes)
     await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
+    const named = upload.details.test_procedures ?? []
+    await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
     await reading(async () =>
       db.write(context, async (tx) => {
         const { id, expiresAt } = await insertUpload(tx, upload, actorOf(context), limits.resumableForMs)
@@ -175,6 +178,8 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     }
   }
 }
+
+const inMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
 
 function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
   answer.header('tus-resumable', tusVersion)

@@ -1,19 +1,28 @@
 import { attachEvidence } from '@postern/contracts'
 import { type App, contractRoute, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
+import { reading } from './room.ts'
 import { findOwnFile, insertAttachments, recordFailure } from './store.ts'
 
 /** Attaches files that are there to test procedures. */
-export function attachmentRoutes(app: App, { db, receipts, now }: Pick<Deps, 'db' | 'receipts' | 'now'>): void {
+export function attachmentRoutes(
+  app: App,
+  { db, receipts, universe, now }: Pick<Deps, 'db' | 'receipts' | 'universe' | 'now'>,
+): void {
   contractRoute(app, attachEvidence, async ({ params, body, context, requestId, answer, keep }) => {
     answer.header('cache-control', 'no-store')
     const actor = actorOf(context)
+    // Whose file it is comes first: to others it is not there, whatever they name. No connection waits for the universe.
+    const file = await reading(
+      async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
+    )
+    if (file === undefined) throw problem('not_found')
+    const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {
-        const file = await findOwnFile(tx, params.id, actor)
-        if (file === undefined) throw problem('not_found')
         const content = {
           id: file.id,
           reference: file.reference,
@@ -22,7 +31,7 @@ export function attachmentRoutes(app: App, { db, receipts, now }: Pick<Deps, 'db
           note: body.note ?? null,
           attached_at: new Date(now()).toISOString(),
         }
-        await insertAttachments(tx, content, actor, requestId)
+        await insertAttachments(tx, content, procedureIds, actor, requestId)
         return await keep(tx, await receipts.signAttachment(content))
       })
     } catch (error) {
@@ -30,3 +39,5 @@ export function attachmentRoutes(app: App, { db, receipts, now }: Pick<Deps, 'db
     }
   })
 }
+
+const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })

@@ -12,6 +12,8 @@ import type { TakenFile } from './take.ts'
 export interface NewEvidence {
   readonly files: readonly TakenFile[]
   readonly details: EvidenceDetails
+  /** Ids of the test procedures that the details name, each once. */
+  readonly procedureIds: readonly string[]
   /** The file that this one replaces. */
   readonly replaces?: { readonly id: string; readonly revision: number }
   readonly context: RequestInfo['context']
@@ -27,7 +29,7 @@ export interface NewEvidence {
  */
 export async function record<T>(
   { db, blobs, receipts }: Pick<Deps, 'db' | 'blobs' | 'receipts'>,
-  { files, details, replaces, context, requestId }: NewEvidence,
+  { files, details, procedureIds, replaces, context, requestId }: NewEvidence,
   tenantQuotaBytes: number | undefined,
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<T> {
@@ -58,7 +60,7 @@ export async function record<T>(
           revision: replaces === undefined ? 1 : replaces.revision + 1,
           scan: 'not_configured',
         })
-        await insertFile(tx, receipt, details, actorOf(context), requestId)
+        await insertFile(tx, receipt, { details, procedureIds }, actorOf(context), requestId)
         signed.push(receipt)
       }
       return await keep(tx, signed)

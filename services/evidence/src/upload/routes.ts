@@ -3,6 +3,7 @@ import { type App, type Keeping, type RequestInfo, contractRoute, problem } from
 import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
+import { requireTestProcedures } from '../test-procedure/check.ts'
 import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record } from './record.ts'
 import { replaced } from './refusal.ts'
@@ -11,7 +12,7 @@ import { settleLeftovers } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'universe' | 'now'>
 type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
@@ -40,7 +41,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 }
 
 async function take(
-  { db, blobs, now }: Parts,
+  { db, blobs, universe, now }: Parts,
   { maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: Request,
   maxFiles: number,
@@ -51,6 +52,8 @@ async function take(
     maxFiles,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
+    requireTestProcedures: async (addresses, placeOf) =>
+      await requireTestProcedures(universe, request, addresses, placeOf),
   })
 }
 
@@ -58,10 +61,10 @@ async function finish<T>(
   deps: Parts,
   { abandonedAfterMs, tenantQuotaBytes }: Limits,
   { context, requestId, log, keep }: Request,
-  { files, details, replaces }: Pick<NewEvidence, 'files' | 'details' | 'replaces'>,
+  { files, details, procedureIds, replaces }: Pick<NewEvidence, 'files' | 'details' | 'procedureIds' | 'replaces'>,
   answerOf: (receipts: readonly Receipt[]) => T,
 ): Promise<T> {
-  const evidence = { files, details, context, requestId, ...(replaces === undefined ? {} : { replaces }) }
+  const evidence = { files, details, procedureIds, context, requestId, ...(replaces === undefined ? {} : { replaces }) }
   const answer = await record(
     deps,
     evidence,

@@ -72,7 +72,7 @@ const insertFileText = `
       tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label
     )
     select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
-    from unnest($8::text[]) as test_procedure
+    from unnest($28::text[]) as test_procedure
   )
   insert into evidence.custody_event (
     tenant_id, file_id, kind, occurred_at, actor_type, actor_id, actor_label, request_id
@@ -83,7 +83,7 @@ const insertFileText = `
 export async function insertFile(
   tx: Tx,
   receipt: Receipt,
-  details: EvidenceDetails,
+  { details, procedureIds }: { readonly details: EvidenceDetails; readonly procedureIds: readonly string[] },
   actor: Actor,
   requestId: string,
 ): Promise<void> {
@@ -118,6 +118,7 @@ export async function insertFile(
       details.description ?? null,
       receipt.version_of,
       receipt.revision,
+      procedureIds,
     ],
   })
 }
@@ -222,22 +223,14 @@ const insertAttachmentsText = `
 export async function insertAttachments(
   tx: Tx,
   receipt: Omit<AttachmentReceipt, 'jws'>,
+  procedureIds: readonly string[],
   actor: Actor,
   requestId: string,
 ): Promise<void> {
   await tx.execute({
     name: 'evidence_insert_attachments',
     text: insertAttachmentsText,
-    values: [
-      receipt.id,
-      receipt.test_procedures,
-      receipt.note,
-      receipt.attached_at,
-      actor.type,
-      actor.id,
-      actor.label,
-      requestId,
-    ],
+    values: [receipt.id, procedureIds, receipt.note, receipt.attached_at, actor.type, actor.id, actor.label, requestId],
   })
 }
 

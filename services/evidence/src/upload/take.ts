@@ -3,6 +3,7 @@ import { type RequestInfo, inputErrors, parseJsonBody, problem } from '@postern/
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
+import type { PlaceOf } from '../test-procedure/check.ts'
 import { noRoom, refused } from './refusal.ts'
 import { type UploadHead, judgeFile, judgeHead, judgeMultipartHead } from './rules.ts'
 
@@ -17,6 +18,8 @@ export interface TakenFile {
 export interface TakenUpload {
   readonly files: readonly TakenFile[]
   readonly details: EvidenceDetails
+  /** Ids of the test procedures that the details name, each once. */
+  readonly procedureIds: readonly string[]
   readonly isMultipart: boolean
 }
 
@@ -32,6 +35,8 @@ interface Parts {
   readonly maxFiles: number
   /** Throws where there is no room for so many bytes. */
   readonly assertRoom: (bytes: number) => Promise<void>
+  /** Ids of test procedures; throws where evidence cannot be attached to all of them. */
+  readonly requireTestProcedures: (addresses: readonly string[], placeOf: PlaceOf) => Promise<readonly string[]>
 }
 
 /** Gets all files of a request onto the disk; nothing stays of what is refused or breaks off. */
@@ -50,7 +55,7 @@ export async function takeUpload(
   const arrived: ArrivedFile[] = []
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
-    const details = isMultipart
+    const { details, procedureIds } = isMultipart
       ? await takeMultipart(raw.body, contentType, { head, query, arrived }, parts)
       : await takeSingle(raw.body, { head, query, arrived }, parts)
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
@@ -59,7 +64,7 @@ export async function takeUpload(
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
       files.push({ fileName, contentType: type, body, blob: await incoming.settle(context.tenantId, body.sha256) })
     }
-    return { files, details, isMultipart }
+    return { files, details, procedureIds, isMultipart }
   } catch (error) {
     discardRest(raw.body)
     throw isNoRoom(error) ? noRoom(error) : error
@@ -75,13 +80,16 @@ interface ArrivedFile {
   body?: ReceivedBody
 }
 
+/** What a sender says of its files, and the test procedures that this names. */
+type Described = Pick<TakenUpload, 'details' | 'procedureIds'>
+
 interface Upload {
   readonly head: UploadHead
   readonly query: UploadQuery
   readonly arrived: ArrivedFile[]
 }
 
-async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promise<EvidenceDetails> {
+async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
   const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
   const head = judgeHead(upload.head, parts.limits.maxBytes)
   if (!head.accepted) throw refused(head.refusal)
@@ -92,11 +100,13 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
     })
   }
   if (head.declared.contentLength !== undefined) await parts.assertRoom(head.declared.contentLength)
+  const named = testProcedures ?? []
+  const procedureIds = await parts.requireTestProcedures(named, () => ({ parameter: 'test_procedure' }))
   const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
   upload.arrived.push(file)
   file.incoming = await parts.blobs.openIncoming()
   file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
-  return { ...brief, test_procedures: testProcedures === undefined ? undefined : [...testProcedures] }
+  return { details: { ...brief, test_procedures: [...named] }, procedureIds }
 }
 
 async function takeMultipart(
@@ -104,12 +114,13 @@ async function takeMultipart(
   contentType: string,
   { head, query, arrived }: Upload,
   parts: Parts,
-): Promise<EvidenceDetails> {
+): Promise<Described> {
   const judged = judgeMultipartHead(head, parts.limits.maxBytes)
   if (!judged.accepted) throw refused(judged.refusal)
   assertQueryEmpty(query)
   if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
   let details = parseDetails({})
+  let procedureIds: readonly string[] = []
   await readMultipart(stream, contentType, {
     stallMs: parts.limits.stallMs,
     reader: {
@@ -121,6 +132,10 @@ async function takeMultipart(
           throw refused({ why: 'multipart', reason: `There may be at most ${parts.maxFiles} files here.` })
         }
         const index = arrived.length
+        // Metadata comes before the files: what it names is settled once, before any of their bytes.
+        if (index === 0) {
+          procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
+        }
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
         const kind = judgeFile(file.fileName, type)
@@ -138,8 +153,10 @@ async function takeMultipart(
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
-  return details
+  return { details, procedureIds }
 }
+
+const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
 
 /** Of two places that could say what a file is, one must be empty. */
 function assertQueryEmpty({ classification, ...query }: UploadQuery): void {

@@ -1,15 +1,21 @@
 import { getTestProcedure, listTestProcedures as listRoute, parseResourceAddress } from '@postern/contracts'
-import { type App, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type LookupTestProceduresAnswer,
+  internalPaths,
+  lookupTestProceduresBodySchema,
+} from '@postern/contracts/internal'
+import { type App, contractRoute, internalRoute, openPage, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import {
   type TestProcedureFilter,
   countTestProcedures,
   findTestProcedure,
   listTestProcedures,
+  lookUpTestProcedures,
   testProcedureKeySchema,
 } from './store.ts'
 
-/** Listing and reading test procedures. */
+/** Listing and reading test procedures; telling the evidence service which ones are meant. */
 export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, listRoute, async (input) => {
     const { query, context } = input
@@ -45,4 +51,20 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     answer.etag(`"${procedure.version}"`)
     return procedure
   })
+
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.lookupTestProcedures,
+      body: lookupTestProceduresBodySchema,
+      signedBy: ['evidence-universe'],
+      callers: ['service'],
+    },
+    async ({ body: { addresses }, context }): Promise<LookupTestProceduresAnswer> => ({
+      test_procedures: await db.read(context, async (tx) =>
+        lookUpTestProcedures(tx, addresses.map(parseResourceAddress)),
+      ),
+    }),
+  )
 }

@@ -53,6 +53,35 @@ export async function findTestProcedure(tx: Tx, address: ResourceAddress): Promi
   return row === undefined ? undefined : toProcedure(row)
 }
 
+/** For each address, which test procedure of the tenant is there and how far it is; null where there is none. */
+export async function lookUpTestProcedures(
+  tx: Tx,
+  addresses: readonly ResourceAddress[],
+): Promise<(Pick<TestProcedure, 'id' | 'status'> | null)[]> {
+  const rows = await tx.query<Pick<TestProcedure, 'id' | 'reference' | 'external_id' | 'status'>>(
+    lookUp([
+      addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
+      addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
+      addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
+    ]),
+  )
+  return addresses.map((address) => {
+    const found = rows.find((row) => {
+      switch (address.by) {
+        case 'id':
+          return row.id === address.id
+        case 'reference':
+          return row.reference === address.reference
+        case 'external-id':
+          return row.external_id === address.externalId
+        default:
+          return address satisfies never
+      }
+    })
+    return found === undefined ? null : { id: found.id, status: found.status }
+  })
+}
+
 function addressValues(address: ResourceAddress): readonly (string | null)[] {
   switch (address.by) {
     case 'id':
@@ -175,4 +204,12 @@ const find = statement(
   `select ${columns}
   from universe.test_procedure t
   where t.id = $1::uuid or t.reference = $2::text or t.external_id = $3::text`,
+)
+
+// The same indexes as above, each asked for a few keys.
+const lookUp = statement(
+  'universe_look_up_test_procedures',
+  `select t.id, t.reference, t.external_id, t.status
+  from universe.test_procedure t
+  where t.id = any($1::uuid[]) or t.reference = any($2::text[]) or t.external_id = any($3::text[])`,
 )

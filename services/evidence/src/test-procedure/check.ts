@@ -1,0 +1,69 @@
+import type { InputError, ProblemCode } from '@postern/contracts'
+import { type RequestInfo, problem } from '@postern/service-kit'
+import { type Judgement, judgeTestProcedures, keepOpen } from './rules.ts'
+import { type FoundTestProcedures, type Universe, UniverseAway } from './universe.ts'
+
+type Asker = Pick<RequestInfo, 'context' | 'requestId'>
+
+/** Where the sender has named a test procedure, for the problem that says what to mend. */
+export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter'>
+
+/**
+ * Ids of the test procedures, each once. Throws a problem where one is not the tenant's or completed, and where the
+ * universe cannot say: what names a test procedure is taken only when that is known to be there and open.
+ */
+export async function requireTestProcedures(
+  universe: Universe,
+  request: Asker,
+  addresses: readonly string[],
+  placeOf: PlaceOf,
+): Promise<readonly string[]> {
+  if (addresses.length === 0) return []
+  const judgement = judgeTestProcedures(await ask(universe, request, addresses))
+  if (judgement.kind === 'open') return judgement.ids
+  const { code, fault, detail } = told[judgement.kind]
+  throw problem(code, {
+    detail,
+    errors: judgement.places.map((place) => ({ ...placeOf(place), code: fault, detail: `${addresses[place]}` })),
+  })
+}
+
+/** Those that are there and open at the end of a long upload: one completed meanwhile stays as it was signed off. */
+export async function openTestProcedures(
+  universe: Universe,
+  request: Asker,
+  addresses: readonly string[],
+): Promise<ReturnType<typeof keepOpen>> {
+  return keepOpen(addresses, addresses.length === 0 ? [] : await ask(universe, request, addresses))
+}
+
+const told: Readonly<
+  Record<
+    Exclude<Judgement['kind'], 'open'>,
+    { readonly code: ProblemCode; readonly fault: string; readonly detail: string }
+  >
+> = {
+  unknown: {
+    code: 'not_found',
+    fault: 'unknown',
+    detail: 'There is no such test procedure as `errors` names. Nothing was kept.',
+  },
+  locked: {
+    code: 'procedure_locked',
+    fault: 'completed',
+    detail: 'A test procedure that `errors` names is completed, and takes no more evidence. Nothing was kept.',
+  },
+}
+
+async function ask(universe: Universe, request: Asker, addresses: readonly string[]): Promise<FoundTestProcedures> {
+  try {
+    return await universe.lookUp(request, addresses)
+  } catch (error) {
+    if (!(error instanceof UniverseAway)) throw error
+    throw problem('service_unavailable', {
+      detail: 'Whether the test procedures are there cannot be said now. Try again in a moment.',
+      retryAfterSeconds: 5,
+      cause: error,
+    })
+  }
+}

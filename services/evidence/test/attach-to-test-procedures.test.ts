@@ -1,0 +1,184 @@
+import { randomUUID } from 'node:crypto'
+import { problemSchema, receiptSchema } from '@postern/contracts'
+import type { CallAnswer, Principal } from '@postern/local-stack/testing'
+import { decodeJwt } from 'jose'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { file, form, metadata } from './form.ts'
+import { makeEnvironment, startEvidence, startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
+/** One without a universe. */
+let alone: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => {
+  service = await startEvidenceWithUniverse()
+  alone = await startEvidence()
+})
+afterAll(async () => {
+  await service.close()
+  await alone.close()
+})
+
+type Evidence = Pick<typeof service, 'caller'>
+
+const base64 = (text: string) => Buffer.from(text).toString('base64')
+const tus = { 'tus-resumable': '1.0.0' }
+const without = ({ text }: CallAnswer) => text.replace(/"instance":"[^"]*"/, '')
+const problemOf = ({ json }: CallAnswer) => problemSchema.parse(json)
+
+async function begin({ caller }: Evidence, who: Principal, addresses: readonly string[], length = 2) {
+  const said = JSON.stringify({ test_procedures: addresses })
+  const headers = {
+    ...tus,
+    'upload-length': String(length),
+    'upload-metadata': `filename ${base64('a.csv')},metadata ${base64(said)}`,
+  }
+  return await caller.call(who, 'POST', '/api/v1/evidence/uploads', { headers })
+}
+
+/** Every way to say for what a file is evidence, and where each says what is wrong. */
+const ways: [string, (at: Evidence, who: Principal, address: string) => Promise<CallAnswer>, object][] = [
+  [
+    'an upload',
+    async ({ caller }, who, address) =>
+      await caller.call(who, 'POST', `/api/v1/evidence?file_name=a.csv&test_procedure=${encodeURIComponent(address)}`, {
+        body: 'a',
+      }),
+    { parameter: 'test_procedure' },
+  ],
+  [
+    'a form',
+    async ({ caller }, who, address) =>
+      await caller.call(
+        who,
+        'POST',
+        '/api/v1/evidence',
+        form(metadata({ test_procedures: [address] }), file('a.csv', 'a'), file('b.csv', 'b')),
+      ),
+    { pointer: '/test_procedures/0' },
+  ],
+  ['a resumable upload', async (at, who, address) => await begin(at, who, [address]), { parameter: 'Upload-Metadata' }],
+  [
+    'a revision',
+    async ({ caller }, who, address) => {
+      const { id } = await uploaded(caller, who, 'one')
+      const target = `/api/v1/evidence/${id}/revisions?file_name=a.csv&test_procedure=${encodeURIComponent(address)}`
+      return await caller.call(who, 'POST', target, { body: 'two' })
+    },
+    { parameter: 'test_procedure' },
+  ],
+  [
+    'an attachment',
+    async ({ caller }, who, address) => {
+      const { id } = await uploaded(caller, who, 'one')
+      return await caller.call(who, 'POST', `/api/v1/evidence/${id}/attachments`, {
+        body: { test_procedures: [address] },
+      })
+    },
+    { pointer: '/test_procedures/0' },
+  ],
+]
+
+describe.each(ways)('%s', (_what, send, place) => {
+  test('for a test procedure that is not there is 404, the same for one of another tenant; nothing is kept', async () => {
+    const [owner, other] = [uploader(), uploader()]
+    await service.universe.push(other.tenantId, ['SOX-1'])
+    const [theirs] = await service.rows('select id from universe.test_procedure where tenant_id = $1', [other.tenantId])
+    for (const [unknown, foreign] of [
+      ['ext:SOX-9', 'ext:SOX-1'],
+      ['ref:TP-9999', 'ref:TP-0001'],
+      [randomUUID(), String(theirs?.['id'])],
+    ] as const) {
+      const answer = await send(service, owner, unknown)
+      expect(problemOf(answer)).toMatchObject({
+        status: 404,
+        code: 'not_found',
+        errors: [{ ...place, code: 'unknown', detail: unknown }],
+      })
+      const another = await send(service, owner, foreign)
+      expect(without(another).replace(foreign, unknown)).toBe(without(answer))
+    }
+    const attached = 'select from evidence.attachment where tenant_id = $1'
+    expect(await service.rows(attached, [owner.tenantId])).toEqual([])
+    for (const folder of ['incoming', `partial/${owner.tenantId}`, `settling/${owner.tenantId}`]) {
+      expect(await service.filesIn(folder)).toEqual([])
+    }
+    expect((await send(service, other, 'ext:SOX-1')).status).toBe(201)
+  })
+
+  test('for a completed test procedure is 409, and taken again once that is reopened', async () => {
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
+    const answer = await send(service, principal, 'ref:TP-0001')
+    expect(problemOf(answer)).toMatchObject({
+      status: 409,
+      code: 'procedure_locked',
+      errors: [{ ...place, code: 'completed', detail: 'ref:TP-0001' }],
+    })
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_progress' })
+    expect((await send(service, principal, 'ref:TP-0001')).status).toBe(201)
+  })
+
+  test('is 503 while the universe cannot say, and nothing is kept', async () => {
+    const principal = uploader()
+    const answer = await send(alone, principal, 'ref:TP-0001')
+    expect(problemOf(answer)).toMatchObject({ status: 503, code: 'service_unavailable' })
+    expect(answer.headers['retry-after']).toBe('5')
+    expect(await alone.rows('select from evidence.attachment')).toEqual([])
+    expect(await alone.filesIn(`partial/${principal.tenantId}`)).toEqual([])
+    // What names no test procedure needs no universe.
+    await uploaded(alone.caller, principal, 'evidence')
+  })
+})
+
+describe('a resumable upload that ends', () => {
+  test('after one of its test procedures was completed is kept, and its receipt names the others', async () => {
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'])
+    const { headers } = await begin(service, principal, ['ext:SOX-1', 'ext:SOX-2'])
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_review' })
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
+    const last = await service.caller.call(principal, 'PATCH', headers['location'] ?? '', {
+      body: 'ab',
+      headers: { ...tus, 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' },
+    })
+    expect(decodeJwt(last.headers['postern-receipt'] ?? '')).toMatchObject({ test_procedures: ['ext:SOX-2'] })
+    const rows = await service.rows('select from evidence.attachment where tenant_id = $1', [principal.tenantId])
+    expect(rows).toHaveLength(1)
+  })
+
+  test('while the universe is away loses nothing: asked again when it is back, it gives the receipt', async () => {
+    const environment = await makeEnvironment()
+    const universe = await environment.spawnUniverse()
+    const principal = uploader()
+    await universe.push(principal.tenantId, ['SOX-1'])
+    const first = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url }, {}, environment)
+    const { headers } = await begin(first, principal, ['ext:SOX-1'])
+    await universe.stop()
+    const target = headers['location'] ?? ''
+    const last = await first.caller.call(principal, 'PATCH', target, {
+      body: 'ab',
+      headers: { ...tus, 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' },
+    })
+    expect(problemOf(last)).toMatchObject({ status: 503, code: 'service_unavailable' })
+    const back = await environment.spawnUniverse()
+    const second = await startEvidence({ POSTERN_UNIVERSE_URL: back.url }, {}, environment)
+    const receipt = await second.caller.call(principal, 'HEAD', target, { headers: tus })
+    expect(receipt.status).toBe(200)
+    expect(decodeJwt(receipt.headers['postern-receipt'] ?? '')).toMatchObject({ test_procedures: ['ext:SOX-1'] })
+    await back.stop()
+    await first.stop()
+    await second.close()
+  })
+})
+
+test('a test procedure named in three ways is attached once', async () => {
+  const principal = uploader()
+  await service.universe.push(principal.tenantId, ['SOX-1'])
+  const [row] = await service.rows('select id from universe.test_procedure where tenant_id = $1', [principal.tenantId])
+  const id = String(row?.['id'])
+  const target = `/api/v1/evidence?file_name=a.csv&test_procedure=ref:TP-0001&test_procedure=ext:SOX-1&test_procedure=${id}`
+  const answer = await service.caller.call(principal, 'POST', target, { body: 'a' })
+  expect(receiptSchema.parse(answer.json).test_procedures).toEqual(['ref:TP-0001', 'ext:SOX-1', id])
+  const attached = 'select test_procedure from evidence.attachment where tenant_id = $1'
+  expect(await service.rows(attached, [principal.tenantId])).toEqual([{ test_procedure: id }])
+})
