@@ -66,6 +66,8 @@ const opening = {
   'PATCH /api/v1/action-plans/:id': ['write:findings'],
   'POST /api/v1/action-plans/:id/status': ['write:findings'],
   'POST /api/v1/action-plans/:id/extensions': ['write:findings'],
+  'POST /api/v1/findings/bulk': ['write:findings'],
+  'POST /api/v1/action-plans/bulk': ['write:findings'],
 
   'GET /api/v1/entities': ['read:universe'],
   'GET /api/v1/entities/:id': ['read:universe'],

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { documentedSchema } from './each-on-its-own.ts'
 import { exampleOf } from './example.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
@@ -165,7 +166,18 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
     $schema: _dialect,
     $defs,
     ...root
-  } = asJson(z.toJSONSchema(schema, { io, unrepresentable: 'any', target: 'draft-2020-12', override: withExamples }))
+  } = asJson(
+    z.toJSONSchema(schema, {
+      io,
+      unrepresentable: 'any',
+      target: 'draft-2020-12',
+      override: (context) => {
+        withExamples(context)
+        const documented = documentedSchema(context.zodSchema)
+        if (documented !== undefined) Object.assign(context.jsonSchema, schemaOf(documented, io, schemas))
+      },
+    }),
+  )
   for (const [id, definition] of Object.entries(asJson($defs ?? {})))
     schemas.set(componentName(id), withComponentRefs(definition))
   const named = asJson(root)

@@ -38,6 +38,7 @@ export const problemTypes = {
   invalid_content: { status: 422, title: 'The body does not describe a valid resource' },
   idempotency_key_reused: { status: 422, title: 'The Idempotency-Key was used for another request' },
   digest_mismatch: { status: 422, title: 'The body does not match its digest' },
+  not_applied: { status: 424, title: 'Not applied, because another item was refused' },
   precondition_required: { status: 428, title: 'The request must be conditional' },
   checksum_mismatch: { status: 460, title: 'The chunk does not match its checksum' },
   too_many_requests: { status: 429, title: 'Too many requests' },

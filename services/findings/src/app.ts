@@ -1,5 +1,6 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import { actionPlanRoutes } from './action-plan/routes.ts'
+import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { findingRoutes } from './finding/routes.ts'
@@ -12,6 +13,7 @@ export function buildApp(app: App, deps: Deps): void {
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)
+  bulkRoutes(app, deps)
   changeRoutes(app, deps)
   trackerLogRoutes(app, deps)
 }

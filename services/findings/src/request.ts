@@ -42,17 +42,16 @@ export function entityTag(version: number, today: string): string {
   return `"${version}.${today}"`
 }
 
-/** Turns the refusal of an external id that another resource of the kind has into the 409 that says so. */
-export function externalIdTaken(
-  kind: 'recommendation' | 'action_plan',
-  constraintOf: (error: unknown) => string | undefined,
-): (error: unknown) => never {
-  return (error) => {
-    if (constraintOf(error) !== `${kind}_external_id_unique`) throw error
-    const name = kind.replace('_', ' ')
-    throw problem('conflict', {
-      detail: `Another ${name} has this external_id. Each needs its own.`,
-      errors: [{ pointer: '/external_id', code: 'taken', detail: `is the external_id of another ${name}` }],
-    })
-  }
+/** What a failed write means where another resource of the kind has the external id: 409. Else the failure as it is. */
+export function orTakenId(
+  kind: 'finding' | 'recommendation' | 'action_plan',
+  constraint: string | undefined,
+  error: unknown,
+): unknown {
+  if (constraint !== `${kind}_external_id_unique`) return error
+  const name = kind.replace('_', ' ')
+  return problem('conflict', {
+    detail: `Another ${name} has this external_id. Each needs its own.`,
+    errors: [{ pointer: '/external_id', code: 'taken', detail: `is the external_id of another ${name}` }],
+  })
 }

@@ -40,6 +40,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   invalid_content: 'Correct the fields that `errors` points to.',
   idempotency_key_reused: 'Use a new Idempotency-Key for each request; repeat one only with exactly the same request.',
   digest_mismatch: 'The body was altered on its way, or the digest was computed over something else. Send it again.',
+  not_applied: 'Mend the items that have another problem, and send all of them again.',
   precondition_required: 'Send If-Match with the ETag of the resource as you read it.',
   checksum_mismatch: 'The chunk was altered on its way. Send it again from the same offset.',
   too_many_requests: 'Wait as long as Retry-After says.',

@@ -7,6 +7,7 @@ import {
   listActionPlansOfFinding,
   updateActionPlan,
 } from './action-plan-routes.ts'
+import { bulkActionPlans, bulkFindings } from './bulk.ts'
 import {
   changeFindingStatus,
   createFinding,
@@ -33,6 +34,7 @@ import {
 } from './tracker-log-routes.ts'
 
 export * from './action-plan-routes.ts'
+export * from './bulk.ts'
 export * from './finding-routes.ts'
 export * from './recommendation-routes.ts'
 export * from './tracker-log-routes.ts'
@@ -46,6 +48,7 @@ export const findingsRoutes = [
   updateFinding,
   changeFindingStatus,
   findingTransitions,
+  bulkFindings,
   listRecommendations,
   listRecommendationsOfFinding,
   getRecommendation,
@@ -58,6 +61,7 @@ export const findingsRoutes = [
   updateActionPlan,
   changeActionPlanStatus,
   extendActionPlan,
+  bulkActionPlans,
   listLogOfFinding,
   createLogEntry,
   verifyLogOfFinding,

@@ -1,13 +1,21 @@
-import type { ChangeActionPlanStatus, ResourceAddress } from '@postern/contracts'
+import type {
+  ChangeActionPlanStatus,
+  CreateActionPlan,
+  CreatedBy,
+  InputError,
+  ResourceAddress,
+  UpdateActionPlan,
+} from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
 import { followPlans } from '../recommendation/derive.ts'
-import { type LogDraft, changesBetween } from '../tracker-log/rules.ts'
+import { invalidContent, orTakenId } from '../request.ts'
+import { type LogDraft, changesBetween, draftsOf } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
-import { type StoredPlan, movedPlan, planMoves } from './rules.ts'
-import { type NewExtension, findActionPlan, updateActionPlan } from './store.ts'
+import { type StoredPlan, dueDateFaults, movedPlan, patchedPlan, planFaults, planFields, planMoves } from './rules.ts'
+import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
 
 /** A plan and its finding, both held until the transaction ends: the finding's lock is the lock of its plans. */
 export interface HeldPlan {
@@ -29,6 +37,57 @@ export async function holdPlan(tx: Tx, address: ResourceAddress): Promise<HeldPl
 export interface ChangedPlan {
   readonly plan: StoredPlan
   readonly drafts: readonly LogDraft[]
+}
+
+/** Stores a plan for a locked finding. */
+export async function proposePlan(
+  tx: Tx,
+  finding: StoredFinding,
+  body: CreateActionPlan,
+  createdBy: CreatedBy,
+): Promise<ChangedPlan> {
+  const faults = dueDateFaults(body.due_date)
+  if (faults.length > 0) throw invalidContent(faults)
+  if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+  const plan = await insertActionPlan(tx, finding.id, body, createdBy)
+  const changes = [{ field: 'status', from: null, to: plan.status }]
+  return { plan, drafts: [{ findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }] }
+}
+
+/** Whether a merge patch leaves a plan as it is. */
+export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
+  const isMoved = patch.status !== undefined && patch.status !== plan.status
+  return !isMoved && changesBetween(plan, patchedPlan(plan, patch), planFields).length === 0
+}
+
+/** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
+export async function changePlan(
+  tx: Tx,
+  { plan: before, finding }: HeldPlan,
+  patch: UpdateActionPlan,
+  changedBy: CreatedBy,
+): Promise<ChangedPlan> {
+  const after = patchedPlan(before, patch)
+  const faults = planFaults(before, after, patch)
+  if (faults.length > 0) throw invalidContent(faults)
+  const { extension_reason: reason, extension_approved_by: approvedBy, status: to } = patch
+  const extension =
+    after.due_date === before.due_date || reason === undefined || approvedBy === undefined
+      ? undefined
+      : { to: after.due_date, reason, approvedBy, createdBy: changedBy }
+  const isMoved = to !== undefined && to !== before.status
+  // The percentage goes with the status where there is one.
+  const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
+  const changes = changesBetween(before, after, fields)
+  const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id, body: reason })
+  if (isMoved) {
+    const { reason: why, note, verified_by, evidence_refs = [], percent_complete } = patch
+    const request = { to, reason: why, note, verified_by, evidence_refs, percent_complete }
+    const moved = await movePlan(tx, { plan: after, finding }, before, request, extension)
+    return { plan: moved.plan, drafts: [...drafts, ...moved.drafts] }
+  }
+  if (changes.length === 0) return { plan: before, drafts: [] }
+  return { plan: await updateActionPlan(tx, before, after, extension), drafts }
 }
 
 /**
@@ -74,4 +133,26 @@ export function assertChangeable({ plan, finding }: HeldPlan): void {
   if (Object.keys(planMoves[plan.status]).length === 0) {
     throw problem('conflict', { detail: `An action plan that is ${plan.status} never changes.` })
   }
+}
+
+const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
+  [
+    'action_plan_recommendation_recommendation_fk',
+    {
+      pointer: '/recommendation_ids',
+      code: 'unknown',
+      detail: 'must be ids of recommendations about the same finding',
+    },
+  ],
+  [
+    'action_plan_due_after_identified',
+    { pointer: '/due_date', code: 'out_of_range', detail: 'must not be before the finding was identified' },
+  ],
+])
+
+/** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */
+export function problemOfPlan(error: unknown): unknown {
+  const constraint = brokenConstraint(error)
+  const fault = faultOfConstraint.get(constraint ?? '')
+  return fault === undefined ? orTakenId('action_plan', constraint, error) : invalidContent([fault])
 }

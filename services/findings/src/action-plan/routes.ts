@@ -1,5 +1,4 @@
 import {
-  type InputError,
   changeActionPlanStatus,
   createActionPlan,
   extendActionPlan,
@@ -21,28 +20,12 @@ import {
 import type { Deps } from '../deps.ts'
 import { findFindingId, lockFinding } from '../finding/store.ts'
 import { keySchema } from '../keyset.ts'
-import {
-  actorOf,
-  assertVersion,
-  entityTag,
-  externalIdTaken,
-  invalidContent,
-  mayRead,
-  requireIfMatch,
-} from '../request.ts'
+import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
-import { assertChangeable, holdPlan, movePlan } from './change.ts'
-import { type StoredPlan, dueDateFaults, patchedPlan, planAsRead, planFaults, planFields, planStub } from './rules.ts'
-import {
-  actionPlanList,
-  brokenConstraint,
-  countActionPlans,
-  findActionPlan,
-  insertActionPlan,
-  listActionPlans,
-  updateActionPlan,
-} from './store.ts'
+import { assertChangeable, changePlan, holdPlan, movePlan, problemOfPlan, proposePlan } from './change.ts'
+import { type StoredPlan, planAsRead, planStub } from './rules.ts'
+import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
 /** Action plans: listed, read, proposed, changed, moved along and extended. */
 export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
@@ -122,20 +105,16 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
 
   contractRoute(app, createActionPlan, async (input) => {
     const { params, body, context, answer } = input
-    const faults = dueDateFaults(body.due_date)
-    if (faults.length > 0) throw invalidContent(faults)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
-        if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
-        const made = await insertActionPlan(tx, finding.id, body, actorOf(context))
-        const changes = [{ field: 'status', from: null, to: made.status }]
-        await record(tx, [{ findingId: finding.id, actionPlanId: made.id, kind: 'created', changes }])
-        answer.header('location', `/api/v1/action-plans/${made.id}`)
-        return await input.keep(tx, answered(input, made))
+        const { plan, drafts } = await proposePlan(tx, finding, body, actorOf(context))
+        await record(tx, drafts)
+        answer.header('location', `/api/v1/action-plans/${plan.id}`)
+        return await input.keep(tx, answered(input, plan))
       })
       .catch(refusedPlan)
   })
@@ -149,33 +128,11 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
       .write(context, async (tx) => {
         const held = await holdPlan(tx, address)
         if (held === undefined) throw problem('not_found')
-        const { plan: before, finding } = held
-        assertVersion(input, before.version)
+        assertVersion(input, held.plan.version)
         assertChangeable(held)
-        const after = patchedPlan(before, body)
-        const faults = planFaults(before, after, body)
-        if (faults.length > 0) throw invalidContent(faults)
-        const { extension_reason: reason, extension_approved_by: approvedBy } = body
-        const extension =
-          after.due_date === before.due_date || reason === undefined || approvedBy === undefined
-            ? undefined
-            : { to: after.due_date, reason, approvedBy, createdBy: actorOf(context) }
-        const isMoved = body.status !== undefined && body.status !== before.status
-        // The percentage goes with the status where there is one.
-        const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
-        const changes = changesBetween(before, after, fields)
-        const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id, body: reason })
-        if (body.status !== undefined && isMoved) {
-          const { reason: why, note, verified_by, evidence_refs = [], percent_complete } = body
-          const request = { to: body.status, reason: why, note, verified_by, evidence_refs, percent_complete }
-          const moved = await movePlan(tx, { plan: after, finding }, before, request, extension)
-          await record(tx, [...drafts, ...moved.drafts])
-          return moved.plan
-        }
-        if (changes.length === 0) return before
-        const saved = await updateActionPlan(tx, before, after, extension)
+        const { plan, drafts } = await changePlan(tx, held, body, actorOf(context))
         await record(tx, drafts)
-        return saved
+        return plan
       })
       .catch(refusedPlan)
     return answered(input, stored)
@@ -256,24 +213,6 @@ const planColumns = [
   'version',
 ] as const
 
-const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
-  [
-    'action_plan_recommendation_recommendation_fk',
-    {
-      pointer: '/recommendation_ids',
-      code: 'unknown',
-      detail: 'must be ids of recommendations about the same finding',
-    },
-  ],
-  [
-    'action_plan_due_after_identified',
-    { pointer: '/due_date', code: 'out_of_range', detail: 'must not be before the finding was identified' },
-  ],
-])
-
-/** Says what the database has refused where it is the caller's to mend. */
 function refusedPlan(error: unknown): never {
-  const fault = faultOfConstraint.get(brokenConstraint(error) ?? '')
-  if (fault !== undefined) throw invalidContent([fault])
-  return externalIdTaken('action_plan', brokenConstraint)(error)
+  throw problemOfPlan(error)
 }

@@ -19,24 +19,14 @@ import {
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { keySchema } from '../keyset.ts'
-import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
+import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
-import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
-import { assertMove, describeMoves } from '../transitions.ts'
-import {
-  type StoredFinding,
-  asRead,
-  asStub,
-  changeFaults,
-  creationFaults,
-  faultOfConstraint,
-  patched,
-  patchedFields,
-  targetDaysBySeverity,
-} from './rules.ts'
+import { describeMoves } from '../transitions.ts'
+import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
+import { type StoredFinding, asRead, asStub } from './rules.ts'
 import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
-import { findFinding, findProgress, insertFinding, lockFinding, refusalOf, updateFinding } from './store.ts'
-import { findingMoves, moved } from './transitions.ts'
+import { findFinding, findProgress, lockFinding } from './store.ts'
+import { findingMoves } from './transitions.ts'
 
 /** Listing, reading, documenting and changing findings, and moving their status. */
 export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
@@ -99,24 +89,15 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
 
   contractRoute(app, createFinding, async (input) => {
     const { body, context, answer } = input
-    const faults = creationFaults(body)
-    if (faults.length > 0) throw invalidContent(faults)
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
-        const made = await insertFinding(tx, {
-          fields: body,
-          createdBy: actorOf(context),
-          targetDays: targetDaysBySeverity[body.severity],
-        })
-        const changes = [{ field: 'status', from: null, to: made.status }]
-        await record(tx, [{ findingId: made.id, kind: 'created', changes }])
-        answer.header('location', `/api/v1/findings/${made.id}`)
-        return await input.keep(tx, answered(input, made))
+        const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
+        await record(tx, drafts)
+        answer.header('location', `/api/v1/findings/${finding.id}`)
+        return await input.keep(tx, answered(input, finding))
       })
-      .catch((error: unknown) => {
-        throw problemOf(error)
-      })
+      .catch(refused)
   })
 
   contractRoute(app, updateRoute, async (input) => {
@@ -129,19 +110,11 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
         const before = await lockFinding(tx, address)
         if (before === undefined) throw problem('not_found')
         assertVersion(input, before.version)
-        if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
-        const after = patched(before, body)
-        const faults = changeFaults(before, after)
-        if (faults.length > 0) throw invalidContent(faults)
-        const changes = changesBetween(before, after, patchedFields)
-        if (changes.length === 0) return before
-        const saved = await updateFinding(tx, before, after)
-        await record(tx, draftsOf(changes, { findingId: before.id }))
-        return saved
+        const { finding, drafts } = await changeFinding(tx, before, body)
+        await record(tx, drafts)
+        return finding
       })
-      .catch((error: unknown) => {
-        throw problemOf(error)
-      })
+      .catch(refused)
     return answered(input, stored)
   })
 
@@ -151,28 +124,14 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
-        const finding = await lockFinding(tx, address)
-        if (finding === undefined) throw problem('not_found')
-        assertVersion(input, finding.version)
-        const situation = { finding, ...(await findProgress(tx, finding.id)), today: today(), request: body }
-        assertMove(findingMoves, finding.status, body.to, situation)
-        const after = moved(finding, body)
-        const saved = await updateFinding(tx, finding, after)
-        const changes = changesBetween(finding, after, ['status', 'accepted_until', 'accepted_by', 'validated_by'])
-        await record(tx, [
-          {
-            findingId: finding.id,
-            kind: body.to === 'closed' ? 'validation' : 'status_change',
-            body: body.note ?? body.reason,
-            changes,
-            evidenceRefs: body.evidence_refs,
-          },
-        ])
-        return await input.keep(tx, answered(input, saved))
+        const before = await lockFinding(tx, address)
+        if (before === undefined) throw problem('not_found')
+        assertVersion(input, before.version)
+        const { finding, drafts } = await moveFinding(tx, before, body, today())
+        await record(tx, drafts)
+        return await input.keep(tx, answered(input, finding))
       })
-      .catch((error: unknown) => {
-        throw problemOf(error)
-      })
+      .catch(refused)
   })
 
   contractRoute(app, findingTransitions, async ({ params, context }) => {
@@ -251,16 +210,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
   }
 }
 
-/** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */
-function problemOf(error: unknown): unknown {
-  const refusal = refusalOf(error)
-  if (refusal === undefined) return error
-  if (refusal.kind === 'external-id-taken') {
-    return problem('conflict', {
-      detail: 'Another finding has this external_id. Each finding needs its own.',
-      errors: [{ pointer: '/external_id', code: 'taken', detail: 'is the external_id of another finding' }],
-    })
-  }
-  const fault = faultOfConstraint(refusal.constraint)
-  return fault === undefined ? error : invalidContent([fault])
+function refused(error: unknown): never {
+  throw problemOfFinding(error)
 }

@@ -127,15 +127,9 @@ export async function insertFinding(tx: Tx, { fields, createdBy, targetDays }: N
   return toFinding(row)
 }
 
-/** What the database had against a finding: a value that is taken, or the name of the constraint that it breaks. */
-export type Refusal = { readonly kind: 'external-id-taken' } | { readonly kind: 'broken'; readonly constraint: string }
-
-/** Reads a refusal out of a failed insert; undefined where the failure is something else. */
-export function refusalOf(error: unknown): Refusal | undefined {
-  const { kind, constraint } = sqlError(error)
-  if (constraint === undefined) return undefined
-  if (kind === 'unique') return constraint === 'finding_external_id_unique' ? { kind: 'external-id-taken' } : undefined
-  return kind === 'check' || kind === 'foreign-key' ? { kind: 'broken', constraint } : undefined
+/** Name of the constraint that a failed write broke. */
+export function brokenConstraint(error: unknown): string | undefined {
+  return sqlError(error).constraint
 }
 
 function jsonOrNull(value: object | null | undefined): string | null {

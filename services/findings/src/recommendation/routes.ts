@@ -11,15 +11,7 @@ import { type App, type ContractInput, contractRoute, openPage, problem } from '
 import type { Deps } from '../deps.ts'
 import { findFindingId, lockFinding } from '../finding/store.ts'
 import { keySchema } from '../keyset.ts'
-import {
-  actorOf,
-  assertVersion,
-  entityTag,
-  externalIdTaken,
-  invalidContent,
-  mayRead,
-  requireIfMatch,
-} from '../request.ts'
+import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
 import {
@@ -114,7 +106,7 @@ export function recommendationRoutes(
         answer.header('location', `/api/v1/recommendations/${made.id}`)
         return await input.keep(tx, answered(input, made))
       })
-      .catch(externalIdTaken('recommendation', brokenConstraint))
+      .catch(refused)
   })
 
   contractRoute(app, updateRoute, async (input) => {
@@ -145,7 +137,11 @@ export function recommendationRoutes(
         await record(tx, draftsOf(changes, { findingId: before.finding_id, recommendationId: before.id }))
         return saved
       })
-      .catch(externalIdTaken('recommendation', brokenConstraint))
+      .catch(refused)
     return answered(input, stored)
   })
+}
+
+function refused(error: unknown): never {
+  throw orTakenId('recommendation', brokenConstraint(error), error)
 }

@@ -1,0 +1,111 @@
+import { z } from 'zod'
+import { resourceAddressSchema, uuidSchema } from '../common.ts'
+import { eachOnItsOwn } from '../each-on-its-own.ts'
+import { problemSchema } from '../problem.ts'
+import { defineRoute } from '../route.ts'
+import { updateActionPlanBodySchema } from './action-plan.ts'
+import { updateFindingBodySchema } from './finding.ts'
+import { write } from './route-parts.ts'
+
+/** Items that one bulk request may hold. */
+export const maxBulkItems = 500
+
+/** A bulk body may be larger than others: it holds up to 500 of them. */
+const maxBulkBytes = 8 * 1024 * 1024
+
+const bulkMode = z
+  .enum(['atomic', 'best_effort'])
+  .default('atomic')
+  .meta({ description: '`atomic`: all items or none. `best_effort`: each item on its own' })
+export type BulkMode = z.output<typeof bulkMode>
+
+const addressing = {
+  id: resourceAddressSchema.optional().meta({
+    description: 'Changes this one. Without it `external_id` decides: change the one that has it, or make a new one',
+  }),
+  version: z
+    .int()
+    .min(1)
+    .max(2_147_483_647)
+    .optional()
+    .meta({ description: 'The version that is changed, as If-Match of a single change; needed beside `id`' }),
+}
+
+/** A finding of a bulk request: what a creation needs where it is new, else a merge patch (RFC 7396). */
+export const findingBulkItemSchema = updateFindingBodySchema
+  .extend({
+    ...addressing,
+    status: z.enum(['draft', 'open']).optional().meta({
+      description: 'Where it begins; `open` also opens a draft. What is past the draft keeps its status',
+    }),
+  })
+  .meta({ id: 'FindingBulkItem', examples: [{ external_id: 'SAP-4711', title: 'Backups are not tested' }] })
+export type FindingBulkItem = z.output<typeof findingBulkItemSchema>
+
+/**
+ * An action plan of a bulk request: what a proposal needs where it is new, else a merge patch (RFC 7396). Its status
+ * moves as by a patch of a single plan, and of a new one from `proposed`.
+ */
+export const actionPlanBulkItemSchema = updateActionPlanBodySchema
+  .extend({
+    ...addressing,
+    finding: resourceAddressSchema
+      .optional()
+      .meta({ description: 'The finding that a new plan is for: an id, `ref:` or `ext:`' }),
+  })
+  .meta({ id: 'ActionPlanBulkItem', examples: [{ external_id: 'JIRA-12', status: 'in_progress' }] })
+export type ActionPlanBulkItem = z.output<typeof actionPlanBulkItemSchema>
+
+/** What has become of one item. */
+export const bulkResultSchema = z
+  .object({
+    index: z.int().min(0).meta({ description: 'Place of the item in the request' }),
+    status: z.int().min(200).max(599).meta({
+      description: 'As of a single request: 201 made, 200 changed or already so, else what `problem` says',
+    }),
+    id: uuidSchema.optional(),
+    reference: z.string().optional(),
+    version: z.int().optional(),
+    etag: z.string().optional().meta({ description: 'For If-Match of the next change' }),
+    problem: problemSchema.optional(),
+  })
+  .meta({ id: 'BulkResult' })
+export type BulkResult = z.infer<typeof bulkResultSchema>
+
+const results = { 200: { description: 'One result for each item, in their order', schema: z.array(bulkResultSchema) } }
+const description =
+  'Each item changes the one that `id` names or that has its `external_id`; else it makes a new one. Every item has its own result: the request is answered 200 also where items are refused. With `mode` `atomic`, the default, nothing is stored unless all items are good: the good ones are then `not_applied` (424).'
+
+export const bulkFindings = defineRoute({
+  id: 'findings.bulk',
+  method: 'POST',
+  path: '/api/v1/findings/bulk',
+  upstream: 'findings',
+  access: write,
+  tag: 'Findings',
+  summary: 'Document and change up to 500 findings',
+  description,
+  body: z
+    .strictObject({ mode: bulkMode, items: eachOnItsOwn(findingBulkItemSchema, maxBulkItems) })
+    .meta({ id: 'BulkFindings' }),
+  maxBodyBytes: maxBulkBytes,
+  answers: results,
+  problems: ['content_too_large', 'invalid_content'],
+})
+
+export const bulkActionPlans = defineRoute({
+  id: 'findings.bulk-action-plans',
+  method: 'POST',
+  path: '/api/v1/action-plans/bulk',
+  upstream: 'findings',
+  access: write,
+  tag: 'Action plans',
+  summary: 'Propose, change and move up to 500 action plans',
+  description,
+  body: z
+    .strictObject({ mode: bulkMode, items: eachOnItsOwn(actionPlanBulkItemSchema, maxBulkItems) })
+    .meta({ id: 'BulkActionPlans' }),
+  maxBodyBytes: maxBulkBytes,
+  answers: results,
+  problems: ['content_too_large', 'invalid_content'],
+})

@@ -1,0 +1,135 @@
+import {
+  type ActionPlanBulkItem,
+  type CreatedBy,
+  type FindingBulkItem,
+  bulkActionPlans,
+  bulkFindings,
+  createActionPlanBodySchema,
+  createFindingBodySchema,
+  parseResourceAddress,
+} from '@postern/contracts'
+import { type App, contractRoute, inputErrors, problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
+import {
+  assertChangeable,
+  changePlan,
+  holdPlan,
+  isUnchanged,
+  problemOfPlan,
+  proposePlan,
+} from '../action-plan/change.ts'
+import type { Deps } from '../deps.ts'
+import { changeFinding, documentFinding, moveFinding, problemOfFinding } from '../finding/change.ts'
+import { lockFinding } from '../finding/store.ts'
+import { actorOf } from '../request.ts'
+import { recorderOf } from '../tracker-log/record.ts'
+import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
+
+/** Many findings, or many action plans, in one request. */
+export function bulkRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+  contractRoute(app, bulkFindings, async (input) => {
+    const today = now().toISOString().slice(0, 10)
+    const actor = actorOf(input.context)
+    const record = recorderOf(input.context, checkpoints)
+    return await runBulk(
+      input,
+      { db, record, today },
+      {
+        addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
+        apply: async (tx, item) => await applyFinding(tx, item, actor, today),
+        problemOf: problemOfFinding,
+      },
+    )
+  })
+
+  contractRoute(app, bulkActionPlans, async (input) => {
+    const today = now().toISOString().slice(0, 10)
+    const actor = actorOf(input.context)
+    const record = recorderOf(input.context, checkpoints)
+    return await runBulk(
+      input,
+      { db, record, today },
+      {
+        addressesOf: (items) => ({
+          findings: items.flatMap(({ finding }) => (finding === undefined ? [] : [parseResourceAddress(finding)])),
+          plans: items.flatMap((item) => addressOf(item) ?? []),
+        }),
+        apply: async (tx, item) => await applyPlan(tx, item, actor),
+        problemOf: problemOfPlan,
+      },
+    )
+  })
+}
+
+/** What an item is about: undefined where it can only be something new. */
+function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
+  if (id !== undefined) return parseResourceAddress(id)
+  return external_id === undefined || external_id === null
+    ? undefined
+    : { by: 'external-id' as const, externalId: external_id }
+}
+
+async function applyFinding(tx: Tx, item: FindingBulkItem, actor: CreatedBy, today: string): Promise<AppliedItem> {
+  requireItemVersion(item)
+  const { id, version, status, ...fields } = item
+  const address = addressOf(item)
+  const before = address === undefined ? undefined : await lockFinding(tx, address)
+  if (before === undefined) {
+    if (id !== undefined) throw problem('not_found')
+    assertItemVersion(version, undefined)
+    const body = createFindingBodySchema.safeParse(withoutNulls({ ...fields, status }))
+    if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
+    const { finding, drafts } = await documentFinding(tx, body.data, actor)
+    return { isNew: true, resource: finding, drafts }
+  }
+  assertItemVersion(version, before.version)
+  const changed = await changeFinding(tx, before, fields)
+  if (status !== 'open' || before.status !== 'draft') {
+    return { isNew: false, resource: changed.finding, drafts: changed.drafts }
+  }
+  const opened = await moveFinding(tx, changed.finding, { to: 'open', evidence_refs: [] }, today)
+  return { isNew: false, resource: opened.finding, drafts: [...changed.drafts, ...opened.drafts] }
+}
+
+async function applyPlan(tx: Tx, item: ActionPlanBulkItem, actor: CreatedBy): Promise<AppliedItem> {
+  requireItemVersion(item)
+  const { id, version, finding: named, ...patch } = item
+  const address = addressOf(item)
+  const held = address === undefined ? undefined : await holdPlan(tx, address)
+  if (held === undefined) {
+    if (id !== undefined) throw problem('not_found')
+    assertItemVersion(version, undefined)
+    return await proposeItem(tx, named, patch, actor)
+  }
+  assertItemVersion(version, held.plan.version)
+  if (named !== undefined) {
+    const finding = await lockFinding(tx, parseResourceAddress(named))
+    if (finding?.id !== held.finding.id) {
+      throw invalidItem([{ pointer: '/finding', code: 'fixed', detail: 'must be the finding that the plan is for' }])
+    }
+  }
+  if (isUnchanged(held.plan, patch)) return { isNew: false, resource: held.plan, drafts: [] }
+  assertChangeable(held)
+  const { plan, drafts } = await changePlan(tx, held, patch, actor)
+  return { isNew: false, resource: plan, drafts }
+}
+
+type NewPlan = Omit<ActionPlanBulkItem, 'id' | 'version' | 'finding'>
+
+async function proposeItem(tx: Tx, named: string | undefined, item: NewPlan, actor: CreatedBy): Promise<AppliedItem> {
+  if (named === undefined) {
+    throw invalidItem([{ pointer: '/finding', code: 'required', detail: 'is needed for a new action plan' }])
+  }
+  const { percent_complete, status, reason, note, verified_by, evidence_refs, ...fields } = item
+  const body = createActionPlanBodySchema.safeParse(withoutNulls(fields))
+  if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
+  const finding = await lockFinding(tx, parseResourceAddress(named))
+  if (finding === undefined) {
+    throw invalidItem([{ pointer: '/finding', code: 'unknown', detail: 'must be a finding' }])
+  }
+  const made = await proposePlan(tx, finding, body.data, actor)
+  const patch = { percent_complete, status, reason, note, verified_by, evidence_refs }
+  if (isUnchanged(made.plan, patch)) return { isNew: true, resource: made.plan, drafts: made.drafts }
+  const { plan, drafts } = await changePlan(tx, { plan: made.plan, finding }, patch, actor)
+  return { isNew: true, resource: plan, drafts: [...made.drafts, ...drafts] }
+}

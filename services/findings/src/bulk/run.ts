@@ -1,0 +1,159 @@
+import {
+  type BulkMode,
+  type BulkResult,
+  type InputError,
+  type OwnItem,
+  type ProblemCode,
+  type ResourceAddress,
+  maxBulkItems,
+  problemDocument,
+  problemTypes,
+} from '@postern/contracts'
+import { ProblemError, type RequestInfo, inputErrors, problem } from '@postern/service-kit'
+import type { TenantDb, Tx } from '@postern/tenant-db'
+import { entityTag } from '../request.ts'
+import type { Recorder } from '../tracker-log/record.ts'
+import type { LogDraft } from '../tracker-log/rules.ts'
+import { attempt, lockAll } from './store.ts'
+
+/** What an item has made of the resource that it is about. */
+export interface AppliedItem {
+  readonly isNew: boolean
+  readonly resource: { readonly id: string; readonly reference: string; readonly version: number }
+  readonly drafts: readonly LogDraft[]
+}
+
+/** How the items of a kind of resource are carried out. */
+export interface BulkKind<Item> {
+  /** What the items name, to be locked before the first is looked at. */
+  addressesOf(items: readonly Item[]): {
+    readonly findings: readonly ResourceAddress[]
+    readonly plans: readonly ResourceAddress[]
+  }
+  /** Carries out one item. What it throws is translated by `problemOf`; a problem below 500 refuses the item alone. */
+  apply(tx: Tx, item: Item): Promise<AppliedItem>
+  problemOf(error: unknown): unknown
+}
+
+export interface BulkRequest<Item> {
+  readonly mode: BulkMode
+  readonly items: readonly OwnItem<Item>[]
+}
+
+/**
+ * Carries out the items of a bulk request in one transaction, each in a part of its own, so that the log, the results
+ * and the answer to a repetition are there when and only when the changes are. With `atomic`, one refused item leaves
+ * nothing of the others.
+ */
+export async function runBulk<Item>(
+  {
+    context,
+    requestId,
+    body,
+    keep,
+  }: Pick<RequestInfo, 'context' | 'requestId'> & {
+    readonly body: BulkRequest<Item>
+    keep(tx: Tx, results: BulkResult[]): Promise<BulkResult[]>
+  },
+  { db, record, today }: { readonly db: TenantDb; readonly record: Recorder; readonly today: string },
+  { addressesOf, apply, problemOf }: BulkKind<Item>,
+): Promise<BulkResult[]> {
+  const { mode, items } = body
+  if (items.length > maxBulkItems) {
+    throw problem('content_too_large', { detail: `Send at most ${maxBulkItems} items in one request.` })
+  }
+  const refusal = (index: number, error: ProblemError): BulkResult => ({
+    index,
+    status: problemTypes[error.code].status,
+    problem: documentOf(index, error, requestId),
+  })
+  return await db
+    .write(context, async (tx) => {
+      await lockAll(tx, addressesOf(items.flatMap((parsed) => (parsed.ok ? [parsed.item] : []))))
+      const results: BulkResult[] = []
+      const drafts: LogDraft[] = []
+      for (const [index, parsed] of items.entries()) {
+        if (!parsed.ok) {
+          results.push(refusal(index, invalidItem(inputErrors(parsed.error, 'body'))))
+          continue
+        }
+        try {
+          const applied = await attempt(tx, async () => await apply(tx, parsed.item))
+          drafts.push(...applied.drafts)
+          results.push(resultOf(index, applied, today))
+        } catch (error) {
+          const known = problemOf(error)
+          if (!(known instanceof ProblemError) || problemTypes[known.code].status >= 500) throw known
+          results.push(refusal(index, known))
+        }
+      }
+      if (mode === 'atomic' && results.some((result) => result.problem !== undefined)) throw new NothingApplied(results)
+      await record(tx, drafts)
+      return await keep(tx, results)
+    })
+    .catch((error: unknown) => {
+      if (!(error instanceof NothingApplied)) throw error
+      return error.results.map((result) =>
+        result.problem === undefined ? refusal(result.index, problem('not_applied')) : result,
+      )
+    })
+}
+
+/** Rolls an atomic request back. */
+class NothingApplied extends Error {
+  readonly results: readonly BulkResult[]
+
+  constructor(results: readonly BulkResult[]) {
+    super('an item of an atomic request was refused')
+    this.results = results
+  }
+}
+
+/** The refusal of an item that does not describe a resource. */
+export function invalidItem(errors: readonly InputError[]): ProblemError {
+  return problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+}
+
+function resultOf(index: number, { isNew, resource }: AppliedItem, today: string): BulkResult {
+  const { id, reference, version } = resource
+  return { index, status: isNew ? 201 : 200, id, reference, version, etag: entityTag(version, today) }
+}
+
+/** The problem of one item; its pointers lead into the body of the whole request. */
+function documentOf(
+  index: number,
+  { code, options }: { code: ProblemCode; options: ProblemError['options'] },
+  id: string,
+) {
+  const { errors, ...rest } = options
+  const within = errors?.map(({ pointer, ...error }) => ({ ...error, pointer: `/items/${index}${pointer ?? ''}` }))
+  return problemDocument(code, id, { ...rest, ...(within === undefined ? {} : { errors: within }) })
+}
+
+/**
+ * Refuses an item whose version is not the present one. One that names its resource by `id` needs it, as a single
+ * change needs If-Match; one that finds it by external id is an upsert, which wins over what was there.
+ */
+export function assertItemVersion(version: number | undefined, present: number | undefined): void {
+  if (version !== undefined && version !== present) {
+    throw problem('precondition_failed', { detail: 'Read it again and repeat the change on what it is now.' })
+  }
+}
+
+/** Demands `version` beside `id`. Asked before anything is looked up. */
+export function requireItemVersion(item: {
+  readonly id?: string | undefined
+  readonly version?: number | undefined
+}): void {
+  if (item.id !== undefined && item.version === undefined) {
+    throw problem('precondition_required', {
+      detail: 'Send the version of the resource as you read it.',
+      errors: [{ pointer: '/version', code: 'required', detail: 'is needed beside id' }],
+    })
+  }
+}
+
+/** What an item gives for something new: null, which takes away, gives nothing. */
+export function withoutNulls(item: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(item).filter(([, value]) => value !== null && value !== undefined))
+}

@@ -1,0 +1,78 @@
+import type { ChangeFindingStatus, CreateFinding, CreatedBy, UpdateFinding } from '@postern/contracts'
+import { problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
+import { invalidContent, orTakenId } from '../request.ts'
+import { type LogDraft, changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { assertMove } from '../transitions.ts'
+import {
+  type CalendarDate,
+  type StoredFinding,
+  changeFaults,
+  creationFaults,
+  faultOfConstraint,
+  patched,
+  patchedFields,
+  targetDaysBySeverity,
+} from './rules.ts'
+import { brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
+import { findingMoves, moved } from './transitions.ts'
+
+/** What a change has made of a finding, and what to log about it: nothing, where it was so already. */
+export interface ChangedFinding {
+  readonly finding: StoredFinding
+  readonly drafts: readonly LogDraft[]
+}
+
+/** Stores a new finding. */
+export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: CreatedBy): Promise<ChangedFinding> {
+  const faults = creationFaults(body)
+  if (faults.length > 0) throw invalidContent(faults)
+  const made = await insertFinding(tx, { fields: body, createdBy, targetDays: targetDaysBySeverity[body.severity] })
+  const changes = [{ field: 'status', from: null, to: made.status }]
+  return { finding: made, drafts: [{ findingId: made.id, kind: 'created', changes }] }
+}
+
+/** Applies a merge patch to a locked finding. */
+export async function changeFinding(tx: Tx, before: StoredFinding, patch: UpdateFinding): Promise<ChangedFinding> {
+  const after = patched(before, patch)
+  const changes = changesBetween(before, after, patchedFields)
+  if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+  const faults = changeFaults(before, after)
+  if (faults.length > 0) throw invalidContent(faults)
+  if (changes.length === 0) return { finding: before, drafts: [] }
+  const finding = await updateFinding(tx, before, after)
+  return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
+}
+
+/** Moves the status of a locked finding. `today` is the day (UTC) that the move is judged by. */
+export async function moveFinding(
+  tx: Tx,
+  finding: StoredFinding,
+  request: ChangeFindingStatus,
+  today: CalendarDate,
+): Promise<ChangedFinding> {
+  const situation = { finding, ...(await findProgress(tx, finding.id)), today, request }
+  assertMove(findingMoves, finding.status, request.to, situation)
+  const after = moved(finding, request)
+  const saved = await updateFinding(tx, finding, after)
+  const changes = changesBetween(finding, after, ['status', 'accepted_until', 'accepted_by', 'validated_by'])
+  return {
+    finding: saved,
+    drafts: [
+      {
+        findingId: finding.id,
+        kind: request.to === 'closed' ? 'validation' : 'status_change',
+        body: request.note ?? request.reason,
+        changes,
+        evidenceRefs: request.evidence_refs,
+      },
+    ],
+  }
+}
+
+/** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */
+export function problemOfFinding(error: unknown): unknown {
+  const constraint = brokenConstraint(error)
+  const fault = faultOfConstraint(constraint ?? '')
+  return fault === undefined ? orTakenId('finding', constraint, error) : invalidContent([fault])
+}

@@ -1,0 +1,274 @@
+import { actionPlanSchema, bulkResultSchema, listActionPlans, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  completeFields,
+  findingBody,
+  newTenant,
+  openFinding,
+  path,
+  readFindings,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const plans = listActionPlans.path
+const owner = { name: 'Ben Ode' }
+
+async function bulk(tenant: Principal, of: string, items: readonly object[], mode = 'best_effort', headers = {}) {
+  const answer = await service.call(tenant, 'POST', `${of}/bulk`, { body: { mode, items }, headers })
+  expect([answer.status, answer.text]).toEqual([200, answer.text])
+  return z.array(bulkResultSchema).parse(answer.json)
+}
+
+async function findingsOf(tenant: Principal) {
+  return readFindings.parse((await service.call(tenant, 'GET', `${path}?sort=created_at`)).json)
+}
+
+const codesOf = (results: readonly z.infer<typeof bulkResultSchema>[]) =>
+  results.map(({ status, problem }) => problem?.code ?? status)
+
+/** An answer without what differs from request to request. */
+function comparable(text: string, id: string): string {
+  return text.replaceAll(id, 'ID').replaceAll(/"instance":"[^"]+"/g, '')
+}
+
+describe('changing many findings', () => {
+  test('refuses more than 500 items, none at all, an unknown mode, and a key without write:findings', async () => {
+    const tenant = newTenant()
+    const send = async (body: object, by = tenant) => {
+      const { status, json } = await service.call(by, 'POST', `${path}/bulk`, { body })
+      return [status, problemSchema.parse(json).code]
+    }
+    expect(await send({ items: Array.from({ length: 501 }, () => findingBody()) })).toEqual([413, 'content_too_large'])
+    expect(await send({ items: [] })).toEqual([422, 'invalid_content'])
+    expect(await send({ items: [findingBody()], mode: 'some' })).toEqual([422, 'invalid_content'])
+    expect(await send({ items: [findingBody()] }, newTenant(['read:findings']))).toEqual([403, 'insufficient_scope'])
+    expect(await findingsOf(tenant)).toEqual([])
+  })
+
+  test('best_effort stores the good items and says of each other one what to mend, in the body that was sent', async () => {
+    const tenant = newTenant()
+    const results = await bulk(tenant, path, [
+      findingBody({ external_id: 'one' }),
+      { ...findingBody(), severity: 'dreadful', colour: 'red' },
+      { title: 'Nothing else is said' },
+      findingBody({ repeat_of_id: crypto.randomUUID() }),
+      { ...findingBody(), status: 'open' },
+      findingBody({ external_id: 'two' }),
+    ])
+    expect(codesOf(results)).toEqual([
+      201,
+      'invalid_content',
+      'invalid_content',
+      'invalid_content',
+      'invalid_content',
+      201,
+    ])
+    expect(results.map(({ index }) => index)).toEqual([0, 1, 2, 3, 4, 5])
+    const pointers = results.map(({ problem }) => problem?.errors?.map(({ pointer }) => pointer))
+    expect(pointers[1]).toEqual(['/items/1/severity', '/items/1/colour'])
+    expect(pointers[2]).toEqual(['/items/2/condition', '/items/2/severity'])
+    expect(pointers[3]).toEqual(['/items/3/repeat_of_id'])
+    expect(pointers[4]).toContain('/items/4/owner')
+    const stored = await findingsOf(tenant)
+    expect(stored.map(({ external_id, id, reference }) => [external_id, id, reference])).toEqual([
+      ['one', results[0]?.id, results[0]?.reference],
+      ['two', results[5]?.id, results[5]?.reference],
+    ])
+    const log = await service.call(tenant, 'GET', '/api/v1/remediation-log')
+    expect(log.json).toMatchObject([
+      { kind: 'created', finding_id: results[0]?.id },
+      { kind: 'created', finding_id: results[5]?.id },
+    ])
+  })
+
+  test('atomic stores all or nothing, and gives no number away', async () => {
+    const tenant = newTenant()
+    const items = [findingBody({ external_id: 'one' }), { title: 'Nothing else is said' }]
+    expect(codesOf(await bulk(tenant, path, items, 'atomic'))).toEqual(['not_applied', 'invalid_content'])
+    expect(await findingsOf(tenant)).toEqual([])
+    expect((await service.call(tenant, 'GET', '/api/v1/remediation-log')).json).toEqual([])
+    const made = await bulk(tenant, path, [items[0] ?? {}], 'atomic')
+    expect(made[0]?.reference).toMatch(/^F-\d{4}-0001$/)
+  })
+
+  test('an external id that is there is changed, twice in one request too, and nothing is logged of what stays', async () => {
+    const tenant = newTenant()
+    const first = await bulk(tenant, path, [findingBody({ external_id: 'one', title: 'Before' })])
+    const results = await bulk(tenant, path, [
+      findingBody({ external_id: 'one', title: 'Between' }),
+      { external_id: 'one', title: 'After', version: 2 },
+      { external_id: 'one', title: 'After' },
+      { external_id: 'one', title: 'Never', version: 1 },
+    ])
+    expect(results.map(({ status, id, version }) => [status, id, version])).toEqual([
+      [200, first[0]?.id, 2],
+      [200, first[0]?.id, 3],
+      [200, first[0]?.id, 3],
+      [412, undefined, undefined],
+    ])
+    const [stored] = await findingsOf(tenant)
+    expect(stored).toMatchObject({ title: 'After', version: 3 })
+    const read = await service.call(tenant, 'GET', `${path}/${stored?.id}`)
+    expect(read.headers['etag']).toBe(results[1]?.etag)
+    expect((await service.call(tenant, 'GET', '/api/v1/remediation-log')).json).toHaveLength(3)
+  })
+
+  test('open opens a draft, and leaves alone what is past it', async () => {
+    const tenant = newTenant()
+    const item = { ...findingBody({ external_id: 'one' }), ...completeFields }
+    await bulk(tenant, path, [item])
+    expect(codesOf(await bulk(tenant, path, [{ external_id: 'one', status: 'open' }]))).toEqual([200])
+    const [opened] = await findingsOf(tenant)
+    expect(opened?.status).toBe('open')
+    const reason = { to: 'cancelled', reason: 'Raised in error.' }
+    await service.call(tenant, 'POST', `${path}/${opened?.id}/status`, { body: reason })
+    expect(codesOf(await bulk(tenant, path, [{ ...item, title: 'Again', status: 'open' }]))).toEqual(['conflict'])
+    expect((await findingsOf(tenant))[0]?.status).toBe('cancelled')
+  })
+
+  test('an id needs its version, and the id of another tenant is answered as one that does not exist', async () => {
+    const [ours, theirs] = [newTenant(), newTenant()]
+    const foreign = await openFinding(service, theirs, { external_id: 'theirs' })
+    const own = await openFinding(service, ours)
+    expect(codesOf(await bulk(ours, path, [{ id: own.id, title: 'Changed' }]))).toEqual(['precondition_required'])
+    for (const change of [{ version: 1, title: 'Taken' }, { title: 'Taken' }]) {
+      const missing = crypto.randomUUID()
+      const answers = await Promise.all(
+        [foreign.id, missing].map(async (id) => {
+          const body = { mode: 'best_effort', items: [{ id, ...change }] }
+          const { status, text } = await service.call(ours, 'POST', `${path}/bulk`, { body })
+          return [status, comparable(text, id)]
+        }),
+      )
+      expect(answers[0]).toEqual(answers[1])
+    }
+    const upsert = await bulk(ours, path, [findingBody({ external_id: 'theirs' })])
+    expect(codesOf(upsert)).toEqual([201])
+    expect(upsert[0]?.id).not.toBe(foreign.id)
+    const unchanged = await service.call(theirs, 'GET', `${path}/${foreign.id}`)
+    expect(unchanged.json).toEqual(foreign)
+    expect(codesOf(await bulk(ours, path, [{ id: own.id, version: 1, title: 'Changed' }]))).toEqual([200])
+  })
+
+  test('is carried out once for one Idempotency-Key', async () => {
+    const tenant = newTenant()
+    const headers = { 'idempotency-key': crypto.randomUUID() }
+    const first = await bulk(tenant, path, [findingBody(), findingBody()], 'best_effort', headers)
+    expect(await bulk(tenant, path, [findingBody(), findingBody()], 'best_effort', headers)).toEqual(first)
+    expect(await findingsOf(tenant)).toHaveLength(2)
+  })
+
+  test('takes 500 items, also from two callers at once that name the same ones in another order', async () => {
+    const tenant = newTenant()
+    const items = Array.from({ length: 500 }, (_, index) => findingBody({ external_id: `f-${index}` }))
+    const made = await bulk(tenant, path, items, 'atomic')
+    expect(new Set(made.map(({ status }) => status))).toEqual(new Set([201]))
+    const few = items.slice(0, 40)
+    const [a, b] = await Promise.all([
+      bulk(
+        tenant,
+        path,
+        few.map((item) => ({ ...item, title: 'A' })),
+        'atomic',
+      ),
+      bulk(
+        tenant,
+        path,
+        few.toReversed().map((item) => ({ ...item, title: 'B' })),
+        'atomic',
+      ),
+    ])
+    expect(codesOf([...a, ...b])).toEqual(Array.from({ length: 80 }, () => 200))
+    expect((await service.call(tenant, 'GET', `${path}/${made[0]?.id}/log/verify`)).json).toMatchObject({
+      is_intact: true,
+      entries: 3,
+    })
+  })
+})
+
+describe('changing many action plans', () => {
+  const plan = { title: 'Recertify', owner, due_date: '2031-01-31' }
+
+  test('makes, changes and moves them, and refuses each one that lacks something', async () => {
+    const tenant = newTenant()
+    const finding = await openFinding(service, tenant, { external_id: 'F1', severity: 'low' })
+    const made = await bulk(tenant, plans, [
+      { ...plan, finding: 'ext:F1', external_id: 'J-1', status: 'approved' },
+      { ...plan, finding: finding.id, external_id: 'J-2' },
+      { ...plan, external_id: 'J-3' },
+      { ...plan, finding: 'ext:F2', external_id: 'J-4' },
+      { finding: 'ext:F1', external_id: 'J-5' },
+      { ...plan, finding: 'ext:F1', external_id: 'J-6', status: 'implemented' },
+    ])
+    expect(codesOf(made)).toEqual([
+      201,
+      201,
+      'invalid_content',
+      'invalid_content',
+      'invalid_content',
+      'invalid_transition',
+    ])
+    expect(made[2]?.problem?.errors?.[0]?.pointer).toBe('/items/2/finding')
+    expect(made[3]?.problem?.errors?.[0]?.pointer).toBe('/items/3/finding')
+
+    const moved = await bulk(tenant, plans, [
+      { external_id: 'J-1', status: 'in_progress' },
+      { external_id: 'J-1', status: 'implemented', percent_complete: 100, note: 'All done.' },
+      { external_id: 'J-2', status: 'cancelled' },
+      { external_id: 'J-2', due_date: '2031-02-28' },
+      { external_id: 'J-2', owner, finding: 'ext:F1' },
+      { external_id: 'J-2', finding: crypto.randomUUID() },
+    ])
+    expect(codesOf(moved)).toEqual([200, 200, 'invalid_content', 'invalid_content', 200, 'invalid_content'])
+    expect(moved[2]?.problem?.errors?.[0]?.pointer).toBe('/items/2/reason')
+    const stored = z.array(actionPlanSchema).parse((await service.call(tenant, 'GET', `${plans}?sort=created_at`)).json)
+    expect(stored.map(({ external_id, status }) => [external_id, status])).toEqual([
+      ['J-1', 'implemented'],
+      ['J-2', 'proposed'],
+    ])
+    expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toMatchObject({
+      status: 'in_remediation',
+    })
+  })
+
+  test('a plan that has ended is left as it is by an item that says the same, and refuses any other', async () => {
+    const tenant = newTenant()
+    await openFinding(service, tenant, { external_id: 'F1' })
+    const item = { ...plan, finding: 'ext:F1', external_id: 'J-1' }
+    await bulk(tenant, plans, [item, { external_id: 'J-1', status: 'rejected', reason: 'Not worth it.' }])
+    const results = await bulk(tenant, plans, [item, { ...item, title: 'Another' }])
+    expect(codesOf(results)).toEqual([200, 'conflict'])
+  })
+
+  test('the ids of another tenant are answered as ids that do not exist', async () => {
+    const [ours, theirs] = [newTenant(), newTenant()]
+    const foreign = await openFinding(service, theirs)
+    const [theirPlan] = await bulk(theirs, plans, [{ ...plan, finding: foreign.id }])
+    const own = await openFinding(service, ours)
+    const ask = async (id: string, item: object) => {
+      const body = { mode: 'best_effort', items: [item] }
+      const { status, text } = await service.call(ours, 'POST', `${plans}/bulk`, { body })
+      return [status, comparable(text, id)]
+    }
+    const random = crypto.randomUUID()
+    const planId = theirPlan?.id ?? ''
+    expect(await ask(foreign.id, { ...plan, finding: foreign.id })).toEqual(
+      await ask(random, { ...plan, finding: random }),
+    )
+    expect(await ask(planId, { id: planId, version: 1 })).toEqual(await ask(random, { id: random, version: 1 }))
+    const [recommended] = [foreign.id, random].map((id) => ({ ...plan, finding: own.id, recommendation_ids: [id] }))
+    expect(await ask(foreign.id, recommended ?? {})).toEqual(
+      await ask(random, { ...plan, finding: own.id, recommendation_ids: [random] }),
+    )
+    expect((await service.call(ours, 'GET', plans)).json).toEqual([])
+  })
+})
