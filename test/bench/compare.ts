@@ -83,14 +83,34 @@ export interface Ratio {
   readonly cpu: number | undefined
 }
 
-export function ratio(subject: Measured, other: Measured): Ratio {
-  const { cpuMicroseconds: mine } = subject
-  const { cpuMicroseconds: theirs } = other
+/**
+ * Compares round by round, since what a machine gives drifts by more than what is looked for: the median of the ratios,
+ * and not the ratio of the medians. With several others, a round of theirs is the mean.
+ */
+export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
+  const throughput = subject.rounds.map(
+    ({ requestsPerSecond }, turn) =>
+      requestsPerSecond / mean(others.map((other) => roundOf(other, turn).requestsPerSecond)),
+  )
+  const cpu = subject.rounds.flatMap(({ cpuMicroseconds: mine }, turn) => {
+    const theirs = others.flatMap((other) => roundOf(other, turn).cpuMicroseconds ?? [])
+    return mine === undefined || theirs.length < others.length ? [] : mean(theirs) / mine
+  })
   return {
-    against: other.name,
-    throughput: round(subject.requestsPerSecond / other.requestsPerSecond),
-    cpu: mine === undefined || theirs === undefined ? undefined : round(theirs / mine),
+    against,
+    throughput: round(median(throughput)),
+    cpu: cpu.length === 0 ? undefined : round(median(cpu)),
   }
+}
+
+function roundOf({ name, rounds }: Measured, turn: number): Round {
+  const found = rounds[turn]
+  if (found === undefined) throw new Error(`${name} was not measured in round ${turn}`)
+  return found
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 /** A peer as a target. */

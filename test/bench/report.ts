@@ -58,12 +58,12 @@ const required = 1.3
 const tolerance = 0.05
 
 /** What the comparison shows, or that it shows nothing. */
-export function verdictOf(against: readonly Ratio[], same: Ratio): string {
+export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
   const apart = Math.max(...[same.throughput, same.cpu ?? 1].map((ratio) => Math.abs(ratio - 1)))
   if (apart > tolerance) {
     return `none: two processes of the same proxy differ by ${Math.round(apart * 100)} %, more than ${tolerance * 100} %`
   }
-  const worst = Math.min(...against.flatMap(({ throughput, cpu }) => [throughput, cpu ?? throughput]))
+  const worst = Math.min(throughput, cpu ?? throughput)
   return worst >= required
     ? `at least ${required} times @fastify/http-proxy: yes (${worst})`
     : `at least ${required} times @fastify/http-proxy: NO (${worst})`

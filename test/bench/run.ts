@@ -19,17 +19,17 @@ const { quick } = parseArgs({ options: { quick: { type: 'boolean', default: fals
 
 const plan = quick
   ? {
-      rounds: 3,
+      rounds: 5,
       seconds: 2,
-      warmUpSeconds: 3,
+      warmUpSeconds: 4,
       pacedSeconds: 1,
       keyCounts: [1, 1000],
       fillSeconds: 10,
       revocations: { up: 10, down: 5 },
     }
   : {
-      rounds: 5,
-      seconds: 4,
+      rounds: 21,
+      seconds: 2,
       warmUpSeconds: 8,
       pacedSeconds: 4,
       keyCounts: [1, 1000, 1_000_000],
@@ -92,7 +92,10 @@ async function measureAll(): Promise<Results> {
   const gateway = { name: 'gateway', url: system.stack.gateways[0] ?? '', pid }
   const { peers, leftOut } = await startPeers(home, upstream, system, keys.first)
   const { rounds, seconds, warmUpSeconds } = plan
-  const proxies = await compare([gateway, ...peers.map(targetOf)], {
+  // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
+  const [first, second, ...others] = peers.map(targetOf)
+  if (first === undefined || second === undefined) throw new Error('there is no yardstick')
+  const proxies = await compare([first, gateway, second, ...others], {
     path,
     keys,
     connections,
@@ -100,10 +103,10 @@ async function measureAll(): Promise<Results> {
     seconds,
     warmUpSeconds,
   })
-  const [subject, one, other, ...rest] = proxies
+  const [one, subject, other, ...rest] = proxies
   if (subject === undefined || one === undefined || other === undefined) throw new Error('nothing was compared')
-  const yardstick = [ratio(subject, one), ratio(subject, other)]
-  const sameAgainstSame = ratio(one, other)
+  const yardstick = ratio(subject, [one, other], one.name)
+  const sameAgainstSame = ratio(one, [other], other.name)
 
   say('latency')
   const ways = await measureLatency([{ name: 'direct', url: upstream.url }, gateway, ...peers], {
@@ -139,7 +142,7 @@ async function measureAll(): Promise<Results> {
       connections,
       proxies,
       sameAgainstSame,
-      gatewayAgainst: [...yardstick, ...rest.map((measured) => ratio(subject, measured))],
+      gatewayAgainst: [yardstick, ...rest.map((measured) => ratio(subject, [measured], measured.name))],
       verdict: verdictOf(yardstick, sameAgainstSame),
     },
     latency: { requestsPerSecond: pace, ways },

@@ -1,0 +1,63 @@
+import fc from 'fast-check'
+import { Histogram, Registry } from 'prom-client'
+import { expect, test } from 'vitest'
+import { createGatewayMetrics } from './metrics.ts'
+
+const durationName = 'postern_gateway_request_duration_seconds'
+
+/** Lines of one metric, without those that explain it. */
+async function seriesOf(registry: Registry, name: string): Promise<string[]> {
+  const text = await registry.getSingleMetricAsString(name)
+  return text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
+}
+
+/** A line with its labels in the order of the alphabet, since none other means anything. */
+function labelsSorted(line: string): string {
+  return line.replace(/\{(.*)\}/, (_all, labels: string) => labels.split(',').toSorted().join(','))
+}
+
+test('the durations of requests read as those of the usual histogram, whatever was measured', async () => {
+  const seconds = fc.oneof(fc.double({ min: 0, max: 40, noNaN: true }), fc.constantFrom(0, 0.0005, 0.001, 0.01, 30, 31))
+  const requests = fc.array(fc.tuple(fc.constantFrom('findings.list', 'none'), seconds), {
+    minLength: 1,
+    maxLength: 50,
+  })
+  await fc.assert(
+    fc.asyncProperty(requests, async (all) => {
+      const registry = new Registry()
+      registry.setDefaultLabels({ service: 'gateway' })
+      const metrics = createGatewayMetrics(registry, () => 0)
+      const usual = new Registry()
+      usual.setDefaultLabels({ service: 'gateway' })
+      const histogram = new Histogram({
+        name: durationName,
+        help: 'what should be',
+        labelNames: ['route'],
+        buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+        registers: [usual],
+      })
+      for (const [route, took] of all) {
+        metrics.request(route, 200, took)
+        histogram.observe({ route }, took)
+      }
+      expect((await seriesOf(registry, durationName)).map(labelsSorted)).toEqual(
+        (await seriesOf(usual, durationName)).map(labelsSorted),
+      )
+    }),
+    { numRuns: 50 },
+  )
+})
+
+test('requests are counted by route and status, however often they are read', async () => {
+  const registry = new Registry()
+  const metrics = createGatewayMetrics(registry, () => 0)
+  for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01)
+  metrics.request('none', 0, 0.01)
+  const expected = [
+    'postern_gateway_requests_total{route="findings.list",status="200"} 2',
+    'postern_gateway_requests_total{route="findings.list",status="404"} 1',
+    'postern_gateway_requests_total{route="none",status="0"} 1',
+  ]
+  expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
+  expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
+})
