@@ -1,23 +1,53 @@
 import { randomUUID } from 'node:crypto'
-import { changeSchema, openApi } from '@postern/contracts'
+import { changeSchema, itemSchemaOf, openApi, routeTable } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { parseCsv } from '../support/csv.ts'
 import { send } from '../support/http.ts'
+import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 
+let issuer: RunningIssuer
 let stack: TestStack
 let gateway: string
 let other: string
 
 beforeAll(async () => {
-  stack = await startTestStack({ gateways: 2 })
+  issuer = await startIssuer()
+  stack = await startTestStack({
+    gateways: 2,
+    env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_OIDC_AUDIENCE: 'postern' },
+  })
   gateway = stack.gateways[0] ?? ''
   other = stack.gateways[1] ?? ''
 })
 
 afterAll(async () => {
   await stack.stop()
+  await issuer.stop()
 })
+
+/** One of each kind that sync writes. */
+async function pushUniverse(key: string): Promise<void> {
+  for (const [dataset, body] of [
+    [
+      'entities',
+      [
+        { external_id: 'pay', name: 'Payments', type: 'process' },
+        { external_id: 'fx', name: 'FX', type: 'process', parent_external_id: 'pay' },
+      ],
+    ],
+    ['people', [{ external_id: 'ada', name: 'Ada Lund', email: 'ada.lund@harbourline.example' }]],
+    ['test-procedures', [{ external_id: 'rec', title: 'Recertification' }]],
+    [
+      'org-structures/legal',
+      { name: 'Legal', kind: 'legal_entity', mode: 'full', nodes: [{ node_key: 'bank', name: 'Bank' }] },
+    ],
+  ] as const) {
+    const pushed = await send(gateway, `/api/v1/sync/${dataset}`, { key, method: 'POST', body })
+    expect(pushed.status, pushed.text).toBe(200)
+  }
+}
 
 const finding = { title: 'Backups are not tested', condition: 'As seen.', severity: 'high' }
 
@@ -50,19 +80,7 @@ describe('the change feed', () => {
   test('is one for what two services have changed, and is read with either scope', async () => {
     const tenant = await stack.createTenant()
     const { key: writer } = await stack.createKey(tenant, { scopes: ['write:findings', 'admin:sync'] })
-    const entity = { external_id: 'pay', name: 'Payments', type: 'process' }
-    const person = { external_id: 'ada', name: 'Ada Lund', email: 'ada.lund@harbourline.example' }
-    const procedure = { external_id: 'rec', title: 'Recertification', status: 'not_started' }
-    const hierarchy = { name: 'Legal', kind: 'legal_entity', mode: 'full', nodes: [{ node_key: 'bank', name: 'Bank' }] }
-    for (const [dataset, body] of [
-      ['entities', [entity]],
-      ['people', [person]],
-      ['test-procedures', [procedure]],
-      ['org-structures/legal', hierarchy],
-    ] as const) {
-      const pushed = await send(gateway, `/api/v1/sync/${dataset}`, { key: writer, method: 'POST', body })
-      expect(pushed.status, pushed.text).toBe(200)
-    }
+    await pushUniverse(writer)
     await send(gateway, '/api/v1/findings', { key: writer, method: 'POST', body: finding })
     const kindsFor = async (...scopes: ('read:*' | 'read:findings' | 'read:universe')[]) => {
       const { key } = await stack.createKey(tenant, { scopes })
@@ -85,6 +103,44 @@ describe('the change feed', () => {
     expect(all).toEqual([...universe, ...findings])
     const { key } = await stack.createKey(tenant, { scopes: ['write:*', 'admin:*'] })
     expect(await send(gateway, '/api/v1/changes', { key })).toMatchObject({ status: 403, code: 'insufficient_scope' })
+  })
+})
+
+describe('every list', () => {
+  const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
+
+  test('is the same as a page, as lines and as a table, through the gateway; and in nothing else', async () => {
+    const tenant = await stack.createTenant()
+    const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
+    await pushUniverse(key)
+    const made = await send(gateway, '/api/v1/findings', { key, method: 'POST', body: finding })
+    const { id: findingId } = z.object({ id: z.string() }).parse(made.json)
+    const plan = { title: 'Test them', owner: { name: 'Bo' }, due_date: '2030-01-01' }
+    await send(gateway, `/api/v1/findings/${findingId}/action-plans`, { key, method: 'POST', body: plan })
+    const body = { text: 'Test them each quarter.' }
+    await send(gateway, `/api/v1/findings/${findingId}/recommendations`, { key, method: 'POST', body })
+    const token = await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })
+    for (const { path } of lists) {
+      const subject = path.startsWith('/api/v1/api-keys')
+        ? id
+        : path.startsWith('/api/v1/entities')
+          ? 'ext:pay'
+          : findingId
+      const target = `${path.replace(':id', subject).replace(':key', 'legal')}${path.endsWith('/diff') ? '?from=0' : ''}`
+      const get = async (accept: string) =>
+        await send(gateway, target, { headers: { accept, authorization: `Bearer ${token}` } })
+      const page = z.array(z.unknown()).parse((await get('application/json')).json)
+      const lines = (await get('application/x-ndjson')).text.split('\n').slice(0, -1)
+      const table = await get('text/csv')
+      expect(
+        lines.map((line) => JSON.parse(line)),
+        target,
+      ).toEqual(page)
+      expect(parseCsv(table.text), target).toHaveLength(page.length + 1)
+      if (path !== '/api/v1/connectors') expect([target, page.length > 0]).toEqual([target, true])
+      expect(await get('application/pdf')).toMatchObject({ status: 406, code: 'not_acceptable' })
+    }
+    expect(lists.length).toBeGreaterThan(14)
   })
 })
 

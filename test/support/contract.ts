@@ -1,5 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Route, problemSchema, problemTypes, problemUri, problemsOf, routeTable } from '@postern/contracts'
+import {
+  type Route,
+  columnsOf,
+  itemSchemaOf,
+  mediaTypesOf,
+  problemSchema,
+  problemTypes,
+  problemUri,
+  problemsOf,
+  routeTable,
+} from '@postern/contracts'
+import type { z } from 'zod'
+import { parseCsv } from './csv.ts'
 
 /** An answer, as much of it as the contract speaks of. */
 export interface CheckedAnswer {
@@ -58,7 +70,29 @@ function faultOfSuccess(route: Route | undefined, method: string, answer: Checke
   if (contract === undefined) return 'which the contract of the route does not have'
   if (method === 'HEAD' || answer.status === 304) return answer.text === '' ? undefined : 'with a body'
   if (contract.schema === undefined) return undefined
-  const parsed = contract.schema.safeParse(answer.json)
+  const mediaType = String(answer.headers['content-type']).split(';', 1)[0] ?? ''
+  if (!mediaTypesOf(route).includes(mediaType)) return 'in a media type that the contract does not have'
+  if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text)
+  if (mediaType === 'text/csv') return faultOfCsv(route, answer.text)
+  return faultOfJson(contract.schema, answer.json)
+}
+
+function faultOfJson(schema: z.ZodType, json: unknown): string | undefined {
+  const parsed = schema.safeParse(json)
   if (!parsed.success) return 'with a body that is not in the contract'
-  return isDeepStrictEqual(parsed.data, answer.json) ? undefined : 'with members that are not in the contract'
+  return isDeepStrictEqual(parsed.data, json) ? undefined : 'with members that are not in the contract'
+}
+
+function faultOfLines(route: Route, text: string): string | undefined {
+  const item = itemSchemaOf(route)
+  if (item === undefined) return 'with lines, though it is no list'
+  if (text !== '' && !text.endsWith('\n')) return 'with a last line that does not end'
+  const lines = text.split('\n').slice(0, -1)
+  return lines.map((line) => faultOfJson(item, JSON.parse(line))).find((fault) => fault !== undefined)
+}
+
+function faultOfCsv(route: Route, text: string): string | undefined {
+  const [header = [], ...rows] = parseCsv(text)
+  if (!isDeepStrictEqual(header.toSorted(), [...columnsOf(route)].toSorted())) return 'with columns of its own'
+  return rows.every((row) => row.length === header.length) ? undefined : 'with a row that has not all columns'
 }

@@ -1,3 +1,4 @@
+import { mediaTypesOf } from './media-types.ts'
 import type { Route } from './route.ts'
 import { isRepeatable } from './route-problems.ts'
 
@@ -14,6 +15,7 @@ const responseHeaders = {
   ETag: ['ETag', 'The entity tag of the resource, for If-Match and If-None-Match', '"3.2026-11-21"'],
   Location: ['Location', 'Where the new resource is', '/api/v1/findings/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'],
   Link: ['Link', 'The next page (RFC 8288), where there is one', '</api/v1/findings?cursor=WyJhIl0>; rel="next"'],
+  Vary: ['Vary', 'What the answer depends on besides the target', 'accept'],
   TotalCount: ['X-Total-Count', 'With `count=true`: the resources on all pages', '1204'],
   Replayed: ['Idempotent-Replayed', '`true` where the answer is that of an earlier request', 'true'],
   RetryAfter: ['Retry-After', 'Seconds to wait before the request is sent again', '1'],
@@ -43,6 +45,7 @@ export function headersOf(route: Route, status: number): Json {
     if (route.answers[304] !== undefined || (route.method === 'PATCH' && route.body !== undefined) || status === 201)
       keys.push('ETag')
     if (status === 201 || status === 202) keys.push('Location')
+    if (mediaTypesOf(route).length > 1) keys.push('Vary')
     if (route.query?.shape['cursor'] !== undefined) keys.push('Link')
     if (route.query?.shape['count'] !== undefined) keys.push('TotalCount')
     if (isRepeatable(route)) keys.push('Replayed')

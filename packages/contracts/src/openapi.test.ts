@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 
+import { columnsOf, itemSchemaOf } from './media-types.ts'
 import { openApi } from './openapi.ts'
 import { problemSchema, problemTypes } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
@@ -178,6 +179,23 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
       expect(content).toHaveProperty('example')
       expect(schema.safeParse(content?.example)).toMatchObject({ success: true })
     }
+  })
+
+  test('offers a list also as NDJSON and CSV, each with an example', () => {
+    const route = routeTable.find(({ id }) => id === operation.operationId)
+    const item = route === undefined ? undefined : itemSchemaOf(route)
+    const content = record(at(operation, 'responses', '200', 'content'))
+    const offered = Object.keys(content).filter((type) => type === 'text/csv' || type === 'application/x-ndjson')
+    expect(offered).toEqual(item === undefined ? [] : ['application/x-ndjson', 'text/csv'])
+    if (route === undefined || item === undefined) return
+    const { example: lines, 'x-item-schema': described } = record(content['application/x-ndjson'])
+    expect(item.safeParse(JSON.parse(String(lines)))).toMatchObject({ success: true })
+    expect(described).toBeDefined()
+    const { example: csv, 'x-columns': columns } = record(content['text/csv'])
+    expect(columns).toEqual(columnsOf(route))
+    expect(list(columns).length).toBeGreaterThan(2)
+    expect(String(csv).split('\r\n')).toEqual([columnsOf(route).join(','), expect.stringContaining(','), ''])
+    expect(Object.keys(record(at(operation, 'responses', '200', 'headers')))).toContain('Vary')
   })
 
   test('names the headers that its conventions need', () => {

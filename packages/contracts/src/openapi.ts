@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { documentedSchema } from './each-on-its-own.ts'
 import { exampleOf } from './example.ts'
+import { columnsOf, csvCell, itemSchemaOf } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
@@ -125,16 +126,52 @@ function answers(route: Route, schemas: Map<string, unknown>): Json {
   return Object.fromEntries(
     Object.entries(route.answers).map(([status, answer]) => [
       status,
-      { description: answer.description, ...headersOf(route, Number(status)), ...content(answer, schemas) },
+      { description: answer.description, ...headersOf(route, Number(status)), ...content(route, answer, schemas) },
     ]),
   )
 }
 
-function content({ schema, mediaType }: Route['answers'][number], schemas: Map<string, unknown>): Json {
+function content(
+  route: Route,
+  { schema, mediaType, alternatives = [] }: Route['answers'][number],
+  schemas: Map<string, unknown>,
+): Json {
   if (schema === undefined && mediaType === undefined) return {}
   const described = schema === undefined ? { type: 'string' } : schemaOf(schema, 'output', schemas)
   const example = schema === undefined ? {} : { example: exampleIn(described, schemas) }
-  return { content: { [mediaType ?? 'application/json']: { schema: described, ...example } } }
+  const types = [mediaType ?? 'application/json', ...alternatives]
+  return {
+    content: {
+      ...Object.fromEntries(types.map((type) => [type, { schema: described, ...example }])),
+      ...(schema === route.answers[200]?.schema ? exports(route, schemas) : {}),
+    },
+  }
+}
+
+/** A list as a whole, which JSON Schema has no words for: what a line is, and what the columns are, stands beside it. */
+function exports(route: Route, schemas: Map<string, unknown>): Json {
+  const item = itemSchemaOf(route)
+  if (item === undefined) return {}
+  const described = schemaOf(item, 'output', schemas)
+  const example = asJson(exampleIn(described, schemas))
+  const columns = columnsOf(route)
+  const rows = [columns, columns.map((name) => csvCell(example[name]))]
+  return {
+    'application/x-ndjson': {
+      schema: { type: 'string', description: 'The whole list: a line for each, as JSON. `limit` means nothing here.' },
+      'x-item-schema': described,
+      example: `${JSON.stringify(example)}\n`,
+    },
+    'text/csv': {
+      schema: {
+        type: 'string',
+        description:
+          'The whole list (RFC 4180), with a header. Objects stand in a cell as JSON, several words with spaces between. What a spreadsheet would take for a formula is led by an apostrophe.',
+      },
+      'x-columns': columns,
+      example: `${rows.map((cells) => cells.join(',')).join('\r\n')}\r\n`,
+    },
+  }
 }
 
 function problems(route: Route): Json {

@@ -27,6 +27,8 @@ export interface Answer {
   readonly description: string
   readonly schema?: z.ZodType
   readonly mediaType?: string
+  /** Other media types under which the same body can be asked for with `Accept`. */
+  readonly alternatives?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
 }
 

@@ -1,8 +1,16 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { Method, ProblemCode, Route, RouteInputs } from '@postern/contracts'
+import {
+  type Method,
+  type ProblemCode,
+  type Route,
+  type RouteInputs,
+  itemSchemaOf,
+  mediaTypesOf,
+} from '@postern/contracts'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
+import { negotiate } from './accept.ts'
 import { matchesEtag } from './etag.ts'
 import type { CallerKind, Guard } from './guard.ts'
 import {
@@ -32,6 +40,8 @@ export interface AnswerControl {
 }
 
 export interface RequestInfo {
+  /** What the answer shall be, of what the contract offers. */
+  readonly mediaType: string
   /** Who calls, for which tenant, and the assertion that PostgreSQL will check: all of it verified. */
   readonly context: TenantContext
   readonly requestId: string
@@ -76,6 +86,16 @@ export function equip(app: App, kit: Kit): void {
  * Unknown or malformed parameters are 400, a body that is not JSON is 400, a body that is JSON but no valid resource 422.
  */
 export function contractRoute<const R extends Route>(
+  app: App,
+  route: R,
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | StreamedAnswer>,
+): void {
+  if (itemSchemaOf(route) !== undefined) throw new Error(`${route.id} is a list: it is registered with contractList`)
+  registerContract(app, route, handler)
+}
+
+/** What contractRoute and contractList have in common. */
+export function registerContract<const R extends Route>(
   app: App,
   route: R,
   handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | StreamedAnswer>,
@@ -182,6 +202,7 @@ function register(app: App, registration: Registration): void {
 
 function addRoute(app: App, registration: Registration, kit: Kit): void {
   const { method, path, guard, maxBodyBytes, success, repeatable, contract } = registration
+  const offered = contract === undefined ? [] : mediaTypesOf(contract)
   app.route({
     method,
     url: path,
@@ -194,6 +215,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       reply.header('x-request-id', request.id)
       reply.code(success)
       const answer = controlOf(reply)
+      const mediaType = chooseMediaType(request, reply, offered)
       const inputs = parseInputs(request, registration)
       const begun =
         repeatable === undefined
@@ -204,16 +226,26 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
             )
       if (isRepetition(begun)) return await repeat(reply, begun)
       const { keep, keepRefusal } = begun ?? keepsNothing
-      const input = { ...inputs, context, requestId: request.id, answer, raw: request, log: kit.logger }
+      const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
       if (body instanceof StreamedAnswer) return await reply.type(body.mediaType).send(body.content)
       if (isUnchanged(request, reply)) reply.code(304)
       if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, body)
       if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
-      return await reply.type('application/json; charset=utf-8').send(JSON.stringify(body))
+      const type = mediaType === '' ? 'application/json' : mediaType
+      return await reply.type(`${type}; charset=utf-8`).send(JSON.stringify(body))
     },
   })
+}
+
+/** Refuses before anything is done. An empty text where the contract offers no body to choose. */
+function chooseMediaType(request: FastifyRequest, reply: FastifyReply, offered: readonly string[]): string {
+  if (offered.length === 0) return ''
+  if (offered.length > 1) reply.header('vary', 'accept')
+  const mediaType = negotiate(request.headers.accept, offered)
+  if (mediaType === undefined) throw problem('not_acceptable', { detail: `This can be had as ${offered.join(', ')}.` })
+  return mediaType
 }
 
 /** Runs the handler; what it answers is kept, what it refuses can be repeated. */
@@ -285,14 +317,25 @@ function lowestSuccess(route: Route): number {
   return Math.min(...codes.filter((code) => code >= 200 && code < 300))
 }
 
+/** Throws where answers are checked and an item of a list is not all that its contract says, and no more. */
+export function assertItemInContract(app: App, route: Route, item: unknown): void {
+  const schema = itemSchemaOf(route)
+  if (schema === undefined || kits.get(app)?.checkAnswers !== true) return
+  assertFits(route, schema, item)
+}
+
 /** Throws unless the contract has an answer of this status and the body is all that it says, and no more. */
 function assertInContract(contract: Route, status: number, body: unknown): void {
   const answer = contract.answers[status]
   if (answer === undefined) throw new Error(`${contract.id} answers ${status}, which its contract does not have`)
   if (answer.schema === undefined || body === undefined) return
+  assertFits(contract, answer.schema, body)
+}
+
+function assertFits(contract: Route, schema: z.ZodType, body: unknown): void {
   // As a client reads it, and without what the schema does not know.
   const sent: unknown = JSON.parse(JSON.stringify(body))
-  if (!isDeepStrictEqual(answer.schema.parse(sent), sent)) {
+  if (!isDeepStrictEqual(schema.parse(sent), sent)) {
     throw new Error(`${contract.id} answers with members that its contract does not have`)
   }
 }

@@ -1,6 +1,7 @@
-import { actionPlanSchema, findingSchema, logEntrySchema } from '@postern/contracts'
+import { actionPlanSchema, findingSchema, logEntrySchema, recommendationSchema } from '@postern/contracts'
 import { verifyExport } from '@postern/log-chain'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import {
   type FindingsUnderTest,
   type Principal,
@@ -104,6 +105,47 @@ describe('a list as NDJSON or CSV', () => {
     const [line = ''] = linesOf((await get(tenant, '/api/v1/action-plans', 'application/x-ndjson')).text)
     expect(actionPlanSchema.parse(JSON.parse(line))).toMatchObject({ title: 'Do', finding_id: id })
     expect((await get(tenant, '/api/v1/action-plans', 'text/csv')).text).toContain(',2030-01-01,')
+  })
+
+  test('of recommendations, and of what belongs to one finding, holds that and no more', async () => {
+    const tenant = newTenant()
+    const [one, two] = [await openFinding(service, tenant), await openFinding(service, tenant)]
+    for (const { id } of [one, two]) {
+      await service.call(tenant, 'POST', `${path}/${id}/recommendations`, { body: { text: '=Recertify\r\nquarterly' } })
+      const body = { title: 'Do', owner: { name: 'Bo' }, due_date: '2030-01-01' }
+      await service.call(tenant, 'POST', `${path}/${id}/action-plans`, { body })
+    }
+    for (const [list, whole, ofOne] of [
+      ['recommendations', 2, 1],
+      ['action-plans', 2, 1],
+      ['log', undefined, 3],
+    ] as const) {
+      const all = await get(tenant, `/api/v1/${list}?limit=1`, 'application/x-ndjson')
+      if (whole !== undefined) expect(linesOf(all.text), list).toHaveLength(whole)
+      const lines = linesOf((await get(tenant, `${path}/${one.id}/${list}?limit=1`, 'application/x-ndjson')).text)
+      expect(lines.map((line) => z.object({ finding_id: z.string() }).parse(JSON.parse(line)).finding_id)).toEqual(
+        Array.from({ length: ofOne }, () => one.id),
+      )
+      const csv = await get(tenant, `${path}/${one.id}/${list}`, 'text/csv')
+      expect(csv.headers['content-disposition']).toBe(`attachment; filename="${list}.csv"`)
+      const unknown = await get(tenant, `${path}/ref:F-1999-0001/${list}`, 'text/csv')
+      expect([unknown.status, unknown.json]).toMatchObject([404, { code: 'not_found' }])
+      expect((await get(newTenant(), `${path}/${one.id}/${list}`, 'text/csv')).status).toBe(404)
+    }
+    const csv = (await get(tenant, '/api/v1/recommendations', 'text/csv')).text
+    expect(csv).toContain(`,"'=Recertify\r\nquarterly",`)
+  })
+
+  test('as CSV has every member of the contract', async () => {
+    for (const [target, schema] of [
+      [path, findingSchema],
+      ['/api/v1/action-plans', actionPlanSchema],
+      ['/api/v1/remediation-log', logEntrySchema],
+      ['/api/v1/recommendations', recommendationSchema],
+    ] as const) {
+      const header = (await get(newTenant(), target, 'text/csv')).text.trimEnd().split(',')
+      expect(header.toSorted(), target).toEqual(Object.keys(schema.shape).toSorted())
+    }
   })
 
   test('of the tracker log is what the offline check reads', async () => {

@@ -18,7 +18,8 @@ import {
   problem,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { findFindingId, lockFinding } from '../finding/store.ts'
+import { findingOf } from '../finding/find.ts'
+import { lockFinding } from '../finding/store.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
@@ -70,28 +71,31 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     return page.finish(rows, (row) => actionPlanList.keyOf(row, sort)).map((row) => planAsRead(row, day))
   }
 
+  const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { sort, day, filter, page } = listOf(input, route, findingId)
+    return allPages(
+      page.after,
+      exportBatch,
+      async (after, limit) =>
+        await db.read(input.context, async (tx) =>
+          (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
+        ),
+      (row) => actionPlanList.keyOf(row, sort),
+    )
+  }
+
   contractList(app, listRoute, {
     page: async (input) => await list(input, listRoute, input.query.finding_id),
-    all: (input) => {
-      const { sort, day, filter, page } = listOf(input, listRoute, input.query.finding_id)
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) =>
-          await db.read(input.context, async (tx) =>
-            (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
-          ),
-        (row) => actionPlanList.keyOf(row, sort),
-      )
-    },
+    all: (input) => listAll(input, listRoute, input.query.finding_id),
     columns: planColumns,
   })
 
-  contractRoute(app, listActionPlansOfFinding, async (input) => {
-    const address = parseResourceAddress(input.params.id)
-    const findingId = await db.read(input.context, async (tx) => findFindingId(tx, address))
-    if (findingId === undefined) throw problem('not_found')
-    return await list(input, listActionPlansOfFinding, findingId)
+  contractList(app, listActionPlansOfFinding, {
+    page: async (input) => await list(input, listActionPlansOfFinding, await findingOf(db, input)),
+    all: async function* (input) {
+      yield* listAll(input, listActionPlansOfFinding, await findingOf(db, input))
+    },
+    columns: planColumns,
   })
 
   contractRoute(app, getActionPlan, async ({ params, context, answer }) => {
@@ -197,6 +201,7 @@ const planColumns = [
   'due_date',
   'original_due_date',
   'extension_count',
+  'extensions',
   'is_overdue',
   'days_overdue',
   'days_late_vs_original',

@@ -1,4 +1,5 @@
 import {
+  type CreateFinding,
   changeFindingStatus,
   createFinding,
   findingTransitions,
@@ -17,12 +18,15 @@ import {
   openPage,
   problem,
 } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
+import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
+import { listRepeatCandidates } from './repeat/store.ts'
 import { type StoredFinding, asRead, asStub } from './rules.ts'
 import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
 import { findFinding, findProgress, lockFinding } from './store.ts'
@@ -92,10 +96,15 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
+        // Before the creation, whose lock others wait for.
+        const suggestions = mayRead(context) ? await suggestionsFor(tx, body) : undefined
         const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
         await record(tx, drafts)
         answer.header('location', `/api/v1/findings/${finding.id}`)
-        return await input.keep(tx, answered(input, finding))
+        const day = today()
+        answer.etag(entityTag(finding.version, day))
+        const made = suggestions === undefined ? asStub(finding) : { ...asRead(finding, day), ...suggestions }
+        return await input.keep(tx, made)
       })
       .catch(refused)
   })
@@ -178,6 +187,7 @@ const findingColumns = [
   'corrective_action',
   'management_response',
   'accepted_until',
+  'is_acceptance_expired',
   'accepted_by',
   'validated_by',
   'custom',
@@ -208,6 +218,17 @@ export function filterOf(query: Query, today: string): FindingFilter {
     text: query.q,
     updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
   }
+}
+
+/** What the author of a finding may want to know of those that are closed. */
+async function suggestionsFor(tx: Tx, body: CreateFinding) {
+  const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
+  if (repeated !== undefined) {
+    const before = await findFinding(tx, { by: 'id', id: repeated })
+    return { possible_repeats: [], suggested_severity: suggestedSeverity(severity, before?.severity) }
+  }
+  const candidates = entityIds.length === 0 || criteria === '' ? [] : await listRepeatCandidates(tx, entityIds)
+  return { possible_repeats: possibleRepeats(criteria, candidates), suggested_severity: null }
 }
 
 function refused(error: unknown): never {

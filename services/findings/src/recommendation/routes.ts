@@ -7,9 +7,18 @@ import {
   parseResourceAddress,
   updateRecommendation as updateRoute,
 } from '@postern/contracts'
-import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  allPages,
+  contractList,
+  contractRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { findFindingId, lockFinding } from '../finding/store.ts'
+import { findingOf } from '../finding/find.ts'
+import { lockFinding } from '../finding/store.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
@@ -44,18 +53,13 @@ export function recommendationRoutes(
     return mayRead(input.context) ? stored : recommendationStub(stored)
   }
 
-  const list = async (
-    input: ContractInput<typeof listRoute> | ContractInput<typeof listRecommendationsOfFinding>,
-    route: typeof listRoute | typeof listRecommendationsOfFinding,
-    findingId: string | undefined,
-  ) => {
-    const { query, context } = input
+  type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listRecommendationsOfFinding>
+  type ListRoute = typeof listRoute | typeof listRecommendationsOfFinding
+
+  const listOf = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { query } = input
     const { sort } = query
-    const page = openPage(
-      input,
-      route,
-      keySchema.refine((key) => recommendationList.isKey(key, sort)),
-    )
+    const key = keySchema.refine((given) => recommendationList.isKey(given, sort))
     const filter = {
       status: query.status,
       findingId,
@@ -63,7 +67,12 @@ export function recommendationRoutes(
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
     }
-    const [rows, total] = await db.read(context, async (tx) =>
+    return { sort, filter, page: openPage(input, route, key) }
+  }
+
+  const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { sort, filter, page } = listOf(input, route, findingId)
+    const [rows, total] = await db.read(input.context, async (tx) =>
       Promise.all([
         listRecommendations(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
         page.wantsTotal ? countRecommendations(tx, filter) : undefined,
@@ -73,13 +82,27 @@ export function recommendationRoutes(
     return page.finish(rows, (row) => recommendationList.keyOf(row, sort))
   }
 
-  contractRoute(app, listRoute, async (input) => await list(input, listRoute, input.query.finding_id))
+  const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+    const { sort, filter, page } = listOf(input, route, findingId)
+    return allPages(
+      page.after,
+      exportBatch,
+      async (after, limit) =>
+        await db.read(input.context, async (tx) => listRecommendations(tx, filter, { sort, after, limit })),
+      (row) => recommendationList.keyOf(row, sort),
+    )
+  }
 
-  contractRoute(app, listRecommendationsOfFinding, async (input) => {
-    const address = parseResourceAddress(input.params.id)
-    const findingId = await db.read(input.context, async (tx) => findFindingId(tx, address))
-    if (findingId === undefined) throw problem('not_found')
-    return await list(input, listRecommendationsOfFinding, findingId)
+  contractList(app, listRoute, {
+    page: async (input) => await list(input, listRoute, input.query.finding_id),
+    all: (input) => listAll(input, listRoute, input.query.finding_id),
+  })
+
+  contractList(app, listRecommendationsOfFinding, {
+    page: async (input) => await list(input, listRecommendationsOfFinding, await findingOf(db, input)),
+    all: async function* (input) {
+      yield* listAll(input, listRecommendationsOfFinding, await findingOf(db, input))
+    },
   })
 
   contractRoute(app, getRecommendation, async ({ params, context, answer }) => {
@@ -141,6 +164,9 @@ export function recommendationRoutes(
     return answered(input, stored)
   })
 }
+
+/** Recommendations that an export holds in memory at a time. */
+const exportBatch = 250
 
 function refused(error: unknown): never {
   throw orTakenId('recommendation', brokenConstraint(error), error)

@@ -7,14 +7,15 @@ import {
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
-import { type Anchor, verifyFindingLog } from '@postern/log-chain'
 import { type App, allPages, contractList, contractRoute, openPage, problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { findFindingId, lockFinding } from '../finding/store.ts'
+import { findingOf } from '../finding/find.ts'
+import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
 import { recorderOf } from './record.ts'
 import { countLog, findCheckpoint, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
+import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
 const logColumns = [
@@ -41,21 +42,34 @@ const batch = 500
 
 /** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
 export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
-  contractRoute(app, listLogOfFinding, async (input) => {
-    const { query, params, context } = input
-    const page = openPage(input, listLogOfFinding, numberKey)
-    const after = page.after?.after ?? query.after_seq ?? 0
-    const address = parseResourceAddress(params.id)
-    const findingId = await db.read(context, async (tx) => findFindingId(tx, address))
-    if (findingId === undefined) throw problem('not_found')
-    const [rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        listFindingLog(tx, findingId, { kinds: query.kind, after, limit: page.limit + 1 }),
-        page.wantsTotal ? countLog(tx, { findingId, kinds: query.kind, after: query.after_seq ?? 0 }) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, ({ seq }) => ({ after: seq }))
+  contractList(app, listLogOfFinding, {
+    page: async (input) => {
+      const { query, context } = input
+      const page = openPage(input, listLogOfFinding, numberKey)
+      const after = page.after?.after ?? query.after_seq ?? 0
+      const findingId = await findingOf(db, input)
+      const [rows, total] = await db.read(context, async (tx) =>
+        Promise.all([
+          listFindingLog(tx, findingId, { kinds: query.kind, after, limit: page.limit + 1 }),
+          page.wantsTotal ? countLog(tx, { findingId, kinds: query.kind, after: query.after_seq ?? 0 }) : undefined,
+        ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, ({ seq }) => ({ after: seq }))
+    },
+    all: async function* (input) {
+      const { kind: kinds, after_seq } = input.query
+      const page = openPage(input, listLogOfFinding, numberKey)
+      const findingId = await findingOf(db, input)
+      yield* allPages(
+        page.after?.after ?? after_seq ?? 0,
+        batch,
+        async (after = 0, limit) =>
+          await db.read(input.context, async (tx) => listFindingLog(tx, findingId, { kinds, after, limit })),
+        ({ seq }) => seq,
+      )
+    },
+    columns: logColumns,
   })
 
   contractList(app, listLog, {
@@ -120,25 +134,10 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     })
   })
 
-  contractRoute(app, verifyLogOfFinding, async ({ params, context }) => {
-    const address = parseResourceAddress(params.id)
-    const findingId = await db.read(context, async (tx) => findFindingId(tx, address))
-    if (findingId === undefined) throw problem('not_found')
-    let last: Anchor = { seq: 0, hash: null }
-    let entries = 0
-    for (;;) {
-      const from = last
-      const rows = await db.read(context, async (tx) =>
-        listFindingLog(tx, findingId, { kinds: undefined, after: from.seq, limit: batch }),
-      )
-      const checked = verifyFindingLog(rows, from)
-      entries += checked.entries
-      last = checked.last
-      if (checked.fault !== null || rows.length < batch) {
-        const { fault } = checked
-        return { finding_id: findingId, is_intact: fault === null, entries, last_hash: last.hash, fault }
-      }
-    }
+  contractRoute(app, verifyLogOfFinding, async (input) => {
+    const { context } = input
+    const findingId = await findingOf(db, input)
+    return await verifyLog(db, context, findingId)
   })
 
   contractRoute(app, getLogCheckpoint, async ({ query, context }) => {

@@ -9,7 +9,16 @@ import {
   uuidSchema,
 } from '@postern/contracts'
 import { leaseMs } from '@postern/contracts/internal'
-import { type App, type RequestInfo, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type RequestInfo,
+  allPages,
+  contractList,
+  contractRoute,
+  each,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { confirmed } from '../revocation/revoke.ts'
@@ -61,20 +70,34 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return { ...toApiKey(key), key: value }
   })
 
-  contractRoute(app, listApiKeys, async (input) => {
-    const { query, context } = input
-    const page = openPage(input, listApiKeys, uuidSchema)
-    const filter = { states: query.state, scopes: query.scope, label: query.label }
-    const [keys, total] = await db.read(
-      context,
-      async (tx) =>
-        await Promise.all([
-          listKeys(tx, filter, { after: page.after, limit: page.limit + 1 }),
-          page.wantsTotal ? countKeys(tx, filter) : undefined,
-        ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(keys, (key) => key.id).map(toApiKey)
+  contractList(app, listApiKeys, {
+    page: async (input) => {
+      const { query, context } = input
+      const page = openPage(input, listApiKeys, uuidSchema)
+      const filter = { states: query.state, scopes: query.scope, label: query.label }
+      const [keys, total] = await db.read(
+        context,
+        async (tx) =>
+          await Promise.all([
+            listKeys(tx, filter, { after: page.after, limit: page.limit + 1 }),
+            page.wantsTotal ? countKeys(tx, filter) : undefined,
+          ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(keys, (key) => key.id).map(toApiKey)
+    },
+    all: (input) => {
+      const { query, context } = input
+      const page = openPage(input, listApiKeys, uuidSchema)
+      const filter = { states: query.state, scopes: query.scope, label: query.label }
+      const keys = allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => await db.read(context, async (tx) => listKeys(tx, filter, { after, limit })),
+        (key) => key.id,
+      )
+      return each(keys, toApiKey)
+    },
   })
 
   contractRoute(app, getApiKey, async ({ params, context, answer }) => {
@@ -228,3 +251,6 @@ function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void
 function refuseTenant(): never {
   throw problem('not_found')
 }
+
+/** Keys that an export holds in memory at a time. */
+const exportBatch = 500

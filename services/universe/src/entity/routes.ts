@@ -9,13 +9,26 @@ import {
   parseResourceAddress,
   resourceAddressSchema,
 } from '@postern/contracts'
-import { type App, type ContractInput, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  type Page,
+  type RequestInfo,
+  allPages,
+  contractList,
+  contractRoute,
+  each,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
+import type { ListKey } from '../list/store.ts'
 import { asRead, entityTag } from './rules.ts'
 import {
   type EntityFilter,
   type EntitySort,
+  type Tx,
   countEntities,
   entityKeySchema,
   findEntity,
@@ -28,20 +41,29 @@ import {
 export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): void {
   const today = (): string => now().toISOString().slice(0, 10)
 
-  contractRoute(app, listRoute, async (input) => {
-    const { query, context } = input
-    const filter = filterOf(query)
-    const sort = sortOf(query.sort, filter)
-    const page = openPage(input, listRoute, entityKeySchema(sort))
-    const [rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countEntities(tx, filter) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
+  const readAll = (context: RequestInfo['context'], page: Page<ListKey>, { filter, sort }: EntityList) => {
     const day = today()
-    return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+    const rows = allPages(
+      page.after,
+      exportBatch,
+      async (after, limit) => await db.read(context, async (tx) => listEntities(tx, { filter, sort, after, limit })),
+      ({ key }) => key,
+    )
+    return each(rows, ({ entity }) => asRead(entity, day))
+  }
+
+  contractList(app, listRoute, {
+    page: async (input) => {
+      const { list, page } = listOf(input)
+      const [rows, total] = await db.read(input.context, async (tx) => read(tx, page, list))
+      if (total !== undefined) page.total(total)
+      const day = today()
+      return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+    },
+    all: (input) => {
+      const { list, page } = listOf(input)
+      return readAll(input.context, page, list)
+    },
   })
 
   contractRoute(app, getEntity, async ({ params, query, context, answer }) => {
@@ -66,26 +88,23 @@ export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): v
     return { ...asRead(stored, day), ...expanded }
   })
 
-  contractRoute(app, listChildrenOfEntity, async (input) => {
-    const { params, query, context } = input
-    const top = parseResourceAddress(params.id)
-    // Children alone are listed from the index of parents; siblings stand in the tree by their numbers as well.
-    const place: EntityFilter =
-      query.depth === 1 ? { parent: top } : { within: { top, below: true, depth: query.depth } }
-    const filter: EntityFilter = { ...place, type: query.type, status: query.status }
-    const sort = query.depth === 1 ? 'reference' : 'tree'
-    const page = openPage(input, listChildrenOfEntity, entityKeySchema(sort))
-    const [entity, rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        findEntity(tx, top),
-        listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countEntities(tx, filter) : undefined,
-      ]),
-    )
-    if (entity === undefined) throw problem('not_found')
-    if (total !== undefined) page.total(total)
-    const day = today()
-    return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+  contractList(app, listChildrenOfEntity, {
+    page: async (input) => {
+      const { top, list, page } = childrenOf(input)
+      const [entity, [rows, total]] = await db.read(input.context, async (tx) =>
+        Promise.all([findEntity(tx, top), read(tx, page, list)]),
+      )
+      if (entity === undefined) throw problem('not_found')
+      if (total !== undefined) page.total(total)
+      const day = today()
+      return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+    },
+    all: async function* (input) {
+      const { top, list, page } = childrenOf(input)
+      const entity = await db.read(input.context, async (tx) => findEntity(tx, top))
+      if (entity === undefined) throw problem('not_found')
+      yield* readAll(input.context, page, list)
+    },
   })
 
   contractRoute(app, listAncestorsOfEntity, async ({ params, context }) => {
@@ -94,6 +113,38 @@ export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): v
     const day = today()
     return above.map((entity) => asRead(entity, day))
   })
+}
+
+/** Entities that an export holds in memory at a time. */
+const exportBatch = 500
+
+interface EntityList {
+  readonly filter: EntityFilter
+  readonly sort: EntitySort
+}
+
+/** What a page holds of a list, and how many there are where that is asked for. */
+async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
+  return await Promise.all([
+    listEntities(tx, { filter, sort, after: page.after, limit: page.limit + 1 }),
+    page.wantsTotal ? countEntities(tx, filter) : undefined,
+  ])
+}
+
+function listOf(input: ContractInput<typeof listRoute>) {
+  const filter = filterOf(input.query)
+  const sort = sortOf(input.query.sort, filter)
+  return { list: { filter, sort }, page: openPage(input, listRoute, entityKeySchema(sort)) }
+}
+
+function childrenOf(input: ContractInput<typeof listChildrenOfEntity>) {
+  const { params, query } = input
+  const top = parseResourceAddress(params.id)
+  // Children alone are listed from the index of parents; siblings stand in the tree by their numbers as well.
+  const place: EntityFilter = query.depth === 1 ? { parent: top } : { within: { top, below: true, depth: query.depth } }
+  const filter: EntityFilter = { ...place, type: query.type, status: query.status }
+  const sort: EntitySort = query.depth === 1 ? 'reference' : 'tree'
+  return { top, list: { filter, sort }, page: openPage(input, listChildrenOfEntity, entityKeySchema(sort)) }
 }
 
 function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter {

@@ -5,6 +5,8 @@ import type { NodeAddress } from '../hierarchy/rules.ts'
 import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
 import type { StoredEntity } from './rules.ts'
 
+export type { Tx } from '@postern/tenant-db'
+
 export type EntitySort = (typeof entitySorts)[number]
 
 /** Which entities a list holds; undefined does not narrow. */

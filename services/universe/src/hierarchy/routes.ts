@@ -9,7 +9,16 @@ import {
   listNodes as nodesRoute,
   maxTreeNodes,
 } from '@postern/contracts'
-import { type App, contractRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  allPages,
+  contractList,
+  contractRoute,
+  each,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { changeOf, nest, parseAsOf, parseNodeAddress } from './rules.ts'
 import {
@@ -28,16 +37,25 @@ import {
 
 /** Reading hierarchies: as they are, as they were, and what has changed. */
 export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractRoute(app, listRoute, async (input) => {
-    const page = openPage(input, listRoute, hierarchyKeySchema)
-    const [rows, total] = await db.read(input.context, async (tx) =>
-      Promise.all([
-        listHierarchies(tx, page.after, page.limit + 1),
-        page.wantsTotal ? countHierarchies(tx) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, ({ key }) => key)
+  contractList(app, listRoute, {
+    page: async (input) => {
+      const page = openPage(input, listRoute, hierarchyKeySchema)
+      const [rows, total] = await db.read(input.context, async (tx) =>
+        Promise.all([
+          listHierarchies(tx, page.after, page.limit + 1),
+          page.wantsTotal ? countHierarchies(tx) : undefined,
+        ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, ({ key }) => key)
+    },
+    all: (input) =>
+      allPages(
+        openPage(input, listRoute, hierarchyKeySchema).after,
+        exportBatch,
+        async (after, limit) => await db.read(input.context, async (tx) => listHierarchies(tx, after, limit)),
+        ({ key }) => key,
+      ),
   })
 
   contractRoute(app, getHierarchy, async ({ params, context, answer }) => {
@@ -47,27 +65,36 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return found.hierarchy
   })
 
-  contractRoute(app, nodesRoute, async (input) => {
-    const { params, query, context } = input
-    const page = openPage(input, nodesRoute, nodeKeySchema)
-    const filter: NodeFilter = {
-      key: params.key,
-      asOf: query.as_of === undefined ? undefined : parseAsOf(query.as_of),
-      top: query.subtree_of === undefined ? undefined : parseNodeAddress(query.subtree_of),
-      levels: query.depth,
-      status: query.status,
-      search: query.q,
-    }
-    const [found, rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        findHierarchy(tx, params.key, filter.asOf),
-        listNodes(tx, filter, page.after, page.limit + 1),
-        page.wantsTotal ? countNodes(tx, filter) : undefined,
-      ]),
-    )
-    assertVersion(found, 'as_of')
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, ({ key }) => key).map(({ node }) => node)
+  contractList(app, nodesRoute, {
+    page: async (input) => {
+      const page = openPage(input, nodesRoute, nodeKeySchema)
+      const filter = nodesOf(input)
+      const [found, rows, total] = await db.read(input.context, async (tx) =>
+        Promise.all([
+          findHierarchy(tx, filter.key, filter.asOf),
+          listNodes(tx, filter, page.after, page.limit + 1),
+          page.wantsTotal ? countNodes(tx, filter) : undefined,
+        ]),
+      )
+      assertVersion(found, 'as_of')
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, ({ key }) => key).map(({ node }) => node)
+    },
+    all: async function* (input) {
+      const page = openPage(input, nodesRoute, nodeKeySchema)
+      const filter = nodesOf(input)
+      const found = await db.read(input.context, async (tx) => findHierarchy(tx, filter.key, filter.asOf))
+      assertVersion(found, 'as_of')
+      // One version from end to end, whatever is pushed meanwhile.
+      const pinned: NodeFilter = { ...filter, asOf: { version: found.wanted } }
+      const rows = allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => await db.read(input.context, async (tx) => listNodes(tx, pinned, after, limit)),
+        ({ key }) => key,
+      )
+      yield* each(rows, ({ node }) => node)
+    },
   })
 
   contractRoute(app, getTree, async ({ params, query, context }) => {
@@ -92,21 +119,61 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return nest(nodes.map(({ node }) => node))
   })
 
-  contractRoute(app, diffHierarchy, async (input) => {
-    const { params, query, context } = input
-    const { from, to } = query
-    const page = openPage(input, diffHierarchy, changeKeySchema)
-    if (to !== undefined && from > to) throw badVersion('from', 'must not be later than `to`')
-    const [found, written] = await db.read(context, async (tx) =>
-      Promise.all([
+  contractList(app, diffHierarchy, {
+    page: async (input) => {
+      const { params, query, context } = input
+      const page = openPage(input, diffHierarchy, changeKeySchema)
+      const { from, to } = versionsOf(query)
+      const [found, written] = await db.read(context, async (tx) =>
+        Promise.all([
+          findHierarchy(tx, params.key, { version: Math.max(from, to ?? 0) }),
+          listWrittenBetween(tx, { key: params.key, from, to }, page.after, page.limit + 1),
+        ]),
+      )
+      assertVersion(found, to === undefined ? 'from' : 'to')
+      // A node that was written and written back reads the same: its page is then shorter than the limit.
+      return page.finish(written, ({ key }) => key).flatMap(asChange)
+    },
+    all: async function* (input) {
+      const { params, query, context } = input
+      const page = openPage(input, diffHierarchy, changeKeySchema)
+      const { from, to } = versionsOf(query)
+      const found = await db.read(context, async (tx) =>
         findHierarchy(tx, params.key, { version: Math.max(from, to ?? 0) }),
-        listWrittenBetween(tx, { key: params.key, from, to }, page.after, page.limit + 1),
-      ]),
-    )
-    assertVersion(found, to === undefined ? 'from' : 'to')
-    // A node that was written and written back reads the same: its page is then shorter than the limit.
-    return page.finish(written, ({ key }) => key).flatMap(asChange)
+      )
+      assertVersion(found, to === undefined ? 'from' : 'to')
+      const span = { key: params.key, from, to: to ?? found.hierarchy.version }
+      const rows = allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => await db.read(context, async (tx) => listWrittenBetween(tx, span, after, limit)),
+        ({ key }) => key,
+      )
+      for await (const row of rows) yield* asChange(row)
+    },
   })
+}
+
+/** Nodes that an export holds in memory at a time. */
+const exportBatch = 500
+
+function nodesOf({ params, query }: ContractInput<typeof nodesRoute>): NodeFilter {
+  return {
+    key: params.key,
+    asOf: query.as_of === undefined ? undefined : parseAsOf(query.as_of),
+    top: query.subtree_of === undefined ? undefined : parseNodeAddress(query.subtree_of),
+    levels: query.depth,
+    status: query.status,
+    search: query.q,
+  }
+}
+
+function versionsOf({ from, to }: ContractInput<typeof diffHierarchy>['query']): {
+  readonly from: number
+  readonly to: number | undefined
+} {
+  if (to !== undefined && from > to) throw badVersion('from', 'must not be later than `to`')
+  return { from, to }
 }
 
 function asChange({ before, after }: ListedChange): HierarchyNodeChange[] {
@@ -114,7 +181,7 @@ function asChange({ before, after }: ListedChange): HierarchyNodeChange[] {
   return change === undefined ? [] : [change]
 }
 
-function assertVersion(found: FoundHierarchy | undefined, parameter: string): void {
+function assertVersion(found: FoundHierarchy | undefined, parameter: string): asserts found is FoundHierarchy {
   if (found === undefined) throw problem('not_found')
   const { hierarchy, wanted } = found
   if (wanted > hierarchy.version) throw badVersion(parameter, `is at most ${hierarchy.version}, the version of now`)

@@ -4,7 +4,17 @@ import {
   internalPaths,
   lookupTestProceduresBodySchema,
 } from '@postern/contracts/internal'
-import { type App, contractRoute, internalRoute, openPage, problem } from '@postern/service-kit'
+import {
+  type App,
+  type ContractInput,
+  allPages,
+  contractList,
+  contractRoute,
+  each,
+  internalRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import {
   type TestProcedureFilter,
@@ -17,32 +27,29 @@ import {
 
 /** Listing and reading test procedures; telling the evidence service which ones are meant. */
 export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
-  contractRoute(app, listRoute, async (input) => {
-    const { query, context } = input
-    const { sort } = query
-    const page = openPage(input, listRoute, testProcedureKeySchema(sort))
-    const filter: TestProcedureFilter = {
-      status: query.status,
-      method: query.method,
-      testType: query.test_type,
-      conclusion: query.conclusion,
-      entityId: query.entity_id,
-      engagementRef: query.engagement_ref,
-      controlRef: query.control_ref,
-      dueBefore: query.due_before,
-      dueAfter: query.due_after,
-      externalId: query.external_id,
-      updatedSince: query.updated_since,
-      search: query.q,
-    }
-    const [rows, total] = await db.read(context, async (tx) =>
-      Promise.all([
-        listTestProcedures(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
-        page.wantsTotal ? countTestProcedures(tx, filter) : undefined,
-      ]),
-    )
-    if (total !== undefined) page.total(total)
-    return page.finish(rows, ({ key }) => key).map(({ procedure }) => procedure)
+  contractList(app, listRoute, {
+    page: async (input) => {
+      const { sort, filter, page } = listOf(input)
+      const [rows, total] = await db.read(input.context, async (tx) =>
+        Promise.all([
+          listTestProcedures(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+          page.wantsTotal ? countTestProcedures(tx, filter) : undefined,
+        ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(rows, ({ key }) => key).map(({ procedure }) => procedure)
+    },
+    all: (input) => {
+      const { sort, filter, page } = listOf(input)
+      const rows = allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) =>
+          await db.read(input.context, async (tx) => listTestProcedures(tx, filter, { sort, after, limit })),
+        ({ key }) => key,
+      )
+      return each(rows, ({ procedure }) => procedure)
+    },
   })
 
   contractRoute(app, getTestProcedure, async ({ params, context, answer }) => {
@@ -67,4 +74,27 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       ),
     }),
   )
+}
+
+/** Test procedures that an export holds in memory at a time. */
+const exportBatch = 250
+
+function listOf(input: ContractInput<typeof listRoute>) {
+  const { query } = input
+  const { sort } = query
+  const filter: TestProcedureFilter = {
+    status: query.status,
+    method: query.method,
+    testType: query.test_type,
+    conclusion: query.conclusion,
+    entityId: query.entity_id,
+    engagementRef: query.engagement_ref,
+    controlRef: query.control_ref,
+    dueBefore: query.due_before,
+    dueAfter: query.due_after,
+    externalId: query.external_id,
+    updatedSince: query.updated_since,
+    search: query.q,
+  }
+  return { sort, filter, page: openPage(input, listRoute, testProcedureKeySchema(sort)) }
 }

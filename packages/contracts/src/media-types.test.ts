@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest'
+import { csvCell, itemSchemaOf, mediaTypesOf } from './media-types.ts'
+import { routeTable } from './route-table.ts'
+
+test('every list that is read in pages can be had in three media types', () => {
+  const lists = routeTable.filter((route) => route.query?.shape['cursor'] !== undefined)
+  expect(lists.length).toBeGreaterThan(10)
+  for (const route of routeTable) {
+    expect([route.id, itemSchemaOf(route) !== undefined]).toEqual([route.id, lists.includes(route)])
+    if (lists.includes(route)) {
+      expect(mediaTypesOf(route)).toEqual(['application/json', 'application/x-ndjson', 'text/csv'])
+    }
+  }
+})
+
+test.each([
+  [null, ''],
+  [undefined, ''],
+  ['a, "b"', '"a, ""b"""'],
+  ['two\nlines', '"two\nlines"'],
+  [['a', 'b'], 'a b'],
+  [[], ''],
+  [[1, 2], '"[1,2]"'],
+  [{ n: 1 }, '"{""n"":1}"'],
+  [false, 'false'],
+  [-3, '-3'],
+])('a cell of a CSV holds %j as %j', (value, cell) => {
+  expect(csvCell(value)).toBe(cell)
+})

@@ -1,0 +1,37 @@
+/**
+ * The media type that an Accept header prefers of those that are offered (RFC 9110 §12.5.1), among equals the first one;
+ * undefined where none will do.
+ */
+export function negotiate(accept: string | undefined, offered: readonly string[]): string | undefined {
+  // HOT PATH: what clients send that do not care, or want what there is first.
+  if (accept === undefined || accept === '*/*' || accept === offered[0]) return offered[0]
+  if (accept.trim() === '') return offered[0]
+  const ranges = accept.split(',').map(parseRange)
+  let best: { readonly mediaType: string; readonly quality: number } | undefined
+  for (const mediaType of offered) {
+    const quality = qualityOf(mediaType, ranges)
+    if (quality > (best?.quality ?? 0)) best = { mediaType, quality }
+  }
+  return best?.mediaType
+}
+
+interface MediaRange {
+  readonly range: string
+  readonly quality: number
+}
+
+function parseRange(text: string): MediaRange {
+  const [range = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
+  const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2)
+  const quality = weight === undefined ? 1 : Number(weight)
+  return { range, quality: quality >= 0 && quality <= 1 ? quality : 0 }
+}
+
+/** The most specific range that covers a media type decides about it. */
+function qualityOf(mediaType: string, ranges: readonly MediaRange[]): number {
+  for (const wanted of [mediaType, `${mediaType.split('/', 1)[0]}/*`, '*/*']) {
+    const found = ranges.find(({ range }) => range === wanted)
+    if (found !== undefined) return found.quality
+  }
+  return 0
+}

@@ -1,0 +1,15 @@
+import { parseResourceAddress } from '@postern/contracts'
+import { type RequestInfo, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { findFindingId } from './store.ts'
+
+/** The id of the finding that a path names. Throws the 404 where the tenant has none. */
+export async function findingOf(
+  db: Deps['db'],
+  { params, context }: { readonly params: { readonly id: string }; readonly context: RequestInfo['context'] },
+): Promise<string> {
+  const address = parseResourceAddress(params.id)
+  const findingId = await db.read(context, async (tx) => findFindingId(tx, address))
+  if (findingId === undefined) throw problem('not_found')
+  return findingId
+}
