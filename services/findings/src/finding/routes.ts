@@ -1,5 +1,4 @@
 import {
-  type CreateFinding,
   changeFindingStatus,
   createFinding,
   findingTransitions,
@@ -18,15 +17,12 @@ import {
   openPage,
   problem,
 } from '@postern/service-kit'
-import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
-import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
-import { listRepeatCandidates } from './repeat/store.ts'
 import { type StoredFinding, asRead, asStub } from './rules.ts'
 import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
 import { findFinding, findProgress, lockFinding } from './store.ts'
@@ -96,15 +92,10 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
-        // Before the creation, whose lock others wait for.
-        const suggestions = mayRead(context) ? await suggestionsFor(tx, body) : undefined
         const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
         await record(tx, drafts)
         answer.header('location', `/api/v1/findings/${finding.id}`)
-        const day = today()
-        answer.etag(entityTag(finding.version, day))
-        const made = suggestions === undefined ? asStub(finding) : { ...asRead(finding, day), ...suggestions }
-        return await input.keep(tx, made)
+        return await input.keep(tx, answered(input, finding))
       })
       .catch(refused)
   })
@@ -218,17 +209,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
     text: query.q,
     updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
   }
-}
-
-/** What the author of a finding may want to know of those that are closed. */
-async function suggestionsFor(tx: Tx, body: CreateFinding) {
-  const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
-  if (repeated !== undefined) {
-    const before = await findFinding(tx, { by: 'id', id: repeated })
-    return { possible_repeats: [], suggested_severity: suggestedSeverity(severity, before?.severity) }
-  }
-  const candidates = entityIds.length === 0 || criteria === '' ? [] : await listRepeatCandidates(tx, entityIds)
-  return { possible_repeats: possibleRepeats(criteria, candidates), suggested_severity: null }
 }
 
 function refused(error: unknown): never {
