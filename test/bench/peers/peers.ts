@@ -54,7 +54,7 @@ export async function startCaddy(folder: string, upstream: Peer): Promise<Found>
   const file = join(await mkdtemp(join(folder, 'caddy-')), 'Caddyfile')
   await writeFile(
     file,
-    `{\n admin off\n auto_https off\n}\nhttp://127.0.0.1:${port} {\n bind 127.0.0.1\n reverse_proxy ${upstream.url}\n}\n`,
+    `{\n admin off\n auto_https off\n log {\n  output discard\n }\n}\nhttp://127.0.0.1:${port} {\n bind 127.0.0.1\n reverse_proxy ${upstream.url}\n}\n`,
   )
   const peer = await startPeer({
     name: 'Caddy, bare',
