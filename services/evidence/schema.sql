@@ -32,19 +32,28 @@ comment on table evidence.attachment is 'For which test procedures a file is evi
 create table evidence.custody_event (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
-  file_id uuid not null,
+  file_id uuid,
   kind text not null,
   occurred_at timestamp with time zone not null default clock_timestamp(),
   actor_type text not null,
   actor_id text not null,
   actor_label text not null,
   request_id text not null,
+  upload_id uuid,
+  detail jsonb not null default '{}'::jsonb,
   constraint custody_event_pk PRIMARY KEY (tenant_id, id),
   constraint custody_event_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
-  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['received'::text, 'hashed'::text, 'scanned'::text, 'attached'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
+  constraint custody_event_detail_is_object CHECK ((jsonb_typeof(detail) = 'object'::text)),
+  constraint custody_event_has_subject CHECK (
+CASE
+    WHEN (kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text])) THEN ((file_id IS NULL) AND (upload_id IS NOT NULL))
+    ELSE (file_id IS NOT NULL)
+END),
+  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text, 'received'::text, 'hashed'::text, 'scanned'::text, 'quarantined'::text, 'attached'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
   constraint custody_event_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
 );
 CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id, file_id, id);
+CREATE INDEX custody_event_upload ON evidence.custody_event USING btree (tenant_id, upload_id, id) WHERE (upload_id IS NOT NULL);
 CREATE TRIGGER custody_event_is_never_emptied BEFORE TRUNCATE ON evidence.custody_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER custody_event_never_changes BEFORE DELETE OR UPDATE ON evidence.custody_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table evidence.custody_event enable row level security;
@@ -54,6 +63,8 @@ create policy postern_evidence_select on evidence.custody_event as permissive fo
 create policy tenant_only on evidence.custody_event as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table evidence.custody_event to postern_evidence;
 comment on table evidence.custody_event is 'Who had a file in hand, and when. Append-only: no role may update or delete.';
+comment on column evidence.custody_event.file_id is 'Null for an upload that is not a file yet, or never became one.';
+comment on column evidence.custody_event.upload_id is 'The resumable upload that it is about, or by which the file came. Its row goes; this stays.';
 
 create table evidence.file (
   tenant_id uuid not null,
@@ -83,6 +94,7 @@ create table evidence.file (
   description text,
   version_of uuid,
   revision integer not null default 1,
+  malware text,
   constraint file_pk PRIMARY KEY (tenant_id, id),
   constraint file_reference_unique UNIQUE (tenant_id, reference),
   constraint file_version_unique UNIQUE (tenant_id, version_of),
@@ -92,12 +104,14 @@ create table evidence.file (
   constraint file_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
   constraint file_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
   constraint file_description_length CHECK (((char_length(description) >= 1) AND (char_length(description) <= 5000))),
+  constraint file_malware_length CHECK (((char_length(malware) >= 1) AND (char_length(malware) <= 200))),
+  constraint file_malware_of_infected CHECK (((scan = 'infected'::text) = (malware IS NOT NULL))),
   constraint file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
   constraint file_period_order CHECK ((period_start <= period_end)),
   constraint file_query_text_length CHECK (((char_length(query_text) >= 1) AND (char_length(query_text) <= 10000))),
   constraint file_reference_form CHECK ((reference ~ '^EV-[0-9]{4}-[0-9]{6,}$'::text)),
   constraint file_revision_counts CHECK ((((version_of IS NULL) AND (revision = 1)) OR ((version_of IS NOT NULL) AND (revision > 1)))),
-  constraint file_scan_known CHECK ((scan = 'not_configured'::text)),
+  constraint file_scan_known CHECK ((scan = ANY (ARRAY['not_configured'::text, 'clean'::text, 'infected'::text, 'limits_exceeded'::text]))),
   constraint file_sha256_form CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
   constraint file_size_positive CHECK ((size_bytes > 0)),
   constraint file_source_system_length CHECK (((char_length(source_system) >= 1) AND (char_length(source_system) <= 255))),
@@ -114,8 +128,10 @@ create policy postern_evidence_select on evidence.file as permissive for select 
 create policy tenant_only on evidence.file as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table evidence.file to postern_evidence;
 comment on table evidence.file is 'One upload. Several files of a tenant may share the same bytes: sha256 names the blob.';
+comment on column evidence.file.scan is 'What the scanner said when the file came. An infected file is in quarantine: it is evidence of nothing.';
 comment on column evidence.file.evidence_date is 'The day that the evidence speaks of, as the sender says.';
 comment on column evidence.file.version_of is 'The file that this one replaces.';
+comment on column evidence.file.malware is 'What the scanner has found, by its name.';
 
 create table evidence.idempotency_record (
   tenant_id uuid not null,

@@ -78,6 +78,44 @@ async function downloadPackages(
   }
 }
 
+/** The C library and what belongs to it: there on every system that runs Node, and not to be mixed with another. */
+export const alwaysThere: ReadonlySet<string> = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
+
+/** Each package that can be reached from `name`, with what it depends on. */
+export async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
+  const found = new Map<string, string[]>()
+  let text: string
+  try {
+    text = (await execute('apt-cache', [...apt, 'depends', '--important', '--recurse', name], { maxBuffer: 2 ** 26 }))
+      .stdout
+  } catch {
+    // apt-cache fails for a package that it does not know.
+    return found
+  }
+  let current: string[] = []
+  let isAlternative = false
+  for (const line of text.split('\n')) {
+    const match = /^ ( |\|)(?:Pre)?Depends: ([a-z0-9][a-z0-9.+-]*)/.exec(line)
+    if (match === null) {
+      if (/^[a-z0-9]/.test(line)) found.set(line, (current = []))
+      continue
+    }
+    const [, bar, dependency = ''] = match
+    // `|` says that the next line is another choice: the first one is the distribution's own.
+    if (!isAlternative) current.push(dependency)
+    isAlternative = bar === '|'
+  }
+  return found
+}
+
+/** Where programs that were unpacked find their libraries. Debian keeps libraries in a folder named for the architecture, some packages in one directly below `lib`. */
+export function libraryPath(installFolder: string): string {
+  const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
+  return ['usr/lib', 'lib']
+    .flatMap((folder) => [join(installFolder, folder, `${machine}-linux-gnu`), join(installFolder, folder)])
+    .join(':')
+}
+
 /** What apt and dpkg say of a failure, in one line. */
 export function firstLine(error: unknown): string {
   const text = error instanceof Error ? error.message : String(error)

@@ -2,7 +2,16 @@ import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { findOnPath, firstLine, hasPackages, isProgram, unpackPackages } from './distribution-packages.ts'
+import {
+  alwaysThere,
+  findOnPath,
+  firstLine,
+  hasPackages,
+  isProgram,
+  libraryPath,
+  readDependencies,
+  unpackPackages,
+} from './distribution-packages.ts'
 import { loopback } from './ports.ts'
 
 /** How to run a Redis that reads its configuration from standard input. */
@@ -101,14 +110,6 @@ async function findUnpacked(installFolder: string): Promise<string | undefined> 
   return undefined
 }
 
-/** Debian keeps libraries in a folder named for the architecture, some packages in one directly below `lib`. */
-function libraryPath(installFolder: string): string {
-  const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
-  return ['usr/lib', 'lib']
-    .flatMap((folder) => [join(installFolder, folder, `${machine}-linux-gnu`), join(installFolder, folder)])
-    .join(':')
-}
-
 /** Unpacks the server and the libraries it needs. */
 async function unpackPackage(installFolder: string): Promise<string> {
   await unpackPackages(installFolder, listNeededPackages)
@@ -117,9 +118,6 @@ async function unpackPackage(installFolder: string): Promise<string> {
   await rm(installFolder, { recursive: true, force: true })
   throw new Error('no server was in it')
 }
-
-/** The C library and what belongs to it: there on every system that runs Node, and not to be mixed with another. */
-const alwaysThere = new Set(['libc6', 'libgcc-s1', 'libcrypt1'])
 
 /** The server's package, its tools (Debian keeps the program itself there) and the libraries below them. */
 async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
@@ -137,31 +135,4 @@ async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
     if (needed.size > 1) return [...needed]
   }
   throw new Error('the package lists know neither redis-server nor valkey-server')
-}
-
-/** Each package that can be reached from `name`, with what it depends on. */
-async function readDependencies(apt: readonly string[], name: string): Promise<Map<string, string[]>> {
-  const found = new Map<string, string[]>()
-  let text: string
-  try {
-    text = (await execute('apt-cache', [...apt, 'depends', '--important', '--recurse', name], { maxBuffer: 2 ** 26 }))
-      .stdout
-  } catch {
-    // apt-cache fails for a package that it does not know.
-    return found
-  }
-  let current: string[] = []
-  let isAlternative = false
-  for (const line of text.split('\n')) {
-    const match = /^ ( |\|)(?:Pre)?Depends: ([a-z0-9][a-z0-9.+-]*)/.exec(line)
-    if (match === null) {
-      if (/^[a-z0-9]/.test(line)) found.set(line, (current = []))
-      continue
-    }
-    const [, bar, dependency = ''] = match
-    // `|` says that the next line is another choice: the first one is the distribution's own.
-    if (!isAlternative) current.push(dependency)
-    isAlternative = bar === '|'
-  }
-  return found
 }

@@ -10,6 +10,7 @@ import {
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
+import type { ClamavOptions } from './scan/clamav.ts'
 
 export interface Config extends BaseConfig {
   readonly databaseUrl: string
@@ -23,6 +24,8 @@ export interface Config extends BaseConfig {
     /** How long the universe may take to answer. Milliseconds, default 3 s. */
     readonly timeoutMs: number
   }
+  /** The clamd that scans what comes. Undefined, the default: nothing is scanned, and receipts say so. */
+  readonly clamav: ClamavOptions | undefined
   /** Where the bytes live: a directory on one file system, since blobs are moved into place by link and rename. */
   readonly blobDirectory: string
   /** The largest file, in bytes. Default, and at most, what the contract says. */
@@ -54,6 +57,18 @@ const ed25519Key = z.string().transform((pem, context): KeyObject => {
   return z.NEVER
 })
 
+/** `tcp://host:port`, or `unix:///path` for a socket in the file system. */
+const clamavAddress = z.string().transform((text, context): ClamavOptions['address'] => {
+  const unix = /^unix:\/\/(\/[\x21-\x7e]{1,100})$/.exec(text)?.[1]
+  if (unix !== undefined) return { path: unix }
+  const [, name, port = ''] = /^tcp:\/\/([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):([0-9]{1,5})$/.exec(text) ?? []
+  if (name !== undefined && Number(port) >= 1 && Number(port) <= 65_535) {
+    return { host: name.replace(/^\[|\]$/g, ''), port: Number(port) }
+  }
+  context.addIssue({ code: 'custom', message: 'must be tcp://host:port or unix:///path' })
+  return z.NEVER
+})
+
 const hourMs = 60 * 60 * 1000
 
 /** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
@@ -66,6 +81,10 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
+    POSTERN_CLAMAV_URL: clamavAddress.optional(),
+    // What clamd takes unless it is told otherwise, in Debian's configuration.
+    POSTERN_CLAMAV_MAX_BYTES: settings.integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 }),
+    POSTERN_CLAMAV_TIMEOUT_MS: settings.integer({ min: 100, max: 240_000, fallback: 30_000 }),
     POSTERN_BLOB_DIRECTORY: z.string().min(1),
     POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
@@ -87,6 +106,14 @@ export function readConfig(env: Environment): Config {
       ring: values.POSTERN_SIGNING_EVIDENCE_UNIVERSE,
       timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
     },
+    clamav:
+      values.POSTERN_CLAMAV_URL === undefined
+        ? undefined
+        : {
+            address: values.POSTERN_CLAMAV_URL,
+            maxBytes: values.POSTERN_CLAMAV_MAX_BYTES,
+            timeoutMs: values.POSTERN_CLAMAV_TIMEOUT_MS,
+          },
     blobDirectory: values.POSTERN_BLOB_DIRECTORY,
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
     tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,

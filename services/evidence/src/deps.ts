@@ -5,6 +5,8 @@ import { type PartialStore, openPartialStore } from './blob/partial-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
+import { openClamav } from './scan/clamav.ts'
+import { type Scanner, noScanner } from './scan/scanner.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 
 export interface Deps {
@@ -13,6 +15,7 @@ export interface Deps {
   readonly blobs: BlobStore
   readonly partials: PartialStore
   readonly receipts: ReceiptSigner
+  readonly scanner: Scanner
   readonly universe: Universe
   readonly now: () => number
   ready(): Promise<void>
@@ -40,6 +43,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     blobs,
     partials,
     receipts,
+    scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
     universe,
     now,
     ready: async () => {

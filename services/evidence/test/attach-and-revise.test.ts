@@ -105,7 +105,7 @@ describe('attaching', () => {
     const rows = await service.rows('select test_procedure, note from evidence.attachment where file_id = $1', [id])
     expect(rows).toHaveLength(2)
     const events = await service.rows('select kind from evidence.custody_event where file_id = $1 order by id', [id])
-    expect(events.map(({ kind }) => kind)).toEqual(['received', 'attached', 'attached'])
+    expect(events.map(({ kind }) => kind)).toEqual(['received', 'hashed', 'attached'])
   })
 })
 

@@ -52,7 +52,7 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
     stop: async () => {
       if (child.exitCode !== null || child.signalCode !== null) return
       const exited = once(child, 'exit')
-      child.kill('SIGTERM')
+      child.kill('SIGKILL')
       await exited
     },
   }

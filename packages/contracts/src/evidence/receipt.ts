@@ -37,7 +37,14 @@ export const receiptSchema = z
     test_procedures: z.array(z.string()),
     version_of: uuidSchema.nullable().meta({ description: 'The file that this one replaces' }),
     revision: z.int().min(1).meta({ description: '1 for a first upload, one more for each revision' }),
-    scan: z.enum(['not_configured']).meta({ description: 'Whether a malware scanner looked at the bytes' }),
+    status: z.enum(['accepted', 'quarantined']).meta({
+      description: 'In quarantine is what carries malware: it is kept apart, and attached to no test procedure',
+    }),
+    scan: z.enum(['not_configured', 'clean', 'infected', 'limits_exceeded']).meta({
+      description:
+        'What a malware scanner made of the bytes; `limits_exceeded`: too large or too deeply packed for it, so that nothing is known',
+    }),
+    malware: z.string().nullable().meta({ description: 'What the scanner has found, by its name for it' }),
     jws: jwsSchema,
   })
   .meta({ id: 'EvidenceReceipt' })

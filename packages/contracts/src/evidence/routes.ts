@@ -84,14 +84,14 @@ export const attachEvidence = defineRoute({
   path: '/api/v1/evidence/:id/attachments',
   summary: 'Attach a file to test procedures',
   description:
-    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed.',
+    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed. A file in quarantine is attached to nothing (409 `conflict`).',
   params: ownFile,
   body: z.strictObject({
     test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),
     note: text(1, 2_000).optional(),
   }),
   answers: { 201: { description: 'The proof of it', schema: attachmentReceiptSchema } },
-  problems: ['not_found', 'procedure_locked'],
+  problems: ['not_found', 'conflict', 'procedure_locked'],
 })
 
 export const receiptKeys = defineRoute({

@@ -20,6 +20,7 @@ import {
 } from '@postern/service-kit'
 import { isNoRoom } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
+import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
@@ -31,10 +32,10 @@ import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
 import { complete } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
-import { type ResumableUpload, deleteUpload, findUpload, insertUpload } from './store.ts'
+import { type ResumableUpload, deleteUpload, expireUploads, findUpload, insertUpload } from './store.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'universe' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
 type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'>
 
 /** Takes uploads in pieces, which go on where they broke off: tus 1.0 with creation, termination, checksum, expiration. */
@@ -53,7 +54,14 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
     await reading(async () =>
       db.write(context, async (tx) => {
-        const { id, expiresAt } = await insertUpload(tx, upload, actorOf(context), limits.resumableForMs)
+        const actor = actorOf(context)
+        await expireUploads(tx, requestId)
+        const { id, expiresAt } = await insertUpload(tx, upload, actor, limits.resumableForMs)
+        const begun = {
+          kind: 'upload_begun',
+          detail: { file_name: upload.fileName, size_bytes: upload.length },
+        } as const
+        await insertCustodyEvents(tx, { uploadId: id }, [begun], { actor, requestId })
         await partials.create(context.tenantId, id)
         answer.header('location', createUpload.path + `/${id}`)
         answer.header('upload-expires', expiresAt.toUTCString())
@@ -114,15 +122,14 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     }
   })
 
-  contractRoute(app, deleteUploadRoute, async ({ context, params, raw, answer }) => {
+  contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
     begin(answer, raw.headers)
     return await turns.take(params.id, async () => {
       const upload = await ownUpload(db, context, params.id)
       if (upload.receiptJws !== undefined) {
         throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
       }
-      await reading(async () => await db.write(context, async (tx) => await deleteUpload(tx, upload.id)))
-      await partials.remove(context.tenantId, upload.id)
+      await giveUp(upload, { context, requestId }, 'by_sender')
       return undefined
     })
   })
@@ -150,11 +157,25 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('upload-offset', String(arrived))
   }
 
+  async function giveUp(
+    { id }: ResumableUpload,
+    { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
+    reason: string,
+  ): Promise<void> {
+    await reading(async () =>
+      db.write(context, async (tx) => {
+        if (!(await deleteUpload(tx, id))) return
+        const givenUp = { kind: 'upload_given_up', detail: { reason } } as const
+        await insertCustodyEvents(tx, { uploadId: id }, [givenUp], { actor: actorOf(context), requestId })
+      }),
+    )
+    await partials.remove(context.tenantId, id)
+  }
+
   async function completeOrGiveUp(
     upload: ResumableUpload,
     request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   ): Promise<string> {
-    const { context } = request
     try {
       return await complete(deps, limits, upload, request)
     } catch (error) {
@@ -163,8 +184,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         case 'unsupported_media_type':
         case 'digest_mismatch':
           // No piece that could still come would mend it.
-          await reading(async () => await db.write(context, async (tx) => await deleteUpload(tx, upload.id)))
-          await partials.remove(context.tenantId, upload.id)
+          await giveUp(upload, request, error.code)
           throw error
         case 'request_timeout':
           throw problem('service_unavailable', {

@@ -15,13 +15,29 @@ export interface ResumableUpload {
   readonly receiptJws: string | undefined
 }
 
-// What has expired goes with the next upload of its tenant, as its bytes went with a sweep. Served by upload_expires_at.
-const insertText = `
+// What has expired goes with the next upload of its tenant, as its bytes went with a sweep. Nobody gave it up: the event
+// is the service's own. Served by upload_expires_at.
+const expireText = `
   with expired as (
     delete from evidence.upload
     where tenant_id = (select tenancy.tenant_id())
       and expires_at < now()
+    returning id, receipt_jws
   )
+  insert into evidence.custody_event (
+    tenant_id, upload_id, kind, detail, actor_type, actor_id, actor_label, request_id
+  )
+  select
+    (select tenancy.tenant_id()), id, 'upload_given_up', '{"reason":"expired"}', 'connector', 'evidence', 'Evidence service', $1
+  from expired
+  where receipt_jws is null`
+
+/** Lets go of the uploads of the tenant that have expired. */
+export async function expireUploads(tx: Tx, requestId: string): Promise<void> {
+  await tx.execute({ name: 'evidence_expire_uploads', text: expireText, values: [requestId] })
+}
+
+const insertText = `
   insert into evidence.upload (
     tenant_id, length, file_name, content_type, details, created_by_type, created_by_id, expires_at
   )
@@ -106,7 +122,7 @@ const deleteText = `
     and id = $1
     and receipt_jws is null`
 
-/** Gives an upload up that is not recorded. */
-export async function deleteUpload(tx: Tx, id: string): Promise<void> {
-  await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })
+/** Gives an upload up that is not recorded; false where it is, or was given up before. */
+export async function deleteUpload(tx: Tx, id: string): Promise<boolean> {
+  return (await tx.execute({ name: 'evidence_delete_upload', text: deleteText, values: [id] })) === 1
 }

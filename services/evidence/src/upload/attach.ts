@@ -1,5 +1,7 @@
 import { attachEvidence } from '@postern/contracts'
 import { type App, contractRoute, problem } from '@postern/service-kit'
+import { eventsOfAttachment } from '../custody/rules.ts'
+import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from './record.ts'
@@ -20,6 +22,9 @@ export function attachmentRoutes(
       async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
     )
     if (file === undefined) throw problem('not_found')
+    if (file.isQuarantined) {
+      throw problem('conflict', { detail: 'The file is in quarantine. Send a revision of it, and attach that.' })
+    }
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {
@@ -31,7 +36,9 @@ export function attachmentRoutes(
           note: body.note ?? null,
           attached_at: new Date(now()).toISOString(),
         }
-        await insertAttachments(tx, content, procedureIds, actor, requestId)
+        const added = await insertAttachments(tx, content, procedureIds, actor)
+        const by = { actor, requestId, at: content.attached_at }
+        await insertCustodyEvents(tx, { fileId: file.id }, eventsOfAttachment(added), by)
         return await keep(tx, await receipts.signAttachment(content))
       })
     } catch (error) {

@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
 import { headBytes, judgeBytes } from './file-kind.ts'
-import { noRoom, refused } from './refusal.ts'
+import { noRoom, refused, scannerAway } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -11,6 +12,7 @@ export interface ReceivedBody {
   /** Lower-case hex. */
   readonly sha256: string
   readonly detected: string | null
+  readonly scan: ScanOutcome
 }
 
 export interface ReceiveLimits {
@@ -19,6 +21,7 @@ export interface ReceiveLimits {
   readonly stallMs: number
   /** Whether what arrives now could still be recorded. */
   readonly isInTime: () => boolean
+  readonly scanner: Scanner
 }
 
 /**
@@ -29,14 +32,16 @@ export async function receiveBody(
   body: unknown,
   incoming: IncomingBlob,
   declared: DeclaredUpload,
-  { maxBytes, stallMs, isInTime }: ReceiveLimits,
+  { maxBytes, stallMs, isInTime, scanner }: ReceiveLimits,
 ): Promise<ReceivedBody> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
   const hash = createHash('sha256')
+  let scan: Scan | undefined
   const sniffer = createSniffer()
   let sizeBytes = 0
   const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
   try {
+    scan = await scanner.begin()
     // The iterator leaves the stream open when the loop ends early: destroying it would cut the answer off too.
     for await (const chunk of body.iterator({ destroyOnReturn: false })) {
       if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
@@ -47,19 +52,23 @@ export async function receiveBody(
       await sniffer.add(chunk)
       hash.update(chunk)
       await incoming.write(chunk)
+      await scan.write(chunk)
     }
     const received = { sizeBytes, sha256: hash.digest('hex'), detected: await sniffer.finish() }
     const refusal = judgeBody(declared, received)
     if (refusal !== undefined) throw refused(refusal)
-    return received
+    clearTimeout(stall)
+    return { ...received, scan: await scan.finish() }
   } catch (error) {
     discardRest(body)
     if (isNoRoom(error)) throw noRoom(error)
+    if (error instanceof ScannerAway) throw scannerAway(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     if (isAbort(error)) throw problem('bad_request', { detail: 'The upload broke off.' })
     throw error
   } finally {
     clearTimeout(stall)
+    scan?.abandon()
   }
 }
 

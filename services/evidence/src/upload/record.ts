@@ -2,6 +2,8 @@ import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { isNoRoom } from '../blob/blob-store.ts'
+import { eventsOfFile } from '../custody/rules.ts'
+import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { noRoom, notRecorded, overQuota } from './refusal.ts'
 import { formatReference } from './rules.ts'
@@ -16,6 +18,8 @@ export interface NewEvidence {
   readonly procedureIds: readonly string[]
   /** The file that this one replaces. */
   readonly replaces?: { readonly id: string; readonly revision: number }
+  /** The resumable upload by which it came. */
+  readonly uploadId?: string
   readonly context: RequestInfo['context']
   readonly requestId: string
 }
@@ -29,7 +33,7 @@ export interface NewEvidence {
  */
 export async function record<T>(
   { db, blobs, receipts }: Pick<Deps, 'db' | 'blobs' | 'receipts'>,
-  { files, details, procedureIds, replaces, context, requestId }: NewEvidence,
+  { files, details, procedureIds, replaces, uploadId, context, requestId }: NewEvidence,
   tenantQuotaBytes: number | undefined,
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<T> {
@@ -45,6 +49,10 @@ export async function record<T>(
       const signed: Receipt[] = []
       for (const { fileName, contentType, body } of files) {
         const { id, year, number, receivedAt } = await takeNumber(tx)
+        const { scan } = body
+        // Evidence of nothing, until somebody has looked at it: what carries malware is kept and attached to nothing.
+        const isQuarantined = scan.result === 'infected'
+        const attachTo = isQuarantined ? [] : procedureIds
         const receipt = await receipts.sign({
           id,
           reference: formatReference(year, number),
@@ -55,12 +63,17 @@ export async function record<T>(
           sha256: body.sha256,
           received_at: receivedAt.toISOString(),
           evidence_date: details.evidence_date ?? receivedAt.toISOString().slice(0, 10),
-          test_procedures: [...(details.test_procedures ?? [])],
+          test_procedures: isQuarantined ? [] : [...(details.test_procedures ?? [])],
           version_of: replaces?.id ?? null,
           revision: replaces === undefined ? 1 : replaces.revision + 1,
-          scan: 'not_configured',
+          status: isQuarantined ? 'quarantined' : 'accepted',
+          scan: scan.result,
+          malware: isQuarantined ? scan.malware : null,
         })
-        await insertFile(tx, receipt, { details, procedureIds }, actorOf(context), requestId)
+        const actor = actorOf(context)
+        await insertFile(tx, receipt, { details, procedureIds: attachTo }, actor)
+        const by = { actor, requestId, at: receipt.received_at }
+        await insertCustodyEvents(tx, { fileId: id, uploadId }, eventsOfFile(receipt, scan, attachTo), by)
         signed.push(receipt)
       }
       return await keep(tx, signed)

@@ -69,6 +69,15 @@ export function noRoom(cause: unknown): Error {
   })
 }
 
+/** The problem for bytes that nobody can scan now, where they must be scanned. */
+export function scannerAway(cause: unknown): Error {
+  return problem('service_unavailable', {
+    detail: 'The malware scanner does not answer, and nothing is taken unscanned. Send the file again later.',
+    retryAfterSeconds: 30,
+    cause,
+  })
+}
+
 /** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {

@@ -3,6 +3,7 @@ import { type App, type Keeping, type RequestInfo, contractRoute, problem } from
 import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
+import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures } from '../test-procedure/check.ts'
 import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record } from './record.ts'
@@ -12,7 +13,7 @@ import { settleLeftovers } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'universe' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now'>
 type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
@@ -41,7 +42,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 }
 
 async function take(
-  { db, blobs, universe, now }: Parts,
+  { db, blobs, scanner, universe, now }: Parts,
   { maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: Request,
   maxFiles: number,
@@ -50,7 +51,7 @@ async function take(
   return await takeUpload(request, {
     blobs,
     maxFiles,
-    limits: { maxBytes: maxFileBytes, stallMs, isInTime },
+    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf) =>
       await requireTestProcedures(universe, request, addresses, placeOf),
@@ -72,6 +73,7 @@ async function finish<T>(
     async (tx, receipts) => await keep(tx, answerOf(receipts)),
   )
   for (const { blob } of files) await deps.blobs.finish(blob)
+  warnOfQuarantine(log, requestId, files)
   await settleLeftovers(deps, context, deps.now() - abandonedAfterMs, log)
   return answer
 }

@@ -52,40 +52,33 @@ export async function takeNumber(tx: Tx): Promise<NewFile> {
   return { year: row.year, number: row.number, id: row.id, receivedAt: row.received_at }
 }
 
-// The file, its first custody event and its attachments are one statement: there is never the one without the others.
 const insertFileText = `
   with file as (
     insert into evidence.file (
       tenant_id, id, reference, file_name, content_type, detected_content_type, size_bytes, sha256, test_procedures,
       scan, received_at, receipt_jws, created_by_type, created_by_id, created_by_label,
       evidence_date, period_start, period_end, source_system, collection_method, collected_by, collected_at,
-      query_text, classification, description, version_of, revision
+      query_text, classification, description, version_of, revision, malware
     )
     values (
       (select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8,
       $9, $10, $11, $12, $13, $14,
-      $16, $17, $18, $19, $20, $21, $22,
-      $23, $24, $25, $26, $27
+      $15, $16, $17, $18, $19, $20, $21,
+      $22, $23, $24, $25, $26, $27
     )
-  ), attachment as (
-    insert into evidence.attachment (
-      tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label
-    )
-    select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
-    from unnest($28::text[]) as test_procedure
   )
-  insert into evidence.custody_event (
-    tenant_id, file_id, kind, occurred_at, actor_type, actor_id, actor_label, request_id
+  insert into evidence.attachment (
+    tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label
   )
-  values ((select tenancy.tenant_id()), $1, 'received', $10, $12, $13, $14, $15)`
+  select (select tenancy.tenant_id()), $1, test_procedure, $10, $12, $13, $14
+  from unnest($28::text[]) as test_procedure`
 
-/** Records a file as its receipt describes it, what its sender says of it, and that the actor has brought it. */
+/** Records a file as its receipt describes it, what its sender says of it, and for which test procedures it is evidence. */
 export async function insertFile(
   tx: Tx,
   receipt: Receipt,
   { details, procedureIds }: { readonly details: EvidenceDetails; readonly procedureIds: readonly string[] },
   actor: Actor,
-  requestId: string,
 ): Promise<void> {
   await tx.execute({
     name: 'evidence_insert_file',
@@ -105,7 +98,6 @@ export async function insertFile(
       actor.type,
       actor.id,
       actor.label,
-      requestId,
       receipt.evidence_date,
       details.period_start ?? null,
       details.period_end ?? null,
@@ -118,6 +110,7 @@ export async function insertFile(
       details.description ?? null,
       receipt.version_of,
       receipt.revision,
+      receipt.malware,
       procedureIds,
     ],
   })
@@ -163,6 +156,7 @@ export interface OwnFile {
   readonly sha256: string
   readonly revision: number
   readonly isReplaced: boolean
+  readonly isQuarantined: boolean
 }
 
 // A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
@@ -173,6 +167,7 @@ const ownFileText = `
     file.reference,
     file.sha256,
     file.revision,
+    file.scan = 'infected' as is_quarantined,
     exists (
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
@@ -193,6 +188,7 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     sha256: string
     revision: number
     is_replaced: boolean
+    is_quarantined: boolean
   }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
   if (row === undefined) return undefined
   return {
@@ -201,37 +197,33 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     sha256: row.sha256,
     revision: row.revision,
     isReplaced: row.is_replaced,
+    isQuarantined: row.is_quarantined,
   }
 }
 
 // Served by attachment_once.
 const insertAttachmentsText = `
-  with attachment as (
-    insert into evidence.attachment (
-      tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
-    )
-    select (select tenancy.tenant_id()), $1, test_procedure, $3, $4, $5, $6, $7
-    from unnest($2::text[]) as test_procedure
-    on conflict on constraint attachment_once do nothing
+  insert into evidence.attachment (
+    tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
   )
-  insert into evidence.custody_event (
-    tenant_id, file_id, kind, occurred_at, actor_type, actor_id, actor_label, request_id
-  )
-  values ((select tenancy.tenant_id()), $1, 'attached', $4, $5, $6, $7, $8)`
+  select (select tenancy.tenant_id()), $1, test_procedure, $3, $4, $5, $6, $7
+  from unnest($2::text[]) as test_procedure
+  on conflict on constraint attachment_once do nothing
+  returning test_procedure`
 
-/** Attaches a file to test procedures, where it is not attached yet, and records who did. */
+/** Attaches a file to test procedures, and gives those that it was not attached to before. */
 export async function insertAttachments(
   tx: Tx,
   receipt: Omit<AttachmentReceipt, 'jws'>,
   procedureIds: readonly string[],
   actor: Actor,
-  requestId: string,
-): Promise<void> {
-  await tx.execute({
+): Promise<readonly string[]> {
+  const rows = await tx.query<{ test_procedure: string }>({
     name: 'evidence_insert_attachments',
     text: insertAttachmentsText,
-    values: [receipt.id, procedureIds, receipt.note, receipt.attached_at, actor.type, actor.id, actor.label, requestId],
+    values: [receipt.id, procedureIds, receipt.note, receipt.attached_at, actor.type, actor.id, actor.label],
   })
+  return rows.map(({ test_procedure: id }) => id)
 }
 
 // Served by file_sha256.

@@ -1,0 +1,148 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+import {
+  alwaysThere,
+  findOnPath,
+  firstLine,
+  hasPackages,
+  isProgram,
+  libraryPath,
+  readDependencies,
+  unpackPackages,
+} from '../distribution-packages.ts'
+import { repositoryRoot } from '../paths.ts'
+import { findFreePort, loopback } from '../ports.ts'
+import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
+import { makeTestFolder } from './cluster.ts'
+
+/** How to run ClamAV's daemon. */
+export interface VirusScannerProgram {
+  readonly command: string
+  readonly env: Readonly<Record<string, string>>
+}
+
+/** A clamd of its own for a test file, which knows the given signatures and no others. */
+export interface TestVirusScanner {
+  readonly port: number
+  /** Its socket in the file system. */
+  readonly path: string
+  /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
+  kill(signal: NodeJS.Signals): void
+  /** Ends it in order. Does nothing when it has ended. */
+  stop(): Promise<void>
+  /** Starts it again on the same port. */
+  start(): Promise<void>
+}
+
+/**
+ * ClamAV's daemon from the PATH; else from the distribution's package (Debian and Ubuntu), unpacked without root. Gives
+ * the reason, in one line, when there is no such thing here.
+ */
+export async function findVirusScanner(
+  path: string | undefined = process.env['PATH'],
+  installFolder: string = join(repositoryRoot, '.tools', 'clamav-package'),
+): Promise<VirusScannerProgram | string> {
+  const found = await findOnPath('clamd', path)
+  if (found !== undefined) return { command: found, env: { PATH: '/usr/bin:/bin' } }
+  const command = join(installFolder, 'usr', 'sbin', 'clamd')
+  const program = { command, env: { PATH: '/usr/bin:/bin', LD_LIBRARY_PATH: libraryPath(installFolder) } }
+  if (await isProgram(command)) return program
+  if (!(await hasPackages())) return 'ClamAV is not on the PATH, and this is no Debian or Ubuntu to take it from'
+  try {
+    await unpackPackages(installFolder, listNeededPackages)
+  } catch (error) {
+    return `ClamAV is not on the PATH, and its package could not be unpacked: ${firstLine(error)}`
+  }
+  return (await isProgram(command)) ? program : 'ClamAV is not on the PATH, and its package holds no clamd'
+}
+
+/** The daemon and the libraries below it; not what would fetch signatures. */
+async function listNeededPackages(apt: readonly string[]): Promise<string[]> {
+  const dependencies = await readDependencies(apt, 'clamav-daemon')
+  if (dependencies.size === 0) throw new Error('the package lists do not know clamav-daemon')
+  const needed = new Set(['clamav-daemon'])
+  // A set may grow while it is walked: this visits what is added on the way.
+  for (const item of needed) {
+    for (const dependency of dependencies.get(item) ?? []) {
+      if (dependency.startsWith('lib') && !alwaysThere.has(dependency)) needed.add(dependency)
+    }
+  }
+  return [...needed]
+}
+
+/**
+ * Starts clamd with signatures of ours: names, each with the bytes that it stands for. It fetches nothing. `settings` are
+ * lines for its configuration. It ends with the process that started it, at the latest.
+ */
+export async function startTestVirusScanner(
+  program: VirusScannerProgram,
+  signatures: Readonly<Record<string, string>>,
+  settings: readonly string[] = [],
+): Promise<TestVirusScanner> {
+  const home = await makeTestFolder('clamav')
+  const port = await findFreePort()
+  const socket = join(home, 'clamd.sock')
+  await mkdir(join(home, 'signatures'))
+  // Name, any kind of file, anywhere in it, the bytes in hex.
+  const lines = Object.entries(signatures).map(([name, bytes]) => `${name}:0:*:${Buffer.from(bytes).toString('hex')}`)
+  await writeFile(join(home, 'signatures', 'tests.ndb'), `${lines.join('\n')}\n`)
+  await writeFile(
+    join(home, 'clamd.conf'),
+    [
+      'Foreground yes',
+      `DatabaseDirectory ${join(home, 'signatures')}`,
+      `TemporaryDirectory ${home}`,
+      `LocalSocket ${socket}`,
+      `TCPAddr ${loopback}`,
+      `TCPSocket ${port}`,
+      ...settings,
+      '',
+    ].join('\n'),
+  )
+  const start = async (): Promise<ManagedProcess> => {
+    const server = await launch({
+      name: 'clamd',
+      command: program.command,
+      args: ['--config-file', join(home, 'clamd.conf')],
+      env: program.env,
+      cwd: home,
+      logFile: join(home, 'logs', 'clamd.log'),
+    })
+    try {
+      await waitUntilReady(server, async () => ((await answers(port)) ? true : undefined), { timeoutMs: 60_000 })
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
+    return server
+  }
+  let server = await start()
+  return {
+    port,
+    path: socket,
+    kill: (signal) => server.kill(signal),
+    stop: async () => {
+      await server.stop()
+    },
+    start: async () => {
+      await server.stop()
+      server = await start()
+    },
+  }
+}
+
+/** Whether clamd answers PING. */
+async function answers(port: number): Promise<boolean> {
+  const socket = connect({ port, host: loopback })
+  socket.setTimeout(5_000, () => socket.destroy())
+  try {
+    socket.write('zPING\0')
+    for await (const bytes of socket) return String(bytes).startsWith('PONG')
+    return false
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}

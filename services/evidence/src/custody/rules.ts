@@ -1,0 +1,44 @@
+import type { Receipt } from '@postern/contracts'
+import type { ScanOutcome } from '../scan/scanner.ts'
+
+/** What happened to evidence, as the custody trail says it. */
+export interface CustodyEvent {
+  readonly kind: 'upload_begun' | 'upload_given_up' | 'received' | 'hashed' | 'scanned' | 'quarantined' | 'attached'
+  readonly detail: Readonly<Record<string, unknown>>
+}
+
+/** What happened to a file until it was recorded, in order. */
+export function eventsOfFile(
+  { sha256, size_bytes }: Pick<Receipt, 'sha256' | 'size_bytes'>,
+  scan: ScanOutcome,
+  procedureIds: readonly string[],
+): readonly CustodyEvent[] {
+  return [
+    { kind: 'received', detail: { size_bytes } },
+    { kind: 'hashed', detail: { sha256 } },
+    ...eventsOfScan(scan),
+    ...eventsOfAttachment(procedureIds),
+  ]
+}
+
+/** None where nothing was attached that was not before. */
+export function eventsOfAttachment(procedureIds: readonly string[]): readonly CustodyEvent[] {
+  return procedureIds.length === 0 ? [] : [{ kind: 'attached', detail: { test_procedure_ids: procedureIds } }]
+}
+
+function eventsOfScan(scan: ScanOutcome): readonly CustodyEvent[] {
+  switch (scan.result) {
+    case 'not_configured':
+      return []
+    case 'clean':
+    case 'limits_exceeded':
+      return [{ kind: 'scanned', detail: scan }]
+    case 'infected':
+      return [
+        { kind: 'scanned', detail: scan },
+        { kind: 'quarantined', detail: { malware: scan.malware } },
+      ]
+    default:
+      return scan satisfies never
+  }
+}

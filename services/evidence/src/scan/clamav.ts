@@ -1,0 +1,141 @@
+import { type Socket, connect } from 'node:net'
+import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from './scanner.ts'
+
+export interface ClamavOptions {
+  /** Where clamd listens. */
+  readonly address: { readonly path: string } | { readonly host: string; readonly port: number }
+  /** Bytes of a file above which none is sent on. At most clamd's StreamMaxLength and MaxFileSize. */
+  readonly maxBytes: number
+  /** How long clamd may take to take bytes, and to answer when it has all of them. */
+  readonly timeoutMs: number
+}
+
+const connectTimeoutMs = 2_000
+const maxReplyLength = 4096
+
+/**
+ * A scanner that is clamd, by the session protocol of clamd(8): VERSION, whose answer shows before any byte that there
+ * is somebody to scan, then INSTREAM. One connection a file.
+ */
+export function openClamav({ address, maxBytes, timeoutMs }: ClamavOptions): Scanner {
+  return {
+    begin: async () => {
+      const socket = connect({ ...address, timeout: connectTimeoutMs })
+      const replies = listen(socket)
+      try {
+        await replies.orFail(connected(socket), connectTimeoutMs)
+        socket.setTimeout(0)
+        socket.write('zIDSESSION\0zVERSION\0zINSTREAM\0')
+        const scanner = /^1: (ClamAV [\x20-\x7e]{1,200})$/.exec(await replies.next(connectTimeoutMs))?.[1]
+        if (scanner === undefined) throw new ScannerAway('clamd does not say its version')
+        return scanOf(socket, replies, { scanner, maxBytes, timeoutMs })
+      } catch (error) {
+        socket.destroy()
+        throw error
+      }
+    },
+  }
+}
+
+function scanOf(
+  socket: Socket,
+  replies: Replies,
+  { scanner, maxBytes, timeoutMs }: Pick<ClamavOptions, 'maxBytes' | 'timeoutMs'> & { readonly scanner: string },
+): Scan {
+  let sent = 0
+  let isTooLarge = false
+  return {
+    write: async (chunk) => {
+      if (isTooLarge || chunk.length === 0) return
+      sent += chunk.length
+      // An answer before the end is a refusal of more; a connection closed by us ends the scan on the other side.
+      isTooLarge = sent > maxBytes || replies.isThere()
+      if (isTooLarge) return
+      const length = Buffer.alloc(4)
+      length.writeUInt32BE(chunk.length)
+      socket.write(length)
+      if (!socket.write(chunk)) await replies.orFail(drained(socket), timeoutMs)
+    },
+    finish: async () => {
+      try {
+        if (sent > maxBytes) return { result: 'limits_exceeded', scanner }
+        if (!isTooLarge) socket.write(Buffer.from('\0\0\0\0zEND\0'))
+        return outcomeOf(await replies.next(timeoutMs), scanner)
+      } finally {
+        socket.destroy()
+      }
+    },
+    abandon: () => void socket.destroy(),
+  }
+}
+
+function outcomeOf(reply: string, scanner: string): ScanOutcome {
+  const text = /^2: (.*)$/s.exec(reply)?.[1]
+  if (text === 'stream: OK') return { result: 'clean', scanner }
+  if (text === 'INSTREAM size limit exceeded. ERROR') return { result: 'limits_exceeded', scanner }
+  const malware = /^stream: ([\x21-\x7e]{1,200}) FOUND$/.exec(text ?? '')?.[1]
+  if (malware === undefined) throw new ScannerAway(`clamd answered ${JSON.stringify(reply.slice(0, 200))}`)
+  // With AlertExceedsMax clamd says so where an archive holds more than it unpacks: nothing was found, nor ruled out.
+  if (malware.startsWith('Heuristics.Limits.Exceeded')) return { result: 'limits_exceeded', scanner }
+  return { result: 'infected', malware, scanner }
+}
+
+/** What clamd says, reply by reply, and its end. */
+interface Replies {
+  isThere(): boolean
+  next(timeoutMs: number): Promise<string>
+  /** Waits for what the socket is to do, as long as it lives and at most so long. */
+  orFail(event: Promise<void>, timeoutMs: number): Promise<void>
+}
+
+function listen(socket: Socket): Replies {
+  const waiting: string[] = []
+  let text = ''
+  let wake = Promise.withResolvers<void>()
+  const failure = Promise.withResolvers<never>()
+  // It is awaited where something is waited for; between two waits nobody does.
+  failure.promise.catch(() => undefined)
+  const fail = (message: string, cause?: unknown) => {
+    failure.reject(new ScannerAway(message, { cause }))
+    socket.destroy()
+  }
+  socket.on('data', (bytes: Buffer) => {
+    const parts = (text + bytes.toString('latin1')).split('\0')
+    text = parts.pop() ?? ''
+    waiting.push(...parts)
+    if (text.length > maxReplyLength) fail('clamd answers at too great length')
+    if (parts.length > 0) wake.resolve()
+  })
+  socket.on('error', (error) => fail('the connection to clamd failed', error))
+  socket.on('timeout', () => fail('clamd does not take the connection'))
+  socket.on('close', () => fail('clamd has closed the connection'))
+
+  const within = async (event: Promise<void>, timeoutMs: number): Promise<void> => {
+    const limit = setTimeout(() => fail('clamd takes too long'), timeoutMs)
+    try {
+      await Promise.race([event, failure.promise])
+    } finally {
+      clearTimeout(limit)
+    }
+  }
+  return {
+    isThere: () => waiting.length > 0,
+    next: async (timeoutMs) => {
+      // What was said before the connection ended counts.
+      if (waiting.length === 0) {
+        wake = Promise.withResolvers<void>()
+        await within(wake.promise, timeoutMs)
+      }
+      return waiting.shift() ?? ''
+    },
+    orFail: within,
+  }
+}
+
+async function connected(socket: Socket): Promise<void> {
+  await new Promise<void>((resolve) => void socket.once('connect', resolve))
+}
+
+async function drained(socket: Socket): Promise<void> {
+  await new Promise<void>((resolve) => void socket.once('drain', resolve))
+}
