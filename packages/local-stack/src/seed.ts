@@ -1,10 +1,18 @@
 import { rename, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { apiKeySchema, createdApiKeySchema, entitySchema, namedScopes } from '@postern/contracts'
+import {
+  type ApiKey,
+  type CreatedApiKey,
+  type GrantableScope,
+  apiKeySchema,
+  createdApiKeySchema,
+  namedScopes,
+} from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
-import { request } from 'undici'
 import { z } from 'zod'
-import { dateBefore, demoTenants, type DemoTenant } from './demo-content.ts'
+import { demoProfiles, generateDemo } from './demo/generate.ts'
+import type { DemoProfile } from './demo/profile.ts'
+import { seedContent } from './demo/seed-content.ts'
 import { createSignedCaller, operator, type SignedCaller } from './signed-caller.ts'
 import type { Stack } from './stack.ts'
 
@@ -20,33 +28,69 @@ export type Demo = z.infer<typeof demoSchema>
 const demoScopes = [...namedScopes, '*'] as const
 
 /**
- * Makes the two demo tenants with their keys, entities and findings, as far as they are not there, all through the
- * services' own interfaces, and writes `<home>/demo.json`, which only its owner may read.
+ * Keys that integrations of a tenant would have, to look at: their values are written nowhere. A key without a life is
+ * revoked at once; one with a second of it has soon expired.
  */
-export async function seed(home: string, { services, secrets }: Stack): Promise<Demo> {
+const integrations: readonly {
+  label: string
+  scopes: readonly GrantableScope[]
+  state: 'active' | 'expired' | 'revoked'
+}[] = [
+  { label: 'BI read', scopes: ['read:findings', 'read:universe'], state: 'active' },
+  { label: 'Evidence robot', scopes: ['write:evidence'], state: 'active' },
+  { label: 'Ticket bridge', scopes: ['read:findings', 'write:findings'], state: 'active' },
+  { label: 'HR sync', scopes: ['admin:sync'], state: 'active' },
+  { label: 'Old export', scopes: ['read:*'], state: 'expired' },
+  { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
+]
+
+/**
+ * Makes the two demo tenants with their keys and all that domain they have, as far as they are not there, and writes
+ * `<home>/demo.json`, which only its owner may read.
+ */
+export async function seed(home: string, { services, secrets, databaseUrl }: Stack): Promise<Demo> {
   const path = join(home, 'demo.json')
   const before = await readDemo(path)
+  const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
   const keys = createSignedCaller({
     baseUrl: services.url('keys'),
     keyName: 'operator',
     ring: secrets.rings.POSTERN_SIGNING_OPERATOR,
-    assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
+    assertionKeys,
   })
   const tenants: Demo['tenants'] = {}
   const known = await listTenants(keys)
-  for (const demo of demoTenants) {
-    const tenant = known.find(({ slug }) => slug === demo.slug) ?? (await createTenant(keys, demo))
-    tenants[demo.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, before?.tenants[demo.slug]?.keys ?? {}) }
+  for (const profile of demoProfiles) {
+    const tenant = known.find(({ slug }) => slug === profile.slug) ?? (await createTenant(keys, profile))
+    const written = before?.tenants[profile.slug]?.keys ?? {}
+    tenants[profile.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
   }
   const demo: Demo = { gateways: [...services.gateways], tenants }
   // Before the content: a key that was made is never made again, whatever comes next.
   await writePrivately(path, `${JSON.stringify(demo, undefined, 2)}\n`)
   const [gateway] = services.gateways
   if (gateway === undefined) return demo
-  for (const content of demoTenants) {
-    const key = tenants[content.slug]?.keys['*']
-    if (key !== undefined) await ensureContent(gateway, key, content)
-  }
+  const evidence = createSignedCaller({
+    baseUrl: services.url('evidence'),
+    keyName: 'evidence',
+    ring: secrets.rings.POSTERN_SIGNING_EVIDENCE,
+    assertionKeys,
+  })
+  const today = new Date()
+  await Promise.all(
+    demoProfiles.map(async (profile) => {
+      const made = tenants[profile.slug]
+      if (made === undefined) return
+      const listed = await listKeys(keys, made.id)
+      await ensureIntegrations(keys, made.id, listed)
+      const sender = listed.find(({ label, state }) => label === 'write:evidence' && state === 'active')
+      await seedContent(
+        { gateway, databaseUrl, assertionKeys, evidence },
+        { id: made.id, key: made.keys['*'] ?? '', sender: sender ?? { id: 'demo', label: 'write:evidence' } },
+        () => generateDemo(profile, { today }),
+      )
+    }),
+  )
   return demo
 }
 
@@ -70,7 +114,7 @@ async function listTenants(keys: SignedCaller): Promise<Tenant[]> {
   return z.array(tenantSchema).parse(expectStatus(answer, 200, 'list the tenants'))
 }
 
-async function createTenant(keys: SignedCaller, { slug, name }: DemoTenant): Promise<Tenant> {
+async function createTenant(keys: SignedCaller, { slug, name }: DemoProfile): Promise<Tenant> {
   const answer = await keys.call(operator, 'POST', internalPaths.tenants, { body: { slug, name } })
   return tenantSchema.parse(expectStatus(answer, 201, `create the tenant ${slug}`))
 }
@@ -82,64 +126,51 @@ async function ensureKeys(
   written: Readonly<Record<string, string>>,
 ): Promise<Record<string, string>> {
   const principal = { ...operator, tenantId: tenant.id }
-  const listed = await keys.call(principal, 'GET', '/api/v1/api-keys?state=active&limit=1000')
-  const active = z.array(apiKeySchema).parse(expectStatus(listed, 200, `list the keys of ${tenant.slug}`))
+  const active = (await listKeys(keys, tenant.id)).filter(({ state }) => state === 'active')
   const all: Record<string, string> = {}
   for (const scope of demoScopes) {
     const value = written[scope]
     const isActive = active.some(({ label, masked }) => label === scope && value?.slice(-4) === masked.slice(-4))
-    all[scope] = value !== undefined && isActive ? value : await createKey(keys, principal, scope)
+    all[scope] =
+      value !== undefined && isActive
+        ? value
+        : (await createKey(keys, principal, { label: scope, scopes: [scope], expires_in: '1y' })).key
   }
   return all
 }
 
-async function createKey(keys: SignedCaller, principal: typeof operator, scope: string): Promise<string> {
-  const body = { label: scope, scopes: [scope], expires_in: '1y' }
-  const answer = await keys.call(principal, 'POST', '/api/v1/api-keys', { body })
-  return createdApiKeySchema.parse(expectStatus(answer, 201, `create the demo key for ${scope}`)).key
+async function listKeys(keys: SignedCaller, tenantId: string): Promise<ApiKey[]> {
+  const answer = await keys.call({ ...operator, tenantId }, 'GET', '/api/v1/api-keys?limit=1000')
+  return z.array(apiKeySchema).parse(expectStatus(answer, 200, 'list the demo keys'))
 }
 
-/** Pushes the entities and those findings that are not there, through the gateway. */
-async function ensureContent(gateway: string, key: string, { slug, entities, findings }: DemoTenant): Promise<void> {
-  const call = async (method: 'GET' | 'POST', target: string, body?: unknown) => {
-    const { statusCode, body: answer } = await request(`${gateway}${target}`, {
-      method,
-      headers: {
-        authorization: `ApiKey ${key}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-      },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-    const text = await answer.text()
-    return { status: statusCode, text, json: parse(text) }
-  }
-  const found = await call('GET', '/api/v1/findings?limit=1000')
-  const present = z
-    .array(z.object({ external_id: z.string().nullable() }))
-    .parse(expectStatus(found, 200, `read the findings of ${slug}`))
-  // All that an interrupted start did not get to; nothing is made twice.
-  const missing = findings.filter((finding) => !present.some(({ external_id }) => external_id === finding.external_id))
-  if (missing.length === 0) return
-  expectStatus(await call('POST', '/api/v1/sync/entities', entities), 200, `push the entities of ${slug}`)
-  const listed = expectStatus(await call('GET', '/api/v1/entities?limit=1000'), 200, `read the entities of ${slug}`)
-  const ids = new Map(
-    z
-      .array(entitySchema)
-      .parse(listed)
-      .map(({ id, external_id }) => [external_id, id]),
-  )
-  for (const { entities: affected, daysAgo, owner, ...finding } of missing) {
-    const body = {
-      ...finding,
-      status: 'open',
-      source: 'internal_audit',
-      entity_ids: affected.flatMap((name) => ids.get(name) ?? []),
-      owner: { email: owner },
-      identified_date: dateBefore(daysAgo),
-    }
-    expectStatus(await call('POST', '/api/v1/findings', body), 201, `create the finding ${finding.external_id}`)
+async function createKey(
+  keys: SignedCaller,
+  principal: typeof operator,
+  body: { readonly label: string } & Readonly<Record<string, unknown>>,
+): Promise<CreatedApiKey> {
+  const answer = await keys.call(principal, 'POST', '/api/v1/api-keys', { body })
+  return createdApiKeySchema.parse(expectStatus(answer, 201, `create the demo key ${body.label}`))
+}
+
+async function ensureIntegrations(keys: SignedCaller, tenantId: string, listed: readonly ApiKey[]): Promise<void> {
+  const principal = { ...operator, tenantId }
+  for (const { label, scopes, state } of integrations) {
+    if (listed.some((key) => key.label === label)) continue
+    const life =
+      state === 'expired'
+        ? { expires_in: 'custom', expires_at: new Date(Date.now() + soonMs).toISOString() }
+        : { expires_in: '1y' }
+    const { id } = await createKey(keys, principal, { label, scopes, ...life })
+    if (state !== 'revoked') continue
+    const body = { reason: 'The contract has ended.' }
+    const answer = await keys.call(principal, 'POST', `/api/v1/api-keys/${id}/revoke`, { body })
+    expectStatus(answer, 200, `revoke the demo key ${label}`)
   }
 }
+
+/** How long a key lives that is to be seen as expired. */
+const soonMs = 2_000
 
 /** The JSON of an answer with the expected status; otherwise an error that says what was tried, without any secret. */
 function expectStatus(
@@ -149,12 +180,4 @@ function expectStatus(
 ): unknown {
   if (status === expected) return json
   throw new Error(`could not ${what}: the answer was ${status} ${text.slice(0, 500)}`)
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }

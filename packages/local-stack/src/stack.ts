@@ -37,6 +37,8 @@ export interface StackOptions {
 export interface Stack {
   readonly secrets: Secrets
   readonly services: Services
+  /** Connection string of a service's own role. A secret: it holds the password. */
+  readonly databaseUrl: (service: Upstream) => string
   /** Resolves when a process ends that nobody has stopped. */
   readonly failed: Promise<ManagedProcess>
   /** Stops everything, in the reverse order of the start. */
@@ -63,10 +65,11 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       migratorUrl: roleUrl('migrator', passwords.migrator, ports.postgres, database),
       assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
     })
+    const databaseUrl = (service: Upstream): string => roleUrl(service, passwords[service], ports.postgres, database)
     const services = await startServices({
       home,
       secrets,
-      databaseUrl: (service) => roleUrl(service, passwords[service], ports.postgres, database),
+      databaseUrl,
       redisUrl: redis.url,
       ports: ports.services,
       gateways: ports.gateways,
@@ -78,6 +81,7 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     return {
       secrets,
       services,
+      databaseUrl,
       failed: Promise.race([services.failed, ended(postgres), ended(redis)]),
       stop,
     }

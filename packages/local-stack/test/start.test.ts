@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { verifyExport } from '@postern/log-chain'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { repositoryRoot } from '../src/paths.ts'
 import { findFreePort, isPortFree, loopback } from '../src/ports.ts'
 import { isAlive } from '../src/processes.ts'
@@ -62,6 +64,45 @@ async function processesOf(home: string): Promise<number[]> {
 
 async function untilAllGone(pids: readonly number[]): Promise<void> {
   while (pids.some(isAlive)) await delay(50)
+}
+
+interface Reader {
+  readonly get: (target: string) => Promise<{ status: number; json: Record<string, unknown> }>
+  readonly list: (target: string) => Promise<Record<string, unknown>[]>
+  /** How many the tenant has. */
+  readonly count: (kind: string) => Promise<number>
+  readonly text: (target: string, accept: string) => Promise<string>
+}
+
+/** Reads the API with a key. */
+function readerOf(port: number, key: string | undefined): Reader {
+  const call = async (target: string, headers: Record<string, string> = {}): Promise<Response> =>
+    await fetch(`http://${loopback}:${port}/api/v1/${target}`, {
+      headers: { authorization: `ApiKey ${key}`, ...headers },
+    })
+  return {
+    get: async (target) => {
+      const answer = await call(target)
+      return { status: answer.status, json: JSON.parse(await answer.text()) }
+    },
+    list: async (target) => JSON.parse(await (await call(target)).text()),
+    count: async (kind) => Number((await call(`${kind}?limit=1&count=true`)).headers.get('x-total-count')),
+    text: async (target, accept) => await (await call(target, { accept })).text(),
+  }
+}
+
+/** How many of each kind of resource a tenant has. */
+async function countsOf({ count }: Reader): Promise<number[]> {
+  const kinds = [
+    'findings',
+    'recommendations',
+    'action-plans',
+    'remediation-log',
+    'entities',
+    'people',
+    'test-procedures',
+  ]
+  return await Promise.all(kinds.map(count))
 }
 
 const readDemo = async (home: string) => demoSchema.parse(JSON.parse(await readFile(join(home, 'demo.json'), 'utf8')))
@@ -136,18 +177,41 @@ describe('npm start', { timeout: 180_000 }, () => {
     for (const tenant of Object.values(demo.tenants)) expect(Object.keys(tenant.keys)).toEqual(scopes)
   })
 
-  test('gives each demo tenant its own findings and none of the other', async () => {
+  test('gives each demo tenant exactly its own rows, although both go by the same names', async () => {
     const { tenants } = await readDemo(home)
-    const titles = async (slug: string): Promise<string[]> => {
-      const authorization = `ApiKey ${tenants[slug]?.keys['read:findings']}`
-      const answer = await fetch(`http://${loopback}:${port}/api/v1/findings`, { headers: { authorization } })
-      const findings: { title: string }[] = JSON.parse(await answer.text())
-      return findings.map(({ title }) => title)
+    const harbourline = readerOf(port, tenants['harbourline']?.keys['*'])
+    const korvex = readerOf(port, tenants['korvex']?.keys['*'])
+    expect(await countsOf(harbourline)).toEqual([320, 510, 640, 5200, 240, 1900, 420])
+    expect(await countsOf(korvex)).toEqual([190, 300, 370, 2900, 150, 3400, 260])
+
+    const [first] = await harbourline.list('findings?q=Privileged access not recertified in core banking')
+    const [second] = await korvex.list('findings?q=OT engineering workstations')
+    expect(first).toMatchObject({ severity: 'critical', status: 'pending_validation', is_repeat: true })
+    expect(second).toMatchObject({ severity: 'high', status: 'risk_accepted' })
+    for (const name of [
+      'findings/ext:AUD-0042',
+      'entities/ext:ENT-0042',
+      'test-procedures/ext:TP-0042',
+      `findings/ref:${second?.['reference']}`,
+    ]) {
+      const [one, other] = [await harbourline.get(name), await korvex.get(name)]
+      expect([one.status, other.status]).toEqual([200, 200])
+      expect(one.json['id']).not.toBe(other.json['id'])
+      const kind = name.slice(0, name.indexOf('/'))
+      expect((await korvex.get(`${kind}/${one.json['id']}`)).status).toBe(404)
+      expect((await harbourline.get(`${kind}/${other.json['id']}`)).status).toBe(404)
     }
-    const [harbourline, korvex] = [await titles('harbourline'), await titles('korvex')]
-    expect(harbourline).toContain('Payment limits can be raised and used by the same person')
-    expect(korvex).toContain('Goods receipts are posted without a purchase order at three plants')
-    expect(harbourline.filter((title) => korvex.includes(title))).toEqual([])
+  })
+
+  test('has a remediation log that verifies, and does not once a word of it is changed', async () => {
+    const { tenants } = await readDemo(home)
+    const { text, get } = readerOf(port, tenants['harbourline']?.keys['read:findings'])
+    const log = (await text('remediation-log', 'application/x-ndjson')).trimEnd().split('\n')
+    expect(await verifyExport(log)).toMatchObject({ isIntact: true, entries: 5200 })
+    const [finding] = z.array(z.object({ id: z.string() })).parse((await get('findings?limit=1')).json)
+    expect((await get(`findings/${finding?.id}/log/verify`)).json).toMatchObject({ is_intact: true })
+    const tampered = log.map((line) => line.replace('Spoke with the owner: on track.', 'Spoke with the owner: done.'))
+    expect((await verifyExport(tampered)).isIntact).toBe(false)
   })
 
   test('keeps secrets out of every log and every process list', async () => {
@@ -180,7 +244,8 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect(await readDemo(home)).toEqual(before)
     const authorization = `ApiKey ${before.tenants['korvex']?.keys['*']}`
     const answer = await fetch(`http://${loopback}:${port}/api/v1/findings`, { headers: { authorization } })
-    expect(JSON.parse(await answer.text())).toHaveLength(5)
+    expect(answer.status).toBe(200)
+    expect(await readerOf(port, before.tenants['korvex']?.keys['*']).count('findings')).toBe(190)
   })
 
   test('killed outright leaves no process either, and starts again at once', async () => {

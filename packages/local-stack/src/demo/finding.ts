@@ -1,0 +1,101 @@
+import type { ActionPlan, Finding, LogEntry, PersonRef, Recommendation } from '@postern/contracts'
+
+/** A finding of the demo with all that has happened to it. Ids are the tenant's own, external ids are not. */
+export interface DemoFinding {
+  readonly id: string
+  readonly external_id: string
+  readonly title: string
+  readonly condition: string
+  readonly criteria: string
+  readonly cause: string
+  readonly consequence: string
+  readonly corrective_action: string
+  readonly cause_category: Finding['cause_category']
+  readonly severity: Finding['severity']
+  readonly type: Finding['type']
+  readonly source: NonNullable<Finding['source']>
+  readonly engagement_ref: string
+  readonly status: Finding['status']
+  /** External ids. */
+  readonly entities: readonly string[]
+  readonly owner: PersonRef
+  readonly identifiedOn: string
+  readonly targetOn: string
+  readonly createdAt: Date
+  /** Id of the finding that it repeats. */
+  readonly repeatOf: string | null
+  readonly moves: readonly FindingMove[]
+  readonly recommendations: readonly DemoRecommendation[]
+  readonly plans: readonly DemoPlan[]
+  /** In the order in which it happened. */
+  readonly log: readonly DemoEntry[]
+}
+
+export interface FindingMove {
+  readonly at: Date
+  readonly to: Finding['status']
+  readonly note: string | null
+  /** Who has validated the remedy, or accepted the risk. */
+  readonly by: PersonRef | null
+  readonly acceptedUntil: string | null
+}
+
+export interface DemoRecommendation {
+  readonly id: string
+  readonly external_id: string
+  readonly text: string
+  readonly priority: Recommendation['priority']
+  readonly createdAt: Date
+  readonly moves: readonly {
+    readonly at: Date
+    readonly to: Recommendation['status']
+    readonly rationale: string | null
+  }[]
+}
+
+export interface DemoPlan {
+  readonly id: string
+  readonly external_id: string
+  readonly title: string
+  readonly owner: PersonRef
+  readonly priority: NonNullable<ActionPlan['priority']>
+  /** As first agreed. */
+  readonly dueOn: string
+  readonly createdAt: Date
+  /** Ids of recommendations of the same finding. */
+  readonly recommendations: readonly string[]
+  readonly extensions: readonly {
+    readonly at: Date
+    readonly from: string
+    readonly to: string
+    readonly reason: string
+    readonly approvedBy: PersonRef
+  }[]
+  readonly moves: readonly PlanMove[]
+}
+
+export interface PlanMove {
+  readonly at: Date
+  readonly to: ActionPlan['status']
+  readonly percent: number
+  readonly note: string | null
+  readonly verifiedBy: PersonRef | null
+}
+
+/** An entry of the tracker log before it has its place in the chain. */
+export interface DemoEntry {
+  readonly at: Date
+  readonly kind: LogEntry['kind']
+  readonly planId: string | null
+  readonly recommendationId: string | null
+  readonly body: string | null
+  readonly changes: LogEntry['changes']
+  /** Which evidence file is named: its number, counted round and round. */
+  readonly evidence: number | null
+  readonly onBehalfOf: string | null
+}
+
+/** Serious enough that its remedy is proved. */
+export function needsEvidence({ severity }: Pick<DemoFinding, 'severity'>): boolean {
+  return severity === 'critical' || severity === 'high'
+}

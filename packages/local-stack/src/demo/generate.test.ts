@@ -1,0 +1,144 @@
+import { createHash } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { bytesOf } from './evidence.ts'
+import { type DemoData, demoProfiles, generateDemo } from './generate.ts'
+
+const today = new Date('2026-11-21T12:00:00Z')
+const day = '2026-11-21'
+
+const data = new Map(demoProfiles.map((profile) => [profile.slug, generateDemo(profile, { today })]))
+
+function demo(slug: string): DemoData {
+  const found = data.get(slug)
+  if (found === undefined) throw new Error(`no demo tenant is called ${slug}`)
+  return found
+}
+
+function countBy<T>(list: readonly T[], keyOf: (item: T) => string): Record<string, number> {
+  return Object.fromEntries([...Map.groupBy(list, keyOf)].map(([key, { length }]) => [key, length]))
+}
+
+const isOpen = (status: string): boolean => !['closed', 'risk_accepted', 'cancelled'].includes(status)
+
+const due = (last: string, months: number): string => {
+  const date = new Date(last)
+  date.setUTCMonth(date.getUTCMonth() + months)
+  return date.toISOString().slice(0, 10)
+}
+
+const isPastDue = (date: string | undefined, months: number | undefined): boolean =>
+  date !== undefined && months !== undefined && due(date, months) < day
+
+const hash = (file: DemoData['evidence'][number]): string => createHash('sha256').update(bytesOf(file)).digest('hex')
+
+describe('the demo data', () => {
+  test('of another seed, and of another day, are other rows', () => {
+    const [bank] = demoProfiles
+    if (bank === undefined) throw new Error('there is no profile')
+    expect(generateDemo(bank, { today, seed: 'another' })).not.toEqual(demo('harbourline'))
+    expect(generateDemo(bank, { today: new Date('2027-02-01') })).not.toEqual(demo('harbourline'))
+  })
+
+  test('of the same seed and day are the same rows, to the last field', () => {
+    for (const profile of demoProfiles) {
+      expect(generateDemo(profile, { today })).toEqual(demo(profile.slug))
+    }
+  })
+
+  test.each([
+    {
+      slug: 'harbourline',
+      entities: 240,
+      nodes: { legal: 14, management: 62, process: 118, geography: 23 },
+      people: 1900,
+      procedures: 420,
+      severities: { critical: 19, high: 71, medium: 144, low: 86 },
+      statuses: { closed: 128, risk_accepted: 5, draft: 4 },
+      counts: { repeats: 35, overdue: 58, recommendations: 510, plans: 640, extended: 179, blocked: 6, log: 5200 },
+      files: { all: 900, reused: 60, revisions: 12 },
+      severe: 30,
+      pastDue: 12,
+    },
+    {
+      slug: 'korvex',
+      entities: 150,
+      nodes: { legal: 9, management: 41, geography: 31, process: 76 },
+      people: 3400,
+      procedures: 260,
+      severities: { critical: 11, high: 42, medium: 86, low: 51 },
+      statuses: { closed: 72, risk_accepted: 4, draft: 3 },
+      counts: { repeats: 17, overdue: 31, recommendations: 300, plans: 370, extended: 96, blocked: 4, log: 2900 },
+      files: { all: 520, reused: 35, revisions: 7 },
+      severe: 20,
+      pastDue: 9,
+    },
+  ])('of $slug have as much of everything as they should', (expected) => {
+    const { universe, people, findings, evidence } = demo(expected.slug)
+    const { entities, hierarchies, testProcedures } = universe
+    expect(entities).toHaveLength(expected.entities)
+    expect(Object.fromEntries(hierarchies.map(({ key, push }) => [key, push.nodes.length]))).toEqual(expected.nodes)
+    expect(people.rows).toHaveLength(expected.people)
+    expect(testProcedures).toHaveLength(expected.procedures)
+    expect(countBy(findings, ({ severity }) => severity)).toEqual(expected.severities)
+    expect(countBy(findings, ({ status }) => status)).toMatchObject(expected.statuses)
+    const plans = findings.flatMap((finding) => finding.plans)
+    expect({
+      repeats: findings.filter(({ repeatOf }) => repeatOf !== null).length,
+      overdue: findings.filter(({ status, targetOn }) => isOpen(status) && targetOn < day).length,
+      recommendations: findings.flatMap((finding) => finding.recommendations).length,
+      plans: plans.length,
+      extended: plans.filter(({ extensions }) => extensions.length > 0).length,
+      blocked: plans.filter(({ moves }) => moves.at(-1)?.to === 'blocked').length,
+      log: findings.flatMap(({ log }) => log).length,
+    }).toEqual(expected.counts)
+    expect({
+      all: evidence.length,
+      reused: evidence.filter(({ testProcedures: named }) => named.length > 1).length,
+      revisions: evidence.filter(({ revises }) => revises !== null).length,
+    }).toEqual(expected.files)
+    expect(entities.filter(({ inherent_risk: risk }) => ['critical', 'high'].includes(risk?.rating ?? '')).length).toBe(
+      expected.severe,
+    )
+    expect(entities.filter((entity) => isPastDue(entity.last_audit_date, entity.audit_frequency_months)).length).toBe(
+      expected.pastDue,
+    )
+  })
+
+  test('name what a leak would carry alike in both tenants: external ids, addresses, the bytes of files', () => {
+    const [one, other] = [demo('harbourline'), demo('korvex')]
+    const shared = (of: (data: DemoData) => readonly (string | undefined)[]): number => {
+      const theirs = new Set(of(other))
+      return new Set(of(one).filter((value) => theirs.has(value))).size
+    }
+    expect(shared(({ findings }) => findings.map(({ external_id }) => external_id))).toBe(190)
+    expect(shared(({ universe }) => universe.entities.map(({ external_id }) => external_id))).toBe(150)
+    expect(shared(({ universe }) => universe.testProcedures.map(({ external_id }) => external_id))).toBe(260)
+    expect(shared(({ people }) => people.rows.map(({ email }) => email))).toBe(1900)
+    expect(shared(({ evidence }) => evidence.slice(0, 100).map(hash))).toBe(100)
+    // And nothing that would hide one: what is told and every id belong to one tenant alone.
+    expect(shared(({ findings }) => findings.map(({ title }) => title))).toBe(0)
+    expect(shared(({ findings }) => findings.map(({ id }) => id))).toBe(0)
+  })
+
+  test('of a repeat point at a finding that was closed before it was identified', () => {
+    for (const { findings } of data.values()) {
+      const byId = new Map(findings.map((finding) => [finding.id, finding]))
+      for (const { repeatOf, identifiedOn } of findings) {
+        if (repeatOf === null) continue
+        const closed = byId.get(repeatOf)?.moves.at(-1)
+        expect(closed?.to).toBe('closed')
+        expect((closed?.at.toISOString() ?? '') < identifiedOn).toBe(true)
+      }
+    }
+  })
+
+  test('grow with the factor', () => {
+    const [bank] = demoProfiles
+    if (bank === undefined) throw new Error('there is no profile')
+    const { universe, findings, profile } = generateDemo(bank, { today, factor: 3 })
+    expect(universe.entities).toHaveLength(720)
+    expect(findings).toHaveLength(960)
+    expect(findings.flatMap(({ log }) => log)).toHaveLength(15_600)
+    expect(profile.evidence.files).toBe(2700)
+  })
+})

@@ -1,0 +1,87 @@
+import type { CreatedBy, EvidenceRef, LogEntry } from '@postern/contracts'
+import { hashOf, sealEntry } from '@postern/log-chain'
+import type { Tx } from '@postern/tenant-db'
+import type { DemoEntry, DemoFinding } from './finding.ts'
+import { memberOf } from './random.ts'
+
+export interface LogWriter {
+  readonly actor: CreatedBy
+  readonly evidence: readonly EvidenceRef[]
+}
+
+const perInsert = 500
+
+/**
+ * Appends what has happened to the findings, in the order of time, to the tenant's log. Each entry is sealed as the
+ * findings service seals it, and PostgreSQL gives it its place in both chains or refuses it. When it happened is told;
+ * when it was recorded is now.
+ */
+export async function writeLog(
+  tx: Tx,
+  findings: readonly DemoFinding[],
+  { actor, evidence }: LogWriter,
+): Promise<void> {
+  const [clock, end] = await Promise.all([
+    tx.query<{ now: Date }>({ text: 'select now()::timestamptz(3) as now', values: [] }),
+    // The lock that the trigger of the table takes too: the end of the log stays what it is.
+    tx
+      .query({
+        text: `select pg_advisory_xact_lock(hashtextextended('findings.tracker_log ' || (select tenancy.tenant_id())::text, 0))`,
+        values: [],
+      })
+      .then(async () =>
+        tx.query<{ position: string }>({
+          text: 'select l.position from findings.tracker_log l order by l.position desc limit 1',
+          values: [],
+        }),
+      ),
+  ])
+  const recordedAt = clock[0]?.now.toISOString() ?? ''
+  let position = Number(end[0]?.position ?? 0)
+  const heads = new Map<string, { seq: number; hash: string }>()
+  const happened = findings
+    .flatMap(({ id, log }) => log.map((entry) => ({ findingId: id, entry })))
+    .toSorted((one, other) => one.entry.at.getTime() - other.entry.at.getTime())
+  for (let from = 0; from < happened.length; from += perInsert) {
+    const rows = happened.slice(from, from + perInsert).map(({ findingId, entry }) => {
+      const head = heads.get(findingId)
+      position += 1
+      const seq = (head?.seq ?? 0) + 1
+      const text = sealEntry({
+        ...contentOf(entry, evidence),
+        position,
+        seq,
+        finding_id: findingId,
+        recorded_at: recordedAt,
+        actor,
+        prev_hash: head?.hash ?? null,
+      })
+      heads.set(findingId, { seq, hash: hashOf(text) })
+      return { findingId, text }
+    })
+    await tx.execute({
+      text: `insert into findings.tracker_log (tenant_id, finding_id, entry)
+        select (select tenancy.tenant_id()), new.finding_id, new.entry
+        from unnest($1::uuid[], $2::text[]) with ordinality as new (finding_id, entry, place)
+        order by new.place`,
+      values: [rows.map(({ findingId }) => findingId), rows.map(({ text }) => text)],
+    })
+  }
+}
+
+type Content = Omit<LogEntry, 'position' | 'seq' | 'finding_id' | 'recorded_at' | 'actor' | 'prev_hash' | 'hash'>
+
+function contentOf(entry: DemoEntry, evidence: readonly EvidenceRef[]): Content {
+  const { at, kind, planId, recommendationId, body, changes, onBehalfOf } = entry
+  return {
+    action_plan_id: planId,
+    recommendation_id: recommendationId,
+    kind,
+    body,
+    changes,
+    evidence_refs: entry.evidence === null || evidence.length === 0 ? [] : [memberOf(evidence, entry.evidence)],
+    corrects_seq: null,
+    occurred_at: at.toISOString(),
+    on_behalf_of: onBehalfOf,
+  }
+}
