@@ -109,7 +109,7 @@ describe('the change feed', () => {
 describe('every list', () => {
   const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
 
-  test('is the same as a page, as lines and as a table, through the gateway; and in nothing else', async () => {
+  test('is the same as a page, as lines and as a table, through the gateway, and in nothing else; a plan of action is OSCAL', async () => {
     const tenant = await stack.createTenant()
     const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
     await pushUniverse(key)
@@ -141,6 +141,12 @@ describe('every list', () => {
       expect(await get('application/pdf')).toMatchObject({ status: 406, code: 'not_acceptable' })
     }
     expect(lists.length).toBeGreaterThan(14)
+    const poam = await send(gateway, '/api/v1/exports/poam.json?status=draft', {
+      key,
+      headers: { accept: 'application/oscal+json' },
+    })
+    expect([poam.status, poam.headers['content-type']]).toEqual([200, 'application/oscal+json; charset=utf-8'])
+    expect(poam.text).toContain(finding.title)
   })
 })
 

@@ -51,6 +51,7 @@ const opening = {
   'GET /api/v1/findings/:id/log': ['read:findings'],
   'POST /api/v1/findings/:id/log': ['write:findings'],
   'GET /api/v1/findings/:id/log/verify': ['read:findings'],
+  'GET /api/v1/exports/poam.json': ['read:findings'],
   'GET /api/v1/remediation-log': ['read:findings'],
   'GET /api/v1/remediation-log/checkpoint': ['read:findings'],
   'GET /api/v1/findings/summary': ['read:findings'],

@@ -45,6 +45,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/findings/:id/log': 'scope read:findings',
   'POST /api/v1/findings/:id/log': 'scope write:findings',
   'GET /api/v1/findings/:id/log/verify': 'scope read:findings',
+  'GET /api/v1/exports/poam.json': 'scope read:findings',
   'GET /api/v1/remediation-log': 'scope read:findings',
   'GET /api/v1/remediation-log/checkpoint': 'scope read:findings',
   'GET /api/v1/remediation-log/keys': 'public',

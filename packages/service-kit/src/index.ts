@@ -39,3 +39,4 @@ export {
   startService,
 } from './run-service.ts'
 export { closeOnSignal } from './shutdown.ts'
+export { StreamedAnswer } from './streamed-answer.ts'

@@ -4,6 +4,7 @@ import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { findingRoutes } from './finding/routes.ts'
+import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
@@ -14,6 +15,7 @@ export function buildApp(app: App, deps: Deps): void {
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)
   bulkRoutes(app, deps)
+  poamRoutes(app, deps)
   changeRoutes(app, deps)
   trackerLogRoutes(app, deps)
 }

@@ -17,6 +17,7 @@ import {
   summarizeFindings,
   updateFinding,
 } from './finding-routes.ts'
+import { exportPoam } from './poam-routes.ts'
 import {
   createRecommendation,
   getRecommendation,
@@ -36,6 +37,7 @@ import {
 export * from './action-plan-routes.ts'
 export * from './bulk.ts'
 export * from './finding-routes.ts'
+export * from './poam-routes.ts'
 export * from './recommendation-routes.ts'
 export * from './tracker-log-routes.ts'
 
@@ -68,4 +70,5 @@ export const findingsRoutes = [
   listLog,
   getLogCheckpoint,
   logCheckpointKeys,
+  exportPoam,
 ] as const
