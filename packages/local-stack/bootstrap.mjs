@@ -279,6 +279,14 @@ async function testFaults({ env, ...context }, args) {
   })
 }
 
+/** Requests made from the contracts, round after round for ten minutes. */
+async function testFuzz({ env, ...context }, args) {
+  return await follow('vitest', ['run', 'test/fuzz/contract-fuzzing.test.ts', ...args], {
+    ...context,
+    env: { POSTERN_FUZZ_MINUTES: '10', ...env },
+  })
+}
+
 function fromSource(path) {
   return async ({ node, ...context }, args, options = {}) =>
     await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
@@ -291,6 +299,7 @@ const commands = {
   start: (context, args) => start(context, args, { leash: true }),
   test,
   'test:faults': testFaults,
+  'test:fuzz': testFuzz,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
   bench: fromSource('test/bench/run.ts'),

@@ -2,7 +2,9 @@ import { describe, expect, test } from 'vitest'
 
 import {
   customSchema,
+  dateSchema,
   line,
+  momentSchema,
   parseResourceAddress,
   personRefSchema,
   resourceAddressSchema,
@@ -111,4 +113,32 @@ describe('custom fields', () => {
     const fields = Object.fromEntries(Array.from({ length: 50 }, (_none, n) => [`f${n}`, values[n % 4]]))
     expect(customSchema.parse(fields)).toEqual(fields)
   })
+})
+
+describe('dates and times', () => {
+  test.each(['2026-02-29', '2026-13-01', '2026-04-31', '0000-02-29', '0000-12-31', '2026-1-1', '10000-01-01'])(
+    '%s is no date',
+    (date) => {
+      expect(dateSchema.safeParse(date).success).toBe(false)
+    },
+  )
+
+  test.each([
+    '2026-02-29T00:00:00Z',
+    '2026-11-21T24:00:00Z',
+    '2026-11-21T23:59:60Z',
+    '2026-11-21T10:00:00',
+    '0000-06-01T00:00:00Z',
+    '0001-01-01T00:00:00+00:01',
+    '9999-12-31T23:59:59.999-00:01',
+  ])('%s is no time that can be kept', (moment) => {
+    expect(momentSchema.safeParse(moment).success).toBe(false)
+  })
+
+  test.each(['2024-02-29T23:59:59.123456789+14:00', '0001-01-01T00:00:00Z', '9999-12-31T23:59:59.999Z'])(
+    '%s is one',
+    (moment) => {
+      expect(momentSchema.safeParse(moment).success).toBe(true)
+    },
+  )
 })

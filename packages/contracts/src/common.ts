@@ -10,8 +10,25 @@ export const uuidSchema = z
 /** RFC 3339 in UTC with milliseconds. */
 export const timestampSchema = z.iso.datetime({ precision: 3 }).meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 
-/** A calendar date, `YYYY-MM-DD`. */
-export const dateSchema = z.iso.date().meta({ examples: ['2026-11-21'] })
+/** A calendar date, `YYYY-MM-DD`, of the year 0001 or later: PostgreSQL has no year 0. */
+export const dateSchema = z.iso
+  .date()
+  .refine((date) => !date.startsWith('0000'), { message: 'must be in the year 0001 or later' })
+  .meta({ examples: ['2026-11-21'] })
+
+/** A time as a person or a script writes it: RFC 3339 with any offset, in the years 0001 to 9999 of UTC. */
+export const momentSchema = z.iso
+  .datetime({ offset: true })
+  .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
+    message: 'must be in the years 0001 to 9999 of UTC',
+  })
+  .meta({ examples: ['2026-11-21T10:30:00+01:00'] })
+
+/** The same time in UTC; empty where there is none, which the form of it has been refused for then. */
+function isoOf(moment: string): string {
+  const time = Date.parse(moment)
+  return Number.isNaN(time) ? '' : new Date(time).toISOString()
+}
 
 /** Text that people read: no NUL, no lone surrogates, which neither PostgreSQL nor UTF-8 can hold. */
 export function text(min: number, max: number) {

@@ -85,6 +85,11 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
     const { principal } = exchange
     const headers = answerHeaders(exchange)
+    // None of these takes a parameter: one that was ignored in silence would be a mistake that nobody sees.
+    if (exchange.target.includes('?') && route.path.startsWith('/api/')) {
+      refuse(exchange, 'bad_request', { detail: 'This operation takes no parameters in the query.' })
+      return
+    }
     switch (route.id) {
       case 'gateway.whoami':
         if (principal === undefined) throw new Error('whoami is for a known caller')

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { dateSchema, line, personRefSchema, text } from '../common.ts'
+import { dateSchema, line, momentSchema, personRefSchema, text } from '../common.ts'
 import { senderDigestSchema, testProceduresSchema } from './receipt.ts'
 
 export const collectionMethods = ['manual', 'api_export', 'screenshot', 'query', 'report', 'log'] as const
@@ -34,7 +34,7 @@ export const briefDetails = {
   period_end: dateSchema.optional().meta({ description: 'Last day of that period; not before the first' }),
   source_system: line(1, 255).optional().meta({ description: 'Where the evidence was taken from' }),
   collection_method: z.enum(collectionMethods).optional(),
-  collected_at: z.iso.datetime({ offset: true }).optional(),
+  collected_at: momentSchema.optional(),
   classification: z.enum(classifications).default('confidential'),
   description: text(1, 5_000).optional(),
 }

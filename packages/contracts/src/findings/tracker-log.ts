@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createdBySchema, line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { createdBySchema, line, momentSchema, text, timestampSchema, uuidSchema } from '../common.ts'
 import { evidenceRefSchema } from './finding.ts'
 
 export const logKinds = [
@@ -53,10 +53,7 @@ export const createLogEntryBodySchema = z
   .strictObject({
     kind: z.enum(['note', 'escalation', 'correction']).default('note'),
     body: text(1, 20_000).refine((value) => value.trim() !== '', { message: 'must say something' }),
-    occurred_at: z.iso
-      .datetime({ offset: true })
-      .optional()
-      .meta({ description: 'When it happened; default, and at the latest, now' }),
+    occurred_at: momentSchema.optional().meta({ description: 'When it happened; default, and at the latest, now' }),
     corrects_seq: z
       .int()
       .min(1)

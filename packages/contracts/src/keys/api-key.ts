@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { line, timestampSchema, uuidSchema } from '../common.ts'
+import { line, momentSchema, timestampSchema, uuidSchema } from '../common.ts'
 import { pageQuery, anyOf } from '../page.ts'
 import { grantableScopes } from '../scope.ts'
 
@@ -23,9 +23,6 @@ export const cidrSchema = z
   .meta({ description: 'IPv4 or IPv6 range in CIDR notation, or one address', examples: ['203.0.113.0/24'] })
 
 const addressesSchema = z.array(cidrSchema).max(100)
-
-/** An RFC 3339 time with any offset, as a person or a script writes it. */
-const anyTimestampSchema = z.iso.datetime({ offset: true })
 
 export const apiKeySchema = z
   .object({
@@ -58,7 +55,7 @@ export const createApiKeyBodySchema = z
   .strictObject({
     label: line(1, 100),
     expires_in: z.enum(expiryChoices),
-    expires_at: anyTimestampSchema
+    expires_at: momentSchema
       .optional()
       .meta({ description: 'With `expires_in: custom` only: in the future, at most the tenant maximum ahead' }),
     scopes: scopesSchema,
@@ -75,7 +72,7 @@ export const updateApiKeyBodySchema = z
     label: line(1, 100).optional(),
     scopes: scopesSchema.optional(),
     allowed_addresses: addressesSchema.optional(),
-    expires_at: anyTimestampSchema.optional(),
+    expires_at: momentSchema.optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change at least one field' })
   .meta({

@@ -98,7 +98,7 @@ export const nodeAddressSchema = z
 
 /** A version of a hierarchy, by its number or by a day: the last version of that day or before (UTC). */
 export const asOfSchema = z
-  .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), z.iso.date()])
+  .union([z.string().regex(/^(0|[1-9][0-9]{0,8})$/), dateSchema])
   .meta({ description: 'A version, or a day: the last version of that day (UTC) or before' })
 
 /** One row of a push of a hierarchy: the source's own key, its parent's key if any, and what the source says. */

@@ -5,6 +5,7 @@ import {
   dateSchema,
   externalIdSchema,
   line,
+  momentSchema,
   personRefSchema,
   resourceAddressSchema,
   text,
@@ -128,7 +129,7 @@ export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
 
 const base = { upstream: 'universe', tag: 'Audit universe', access: { kind: 'scope', scope: 'read:universe' } } as const
 const addressed = z.strictObject({ id: resourceAddressSchema })
-const updatedSince = z.iso.datetime({ offset: true }).optional()
+const updatedSince = momentSchema.optional()
 const search = text(1, 200).optional().meta({ description: 'Text that the resource holds, in any case' })
 
 /** A depth in a query: how many levels. */

@@ -1,0 +1,121 @@
+import { randomInt } from 'node:crypto'
+import { type Route, routeTable } from '@postern/contracts'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import fc from 'fast-check'
+import { Client } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { send } from '../support/http.ts'
+import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
+import { type Fuzzer, createFuzzer } from './fuzzer.ts'
+import { createPool, harvest } from './pool.ts'
+import { type Caller, requestsFor } from './requests.ts'
+import { populate } from './population.ts'
+import { type Witness, openWitness } from './witness.ts'
+
+/**
+ * Requests made from the contracts, for every operation, against the whole system. In `npm test` so many for each operation;
+ * `npm run test:fuzz` goes on, with one seed after the other, for ten minutes.
+ */
+const minutes = Number(process.env['POSTERN_FUZZ_MINUTES'] ?? '0')
+const seed = Number(process.env['POSTERN_FUZZ_SEED'] ?? randomInt(2 ** 31))
+const requestsEach = Number(process.env['POSTERN_FUZZ_REQUESTS'] ?? '10')
+
+let stack: TestStack
+let issuer: RunningIssuer
+let witness: Witness
+let fuzzer: Fuzzer
+
+beforeAll(async () => {
+  process.stdout.write(`contract fuzzing: again with POSTERN_FUZZ_SEED=${seed}\n`)
+  issuer = await startIssuer()
+  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_FAILED_ATTEMPTS: '1000000' } })
+  const gateway = stack.gateways[0] ?? ''
+  const [own, other, keyed] = [await stack.createTenant(), await stack.createTenant(), await stack.createTenant()]
+  await liftLimits()
+  const pool = createPool()
+  const canary = 'Canary of another tenant'
+  const { key } = await stack.createKey(own, { scopes: ['*'] })
+  const foreign = await stack.createKey(other, { scopes: ['*'] })
+  await populate({ gateway, key, text: 'Something', onAnswer: (path, answer) => harvest(pool, path, answer) })
+  const others = createPool()
+  await populate({ gateway, key: foreign.key, text: canary, onAnswer: (path, answer) => harvest(others, path, answer) })
+  for (const { kind, collection, value } of others.all()) {
+    if (kind === 'id') pool.add('foreign', collection, value)
+    else if (kind === 'cursor') pool.add('cursor', collection, value)
+  }
+  const credentials: Record<Caller, string | undefined> = {
+    fit: `ApiKey ${key}`,
+    reader: `ApiKey ${(await stack.createKey(own, { scopes: ['read:*'] })).key}`,
+    writer: `ApiKey ${(await stack.createKey(own, { scopes: ['write:*'] })).key}`,
+    nobody: undefined,
+    garbage: 'ApiKey postern_garbage',
+  }
+  // Keys are managed in a tenant of their own: what is revoked there is not what fuzzes.
+  const person = `Bearer ${await issuer.issue({ tenantId: keyed.id, roles: ['admin'], expiresInSeconds: 7200 })}`
+  await stack.createKey(keyed, { scopes: ['read:findings'] })
+  const listed = await send(gateway, '/api/v1/api-keys', { headers: { authorization: person } })
+  harvest(pool, '/api/v1/api-keys', listed)
+  witness = await openWitness(stack.database.url('superuser'))
+  const authorizationOf = (caller: Caller, route: Route): string | undefined =>
+    caller === 'fit' && route.access.kind === 'person' ? person : credentials[caller]
+  fuzzer = createFuzzer({ gateway, pool, witness, canary, authorizationOf })
+})
+
+afterAll(async () => {
+  await witness.close()
+  await stack.stop()
+  await issuer.stop()
+})
+
+/** Limits of requests and keys are the platform's to set. */
+async function liftLimits(): Promise<void> {
+  const client = new Client({ connectionString: stack.database.url('superuser') })
+  await client.connect()
+  await client.query('update keys.tenant set key_limit = 1000000, tenant_limit = 1000000')
+  await client.end()
+}
+
+async function fuzz(route: Route, ofSeed: number): Promise<void> {
+  await fc.assert(
+    fc.asyncProperty(requestsFor(route), async (draft) => {
+      await fuzzer.run(route, draft)
+    }),
+    { seed: ofSeed, numRuns: requestsEach, interruptAfterTimeLimit: 60_000 },
+  )
+}
+
+/** What takes away comes last, so that there is something left for all the others. */
+const routes = routeTable.toSorted((a, b) => Number(takesAway(a)) - Number(takesAway(b)))
+
+function takesAway({ id, method }: Route): boolean {
+  return method === 'DELETE' || id === 'keys.revoke'
+}
+
+describe('no request makes the system fail, say too much, or do what its contract does not allow:', () => {
+  test.each(routes.map((route) => [route.id, route] as const))('%s', { timeout: 120_000 }, async (_id, route) => {
+    await expect(fuzz(route, seed)).resolves.toBeUndefined()
+  })
+
+  test.runIf(minutes > 0)('all of them in turn, for as long as was asked', { timeout: 0 }, async () => {
+    const until = Date.now() + minutes * 60_000
+    let rounds = 0
+    while (Date.now() < until) {
+      rounds += 1
+      for (const route of routes) await fuzz(route, seed + rounds)
+    }
+    const sent = [...fuzzer.tally.values()]
+      .flatMap((counts) => [...counts.values()])
+      .reduce((sum, count) => sum + count, 0)
+    process.stdout.write(`contract fuzzing: ${sent} requests in ${rounds} rounds, seeds ${seed} to ${seed + rounds}\n`)
+    expect(rounds).toBeGreaterThan(0)
+  })
+
+  test('and nearly every operation was also carried out: these were not only requests that nobody looks at', () => {
+    const tried = routeTable.filter(({ id }) => fuzzer.tally.has(id))
+    const never = tried
+      .map(({ id }) => id)
+      .filter((id) => ![...(fuzzer.tally.get(id)?.keys() ?? [])].some((status) => status < 400))
+    // What ten requests of chance do not reach, thousands of the long form do.
+    expect(never.length / Math.max(tried.length, 1), never.join(', ')).toBeLessThan(0.15)
+  })
+})

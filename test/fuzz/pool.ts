@@ -1,0 +1,88 @@
+/** What a marker stands for: something of a resource that is there when the request is sent. */
+export type Kind = 'id' | 'ref' | 'etag' | 'cursor' | 'foreign'
+
+/**
+ * A word in a generated request that becomes an id (or reference, entity tag, cursor) when it is sent. So a request can be
+ * generated, printed and generated again before there is anything that it could be about.
+ */
+export function marker(kind: Kind, collection: string, at: number): string {
+  return `__${kind}.${collection}.${at}__`
+}
+
+const markers = /__([a-z]+)\.([a-z-]+)\.([0-9]+)__/g
+const maxEach = 40
+const maxAll = 500
+
+/** Ids and the like of what the fuzzer has made or found, by collection. */
+export interface Pool {
+  add(kind: Kind, collection: string, value: string): void
+  /** The text with every marker filled in; one that nothing can fill becomes an id of nothing. */
+  fill(text: string): string
+  all(): readonly { readonly kind: Kind; readonly collection: string; readonly value: string }[]
+}
+
+export function createPool(): Pool {
+  const known = new Map<string, string[]>()
+  const entries: { readonly kind: Kind; readonly collection: string; readonly value: string }[] = []
+  const listOf = (name: string): string[] => {
+    const list = known.get(name) ?? []
+    known.set(name, list)
+    return list
+  }
+  return {
+    all: () => entries,
+    add: (kind, collection, value) => {
+      if (entries.length < maxAll) entries.push({ kind, collection, value })
+      for (const name of [`${kind}.${collection}`, `${kind}.any`]) {
+        const list = listOf(name)
+        if (!list.includes(value)) list.push(value)
+        // The oldest stay: they are what a seed was found with.
+        if (list.length > maxEach) list.splice(maxEach / 2, 1)
+      }
+    },
+    fill: (text) =>
+      text.replaceAll(markers, (_marker, kind: string, collection: string, at: string) => {
+        const list = listOf(`${kind}.${collection}`)
+        return list[Number(at) % Math.max(list.length, 1)] ?? '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0ff'
+      }),
+  }
+}
+
+/** Takes from an answer what later requests can be about. */
+export function harvest(
+  pool: Pool,
+  path: string,
+  answer: { readonly headers: Readonly<Record<string, string | string[] | undefined>>; readonly json: unknown },
+): void {
+  const parts = path.split('?', 1)[0]?.split('/') ?? []
+  // The last word of the path that names a collection: /api/v1/findings/{id}/action-plans holds action plans.
+  const [collection = 'any'] = parts.toReversed().filter((part) => /^[a-z][a-z-]+$/.test(part) && !isVerb(part))
+  const items = Array.isArray(answer.json) ? answer.json.slice(0, 5) : [answer.json]
+  for (const item of items) {
+    if (typeof item !== 'object' || item === null) continue
+    const { id, reference } = { id: undefined, reference: undefined, ...item }
+    if (typeof id === 'string' && /^[0-9a-f-]{36}$/.test(id)) pool.add('id', collection, id)
+    if (typeof reference === 'string') pool.add('ref', collection, reference)
+  }
+  const { etag, link, location } = answer.headers
+  if (typeof etag === 'string') pool.add('etag', collection, etag)
+  const cursor = /[?&](?:cursor|since)=([^&>]+)/.exec(String(link ?? ''))?.[1]
+  if (cursor !== undefined) pool.add('cursor', collection, cursor)
+  const made = /\/([a-z-]+)\/([0-9a-f-]{36})$/.exec(String(location ?? ''))
+  if (made !== null) pool.add('id', made[1] ?? 'any', made[2] ?? '')
+}
+
+function isVerb(part: string): boolean {
+  return [
+    'status',
+    'extensions',
+    'revoke',
+    'rotate',
+    'transitions',
+    'verify',
+    'summary',
+    'attachments',
+    'revisions',
+    'bulk',
+  ].includes(part)
+}

@@ -1,0 +1,28 @@
+import { marker } from './pool.ts'
+
+/**
+ * Bodies that are right as they stand, where chance alone would seldom find one: what two members say of each other, and
+ * what the resource allows. From these the nearly right ones are made too.
+ */
+export const starters: Readonly<Record<string, readonly unknown[]>> = {
+  'findings.change-status': [
+    { to: 'cancelled', reason: 'Raised in error' },
+    { to: 'open' },
+    { to: 'risk_accepted', reason: 'As agreed', approver: { name: 'A' }, accepted_until: '2027-06-30' },
+  ],
+  'findings.create-action-plan': [{ title: 'A plan', owner: { name: 'A' }, due_date: '2030-01-31' }],
+  'findings.change-action-plan-status': [
+    { to: 'approved' },
+    { to: 'in_progress' },
+    { to: 'implemented', percent_complete: 100, note: 'Done' },
+    { to: 'cancelled', reason: 'No need' },
+  ],
+  'findings.extend-action-plan': [{ to: '2031-01-31', reason: 'Late', approved_by: { name: 'B' } }],
+  'findings.create-log-entry': [{ body: 'A note' }, { kind: 'correction', corrects_seq: 1, body: 'It was another' }],
+  'keys.create': [
+    { label: 'A key', expires_in: '30d', scopes: ['read:findings'] },
+    { label: 'A key', expires_in: 'custom', expires_at: '2027-01-31T00:00:00+01:00', scopes: ['*'] },
+  ],
+  'keys.rotate': [{ overlap: '1h' }, { overlap: '0s', expires_in: '30d' }],
+  'evidence.attach': [{ test_procedures: ['ext:k1'] }, { test_procedures: [marker('id', 'test-procedures', 0)] }],
+}

@@ -1,0 +1,49 @@
+import { Client } from 'pg'
+
+/** Sees whether anything of what tenants own has changed in the database. */
+export interface Witness {
+  /** Something was changed by right: what is there now counts from now on. */
+  accept(): Promise<void>
+  /** The names of what has changed since the last look; undefined where nothing has. */
+  changed(): Promise<string | undefined>
+  close(): Promise<void>
+}
+
+/**
+ * What a refused request may change: that it was there is remembered, a push that is refused is a run that has failed, and
+ * an upload under way is nothing yet.
+ */
+const beside = /idempotency_record|sync\.(run|connector)|evidence\.upload|tenant_usage|log_checkpoint/
+
+/** Looks with rights that no service has, at the tables of the services that keep what requests say. */
+export async function openWitness(connectionString: string): Promise<Witness> {
+  const client = new Client({ connectionString })
+  await client.connect()
+  const { rows: tables } = await client.query<{ name: string }>(
+    `select format('%I.%I', table_schema, table_name) as name from information_schema.tables
+      where table_schema in ('findings', 'universe', 'evidence', 'sync') and table_type = 'BASE TABLE'
+        and table_name <> 'migration' order by 1`,
+  )
+  const seen = tables.map(({ name }) => name).filter((name) => !beside.test(name))
+  // A row that is written has another xmin, one that is taken away is not counted.
+  const look = seen
+    .map((name) => `select '${name}' as name, concat(count(*), ' ', max(xmin::text::bigint)) as state from ${name}`)
+    .join(' union all ')
+  const states = async (): Promise<Map<string, string>> => {
+    const { rows } = await client.query<{ name: string; state: string }>(look)
+    return new Map(rows.map(({ name, state }) => [name, state]))
+  }
+  let last = await states()
+  return {
+    accept: async () => {
+      last = await states()
+    },
+    changed: async () => {
+      const now = await states()
+      const differing = [...now].filter(([name, state]) => last.get(name) !== state).map(([name]) => name)
+      last = now
+      return differing.length === 0 ? undefined : differing.join(', ')
+    },
+    close: async () => await client.end(),
+  }
+}
