@@ -1,7 +1,8 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 
-const conditions = ['@postern/source', 'module', 'node', 'development|production']
+// Not `module`: what packages offer under it is for bundlers, and Node cannot always read it.
+const conditions = ['@postern/source', 'node', 'development|production']
 
 export default defineConfig({
   resolve: { conditions },

@@ -202,12 +202,16 @@ create table evidence.upload (
   created_at timestamp with time zone not null default now(),
   expires_at timestamp with time zone not null,
   receipt_jws text,
+  turn integer not null default 0,
+  arrived bigint not null default 0,
   constraint upload_pk PRIMARY KEY (tenant_id, id),
+  constraint upload_arrived_in_length CHECK (((arrived >= 0) AND (arrived <= length))),
   constraint upload_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
   constraint upload_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
   constraint upload_details_is_object CHECK ((jsonb_typeof(details) = 'object'::text)),
   constraint upload_file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
-  constraint upload_length_positive CHECK ((length > 0))
+  constraint upload_length_positive CHECK ((length > 0)),
+  constraint upload_turn_not_negative CHECK ((turn >= 0))
 );
 CREATE INDEX upload_expires_at ON evidence.upload USING btree (tenant_id, expires_at);
 alter table evidence.upload enable row level security;
@@ -219,3 +223,26 @@ create policy postern_evidence_update on evidence.upload as permissive for updat
 create policy tenant_only on evidence.upload as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table evidence.upload to postern_evidence;
 comment on table evidence.upload is 'A resumable upload, for as long as its sender may ask about it; receipt_jws once it is recorded as a file.';
+comment on column evidence.upload.turn is 'The turn that was given out last.';
+comment on column evidence.upload.arrived is 'Bytes that count: the lengths of its pieces.';
+
+create table evidence.upload_piece (
+  tenant_id uuid not null,
+  upload_id uuid not null,
+  turn integer not null,
+  is_checked boolean not null,
+  length bigint,
+  constraint upload_piece_pk PRIMARY KEY (tenant_id, upload_id, turn),
+  constraint upload_piece_length_not_negative CHECK ((length >= 0)),
+  constraint upload_piece_turn_positive CHECK ((turn > 0)),
+  constraint upload_piece_upload_fk FOREIGN KEY (tenant_id, upload_id) REFERENCES evidence.upload(tenant_id, id) ON DELETE CASCADE
+);
+CREATE UNIQUE INDEX upload_piece_one_open ON evidence.upload_piece USING btree (tenant_id, upload_id) WHERE (length IS NULL);
+alter table evidence.upload_piece enable row level security;
+alter table evidence.upload_piece force row level security;
+create policy postern_evidence_insert on evidence.upload_piece as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.upload_piece as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.upload_piece as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.upload_piece as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table evidence.upload_piece to postern_evidence;
+comment on table evidence.upload_piece is 'What was written in one turn. length is null for as long as the turn lasts; is_checked says that it counts whole or not at all.';

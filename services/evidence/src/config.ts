@@ -11,6 +11,7 @@ import {
 import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import type { ClamavOptions } from './scan/clamav.ts'
+import { type StoreConfig, storeConfig, storeEnvironment } from './store-config.ts'
 
 export interface Config extends BaseConfig {
   readonly databaseUrl: string
@@ -26,8 +27,8 @@ export interface Config extends BaseConfig {
   }
   /** The clamd that scans what comes. Undefined, the default: nothing is scanned, and receipts say so. */
   readonly clamav: ClamavOptions | undefined
-  /** Where the bytes live: a directory on one file system, since blobs are moved into place by link and rename. */
-  readonly blobDirectory: string
+  /** Where the bytes live: one of a directory and a bucket. */
+  readonly store: StoreConfig
   /** The largest file, in bytes. Default, and at most, what the contract says. */
   readonly maxFileBytes: number
   /** How many bytes a tenant may keep, every file counted. Undefined, the default: no limit but the disk's. */
@@ -85,7 +86,7 @@ export function readConfig(env: Environment): Config {
     // What clamd takes unless it is told otherwise, in Debian's configuration.
     POSTERN_CLAMAV_MAX_BYTES: settings.integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 }),
     POSTERN_CLAMAV_TIMEOUT_MS: settings.integer({ min: 100, max: 240_000, fallback: 30_000 }),
-    POSTERN_BLOB_DIRECTORY: z.string().min(1),
+    ...storeEnvironment(env),
     POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
       .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
@@ -114,7 +115,7 @@ export function readConfig(env: Environment): Config {
             maxBytes: values.POSTERN_CLAMAV_MAX_BYTES,
             timeoutMs: values.POSTERN_CLAMAV_TIMEOUT_MS,
           },
-    blobDirectory: values.POSTERN_BLOB_DIRECTORY,
+    store: storeConfig(values),
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
     tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,
     resumableForMs: values.POSTERN_EVIDENCE_RESUMABLE_MS,

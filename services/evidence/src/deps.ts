@@ -1,7 +1,8 @@
 import { type Logger, problem } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
-import { type BlobStore, openBlobStore } from './blob/blob-store.ts'
-import { type PartialStore, openPartialStore } from './blob/partial-store.ts'
+import type { BlobStore } from './blob/blob-store.ts'
+import { openStores } from './blob/open-stores.ts'
+import type { PartialStore } from './blob/partial-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
@@ -22,11 +23,11 @@ export interface Deps {
   close(): Promise<void>
 }
 
-/** Opens the blob directory, the receipt keys and the database; sweeps what uploads of before have left behind. */
+/** Opens the store of the bytes, the receipt keys and the database; sweeps what uploads of before have left behind. */
 export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
   const now = Date.now
-  const blobs = await openBlobStore(config.blobDirectory)
-  const partials = await openPartialStore(config.blobDirectory)
+  const stores = await openStores(config.store)
+  const { blobs, partials } = stores
   const receipts = await openReceiptSigner(config.receiptKey, config.previousReceiptKey)
   const db = openTenantDb({
     connectionString: config.databaseUrl,
@@ -53,6 +54,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
       await sweep.stop()
       await universe.close()
       await db.close()
+      stores.close()
     },
   }
 }

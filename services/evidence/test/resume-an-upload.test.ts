@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
@@ -64,7 +64,7 @@ async function head(principal: Principal, target: string): Promise<CallAnswer> {
 }
 
 const sizeOf = async (tenantId: string, id: string) =>
-  (await stat(join(service.blobDirectory, 'partial', tenantId, id))).size
+  (await stat(join(service.blobDirectory, 'partial', tenantId, `${id}.1`))).size
 
 async function expectNothing(tenantId: string): Promise<void> {
   expect(await service.filesIn(`partial/${tenantId}`)).toEqual([])
@@ -226,7 +226,11 @@ describe('a resumable upload', () => {
     const principal = uploader()
     const target = await created(principal, 8)
     const id = target.split('/').at(-1) ?? ''
-    await writeFile(join(service.blobDirectory, 'partial', principal.tenantId, id), 'abcdefgh')
+    await mkdir(join(service.blobDirectory, 'partial', principal.tenantId))
+    await writeFile(join(service.blobDirectory, 'partial', principal.tenantId, `${id}.1`), 'abcdefgh')
+    await service.rows('update evidence.upload set turn = 1 where id = $1', [id])
+    const died = 'insert into evidence.upload_piece (tenant_id, upload_id, turn, is_checked) values ($1, $2, 1, false)'
+    await service.rows(died, [principal.tenantId, id])
     const [one, two] = await Promise.all([head(principal, target), head(principal, target)])
     expect(decodeJwt(one.headers['postern-receipt'] ?? '')).toMatchObject({ sha256: sha256('abcdefgh') })
     expect(two.headers['postern-receipt']).toBe(one.headers['postern-receipt'])
@@ -280,7 +284,9 @@ describe('a resumable upload that takes too long', () => {
     const first = await startService(evidenceService, short, quiet)
     const { headers } = await create(principal, 5, metadataOf(), caller(first.url))
     const target = headers['location'] ?? ''
-    const path = join(blobDirectory, 'partial', principal.tenantId, target.split('/').at(-1) ?? '')
+    const piece = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }
+    await caller(first.url).call(principal, 'PATCH', target, { body: 'ab', headers: piece })
+    const path = join(blobDirectory, 'partial', principal.tenantId, `${target.split('/').at(-1)}.1`)
     await vi.waitFor(
       async () => {
         const answer = await caller(first.url).call(principal, 'HEAD', target, { headers: tus })

@@ -1,27 +1,24 @@
 import { randomBytes } from 'node:crypto'
-import { constants } from 'node:fs'
+import { constants, createReadStream } from 'node:fs'
 import { type FileHandle, access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import type { Readable } from 'node:stream'
 
-/**
- * Bytes on a file system. README.md beside this file says why the steps are what they are; in short:
- * `incoming/` holds what is still arriving, `settling/<tenant>/` what is whole but perhaps not yet recorded, and
- * `blobs/<tenant>/<first two digits>/<sha256>` what rows may name.
- */
+/** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
 export interface BlobStore {
   /** Opens an empty file for bytes that arrive. It ends with `settle` or `discard`, never with neither. */
-  openIncoming(): Promise<IncomingBlob>
+  openIncoming(tenantId: string): Promise<IncomingBlob>
   /**
    * Puts settled bytes in their place, durably; where the tenant has the same bytes already, that is their place. To be
    * called under the lock of the blob.
    */
   place(blob: SettlingBlob): Promise<void>
-  /** Puts a whole file that is elsewhere on the file system among the settling ones, where it also stays for now. */
-  adopt(path: string, tenantId: string, sha256: string): Promise<SettlingBlob>
   /** Says that the blob's fate is in the database: the settling entry goes, the blob stays. */
   finish(blob: SettlingBlob): Promise<void>
   /** Takes a blob that no row names out of its place. To be called under the lock of the blob. */
   remove(blob: SettlingBlob): Promise<void>
+  /** The bytes that a tenant has under a hash, from their place. */
+  read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Entries of a tenant whose upload ended, if it ended at all, before `olderThan` (milliseconds since the epoch). */
   listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
   /** Deletes what stopped arriving before `olderThan` (milliseconds since the epoch); answers how many files. */
@@ -49,10 +46,14 @@ export interface SettlingBlob {
 // Names of directories come from verified contexts and hashes of our own. They are checked all the same: a path is the
 // one place where a slip would leave the tenant's directory.
 export const tenantPattern = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
-const hashPattern = /^[0-9a-f]{64}$/
-const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
+export const hashPattern = /^[0-9a-f]{64}$/
+export const entryPattern = /^(?<sha256>[0-9a-f]{64})\.[0-9a-f]{32}$/
 
-/** Opens a blob directory, made when absent, readable by this account alone. */
+/**
+ * Opens a blob directory, made when absent, readable by this account alone. README.md beside this file says why the steps
+ * are what they are; in short: `incoming/` holds what is still arriving, `settling/<tenant>/` what is whole but perhaps not
+ * yet recorded, and `blobs/<tenant>/<first two digits>/<sha256>` what rows may name.
+ */
 export async function openBlobStore(directory: string): Promise<BlobStore> {
   const root = resolve(directory)
   const incoming = join(root, 'incoming')
@@ -62,7 +63,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
 
   const settlingPath = ({ tenantId, entry }: SettlingBlob) =>
     join(settling, checked(tenantId, tenantPattern), checked(entry, entryPattern))
-  const blobPath = ({ tenantId, sha256 }: SettlingBlob) =>
+  const blobPath = ({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) =>
     join(blobs, checked(tenantId, tenantPattern), checked(sha256, hashPattern).slice(0, 2), sha256)
 
   return {
@@ -82,15 +83,13 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       }
       await syncDirectory(dirname(path))
     },
-    adopt: async (path, tenantId, sha256) => {
-      const { folder, entry } = await newEntry(settling, tenantId, sha256)
-      await link(path, join(folder, entry))
-      await syncDirectory(folder)
-      await syncDirectory(settling)
-      return { tenantId, sha256, entry }
-    },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
+    read: async (blob) => {
+      const path = blobPath(blob)
+      await access(path, constants.R_OK)
+      return createReadStream(path, { highWaterMark: 1024 * 1024 })
+    },
     listSettling: async (tenantId, olderThan) => {
       const directoryPath = join(settling, checked(tenantId, tenantPattern))
       const old = await entriesOlderThan(directoryPath, olderThan)
@@ -126,7 +125,9 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
     settle: async (tenantId, sha256) => {
       await file.sync()
       await close()
-      const { folder, entry } = await newEntry(settling, tenantId, sha256)
+      const folder = join(settling, checked(tenantId, tenantPattern))
+      await mkdir(folder, { recursive: true, mode: 0o700 })
+      const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
       await rename(path, join(folder, entry))
       // Durable before the blob is: otherwise a crash could keep the blob and lose the entry by which it is found.
       await syncDirectory(folder)
@@ -138,16 +139,6 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       await rm(path, { force: true })
     },
   }
-}
-
-async function newEntry(
-  settling: string,
-  tenantId: string,
-  sha256: string,
-): Promise<{ readonly folder: string; readonly entry: string }> {
-  const folder = join(settling, checked(tenantId, tenantPattern))
-  await mkdir(folder, { recursive: true, mode: 0o700 })
-  return { folder, entry: `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}` }
 }
 
 async function assertSameSize(settled: string, placed: string): Promise<void> {

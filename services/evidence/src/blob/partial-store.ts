@@ -1,59 +1,52 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, open, rm, stat } from 'node:fs/promises'
+import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import type { Readable } from 'node:stream'
 import { checked, codeOf, entriesOlderThan, namesIn, syncDirectory, tenantPattern } from './blob-store.ts'
 
-/** The bytes of uploads that arrive in pieces: `partial/<tenant>/<upload>`. How much is there is the size of the file. */
+/**
+ * The bytes of uploads that arrive in pieces. Each turn of writing has a place of its own, so that who has lost the turn
+ * cannot touch what was written in another; how many bytes of a turn count is in the database.
+ */
 export interface PartialStore {
-  create(tenantId: string, id: string): Promise<void>
-  /** Bytes that are there; undefined where there is no such upload. */
-  sizeOf(tenantId: string, id: string): Promise<number | undefined>
-  /** Opens what is there to go on at `offset`, which is its size. */
-  append(tenantId: string, id: string, offset: number): Promise<PartialWriter>
-  read(tenantId: string, id: string): Readable
-  pathOf(tenantId: string, id: string): string
-  /** Harmless when repeated. */
+  /** Opens the place of a turn, which nobody has written to. */
+  append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
+  /** Makes durable what is there of a turn, whoever has written it, and gives its bytes; 0 where there are none. */
+  seal(tenantId: string, id: string, turn: number): Promise<number>
+  /** The pieces one after another, each as far as it counts. */
+  read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
+  /** Deletes all of an upload. Harmless when repeated. */
   remove(tenantId: string, id: string): Promise<void>
-  /** Deletes what nothing was added to since `olderThan` (milliseconds since the epoch); answers how many files. */
+  /** Deletes what nothing was added to since `olderThan` (milliseconds since the epoch); answers how many pieces. */
   sweep(olderThan: number): Promise<number>
+}
+
+export interface Piece {
+  readonly turn: number
+  /** Bytes that count. */
+  readonly length: number
 }
 
 export interface PartialWriter {
   write(chunk: Uint8Array): Promise<void>
   /** Takes back what was written. */
   rollBack(): Promise<void>
-  /** Makes durable what was written. To be called once, whatever happened. */
-  close(): Promise<void>
+  /** Makes durable what was written, and gives its bytes. To be called once, whatever happened. */
+  close(): Promise<number>
 }
 
-/** Opens the place of partial uploads in a blob directory, on the same file system as the blobs. */
+/** Opens the place of partial uploads in a blob directory: `partial/<tenant>/<upload>.<turn>`. */
 export async function openPartialStore(blobDirectory: string): Promise<PartialStore> {
   const root = join(resolve(blobDirectory), 'partial')
   await mkdir(root, { recursive: true, mode: 0o700 })
-  const pathOf = (tenantId: string, id: string) =>
-    join(root, checked(tenantId, tenantPattern), checked(id, tenantPattern))
+  const directoryOf = (tenantId: string) => join(root, checked(tenantId, tenantPattern))
+  const pathOf = (tenantId: string, id: string, turn: number) =>
+    join(directoryOf(tenantId), `${checked(id, tenantPattern)}.${checkedTurn(turn)}`)
   return {
-    pathOf,
-    create: async (tenantId, id) => {
-      const path = pathOf(tenantId, id)
-      const directory = join(root, tenantId)
+    append: async (tenantId, id, turn) => {
+      const directory = directoryOf(tenantId)
       await mkdir(directory, { recursive: true, mode: 0o700 })
-      const file = await open(path, 'wx', 0o600)
-      await file.close()
-      await syncDirectory(directory)
-    },
-    sizeOf: async (tenantId, id) => {
-      try {
-        return (await stat(pathOf(tenantId, id))).size
-      } catch (error) {
-        if (codeOf(error) === 'ENOENT') return undefined
-        throw error
-      }
-    },
-    append: async (tenantId, id, offset) => {
-      const file = await open(pathOf(tenantId, id), 'r+')
-      let position = offset
+      const file = await open(pathOf(tenantId, id, turn), 'wx', 0o600)
+      let position = 0
       return {
         write: async (chunk) => {
           let written = 0
@@ -63,18 +56,53 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
             position += bytesWritten
           }
         },
-        rollBack: async () => await file.truncate(offset),
+        rollBack: async () => {
+          await file.truncate(0)
+          position = 0
+        },
         close: async () => {
           try {
             await file.sync()
           } finally {
             await file.close()
           }
+          await syncDirectory(directory)
+          return position
         },
       }
     },
-    read: (tenantId, id) => createReadStream(pathOf(tenantId, id), { highWaterMark: 1024 * 1024 }),
-    remove: async (tenantId, id) => await rm(pathOf(tenantId, id), { force: true }),
+    seal: async (tenantId, id, turn) => {
+      try {
+        const file = await open(pathOf(tenantId, id, turn), 'r+')
+        try {
+          await file.sync()
+          return (await file.stat()).size
+        } finally {
+          await file.close()
+          await syncDirectory(directoryOf(tenantId))
+        }
+      } catch (error) {
+        if (codeOf(error) === 'ENOENT') return 0
+        throw error
+      }
+    },
+    read: async function* read(tenantId, id, pieces) {
+      for (const { turn, length } of pieces) {
+        if (length === 0) continue
+        const options = { end: length - 1, highWaterMark: 1024 * 1024 }
+        for await (const chunk of createReadStream(pathOf(tenantId, id, turn), options)) {
+          if (!Buffer.isBuffer(chunk)) throw new TypeError('a file must be read as bytes')
+          yield chunk
+        }
+      }
+    },
+    remove: async (tenantId, id) => {
+      const directory = directoryOf(tenantId)
+      const beginning = `${checked(id, tenantPattern)}.`
+      for (const name of await namesIn(directory)) {
+        if (name.startsWith(beginning)) await rm(join(directory, name), { force: true })
+      }
+    },
     sweep: async (olderThan) => {
       let count = 0
       for (const tenant of await namesIn(root)) {
@@ -86,4 +114,9 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
       return count
     },
   }
+}
+
+/** The number of a turn as part of a name. */
+export function checkedTurn(turn: number): string {
+  return checked(String(turn), /^[1-9][0-9]{0,8}$/)
 }

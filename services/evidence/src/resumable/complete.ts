@@ -1,87 +1,104 @@
-import { createHash } from 'node:crypto'
-import { type RequestInfo, problem } from '@postern/service-kit'
+import { Readable } from 'node:stream'
+import { ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
-import { headBytes, judgeBytes } from '../upload/file-kind.ts'
-import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { openTestProcedures } from '../test-procedure/check.ts'
+import { receiveBody } from '../upload/receive.ts'
 import { record } from '../upload/record.ts'
-import { refused, scannerAway } from '../upload/refusal.ts'
-import { assertRoom } from '../upload/room.ts'
+import { assertRoom, reading } from '../upload/room.ts'
 import { settleLeftovers } from '../upload/settle.ts'
-import { type ResumableUpload, completeUpload } from './store.ts'
+import type { TakenFile } from '../upload/take.ts'
+import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
-/**
- * Records an upload whose bytes are all there, and gives the receipt's JWS. Until that has worked the bytes stay where
- * they are, and it can be tried again; what can never be recorded goes at once.
- */
-export async function complete(
-  deps: Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>,
-  { tenantQuotaBytes, abandonedAfterMs }: Pick<Config, 'tenantQuotaBytes' | 'abandonedAfterMs'>,
-  upload: ResumableUpload,
-  { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
-): Promise<string> {
-  const { blobs, partials } = deps
-  const { tenantId } = context
-  const { sha256, head, scan } = await look(partials.read(tenantId, upload.id), deps.scanner)
-  const kind = await judgeBytes(head)
-  if (!kind.accepted) throw refused({ why: 'kind', reason: kind.reason })
-  const [expected] = upload.details.sha256 ?? []
-  if (expected !== undefined && expected !== sha256) throw refused({ why: 'digest_mismatch' })
-  await assertRoom(deps, context, upload.length, tenantQuotaBytes)
-  const named = upload.details.test_procedures ?? []
-  const { addresses, ids: procedureIds } = await openTestProcedures(deps.universe, { context, requestId }, named)
-  const blob = await blobs.adopt(partials.pathOf(tenantId, upload.id), tenantId, sha256)
-  const body = { sizeBytes: upload.length, sha256, detected: kind.detected, scan }
-  const files = [{ fileName: upload.fileName, contentType: upload.contentType, body, blob }]
-  const jws = await record(
-    deps,
-    {
-      files,
-      details: { ...upload.details, test_procedures: [...addresses] },
-      procedureIds,
-      uploadId: upload.id,
-      context,
-      requestId,
-    },
-    tenantQuotaBytes,
-    async (tx, [receipt]) => {
-      if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
-        throw problem('conflict', { detail: 'The upload was completed at the same time. Ask with HEAD.' })
-      }
-      return receipt.jws
-    },
-  )
-  await blobs.finish(blob)
-  warnOfQuarantine(log, requestId, files)
-  await partials.remove(tenantId, upload.id)
-  await settleLeftovers(deps, context, deps.now() - abandonedAfterMs, log)
-  return jws
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
+type Limits = Pick<Config, 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
+type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
+
+/** Records uploads whose bytes are all there. */
+export interface Completion {
+  /**
+   * Gives the receipt's JWS. Until that has worked the pieces stay where they are, and it can be tried again, here or on
+   * another replica; a problem of the file itself will not go away.
+   */
+  complete(upload: ResumableUpload, request: Request): Promise<string>
 }
 
-/** Reads the whole file once: its hash, the first bytes by which it is judged, and what the scanner makes of it. */
-async function look(
-  file: NodeJS.ReadableStream,
-  scanner: Scanner,
-): Promise<{ readonly sha256: string; readonly head: Buffer; readonly scan: ScanOutcome }> {
-  let scan: Scan | undefined
-  try {
-    scan = await scanner.begin()
-    const hash = createHash('sha256')
-    const first: Buffer[] = []
-    let length = 0
-    for await (const chunk of file) {
-      if (!Buffer.isBuffer(chunk)) throw new TypeError('a file must be read as bytes')
-      hash.update(chunk)
-      if (length < headBytes) first.push(chunk.subarray(0, headBytes - length))
-      length += chunk.length
-      await scan.write(chunk)
-    }
-    return { sha256: hash.digest('hex'), head: Buffer.concat(first), scan: await scan.finish() }
-  } catch (error) {
-    throw error instanceof ScannerAway ? scannerAway(error) : error
-  } finally {
-    scan?.abandon()
+export function createCompletion(deps: Parts, limits: Limits): Completion {
+  // A whole file that was put together and not recorded, since the request took longer than its tenant is vouched for. The
+  // next one, which the sender is asked for, goes on from there; on another replica it begins anew.
+  const assembled = new Map<string, { readonly file: TakenFile; readonly at: number }>()
+
+  async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<TakenFile> {
+    const before = assembled.get(upload.id)
+    // An old one is perhaps decided over already, as what an upload has left behind.
+    if (before !== undefined && deps.now() - before.at < limits.abandonedAfterMs / 2) return before.file
+    const file = await assemble(deps, limits, upload, context)
+    assembled.set(upload.id, { file, at: deps.now() })
+    return file
   }
+
+  return {
+    complete: async (upload, request) => {
+      const { context, requestId, log } = request
+      await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
+      const file = await assembleOnce(upload, context)
+      const named = upload.details.test_procedures ?? []
+      const { addresses, ids } = await openTestProcedures(deps.universe, { context, requestId }, named)
+      const details = { ...upload.details, test_procedures: [...addresses] }
+      const evidence = { files: [file], details, procedureIds: ids, uploadId: upload.id, context, requestId }
+      try {
+        const jws = await record(deps, evidence, limits.tenantQuotaBytes, async (tx, [receipt]) => {
+          if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
+            throw problem('conflict', { detail: 'The upload was completed at the same time. Ask with HEAD.' })
+          }
+          return receipt.jws
+        })
+        await deps.blobs.finish(file.blob)
+        warnOfQuarantine(log, requestId, [file])
+        await deps.partials.remove(context.tenantId, upload.id)
+        await settleLeftovers(deps, context, deps.now() - limits.abandonedAfterMs, log)
+        assembled.delete(upload.id)
+        return jws
+      } catch (error) {
+        const isOvertaken = error instanceof ProblemError && error.code === 'conflict'
+        const jws = isOvertaken ? await receiptOf(deps, context, upload.id) : undefined
+        if (jws === undefined) throw error
+        assembled.delete(upload.id)
+        return jws
+      }
+    },
+  }
+}
+
+/** Puts the pieces together, hashed and judged on the way like any other upload. */
+async function assemble(
+  { db, blobs, partials, scanner }: Parts,
+  { stallMs }: Limits,
+  upload: ResumableUpload,
+  context: Request['context'],
+): Promise<TakenFile> {
+  const { tenantId } = context
+  const { fileName, contentType } = upload
+  const pieces = await reading(async () => await db.read(context, async (tx) => await listPieces(tx, upload.id)))
+  const incoming = await blobs.openIncoming(tenantId)
+  try {
+    const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
+    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner }
+    const body = await receiveBody(
+      Readable.from(partials.read(tenantId, upload.id, pieces)),
+      incoming,
+      declared,
+      limits,
+    )
+    if (body.sizeBytes !== upload.length) throw new Error('pieces of an upload are not there')
+    return { fileName, contentType, body, blob: await incoming.settle(tenantId, body.sha256) }
+  } finally {
+    await incoming.discard()
+  }
+}
+
+/** What another replica has recorded at the same time. */
+async function receiptOf({ db }: Parts, context: Request['context'], id: string): Promise<string | undefined> {
+  return await reading(async () => await db.read(context, async (tx) => await findReceipt(tx, id)))
 }

@@ -18,6 +18,7 @@ import {
   parseJsonBody,
   problem,
 } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import { isNoRoom } from '../blob/blob-store.ts'
 import type { Config } from '../config.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
@@ -30,9 +31,10 @@ import { assertRoom, reading } from '../upload/room.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
-import { complete } from './complete.ts'
+import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
-import { type ResumableUpload, deleteUpload, expireUploads, findUpload, insertUpload } from './store.ts'
+import { type ResumableUpload, deleteUpload, expireUploads, insertUpload } from './store.ts'
+import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
@@ -42,6 +44,7 @@ type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'te
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   const { db, partials } = deps
   const turns = createTurns()
+  const completion = createCompletion(deps, limits)
 
   contractRoute(app, createUpload, async ({ context, requestId, raw, answer, keep }) => {
     begin(answer, raw.headers)
@@ -62,7 +65,6 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
           detail: { file_name: upload.fileName, size_bytes: upload.length },
         } as const
         await insertCustodyEvents(tx, { uploadId: id }, [begun], { actor, requestId })
-        await partials.create(context.tenantId, id)
         answer.header('location', createUpload.path + `/${id}`)
         answer.header('upload-expires', expiresAt.toUTCString())
         await keep(tx, undefined)
@@ -77,9 +79,9 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     const { context, params, answer } = input
     begin(answer, input.raw.headers)
     return await turns.take(params.id, async () => {
-      const upload = await ownUpload(db, context, params.id)
+      const upload = await takeOver(deps, context, params.id, async (_tx, found) => found)
       answer.header('upload-length', String(upload.length))
-      await tell(input, upload, await arrivedOf(upload, context))
+      await tell(input, upload)
       return undefined
     })
   })
@@ -96,8 +98,12 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         throw badHeader('Upload-Checksum', 'must be sha256 or sha1 and a digest in base64')
       }
       return await turns.take(params.id, async (signal) => {
-        const upload = await ownUpload(db, context, params.id)
-        const arrived = await arrivedOf(upload, context)
+        const isChecked = checksum !== undefined
+        const { upload, turn } = await takeOver(deps, context, params.id, async (tx, found) => {
+          const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
+          return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
+        })
+        const arrived = arrivedOf(upload)
         if (offset !== arrived) {
           throw problem('conflict', { detail: `${arrived} bytes have arrived. Go on from there.` })
         }
@@ -105,15 +111,22 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         if ((parseBytes(raw.headers['content-length']) ?? 0) > atMost) {
           throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
         }
-        if (upload.receiptJws === undefined) {
-          const writer = await partials.append(context.tenantId, upload.id, offset)
-          try {
-            await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
-          } finally {
-            await writer.close()
-          }
+        if (turn === undefined) {
+          await tell(input, upload)
+          return undefined
         }
-        await tell(input, upload, await arrivedOf(upload, context))
+        const writer = await partials.append(context.tenantId, upload.id, turn)
+        let length = 0
+        try {
+          await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
+        } finally {
+          // What broke off is counted by the request that goes on.
+          length = await writer.close()
+        }
+        await tell(input, {
+          ...upload,
+          arrived: await orAskAgain(giveBack(deps, context, upload.id, { turn, length })),
+        })
         return undefined
       })
     } catch (error) {
@@ -125,29 +138,23 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
     begin(answer, raw.headers)
     return await turns.take(params.id, async () => {
-      const upload = await ownUpload(db, context, params.id)
-      if (upload.receiptJws !== undefined) {
-        throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
-      }
-      await giveUp(upload, { context, requestId }, 'by_sender')
+      await takeOver(deps, context, params.id, async (tx, upload) => {
+        if (upload.receiptJws !== undefined) {
+          throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
+        }
+        await noteGivenUp(tx, upload.id, { context, requestId }, 'by_sender')
+      })
+      await partials.remove(context.tenantId, params.id)
       return undefined
     })
   })
-
-  /** Bytes that have arrived. An upload whose bytes are gone is one that is not there. */
-  async function arrivedOf(upload: ResumableUpload, { tenantId }: RequestInfo['context']): Promise<number> {
-    if (upload.receiptJws !== undefined) return upload.length
-    const arrived = await partials.sizeOf(tenantId, upload.id)
-    if (arrived === undefined) throw problem('not_found')
-    return arrived
-  }
 
   /** Says how much has arrived; when that is all, the upload is recorded before anybody hears of it. */
   async function tell(
     { context, requestId, log, answer }: Pick<RequestInfo, 'context' | 'requestId' | 'log' | 'answer'>,
     upload: ResumableUpload,
-    arrived: number,
   ): Promise<void> {
+    const arrived = arrivedOf(upload)
     if (arrived === upload.length) {
       const jws = upload.receiptJws ?? (await completeOrGiveUp(upload, { context, requestId, log }))
       answer.header(receiptHeader, jws)
@@ -157,46 +164,39 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('upload-offset', String(arrived))
   }
 
-  async function giveUp(
-    { id }: ResumableUpload,
-    { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
-    reason: string,
-  ): Promise<void> {
-    await reading(async () =>
-      db.write(context, async (tx) => {
-        if (!(await deleteUpload(tx, id))) return
-        const givenUp = { kind: 'upload_given_up', detail: { reason } } as const
-        await insertCustodyEvents(tx, { uploadId: id }, [givenUp], { actor: actorOf(context), requestId })
-      }),
-    )
-    await partials.remove(context.tenantId, id)
-  }
-
   async function completeOrGiveUp(
     upload: ResumableUpload,
     request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   ): Promise<string> {
+    const { context } = request
     try {
-      return await complete(deps, limits, upload, request)
+      return await orAskAgain(completion.complete(upload, request))
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error
       switch (error.code) {
         case 'unsupported_media_type':
         case 'digest_mismatch':
           // No piece that could still come would mend it.
-          await giveUp(upload, request, error.code)
+          await reading(async () => db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)))
+          await partials.remove(context.tenantId, upload.id)
           throw error
-        case 'request_timeout':
-          throw problem('service_unavailable', {
-            detail: 'All bytes are there. Ask with HEAD, which completes the upload.',
-            retryAfterSeconds: 1,
-            cause: error,
-          })
         default:
           throw error
       }
     }
   }
+}
+
+/** Deletes an upload that is not recorded, and notes why it never became a file. */
+async function noteGivenUp(
+  tx: Tx,
+  id: string,
+  { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
+  reason: string,
+): Promise<void> {
+  if (!(await deleteUpload(tx, id))) return
+  const givenUp = { kind: 'upload_given_up', detail: { reason } } as const
+  await insertCustodyEvents(tx, { uploadId: id }, [givenUp], { actor: actorOf(context), requestId })
 }
 
 const inMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
@@ -210,12 +210,22 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
   }
 }
 
-async function ownUpload(db: Parts['db'], context: RequestInfo['context'], id: string): Promise<ResumableUpload> {
-  const upload = await reading(
-    async () => await db.read(context, async (tx) => await findUpload(tx, id, actorOf(context))),
-  )
-  if (upload === undefined) throw problem('not_found')
-  return upload
+function arrivedOf(upload: ResumableUpload): number {
+  return upload.receiptJws === undefined ? upload.arrived : upload.length
+}
+
+/** Where the tenant is vouched for no longer, all that has arrived is there still, and another request may count it. */
+async function orAskAgain<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (!(error instanceof ProblemError) || error.code !== 'request_timeout') throw error
+    throw problem('service_unavailable', {
+      detail: 'What was sent is there. Ask with HEAD, which goes on with the upload.',
+      retryAfterSeconds: 1,
+      cause: error,
+    })
+  }
 }
 
 function readCreation(

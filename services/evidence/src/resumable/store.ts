@@ -1,5 +1,6 @@
 import type { EvidenceDetails } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
+import type { Piece } from '../blob/partial-store.ts'
 import type { Actor } from '../upload/record.ts'
 
 /** An upload as its sender began it. */
@@ -13,6 +14,10 @@ export interface ResumableUpload {
   readonly expiresAt: Date
   /** The receipt, once the upload is recorded as a file. */
   readonly receiptJws: string | undefined
+  /** The turn that was given out last. */
+  readonly turn: number
+  /** Bytes that count. Where a turn is open, there may be more. */
+  readonly arrived: number
 }
 
 // What has expired goes with the next upload of its tenant, as its bytes went with a sweep. Nobody gave it up: the event
@@ -68,18 +73,20 @@ export async function insertUpload(
   return { id: row.id, expiresAt: row.expires_at }
 }
 
-// Served by the primary key.
-const findText = `
-  select id, length, file_name, content_type, details, expires_at, receipt_jws
+// The lock of the upload: whoever takes a turn, ends one or deletes the upload waits for who does so now, on whatever
+// replica. It lasts for a transaction, never for an upload. Served by the primary key.
+const lockText = `
+  select id, length, file_name, content_type, details, expires_at, receipt_jws, turn, arrived
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and created_by_type = $2
     and created_by_id = $3
-    and expires_at > now()`
+    and expires_at > now()
+  for update`
 
-/** The upload of that id, where the actor has begun it and it has not expired. */
-export async function findUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
+/** Locks the upload of that id to the end of the transaction, where the actor has begun it and it has not expired. */
+export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<ResumableUpload | undefined> {
   const [row] = await tx.query<{
     id: string
     length: string
@@ -88,7 +95,9 @@ export async function findUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
     details: EvidenceDetails
     expires_at: Date
     receipt_jws: string | null
-  }>({ name: 'evidence_find_upload', text: findText, values: [id, actor.type, actor.id] })
+    turn: number
+    arrived: string
+  }>({ name: 'evidence_lock_upload', text: lockText, values: [id, actor.type, actor.id] })
   if (row === undefined) return undefined
   return {
     id: row.id,
@@ -98,7 +107,131 @@ export async function findUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
     details: row.details,
     expiresAt: row.expires_at,
     receiptJws: row.receipt_jws ?? undefined,
+    turn: row.turn,
+    arrived: Number(row.arrived),
   }
+}
+
+// Served by upload_piece_one_open.
+const openTurnText = `
+  select turn, is_checked
+  from evidence.upload_piece
+  where tenant_id = (select tenancy.tenant_id())
+    and upload_id = $1
+    and length is null`
+
+/** A turn that has not ended: somebody writes, or has died while writing. */
+export interface OpenTurn {
+  readonly turn: number
+  /** Whether what it writes counts whole or not at all. */
+  readonly isChecked: boolean
+}
+
+export async function findOpenTurn(tx: Tx, id: string): Promise<OpenTurn | undefined> {
+  const [row] = await tx.query<{ turn: number; is_checked: boolean }>({
+    name: 'evidence_open_turn',
+    text: openTurnText,
+    values: [id],
+  })
+  return row === undefined ? undefined : { turn: row.turn, isChecked: row.is_checked }
+}
+
+// Under the lock of the upload. Served by the primary keys.
+const beginTurnText = `
+  with taken as (
+    update evidence.upload
+    set turn = turn + 1
+    where tenant_id = (select tenancy.tenant_id())
+      and id = $1
+    returning turn
+  )
+  insert into evidence.upload_piece (tenant_id, upload_id, turn, is_checked)
+  select (select tenancy.tenant_id()), $1, turn, $2
+  from taken
+  returning turn`
+
+/** Gives the number of a new turn. To be called under the lock of the upload, when no other turn is open. */
+export async function beginTurn(tx: Tx, id: string, isChecked: boolean): Promise<number> {
+  const [row] = await tx.query<{ turn: number }>({
+    name: 'evidence_begin_turn',
+    text: beginTurnText,
+    values: [id, isChecked],
+  })
+  if (row === undefined) throw new Error('the upload gave no turn')
+  return row.turn
+}
+
+// A turn ends once: who comes second, the writer itself or who has taken over from it, changes nothing. The row of the
+// upload is changed first, so that all lock it before the piece. Served by the primary keys.
+const endTurnText = `
+  with upload as (
+    update evidence.upload
+    set arrived = arrived + $3
+    where tenant_id = (select tenancy.tenant_id())
+      and id = $1
+      and turn = $2
+      and exists (
+        select from evidence.upload_piece as piece
+        where piece.tenant_id = upload.tenant_id
+          and piece.upload_id = upload.id
+          and piece.turn = $2
+          and piece.length is null
+      )
+    returning tenant_id, id, arrived
+  ), piece as (
+    update evidence.upload_piece
+    set length = $3
+    from upload
+    where upload_piece.tenant_id = upload.tenant_id
+      and upload_piece.upload_id = upload.id
+      and upload_piece.turn = $2
+  )
+  select arrived from upload`
+
+/** Ends a turn with the bytes that count of it, and gives all that count then; undefined where it was ended before. */
+export async function endTurn(tx: Tx, id: string, turn: number, length: number): Promise<number | undefined> {
+  const [row] = await tx.query<{ arrived: string }>({
+    name: 'evidence_end_turn',
+    text: endTurnText,
+    values: [id, turn, length],
+  })
+  return row === undefined ? undefined : Number(row.arrived)
+}
+
+// Served by the primary key.
+const piecesText = `
+  select turn, length
+  from evidence.upload_piece
+  where tenant_id = (select tenancy.tenant_id())
+    and upload_id = $1
+    and length > 0
+  order by turn`
+
+/** What has arrived, in the order of the file. */
+export async function listPieces(tx: Tx, id: string): Promise<Piece[]> {
+  const rows = await tx.query<{ turn: number; length: string }>({
+    name: 'evidence_pieces',
+    text: piecesText,
+    values: [id],
+  })
+  return rows.map(({ turn, length }) => ({ turn, length: Number(length) }))
+}
+
+// Served by the primary key.
+const receiptText = `
+  select receipt_jws
+  from evidence.upload
+  where tenant_id = (select tenancy.tenant_id())
+    and id = $1`
+
+/** The receipt of an upload that is recorded. */
+export async function findReceipt(tx: Tx, id: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ receipt_jws: string | null }>({
+    name: 'evidence_upload_receipt',
+    text: receiptText,
+    values: [id],
+  })
+  return row?.receipt_jws ?? undefined
 }
 
 // Only once: of two that complete an upload, the later one records nothing. Served by the primary key.

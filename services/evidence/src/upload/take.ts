@@ -52,17 +52,18 @@ export async function takeUpload(
     contentEncoding: raw.headers['content-encoding'],
     contentDigest: headerOf(raw.headers, 'content-digest'),
   }
+  const { tenantId } = context
   const arrived: ArrivedFile[] = []
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
     const { details, procedureIds } = isMultipart
-      ? await takeMultipart(raw.body, contentType, { head, query, arrived }, parts)
-      : await takeSingle(raw.body, { head, query, arrived }, parts)
+      ? await takeMultipart(raw.body, contentType, { tenantId, head, query, arrived }, parts)
+      : await takeSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
     const files: TakenFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
-      files.push({ fileName, contentType: type, body, blob: await incoming.settle(context.tenantId, body.sha256) })
+      files.push({ fileName, contentType: type, body, blob: await incoming.settle(tenantId, body.sha256) })
     }
     return { files, details, procedureIds, isMultipart }
   } catch (error) {
@@ -84,6 +85,7 @@ interface ArrivedFile {
 type Described = Pick<TakenUpload, 'details' | 'procedureIds'>
 
 interface Upload {
+  readonly tenantId: string
   readonly head: UploadHead
   readonly query: UploadQuery
   readonly arrived: ArrivedFile[]
@@ -104,7 +106,7 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
   const procedureIds = await parts.requireTestProcedures(named, () => ({ parameter: 'test_procedure' }))
   const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
   upload.arrived.push(file)
-  file.incoming = await parts.blobs.openIncoming()
+  file.incoming = await parts.blobs.openIncoming(upload.tenantId)
   file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
   return { details: { ...brief, test_procedures: [...named] }, procedureIds }
 }
@@ -112,7 +114,7 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
 async function takeMultipart(
   stream: unknown,
   contentType: string,
-  { head, query, arrived }: Upload,
+  { tenantId, head, query, arrived }: Upload,
   parts: Parts,
 ): Promise<Described> {
   const judged = judgeMultipartHead(head, parts.limits.maxBytes)
@@ -140,7 +142,7 @@ async function takeMultipart(
         arrived.push(file)
         const kind = judgeFile(file.fileName, type)
         if (!kind.accepted) throw refused(kind.refusal)
-        file.incoming = await parts.blobs.openIncoming()
+        file.incoming = await parts.blobs.openIncoming(tenantId)
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
         file.body = await receiveBody(bytes, file.incoming, declared, parts.limits)
       },

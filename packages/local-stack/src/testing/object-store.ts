@@ -1,0 +1,124 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { alwaysThere, hasPackages, libraryPath, readDependencies, unpackPackages } from '../distribution-packages.ts'
+import { repositoryRoot } from '../paths.ts'
+import { findFreePort, loopback } from '../ports.ts'
+import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
+import { randomPassword } from '../secrets.ts'
+import { makeTestFolder } from './cluster.ts'
+
+/** An S3-compatible object store of its own for a test file: OpenStack Swift with its S3 API. */
+export interface TestObjectStore {
+  readonly endpoint: string
+  readonly region: string
+  readonly accessKeyId: string
+  readonly secretAccessKey: string
+  /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
+  kill(signal: NodeJS.Signals): void
+  /** Ends it in order. Does nothing when it has ended. */
+  stop(): Promise<void>
+  /** Starts it again on the same port, with what it held. */
+  start(): Promise<void>
+}
+
+const installFolder = join(repositoryRoot, '.tools', 'swift-package')
+
+/**
+ * Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu), unpacked without root. Its data are in
+ * the folder of the run and go with it. It ends with the process that started it, at the latest.
+ */
+export async function startTestObjectStore(): Promise<TestObjectStore> {
+  const python = await findPython()
+  const home = await makeTestFolder('object-store')
+  const port = await findFreePort()
+  const accessKeyId = 'postern:evidence'
+  const secretAccessKey = randomPassword()
+  const start = async (): Promise<ManagedProcess> => {
+    const server = await launch({
+      name: 'object-store',
+      command: python,
+      args: [join(import.meta.dirname, 'object-store.py'), home, String(port)],
+      env: {
+        PATH: '/usr/bin:/bin',
+        PYTHONHOME: join(installFolder, 'usr'),
+        PYTHONPATH: join(installFolder, 'usr', 'lib', 'python3', 'dist-packages'),
+        LD_LIBRARY_PATH: libraryPath(installFolder),
+      },
+      cwd: home,
+      logFile: join(home, 'logs', 'object-store.log'),
+      input: `${accessKeyId}\n${secretAccessKey}\n`,
+    })
+    try {
+      await waitUntilReady(server, async () => await answers(port), { timeoutMs: 60_000 })
+    } catch (error) {
+      await server.stop()
+      throw error
+    }
+    return server
+  }
+  let server = await start()
+  return {
+    endpoint: `http://${loopback}:${port}`,
+    region: 'us-east-1',
+    accessKeyId,
+    secretAccessKey,
+    kill: (signal) => server.kill(signal),
+    stop: async () => {
+      await server.stop()
+    },
+    start: async () => {
+      await server.stop()
+      server = await start()
+    },
+  }
+}
+
+async function answers(port: number): Promise<true | undefined> {
+  try {
+    // Refused for want of a signature: it is the S3 API that says so.
+    const answer = await fetch(`http://${loopback}:${port}/`, { signal: AbortSignal.timeout(2_000) })
+    await answer.body?.cancel()
+    return answer.status < 500 ? true : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The Python that comes with Swift: the machine's own may be another, or lack a library. */
+async function findPython(): Promise<string> {
+  const found = await pythonIn(installFolder)
+  if (found !== undefined) return found
+  if (!(await hasPackages())) throw new Error('OpenStack Swift is taken from the packages of Debian or Ubuntu')
+  try {
+    await unpackPackages(installFolder, listPackages)
+  } catch (error) {
+    // Another run may have unpacked them at the same time.
+    if ((await pythonIn(installFolder)) === undefined) throw error
+  }
+  const unpacked = await pythonIn(installFolder)
+  if (unpacked === undefined) throw new Error('the packages of OpenStack Swift hold no Python')
+  return unpacked
+}
+
+async function pythonIn(folder: string): Promise<string | undefined> {
+  const names = await readdir(join(folder, 'usr', 'bin')).catch(() => [])
+  for (const name of names) {
+    if (!/^python3\.\d+$/.test(name)) continue
+    const path = join(folder, 'usr', 'bin', name)
+    if ((await stat(path)).isFile()) return path
+  }
+  return undefined
+}
+
+/** Swift's modules, what they import, the Python that runs them, and the libraries below. */
+async function listPackages(apt: readonly string[]): Promise<string[]> {
+  const dependencies = await readDependencies(apt, 'python3-swift')
+  const needed = new Set<string>(['python3-swift'])
+  // A set may grow while it is walked: this visits what is added on the way.
+  for (const item of needed) {
+    for (const dependency of dependencies.get(item) ?? []) {
+      if (/^(?:python3|lib)/.test(dependency) && !alwaysThere.has(dependency)) needed.add(dependency)
+    }
+  }
+  return [...needed]
+}

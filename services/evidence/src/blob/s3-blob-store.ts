@@ -1,0 +1,138 @@
+import { randomBytes } from 'node:crypto'
+import {
+  type BlobStore,
+  type IncomingBlob,
+  type SettlingBlob,
+  checked,
+  entryPattern,
+  hashPattern,
+  tenantPattern,
+} from './blob-store.ts'
+import { createPartBuffer } from './part-buffer.ts'
+import type { S3Objects, StoredPart } from './s3-objects.ts'
+
+/**
+ * Bytes in a bucket. README.md beside this file says why the steps are what they are; in short: `data/<tenant>/<random>`
+ * holds the bytes, `settling/<tenant>/<sha256>.<random>` names those that are whole but perhaps not yet recorded, and
+ * `blobs/<tenant>/<sha256>/<random>` those that rows may name. The last two are empty: their names say all.
+ */
+export function openS3BlobStore(objects: S3Objects): BlobStore {
+  /** Bytes of the tenant with that hash whose place is taken. A place whose bytes are gone counts for nothing. */
+  async function findPlaced({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) {
+    const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
+    for await (const { key } of objects.list(folder)) {
+      const data = `data/${tenantId}/${key.slice(folder.length)}`
+      const sizeBytes = await objects.sizeOf(data)
+      if (sizeBytes !== undefined) return { data, sizeBytes }
+    }
+    return undefined
+  }
+
+  return {
+    openIncoming: async (tenantId) => incomingBlob(objects, checked(tenantId, tenantPattern)),
+    place: async (blob) => {
+      const { data, place } = namesOf(blob)
+      const placed = await findPlaced(blob)
+      if (placed === undefined) {
+        await objects.put(place, Buffer.alloc(0))
+      } else if (placed.sizeBytes !== (await objects.sizeOf(data))) {
+        throw new Error('a blob in its place does not have the size that its hash implies')
+      }
+    },
+    finish: async (blob) => {
+      const { data, settling, place } = namesOf(blob)
+      // Where the tenant had the same bytes already, theirs is the place, and these are one copy too many.
+      if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
+      await objects.delete(settling)
+    },
+    remove: async (blob) => {
+      const { data, place } = namesOf(blob)
+      await objects.delete(place)
+      await objects.delete(data)
+    },
+    read: async (blob) => {
+      const placed = await findPlaced(blob)
+      if (placed === undefined) throw new Error('the bytes of a blob are not there')
+      return await objects.read(placed.data)
+    },
+    listSettling: async (tenantId, olderThan) => {
+      const folder = `settling/${checked(tenantId, tenantPattern)}/`
+      const old: SettlingBlob[] = []
+      for await (const { key, modifiedAt } of objects.list(folder)) {
+        const entry = key.slice(folder.length)
+        const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
+        if (sha256 !== undefined && modifiedAt.getTime() < olderThan) old.push({ tenantId, sha256, entry })
+      }
+      return old
+    },
+    sweepIncoming: async (olderThan) => {
+      let count = 0
+      for await (const { key, uploadId, begunAt } of objects.listBegun('data/')) {
+        if (begunAt.getTime() >= olderThan) continue
+        await objects.abort(key, uploadId)
+        count += 1
+      }
+      return count
+    },
+    assertWritable: async () => await objects.check(),
+  }
+}
+
+/** The three names of an upload. */
+function namesOf(blob: SettlingBlob): { readonly data: string; readonly settling: string; readonly place: string } {
+  const tenant = checked(blob.tenantId, tenantPattern)
+  const entry = checked(blob.entry, entryPattern)
+  const random = entry.slice(blob.sha256.length + 1)
+  return {
+    data: `data/${tenant}/${random}`,
+    settling: `settling/${tenant}/${entry}`,
+    place: `blobs/${tenant}/${checked(blob.sha256, hashPattern)}/${random}`,
+  }
+}
+
+/** Holds one part in memory. Nothing can be seen of it in the bucket before it settles. */
+function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
+  const random = randomBytes(16).toString('hex')
+  const data = `data/${tenantId}/${random}`
+  const buffer = createPartBuffer()
+  const parts: StoredPart[] = []
+  let sizeBytes = 0
+  let uploadId: string | undefined
+  const sendPart = async () => {
+    uploadId ??= await objects.begin(data)
+    parts.push(await objects.putPart(data, uploadId, parts.length + 1, buffer.bytes()))
+    buffer.clear()
+  }
+  return {
+    write: async (chunk) => {
+      sizeBytes += chunk.byteLength
+      for (let rest = chunk; rest.byteLength > 0;) {
+        if (buffer.isFull()) await sendPart()
+        rest = buffer.add(rest)
+      }
+    },
+    settle: async (owner, sha256) => {
+      if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
+      const entry = `${checked(sha256, hashPattern)}.${random}`
+      // Before the bytes can be seen: otherwise a crash could leave bytes that nothing tells of.
+      await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
+      if (uploadId === undefined) {
+        await objects.put(data, buffer.bytes())
+      } else {
+        if (buffer.length > 0) await sendPart()
+        await objects.complete(data, uploadId, parts)
+        uploadId = undefined
+        const stored = await objects.sizeOf(data)
+        if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
+      }
+      return { tenantId, sha256, entry }
+    },
+    discard: async () => {
+      if (uploadId === undefined) return
+      const begun = uploadId
+      uploadId = undefined
+      // A store that is out of reach has kept what was begun, and the sweep gives it up; the sender hears why it failed.
+      await objects.abort(data, begun).catch(() => undefined)
+    },
+  }
+}

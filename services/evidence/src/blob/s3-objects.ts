@@ -1,0 +1,203 @@
+import { createHash } from 'node:crypto'
+import { Readable } from 'node:stream'
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  ListMultipartUploadsCommand,
+  type ListMultipartUploadsCommandInput,
+  type ListMultipartUploadsCommandOutput,
+  ListObjectsV2Command,
+  type ListObjectsV2CommandInput,
+  type ListObjectsV2CommandOutput,
+  NoSuchUpload,
+  NotFound,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { problem } from '@postern/service-kit'
+import type { S3Config } from '../store-config.ts'
+
+/** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
+export interface S3Objects {
+  /** Stores the bytes under the key, whole or not at all. */
+  put(key: string, bytes: Uint8Array): Promise<void>
+  /** Bytes of the object; undefined where there is none. */
+  sizeOf(key: string): Promise<number | undefined>
+  read(key: string): Promise<Readable>
+  /** Harmless where there is no such object. */
+  delete(key: string): Promise<void>
+  list(prefix: string): AsyncIterable<StoredObject>
+  /** Begins an object that arrives in parts: nothing of it is there before it is completed. Gives the id of the upload. */
+  begin(key: string): Promise<string>
+  /** Sends a part: at least 5 MiB, but for the last. */
+  putPart(key: string, uploadId: string, number: number, bytes: Uint8Array): Promise<StoredPart>
+  complete(key: string, uploadId: string, parts: readonly StoredPart[]): Promise<void>
+  /** Gives up what was begun. Harmless when repeated. */
+  abort(key: string, uploadId: string): Promise<void>
+  /** What was begun and neither completed nor given up. */
+  listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
+  /** Rejects when the bucket is out of reach. */
+  check(): Promise<void>
+  close(): void
+}
+
+export interface StoredObject {
+  readonly key: string
+  readonly sizeBytes: number
+  readonly modifiedAt: Date
+}
+
+export interface StoredPart {
+  readonly number: number
+  readonly etag: string | undefined
+  readonly sha256: string | undefined
+}
+
+const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
+
+/**
+ * Opens a bucket. No call sets an access list: objects are as private as the bucket. The SHA-256 of every body is in the
+ * signature of its request (Signature Version 4), so that the server refuses what arrives changed; with `checksums` it also
+ * keeps it beside the object. Whatever the store cannot do now is the problem 503 or, where it is full, 507.
+ */
+export function openS3Objects(config: S3Config): S3Objects {
+  const { bucket: Bucket, prefix, timeoutMs, checksums } = config
+  const client = new S3Client({
+    region: config.region,
+    forcePathStyle: config.pathStyle,
+    ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
+    ...(config.credentials === undefined ? {} : { credentials: config.credentials }),
+    // Servers other than Amazon's know the newer checksums seldom: they are sent when asked for.
+    requestChecksumCalculation: 'WHEN_REQUIRED',
+    responseChecksumValidation: 'WHEN_REQUIRED',
+    requestHandler: { connectionTimeout: 2_000, socketTimeout: timeoutMs },
+  })
+  const keyOf = (key: string) => prefix + key
+  const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
+  const checksumOf = (bytes: Uint8Array) =>
+    checksums ? { ChecksumSHA256: createHash('sha256').update(bytes).digest('base64') } : {}
+
+  return {
+    put: async (key, bytes) => {
+      const object = { Bucket, Key: keyOf(key), Body: bytes, ContentLength: bytes.byteLength, ...checksumOf(bytes) }
+      await asking(client.send(new PutObjectCommand(object), inTime()))
+    },
+    sizeOf: async (key) => {
+      try {
+        const { ContentLength } = await client.send(new HeadObjectCommand({ Bucket, Key: keyOf(key) }), inTime())
+        return ContentLength ?? 0
+      } catch (error) {
+        if (error instanceof NotFound) return undefined
+        throw unavailable(error)
+      }
+    },
+    read: async (key) => {
+      const { Body } = await asking(client.send(new GetObjectCommand({ Bucket, Key: keyOf(key) })))
+      if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')
+      return Readable.from(chunksOf(Body))
+    },
+    delete: async (key) => {
+      await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
+    },
+    list: async function* list(below) {
+      let after: { ContinuationToken?: string } | undefined = {}
+      while (after !== undefined) {
+        const request: ListObjectsV2CommandInput = { Bucket, Prefix: keyOf(below), ...after }
+        const page: ListObjectsV2CommandOutput = await asking(client.send(new ListObjectsV2Command(request), inTime()))
+        for (const { Key = '', Size = 0, LastModified = new Date() } of page.Contents ?? []) {
+          yield { key: Key.slice(prefix.length), sizeBytes: Size, modifiedAt: LastModified }
+        }
+        after = page.NextContinuationToken === undefined ? undefined : { ContinuationToken: page.NextContinuationToken }
+      }
+    },
+    begin: async (key) => {
+      const algorithm = checksums ? { ChecksumAlgorithm: 'SHA256' as const } : {}
+      const request = { Bucket, Key: keyOf(key), ...algorithm }
+      const { UploadId } = await asking(client.send(new CreateMultipartUploadCommand(request), inTime()))
+      if (UploadId === undefined) throw new Error('the store began an upload without an id')
+      return UploadId
+    },
+    putPart: async (key, UploadId, number, bytes) => {
+      const part = { Bucket, Key: keyOf(key), UploadId, PartNumber: number, Body: bytes, ...checksumOf(bytes) }
+      const length = { ContentLength: bytes.byteLength }
+      const { ETag, ChecksumSHA256 } = await asking(
+        client.send(new UploadPartCommand({ ...part, ...length }), inTime()),
+      )
+      return { number, etag: ETag, sha256: checksums ? ChecksumSHA256 : undefined }
+    },
+    complete: async (key, UploadId, parts) => {
+      const Parts = parts.map(({ number, etag, sha256 }) => ({
+        PartNumber: number,
+        ETag: etag,
+        ...(sha256 === undefined ? {} : { ChecksumSHA256: sha256 }),
+      }))
+      const request = { Bucket, Key: keyOf(key), UploadId, MultipartUpload: { Parts } }
+      await asking(client.send(new CompleteMultipartUploadCommand(request), inTime()))
+    },
+    abort: async (key, UploadId) => {
+      try {
+        await client.send(new AbortMultipartUploadCommand({ Bucket, Key: keyOf(key), UploadId }), inTime())
+      } catch (error) {
+        if (!(error instanceof NoSuchUpload)) throw unavailable(error)
+      }
+    },
+    listBegun: async function* listBegun(below) {
+      let after: { KeyMarker?: string; UploadIdMarker?: string } | undefined = {}
+      while (after !== undefined) {
+        const request: ListMultipartUploadsCommandInput = { Bucket, Prefix: keyOf(below), ...after }
+        const page: ListMultipartUploadsCommandOutput = await asking(
+          client.send(new ListMultipartUploadsCommand(request), inTime()),
+        )
+        for (const { Key = '', UploadId = '', Initiated = new Date() } of page.Uploads ?? []) {
+          yield { key: Key.slice(prefix.length), uploadId: UploadId, begunAt: Initiated }
+        }
+        const { IsTruncated, NextKeyMarker: KeyMarker = '', NextUploadIdMarker: UploadIdMarker = '' } = page
+        after = IsTruncated === true ? { KeyMarker, UploadIdMarker } : undefined
+      }
+    },
+    check: async () => {
+      await asking(client.send(new HeadBucketCommand({ Bucket }), inTime()))
+    },
+    close: () => client.destroy(),
+  }
+}
+
+async function* chunksOf(body: Readable): AsyncGenerator<unknown> {
+  try {
+    yield* body
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+async function asking<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer
+  } catch (error) {
+    throw unavailable(error)
+  }
+}
+
+/** What the store cannot do, as its caller's caller is told: there is no fault of a request among it. */
+function unavailable(cause: unknown): Error {
+  const isFull =
+    cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || noRoomNames.has(cause.name))
+  return isFull
+    ? problem('insufficient_storage', {
+        detail: 'There is no room for the file at present. Nothing was kept; send it again later.',
+        retryAfterSeconds: 300,
+        cause,
+      })
+    : problem('service_unavailable', {
+        detail: 'The store of evidence cannot be reached. There is no receipt; try again in a moment.',
+        retryAfterSeconds: 5,
+        cause,
+      })
+}

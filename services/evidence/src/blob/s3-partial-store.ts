@@ -1,0 +1,94 @@
+import { checked, tenantPattern } from './blob-store.ts'
+import { createPartBuffer } from './part-buffer.ts'
+import { type PartialStore, checkedTurn } from './partial-store.ts'
+import type { S3Objects } from './s3-objects.ts'
+
+/** Keeps what has arrived of a piece as objects of up to a part each: `partial/<tenant>/<upload>.<turn>/<number>`. */
+export function openS3PartialStore(objects: S3Objects): PartialStore {
+  /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
+  async function contentsOf(folder: string) {
+    const contents: { readonly key: string; readonly sizeBytes: number }[] = []
+    for await (const { key, sizeBytes } of objects.list(folder)) {
+      if (key !== folder + nameOf(contents.length)) break
+      contents.push({ key, sizeBytes })
+    }
+    return contents
+  }
+
+  return {
+    append: async (tenantId, id, turn) => {
+      const folder = pieceOf(tenantId, id, turn)
+      const buffer = createPartBuffer()
+      let count = 0
+      let sizeBytes = 0
+      const flush = async () => {
+        await objects.put(folder + nameOf(count), buffer.bytes())
+        count += 1
+        buffer.clear()
+      }
+      return {
+        write: async (chunk) => {
+          sizeBytes += chunk.byteLength
+          for (let rest = chunk; rest.byteLength > 0;) {
+            if (buffer.isFull()) await flush()
+            rest = buffer.add(rest)
+          }
+        },
+        rollBack: async () => {
+          buffer.clear()
+          sizeBytes = 0
+          while (count > 0) {
+            await objects.delete(folder + nameOf(count - 1))
+            count -= 1
+          }
+        },
+        close: async () => {
+          if (buffer.length > 0) await flush()
+          return sizeBytes
+        },
+      }
+    },
+    seal: async (tenantId, id, turn) => {
+      const contents = await contentsOf(pieceOf(tenantId, id, turn))
+      return contents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+    },
+    read: async function* read(tenantId, id, pieces) {
+      for (const { turn, length } of pieces) {
+        let left = length
+        for (const { key } of length === 0 ? [] : await contentsOf(pieceOf(tenantId, id, turn))) {
+          if (left === 0) break
+          for await (const chunk of await objects.read(key)) {
+            if (!Buffer.isBuffer(chunk)) throw new TypeError('an object must be read as bytes')
+            const counted = chunk.subarray(0, left)
+            left -= counted.length
+            yield counted
+          }
+        }
+      }
+    },
+    remove: async (tenantId, id) => {
+      for await (const { key } of objects.list(uploadOf(tenantId, id))) await objects.delete(key)
+    },
+    sweep: async (olderThan) => {
+      let count = 0
+      for await (const { key, modifiedAt } of objects.list('partial/')) {
+        if (modifiedAt.getTime() >= olderThan) continue
+        await objects.delete(key)
+        count += 1
+      }
+      return count
+    },
+  }
+}
+
+function uploadOf(tenantId: string, id: string): string {
+  return `partial/${checked(tenantId, tenantPattern)}/${checked(id, tenantPattern)}.`
+}
+
+function pieceOf(tenantId: string, id: string, turn: number): string {
+  return `${uploadOf(tenantId, id)}${checkedTurn(turn)}/`
+}
+
+function nameOf(number: number): string {
+  return String(number).padStart(6, '0')
+}

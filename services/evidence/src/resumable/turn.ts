@@ -1,0 +1,58 @@
+import { type RequestInfo, problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
+import type { Deps } from '../deps.ts'
+import { actorOf } from '../upload/record.ts'
+import { reading } from '../upload/room.ts'
+import { type ResumableUpload, beginTurn, endTurn, findOpenTurn, lockUpload } from './store.ts'
+
+type Parts = Pick<Deps, 'db' | 'partials'>
+type Context = RequestInfo['context']
+
+/** Each piece is a file or objects of its own, and one look-up at the end. */
+const maxTurns = 10_000
+
+/**
+ * Ends whatever turn is open, on whatever replica, and gives the upload as it stands then; `next` may take a turn in the
+ * same transaction. The newer request goes on: the older one is perhaps long dead. What has arrived of it counts; what it
+ * writes from now on does not. Throws the 404 of what is not there.
+ */
+export async function takeOver<T>(
+  { db, partials }: Parts,
+  context: Context,
+  id: string,
+  next: (tx: Tx, upload: ResumableUpload) => Promise<T>,
+): Promise<T> {
+  return await reading(async () =>
+    db.write(context, async (tx) => {
+      const upload = await lockUpload(tx, id, actorOf(context))
+      if (upload === undefined) throw problem('not_found')
+      const open = await findOpenTurn(tx, id)
+      if (open === undefined) return await next(tx, upload)
+      const there = open.isChecked ? 0 : await partials.seal(context.tenantId, id, open.turn)
+      const arrived = await endTurn(tx, id, open.turn, Math.min(there, upload.length - upload.arrived))
+      return await next(tx, { ...upload, arrived: arrived ?? upload.arrived })
+    }),
+  )
+}
+
+/** Takes a turn under the lock of the upload. */
+export async function takeTurn(tx: Tx, upload: ResumableUpload, isChecked: boolean): Promise<number> {
+  if (upload.turn >= maxTurns) {
+    throw problem('content_too_large', { detail: `An upload may come in at most ${maxTurns} pieces.` })
+  }
+  return await beginTurn(tx, upload.id, isChecked)
+}
+
+/** Ends a turn of one's own, and gives all bytes that count then. Throws where another request has taken over. */
+export async function giveBack(
+  { db }: Pick<Parts, 'db'>,
+  context: Context,
+  id: string,
+  { turn, length }: { readonly turn: number; readonly length: number },
+): Promise<number> {
+  const arrived = await reading(async () => await db.write(context, async (tx) => await endTurn(tx, id, turn, length)))
+  if (arrived === undefined) {
+    throw problem('conflict', { detail: 'Another request goes on with the upload. Ask with HEAD.' })
+  }
+  return arrived
+}

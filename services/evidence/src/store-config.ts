@@ -1,0 +1,79 @@
+import { type Environment, settings } from '@postern/service-kit'
+import { z } from 'zod'
+
+export type StoreConfig =
+  /** A directory on one file system, since blobs are moved into place by link and rename. */
+  { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
+
+/** A bucket of Amazon S3, or of a server that speaks its protocol. */
+export interface S3Config {
+  readonly bucket: string
+  /** Begins every key, its slash included. Default: nothing. */
+  readonly prefix: string
+  /** Origin of the server. Undefined, the default: Amazon's of the region. */
+  readonly endpoint: string | undefined
+  /** Default us-east-1, which most other servers take for their own. */
+  readonly region: string
+  /** Undefined, the default: the role of the machine or pod, as Amazon's library finds it. */
+  readonly credentials: { readonly accessKeyId: string; readonly secretAccessKey: string } | undefined
+  /** Whether the bucket is in the path and not in the host's name. Default off, as Amazon wants it. */
+  readonly pathStyle: boolean
+  /** Whether the store is asked to keep a SHA-256 beside each object. Default on; off for servers that cannot. */
+  readonly checksums: boolean
+  /** How long one call may take, its repetitions included. Milliseconds, default 8 s: shorter than a transaction waits. */
+  readonly timeoutMs: number
+}
+
+const bucketName = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
+const keyPrefix = z.string().regex(/^(?:[A-Za-z0-9_.-]+\/)*$/, 'must be names that each end with a slash')
+const notBeside = (other: string) =>
+  z
+    .string()
+    .optional()
+    .refine((value) => value === undefined, `is not to be set ${other}`)
+const required = z.string().min(1)
+
+/** The settings of the store: a directory or a bucket, and never both, since an upload would be where nobody looks for it. */
+export function storeEnvironment(env: Environment): typeof shape {
+  const isGiven = (name: string) => Boolean(env[name] ?? '') || Boolean(env[`${name}_FILE`] ?? '')
+  return {
+    ...shape,
+    POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET') ? notBeside('beside POSTERN_BLOB_S3_BUCKET') : required,
+    POSTERN_BLOB_S3_SECRET_ACCESS_KEY: isGiven('POSTERN_BLOB_S3_ACCESS_KEY_ID')
+      ? required
+      : notBeside('without POSTERN_BLOB_S3_ACCESS_KEY_ID'),
+  }
+}
+
+const text: z.ZodType<string | undefined> = z.string().optional()
+const shape = {
+  POSTERN_BLOB_DIRECTORY: text,
+  POSTERN_BLOB_S3_BUCKET: bucketName.optional(),
+  POSTERN_BLOB_S3_PREFIX: keyPrefix.default(''),
+  POSTERN_BLOB_S3_ENDPOINT: settings.httpUrl.optional(),
+  POSTERN_BLOB_S3_REGION: settings.text('us-east-1'),
+  POSTERN_BLOB_S3_ACCESS_KEY_ID: required.optional(),
+  POSTERN_BLOB_S3_SECRET_ACCESS_KEY: text,
+  POSTERN_BLOB_S3_PATH_STYLE: settings.onOff('off'),
+  POSTERN_BLOB_S3_CHECKSUMS: settings.onOff('on'),
+  POSTERN_BLOB_S3_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 8_000 }),
+} as const
+
+/** The store that settings of `storeEnvironment` describe. */
+export function storeConfig(values: z.output<z.ZodObject<typeof shape>>): StoreConfig {
+  const { POSTERN_BLOB_DIRECTORY: path = '', POSTERN_BLOB_S3_BUCKET: bucket } = values
+  if (bucket === undefined) return { kind: 'directory', path }
+  const { POSTERN_BLOB_S3_ACCESS_KEY_ID: accessKeyId, POSTERN_BLOB_S3_SECRET_ACCESS_KEY: secretAccessKey } = values
+  return {
+    kind: 's3',
+    bucket,
+    prefix: values.POSTERN_BLOB_S3_PREFIX,
+    endpoint: values.POSTERN_BLOB_S3_ENDPOINT,
+    region: values.POSTERN_BLOB_S3_REGION,
+    credentials:
+      accessKeyId === undefined || secretAccessKey === undefined ? undefined : { accessKeyId, secretAccessKey },
+    pathStyle: values.POSTERN_BLOB_S3_PATH_STYLE,
+    checksums: values.POSTERN_BLOB_S3_CHECKSUMS,
+    timeoutMs: values.POSTERN_BLOB_S3_TIMEOUT_MS,
+  }
+}

@@ -1,0 +1,186 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import { makeTestFolder } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { BlobStore, SettlingBlob } from '../src/blob/blob-store.ts'
+import { type Stores, openStores } from '../src/blob/open-stores.ts'
+import type { StoreConfig } from '../src/store-config.ts'
+import { type TestBucket, startBucket } from './object-store.ts'
+import { listFiles, sha256 } from './support.ts'
+
+const partBytes = 8 * 1024 * 1024
+const later = () => Date.now() + 3_600_000
+
+describe.each(['directory', 's3'] as const)('the store of bytes in a %s', (kind) => {
+  let bucket: TestBucket | undefined
+  let config: StoreConfig
+  let stores: Stores
+  beforeAll(async () => {
+    if (kind === 's3') {
+      bucket = await startBucket()
+      config = { kind, ...bucket.config }
+    } else {
+      config = { kind, path: await makeTestFolder('blobs') }
+    }
+    stores = await openStores(config)
+  })
+  afterAll(async () => {
+    stores.close()
+    await bucket?.stop()
+  })
+
+  /** Everything that is there of a tenant. */
+  const there = async (tenantId: string) => {
+    const all = config.kind === 'directory' ? await listFiles(config.path) : await bucket?.keys()
+    return (all ?? []).filter((name) => name.includes(tenantId))
+  }
+
+  async function settled(tenantId: string, bytes: Buffer): Promise<SettlingBlob> {
+    const incoming = await stores.blobs.openIncoming(tenantId)
+    const half = Math.ceil(bytes.length / 2)
+    await incoming.write(bytes.subarray(0, half))
+    await incoming.write(bytes.subarray(half))
+    return await incoming.settle(tenantId, sha256(bytes))
+  }
+
+  const contentOf = async (blob: Parameters<BlobStore['read']>[0]) => {
+    const chunks: Buffer[] = []
+    for await (const chunk of await stores.blobs.read(blob)) chunks.push(Buffer.from(chunk))
+    return Buffer.concat(chunks)
+  }
+
+  test.each([
+    ['of one byte', 1],
+    ['of exactly a part', partBytes],
+    ['of more than two parts', 2 * partBytes + 12_345],
+  ])('keeps bytes %s whole, and one copy of those that a tenant brings again', async (_what, size) => {
+    const tenantId = randomUUID()
+    const bytes = randomBytes(size)
+    const first = await settled(tenantId, bytes)
+    await stores.blobs.place(first)
+    await stores.blobs.finish(first)
+    expect((await contentOf(first)).equals(bytes)).toBe(true)
+    const once = await there(tenantId)
+    const second = await settled(tenantId, bytes)
+    await stores.blobs.place(second)
+    await stores.blobs.finish(second)
+    expect(await there(tenantId)).toEqual(once)
+    expect((await contentOf(second)).equals(bytes)).toBe(true)
+    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+  })
+
+  test('keeps nothing of what is discarded, and settles for no other tenant', async () => {
+    const tenantId = randomUUID()
+    const incoming = await stores.blobs.openIncoming(tenantId)
+    await incoming.write(randomBytes(partBytes + 1))
+    await incoming.discard()
+    await incoming.discard()
+    expect(await there(tenantId)).toEqual([])
+    expect(await bucket?.begun()).toBe(kind === 's3' ? 0 : undefined)
+    expect(await stores.blobs.sweepIncoming(later())).toBe(0)
+  })
+
+  test('shows nothing of what is arriving, and the sweep gives it up when it is old', async () => {
+    const tenantId = randomUUID()
+    const incoming = await stores.blobs.openIncoming(tenantId)
+    await incoming.write(randomBytes(partBytes + 1))
+    await expect(stores.blobs.read({ tenantId, sha256: sha256('x') })).rejects.toThrow(/ENOENT|not there/)
+    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+    expect(await there(tenantId)).toEqual([])
+    expect(await stores.blobs.sweepIncoming(Date.now() - 3_600_000)).toBe(0)
+    expect(await stores.blobs.sweepIncoming(later())).toBe(1)
+    expect(await bucket?.begun()).toBe(kind === 's3' ? 0 : undefined)
+    await incoming.discard()
+  })
+
+  test('lists what settled and was not decided over, and takes it away with its place', async () => {
+    const tenantId = randomUUID()
+    const placed = await settled(tenantId, Buffer.from('placed'))
+    await stores.blobs.place(placed)
+    const settledOnly = await settled(tenantId, Buffer.from('settled only'))
+    expect(await stores.blobs.listSettling(tenantId, Date.now() - 3_600_000)).toEqual([])
+    const found = await stores.blobs.listSettling(tenantId, later())
+    expect(found).toHaveLength(2)
+    expect(found).toEqual(expect.arrayContaining([placed, settledOnly]))
+    expect(await stores.blobs.listSettling(randomUUID(), later())).toEqual([])
+    for (const blob of found) {
+      await stores.blobs.remove(blob)
+      await stores.blobs.finish(blob)
+    }
+    expect(await there(tenantId)).toEqual([])
+  })
+
+  test('keeps the place of bytes that one upload left behind and another has recorded', async () => {
+    const tenantId = randomUUID()
+    const leftBehind = await settled(tenantId, Buffer.from('again'))
+    await stores.blobs.place(leftBehind)
+    const recorded = await settled(tenantId, Buffer.from('again'))
+    await stores.blobs.place(recorded)
+    await stores.blobs.finish(recorded)
+    // Later it is decided that a row names these bytes.
+    await stores.blobs.finish(leftBehind)
+    expect((await contentOf(recorded)).toString()).toBe('again')
+    expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+  })
+
+  test('puts the bytes of an upload in another place where those of one before are gone', async () => {
+    const tenantId = randomUUID()
+    const gone = await settled(tenantId, Buffer.from('again'))
+    await stores.blobs.place(gone)
+    await stores.blobs.remove(gone)
+    const blob = await settled(tenantId, Buffer.from('again'))
+    await stores.blobs.place(blob)
+    await stores.blobs.finish(gone)
+    await stores.blobs.finish(blob)
+    expect((await contentOf(blob)).toString()).toBe('again')
+  })
+
+  test('counts of a turn what was there when it was ended, whatever its writer goes on to write', async () => {
+    const { partials } = stores
+    const [tenantId, id] = [randomUUID(), randomUUID()]
+    const slow = await partials.append(tenantId, id, 1)
+    await slow.write(Buffer.alloc(partBytes, 'a'))
+    await slow.write(Buffer.alloc(1, 'a'))
+    const length = await partials.seal(tenantId, id, 1)
+    expect(length).toBeGreaterThanOrEqual(partBytes)
+    const next = await partials.append(tenantId, id, 2)
+    await slow.write(Buffer.from('too late'))
+    await next.write(Buffer.from('next'))
+    expect(await next.close()).toBe(4)
+    await slow.close()
+    const chunks: Buffer[] = []
+    const pieces = [
+      { turn: 1, length },
+      { turn: 2, length: 4 },
+    ]
+    for await (const chunk of partials.read(tenantId, id, pieces)) chunks.push(chunk)
+    const expected = Buffer.concat([Buffer.alloc(length, 'a'), Buffer.from('next')])
+    expect(Buffer.concat(chunks).equals(expected)).toBe(true)
+    await partials.remove(tenantId, id)
+    expect(await there(tenantId)).toEqual([])
+    expect(await partials.seal(tenantId, id, 1)).toBe(0)
+  })
+
+  test('takes a piece back whole, and sweeps pieces by their age', async () => {
+    const { partials } = stores
+    const [tenantId, id] = [randomUUID(), randomUUID()]
+    const writer = await partials.append(tenantId, id, 1)
+    await writer.write(Buffer.alloc(partBytes + 1, 'a'))
+    await writer.rollBack()
+    expect(await writer.close()).toBe(0)
+    expect(await partials.seal(tenantId, id, 1)).toBe(0)
+    const kept = await partials.append(tenantId, id, 2)
+    await kept.write(Buffer.from('kept'))
+    await kept.close()
+    expect(await partials.sweep(Date.now() - 3_600_000)).toBe(0)
+    expect(await partials.sweep(later())).toBeGreaterThan(0)
+    expect(await there(tenantId)).toEqual([])
+  })
+
+  test('refuses names that are none, so that no path or key leaves its tenant', async () => {
+    const blob = { tenantId: '../other', sha256: sha256('a'), entry: `${sha256('a')}.${'0'.repeat(32)}` }
+    await expect(stores.blobs.place(blob)).rejects.toThrow('not in its form')
+    await expect(stores.blobs.finish({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
+    await expect(stores.blobs.listSettling('', later())).rejects.toThrow('form')
+    await expect(stores.partials.remove(randomUUID(), '../x')).rejects.toThrow('form')
+  })
+})

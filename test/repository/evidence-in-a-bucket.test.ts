@@ -1,0 +1,116 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import { initSecrets } from '@postern/installation'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { parse, parseAllDocuments } from 'yaml'
+import { z } from 'zod'
+import { readConfig } from '../../services/evidence/src/config.ts'
+
+const deploy = join(import.meta.dirname, '..', '..', 'deploy')
+const secretsMount = '/etc/postern/secrets/'
+const secrets = mkdtempSync(join(tmpdir(), 'bucket-'))
+const ownSecrets = ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']
+
+beforeAll(async () => {
+  const addresses = { postgres: 'postgres:5432', pooler: 'pgbouncer:6432', redis: 'redis:6379', database: 'postern' }
+  await initSecrets(secrets, addresses)
+  for (const name of ownSecrets) writeFileSync(join(secrets, 'evidence', name), 'of the site\n')
+})
+afterAll(() => rmSync(secrets, { recursive: true, force: true }))
+
+const composeSchema = z.looseObject({
+  services: z.looseObject({
+    evidence: z.looseObject({ environment: z.record(z.string(), z.string()), networks: z.array(z.string()) }),
+  }),
+  networks: z.record(z.string(), z.object({ internal: z.boolean().optional() }).nullable()),
+})
+const deploymentSchema = z.looseObject({
+  kind: z.literal('Deployment'),
+  spec: z.looseObject({
+    template: z.looseObject({
+      spec: z.looseObject({
+        containers: z.tuple([z.looseObject({ env: z.array(z.object({ name: z.string(), value: z.string() })) })]),
+      }),
+    }),
+  }),
+})
+
+function readCompose(name: string) {
+  return composeSchema.parse(parse(readFileSync(join(deploy, name), 'utf8'), { merge: true }))
+}
+
+function deploymentEnvironment(path: string): Record<string, string> {
+  const documents = parseAllDocuments(readFileSync(join(deploy, 'kubernetes', path), 'utf8'))
+  const found = documents.flatMap((document) => deploymentSchema.safeParse(document.toJS()).data ?? [])
+  const env = found.flatMap(({ spec }) => spec.template.spec.containers[0].env)
+  return Object.fromEntries(env.map(({ name, value }) => [name, value]))
+}
+
+/** What compose makes of `${NAME:-default}` where nobody sets NAME. */
+const withDefaults = (value: string) => value.replaceAll(/\$\{\w+:-([^}]*)\}/g, '$1')
+
+const environments = {
+  'compose.s3.yaml': () => ({
+    ...readCompose('compose.yaml').services.evidence.environment,
+    ...readCompose('compose.s3.yaml').services.evidence.environment,
+  }),
+  'kubernetes/components/evidence-in-s3': () => ({
+    ...deploymentEnvironment('base/evidence.yaml'),
+    ...deploymentEnvironment('components/evidence-in-s3/evidence.yaml'),
+  }),
+} as const
+
+describe.each(Object.entries(environments))('%s', (_name, read) => {
+  test('gives the evidence service a configuration that it accepts, with a bucket and no directory', () => {
+    const env = Object.entries(read()).map(([key, value]) => [
+      key,
+      withDefaults(value).replace(secretsMount, `${secrets}/evidence/`),
+    ])
+    expect(readConfig(Object.fromEntries(env)).store).toMatchObject({
+      kind: 's3',
+      bucket: 'postern-evidence',
+      credentials: { accessKeyId: 'of the site', secretAccessKey: 'of the site' },
+    })
+  })
+
+  test('takes the key from files alone', () => {
+    const files = Object.entries(read()).filter(([, value]) => value.startsWith(secretsMount))
+    expect(files.map(([, value]) => basename(value))).toEqual(expect.arrayContaining(ownSecrets))
+    for (const [key] of Object.entries(read())) expect(ownSecrets).not.toContain(key)
+  })
+})
+
+test('the compose file gives evidence, and nobody else, a way to the bucket', () => {
+  const { services, networks } = readCompose('compose.s3.yaml')
+  expect(Object.keys(services)).toEqual(['evidence'])
+  expect(networks).toEqual({ bucket: null })
+  const before = readCompose('compose.yaml').services.evidence.networks
+  expect(services.evidence.networks).toEqual([...before, 'bucket'])
+})
+
+test('the policy of the component keeps the arrows of the base and adds one, over TLS', () => {
+  const policySchema = z.looseObject({
+    metadata: z.looseObject({ name: z.literal('evidence') }),
+    spec: z.looseObject({ egress: z.array(z.object({ to: z.array(z.unknown()), ports: z.array(z.unknown()) })) }),
+  })
+  const read = (path: string) =>
+    parseAllDocuments(readFileSync(join(deploy, 'kubernetes', path), 'utf8')).flatMap(
+      (document) => policySchema.safeParse(document.toJS()).data?.spec.egress ?? [],
+    )
+  const base = read('base/network-policies.yaml')
+  expect(base.length).toBeGreaterThan(1)
+  const [added, ...more] = read('components/evidence-in-s3/network-policy.yaml').slice(base.length)
+  expect(read('components/evidence-in-s3/network-policy.yaml').slice(0, base.length)).toEqual(base)
+  expect([added?.ports, more]).toEqual([[{ port: 443 }], []])
+})
+
+test('the runbook explains every setting of the store', () => {
+  const asked = new Set<string>()
+  const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
+  expect(() => readConfig(env)).toThrow('must be set')
+  const names = [...asked].filter((name) => name.startsWith('POSTERN_BLOB_') && !name.endsWith('_FILE'))
+  expect(names.length).toBeGreaterThan(8)
+  const runbook = readFileSync(join(deploy, 'runbook.md'), 'utf8')
+  for (const name of names) expect(runbook).toContain(`\`${name}\``)
+})
