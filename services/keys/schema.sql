@@ -138,6 +138,30 @@ grant insert, select on table keys.api_key_event to postern_keys;
 grant insert on table keys.api_key_event to postern_keys_definer;
 comment on table keys.api_key_event is 'The audit trail: only grows. A change of a key and its event are one transaction.';
 
+create table keys.api_key_use (
+  tenant_id uuid not null,
+  key_id uuid not null,
+  day date not null,
+  route text not null,
+  requests bigint not null,
+  constraint api_key_use_pk PRIMARY KEY (tenant_id, key_id, day, route),
+  constraint api_key_use_requests_some CHECK ((requests > 0)),
+  constraint api_key_use_route_length CHECK (((char_length(route) >= 1) AND (char_length(route) <= 64))),
+  constraint api_key_use_key_fk FOREIGN KEY (tenant_id, key_id) REFERENCES keys.api_key(tenant_id, id)
+);
+CREATE INDEX api_key_use_by_day ON keys.api_key_use USING btree (day);
+alter table keys.api_key_use enable row level security;
+alter table keys.api_key_use force row level security;
+create policy postern_keys_definer_delete on keys.api_key_use as permissive for delete to postern_keys_definer using (true);
+create policy postern_keys_definer_insert on keys.api_key_use as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.api_key_use as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.api_key_use as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.api_key_use as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_use as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_use to postern_keys;
+grant delete, insert, select, update on table keys.api_key_use to postern_keys_definer;
+comment on table keys.api_key_use is 'Requests of a key by day (UTC) and route, of the last month.';
+
 create table keys.gateway_lease (
   gateway uuid not null,
   name text not null,
@@ -242,6 +266,29 @@ comment on column keys.tenant.version is 'Grows with every change of the status:
 comment on column keys.tenant.max_key_days is 'How many days a key of this tenant may live at most.';
 comment on column keys.tenant.key_limit is 'Requests a minute that one key may make over all gateways.';
 comment on column keys.tenant.tenant_limit is 'Requests a minute that all keys of the tenant together may make over all gateways.';
+
+CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.api_key_use as n (tenant_id, key_id, day, route, requests)
+  select k.tenant_id, k.id,
+         (least(pg_catalog.to_timestamp(u."lastUsedAt" / 1000.0), pg_catalog.clock_timestamp()) at time zone 'UTC')::pg_catalog.date,
+         r.key, pg_catalog.sum(r.value::pg_catalog.int8)
+    from pg_catalog.jsonb_to_recordset(uses)
+         as u ("tenantId" pg_catalog.uuid, "keyId" pg_catalog.uuid, "lastUsedAt" pg_catalog.int8, routes pg_catalog.jsonb)
+    join keys.api_key as k on k.tenant_id = u."tenantId" and k.id = u."keyId"
+   cross join lateral pg_catalog.jsonb_each_text(u.routes) as r (key, value)
+   where u.routes is not null
+   group by 1, 2, 3, 4
+  -- In one order, so that two reports about the same keys do not lock each other out.
+   order by 1, 2, 3, 4
+      on conflict (tenant_id, key_id, day, route) do update set requests = n.requests + excluded.requests
+$function$;
+alter routine keys.count_uses(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.count_uses(jsonb) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.covers_scope(granted text[], scope text)
  RETURNS boolean
@@ -528,6 +575,28 @@ AS $function$
 $function$;
 alter routine keys.prune(bigint,integer) owner to postern_keys_definer;
 grant execute on routine keys.prune(bigint,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.prune_uses(older_than_days integer, at_most integer)
+ RETURNS integer
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with old as (
+    select u.tenant_id, u.key_id, u.day, u.route
+      from keys.api_key_use as u
+     where u.day < (pg_catalog.clock_timestamp() at time zone 'UTC')::pg_catalog.date - older_than_days
+     order by u.day
+     limit at_most),
+  dropped as (
+    delete from keys.api_key_use as u
+     using old
+     where (u.tenant_id, u.key_id, u.day, u.route) = (old.tenant_id, old.key_id, old.day, old.route)
+    returning 1)
+  select pg_catalog.count(*)::pg_catalog.int4 from dropped
+$function$;
+alter routine keys.prune_uses(integer,integer) owner to postern_keys_definer;
+grant execute on routine keys.prune_uses(integer,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.read_leases()
  RETURNS TABLE(gateway uuid, acked bigint, live boolean)

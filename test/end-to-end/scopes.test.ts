@@ -39,6 +39,8 @@ const opening = {
   'POST /api/v1/api-keys/:id/revoke': ['admin'],
   'POST /api/v1/api-keys/:id/rotate': ['admin'],
   'GET /api/v1/api-keys/:id/events': ['admin'],
+  'GET /api/v1/api-keys/:id/usage': ['admin'],
+  'GET /api/v1/key-policy': ['admin'],
 
   'GET /api/v1/changes': ['read:findings', 'read:universe'],
 

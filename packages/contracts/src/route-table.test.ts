@@ -20,6 +20,8 @@ const access: Readonly<Record<string, string>> = {
   'POST /api/v1/api-keys/:id/revoke': 'person admin',
   'POST /api/v1/api-keys/:id/rotate': 'person admin',
   'GET /api/v1/api-keys/:id/events': 'person admin',
+  'GET /api/v1/api-keys/:id/usage': 'person admin',
+  'GET /api/v1/key-policy': 'person admin',
   'GET /api/v1/changes': 'one of read:findings read:universe',
   'GET /api/v1/findings': 'scope read:findings',
   'POST /api/v1/findings': 'scope write:findings',

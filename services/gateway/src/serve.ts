@@ -238,7 +238,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   }
 
   return (exchange, { route, params }) => {
-    if (exchange.principal !== undefined) usage.used(exchange.principal, exchange.address)
+    if (exchange.principal !== undefined) usage.used(exchange.principal, exchange.address, route.id)
     if (isForwarded(route)) {
       pass(exchange, route)
       return

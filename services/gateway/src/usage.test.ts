@@ -15,13 +15,13 @@ const one = keyPrincipal(keyRecord())
 const other = keyPrincipal(keyRecord())
 
 describe('a report of usage', () => {
-  test('counts each key and address once, with the last time', async () => {
+  test('counts each key and address once, with the last time and its routes', async () => {
     const { keys, usage, at } = setUp()
-    usage.used(one, '192.0.2.1')
+    usage.used(one, '192.0.2.1', 'findings.list')
     at(2000)
-    usage.used(one, '192.0.2.1')
-    usage.used(one, '192.0.2.2')
-    usage.used(other, '192.0.2.1')
+    usage.used(one, '192.0.2.1', 'findings.list')
+    usage.used(one, '192.0.2.2', 'findings.list')
+    usage.used(other, '192.0.2.1', 'findings.list')
     usage.denied(one, '192.0.2.3', 'revoked')
     usage.denied(one, '192.0.2.3', 'revoked')
     const flushed = usage.flush()
@@ -32,6 +32,7 @@ describe('a report of usage', () => {
       address: '192.0.2.1',
       lastUsedAt: 2000,
       count: 2,
+      routes: { 'findings.list': 2 },
     })
     expect(keys.calls[0]?.denials).toEqual([
       { keyId: one.id, tenantId: one.tenantId, address: '192.0.2.3', reason: 'revoked', at: 2000, count: 2 },
@@ -44,22 +45,29 @@ describe('a report of usage', () => {
 
   test('that fails is kept and merged into the next', async () => {
     const { keys, usage, at } = setUp()
-    usage.used(one, '192.0.2.1')
+    usage.used(one, '192.0.2.1', 'findings.list')
     const failed = usage.flush()
-    usage.used(one, '192.0.2.1')
+    usage.used(one, '192.0.2.1', 'findings.list')
     at(5000)
-    usage.used(one, '192.0.2.1')
+    usage.used(one, '192.0.2.1', 'findings.get')
     await keys.fail()
     await failed
     void usage.flush()
     expect(keys.calls[1]?.uses).toEqual([
-      { keyId: one.id, tenantId: one.tenantId, address: '192.0.2.1', lastUsedAt: 5000, count: 3 },
+      {
+        keyId: one.id,
+        tenantId: one.tenantId,
+        address: '192.0.2.1',
+        lastUsedAt: 5000,
+        count: 3,
+        routes: { 'findings.list': 2, 'findings.get': 1 },
+      },
     ])
   })
 
   test('holds no more than the keys service takes; what is more follows in the next', async () => {
     const { keys, usage } = setUp()
-    for (let host = 0; host < 6000; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`)
+    for (let host = 0; host < 6000; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`, 'findings.list')
     const flushed = usage.flush()
     await keys.answer()
     await keys.answer()
@@ -70,7 +78,7 @@ describe('a report of usage', () => {
 
 test('what is collected between two reports is bounded', () => {
   const { keys, usage } = setUp()
-  for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`)
+  for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`, 'findings.list')
   void usage.flush()
   expect(keys.calls[0]?.uses).toHaveLength(5000)
 })

@@ -3,16 +3,16 @@ import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import type { Principal } from './authenticate/principal.ts'
 
-type Use = UsageReport['uses'][number]
+type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
 
 /**
- * Collects when and from where keys were used or refused, and reports it in batches. A report that fails is kept and
+ * Collects when, from where and for which routes keys were used, and when they were refused, and reports it in batches. A report that fails is kept and
  * merged into the next; what a crash loses is at most one interval of usage, never an accepted request.
  */
 export interface Usage {
   /** HOT PATH. */
-  used(principal: Principal, address: string): void
+  used(principal: Principal, address: string, route: string): void
   denied(principal: Principal, address: string, reason: Denial['reason']): void
   /** Sends what has been collected. */
   flush(): Promise<void>
@@ -34,8 +34,9 @@ export function createUsage(options: {
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
 
-  function count(use: Use): void {
+  function count(use: Use, route: string): void {
     use.count += 1
+    use.routes[route] = (use.routes[route] ?? 0) + 1
     use.lastUsedAt = now()
   }
 
@@ -45,21 +46,28 @@ export function createUsage(options: {
   }
 
   return {
-    used: (principal, address) => {
+    used: (principal, address, route) => {
       if (principal.kind !== 'api_key') return
       const first = usual.get(principal)
       if (first?.address === address) {
-        count(first)
+        count(first, route)
         return
       }
       const id = `${principal.id} ${address}`
       const known = others.get(id)
       if (known !== undefined) {
-        count(known)
+        count(known, route)
         return
       }
       if (usual.size + others.size >= maxCollected) return
-      const use = { keyId: principal.id, tenantId: principal.tenantId, address, lastUsedAt: now(), count: 1 }
+      const use = {
+        keyId: principal.id,
+        tenantId: principal.tenantId,
+        address,
+        lastUsedAt: now(),
+        count: 1,
+        routes: { [route]: 1 },
+      }
       if (first === undefined) usual.set(principal, use)
       else others.set(id, use)
     },
@@ -96,7 +104,7 @@ function takeSome<T>(collected: Map<string, T>): T[] {
   return some.map(([, value]) => value)
 }
 
-function merge<T extends { count: number; lastUsedAt?: number }>(
+function merge<T extends { count: number; lastUsedAt?: number; routes?: Record<string, number> }>(
   collected: Map<string, T>,
   id: string,
   value: T,
@@ -107,5 +115,8 @@ function merge<T extends { count: number; lastUsedAt?: number }>(
     return
   }
   known.count += value.count
+  for (const [route, times] of Object.entries(value.routes ?? {})) {
+    if (known.routes !== undefined) known.routes[route] = (known.routes[route] ?? 0) + times
+  }
   if (known.lastUsedAt !== undefined) known.lastUsedAt = Math.max(known.lastUsedAt, value.lastUsedAt ?? 0)
 }

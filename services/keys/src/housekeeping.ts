@@ -3,14 +3,14 @@ import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from 'prom-client'
 import { pruneLog, readLeases } from './revocation/store.ts'
-import { notePendingDenials } from './usage/store.ts'
+import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const everyMs = 10_000
 /** The log keeps entries twice as long as any gateway needs them. */
 const keepLogMs = 2 * floorTtlMs
 const maxRows = 5000
 
-/** Starts what runs now and then in every replica: drops old log entries, writes what is left of counted refusals. */
+/** Starts what runs now and then in every replica: drops old log entries and counts, writes what is left of counted refusals. */
 export function startHousekeeping({
   db,
   logger,
@@ -31,6 +31,7 @@ export function startHousekeeping({
     try {
       await db.system(async (tx) => await pruneLog(tx, { olderThanMs: keepLogMs, limit: maxRows }))
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
+      await db.system(async (tx) => await pruneUses(tx, maxRows))
       leases.set((await db.system(readLeases)).filter(({ live }) => live).length)
     } catch (error) {
       logger.warn({ event: 'housekeeping_failed', err: error })

@@ -1,9 +1,9 @@
-import { apiKeyEventSchema } from '@postern/contracts'
+import { apiKeyEventSchema, apiKeyUsageSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { notePendingDenials } from '../src/usage/store.ts'
+import { notePendingDenials, pruneUses } from '../src/usage/store.ts'
 import {
   type KeysUnderTest,
   eventTypes,
@@ -190,4 +190,76 @@ describe('refused attempts with a key', () => {
       new Set(['created', 'denied_expired', 'denied_revoked']),
     )
   })
+})
+
+describe('the usage of a key', () => {
+  const usageOf = async (admin: Principal, id: string) => {
+    const answer = await service.call(admin, 'GET', `${path}/${id}/usage`)
+    expect(answer.status).toBe(200)
+    return apiKeyUsageSchema.parse(answer.json)
+  }
+  const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+
+  test('of another tenant is not there', async () => {
+    const [owner, other] = [await newTenant(service), await newTenant(service)]
+    const { id } = await newKey(service, owner)
+    expect((await service.call(other, 'GET', `${path}/${id}/usage`)).status).toBe(404)
+    expect((await usageOf(owner, id)).routes).toEqual([])
+  })
+
+  test('is told by day, with the days without one, and by route', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const now = Date.now()
+    const before = now - 3 * 86_400_000
+    const long = now - 40 * 86_400_000
+    await report({
+      uses: [
+        useOf(admin, id, { lastUsedAt: now, count: 5, routes: { 'findings.list': 4, 'findings.get': 1 } }),
+        useOf(admin, id, { lastUsedAt: now, count: 2, address: '192.0.2.2', routes: { 'findings.list': 2 } }),
+        useOf(admin, id, { lastUsedAt: before, count: 3, routes: { 'findings.list': 3 } }),
+        useOf(admin, id, { lastUsedAt: long, count: 9, routes: { 'findings.list': 9 } }),
+      ],
+    })
+    await report({ uses: [useOf(admin, id, { lastUsedAt: now, routes: { 'findings.list': 1 } })] })
+    // A gateway of the release before.
+    await report({ uses: [useOf(admin, id)] })
+    const { days, routes } = await usageOf(admin, id)
+    expect(days).toHaveLength(30)
+    expect(days.at(-1)).toEqual({ day: dayOf(now), requests: 8 })
+    expect(days.at(-4)).toEqual({ day: dayOf(before), requests: 3 })
+    expect(days.reduce((sum, { requests }) => sum + requests, 0)).toBe(11)
+    expect(routes).toEqual([
+      { route: 'findings.list', requests: 10, last_used_on: dayOf(now) },
+      { route: 'findings.get', requests: 1, last_used_on: dayOf(now) },
+    ])
+  })
+
+  test('is not added to by a report under another tenant’s name', async () => {
+    const [owner, other] = [await newTenant(service), await newTenant(service)]
+    const { id } = await newKey(service, owner)
+    await report({ uses: [useOf(other, id, { routes: { 'findings.list': 1 } })] })
+    expect((await usageOf(owner, id)).routes).toEqual([])
+    await report({ uses: [useOf(owner, id, { routes: { 'findings.list': 1 } })] })
+    expect((await usageOf(owner, id)).routes).toHaveLength(1)
+  })
+
+  test('is kept for a month', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const at = (daysAgo: number) => Date.now() - daysAgo * 86_400_000
+    const use = (daysAgo: number) => useOf(admin, id, { lastUsedAt: at(daysAgo), routes: { 'findings.list': 1 } })
+    await report({ uses: [use(0), use(20), use(33), use(400)] })
+    await service.asService.system(async (tx) => await pruneUses(tx, 1000))
+    const kept = await service.asSuperuser.system(
+      async (tx) => await tx.query(sql('select from keys.api_key_use where key_id = $1', id)),
+    )
+    expect(kept).toHaveLength(2)
+  })
+})
+
+test('the policy says how long a key may live', async () => {
+  const admin = await newTenant(service)
+  expect((await service.call({ ...admin, roles: ['auditor'] }, 'GET', '/api/v1/key-policy')).status).toBe(403)
+  expect((await service.call(admin, 'GET', '/api/v1/key-policy')).json).toEqual({ max_key_days: 1825 })
 })

@@ -111,6 +111,8 @@ export const usageReportSchema = z.strictObject({
         address: z.string().max(64),
         lastUsedAt: z.int(),
         count: z.int().min(1),
+        /** The count by route: a route's id to its requests. A gateway of the release before does not tell it. */
+        routes: z.record(z.string().min(1).max(64), z.int().min(1)).optional(),
       }),
     )
     .max(10_000),

@@ -13,6 +13,7 @@ import {
   rotateApiKeyBodySchema,
   updateApiKeyBodySchema,
 } from './api-key.ts'
+import { apiKeyUsageSchema, keyPolicySchema, usageDays } from './usage.ts'
 
 const base = { upstream: 'keys', tag: 'API keys', access: { kind: 'person', role: 'admin' } } as const
 
@@ -111,6 +112,28 @@ export const listApiKeyEvents = defineRoute({
   problems: ['not_found'],
 })
 
+export const getApiKeyUsage = defineRoute({
+  ...base,
+  id: 'keys.usage',
+  method: 'GET',
+  path: '/api/v1/api-keys/:id/usage',
+  summary: 'How often a key was used',
+  description: `By day and by route, over the last ${usageDays} days. Right within a minute; what a gateway that crashed had not yet reported is missing.`,
+  params: keyIdParams,
+  answers: { 200: { description: 'Its usage', schema: apiKeyUsageSchema } },
+  problems: ['not_found'],
+})
+
+export const getKeyPolicy = defineRoute({
+  ...base,
+  id: 'keys.policy',
+  method: 'GET',
+  path: '/api/v1/key-policy',
+  summary: 'What the tenant demands of every key',
+  answers: { 200: { description: 'The policy', schema: keyPolicySchema } },
+  problems: ['not_found'],
+})
+
 export const keysRoutes = [
   createApiKey,
   listApiKeys,
@@ -119,4 +142,6 @@ export const keysRoutes = [
   revokeApiKey,
   rotateApiKey,
   listApiKeyEvents,
+  getApiKeyUsage,
+  getKeyPolicy,
 ] as const

@@ -2,6 +2,7 @@ import { generateKey } from '@postern/api-key'
 import {
   createApiKey,
   getApiKey,
+  getKeyPolicy,
   listApiKeys,
   revokeApiKey,
   rotateApiKey,
@@ -105,6 +106,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     if (key === undefined) throw problem('not_found')
     answer.etag(etagOf(key))
     return toApiKey(key)
+  })
+
+  contractRoute(app, getKeyPolicy, async ({ context }) => {
+    const policy = (await db.read(context, findKeyPolicy)) ?? refuseTenant()
+    return { max_key_days: policy.maxKeyDays }
   })
 
   contractRoute(app, revokeApiKey, async ({ params, body, context, answer }) => {

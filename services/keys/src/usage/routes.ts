@@ -1,14 +1,16 @@
+import { getApiKeyUsage } from '@postern/contracts'
 import { internalPaths, usageReportSchema } from '@postern/contracts/internal'
-import { type App, internalRoute } from '@postern/service-kit'
+import { type App, contractRoute, internalRoute, problem } from '@postern/service-kit'
+import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
-import { recordDenials, recordUses } from './store.ts'
+import { listDaysOfUse, listRoutesOfUse, recordDenials, recordUses } from './store.ts'
 
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
 /** Keys a transaction touches at most: a revoke may have to wait for it. */
 const batchSize = 500
 
-/** What gateways report about the use of keys, every few seconds. */
+/** What gateways report about the use of keys, every few seconds, and what administrators see of it. */
 export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   internalRoute(
     app,
@@ -26,6 +28,16 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       answer.status(204)
     },
   )
+
+  contractRoute(app, getApiKeyUsage, async ({ params, context }) => {
+    const [exists, days, routes] = await db.read(
+      context,
+      async (tx) =>
+        await Promise.all([hasKey(tx, params.id), listDaysOfUse(tx, params.id), listRoutesOfUse(tx, params.id)]),
+    )
+    if (!exists) throw problem('not_found')
+    return { days, routes }
+  })
 }
 
 function* batches<T>(list: readonly T[]): Generator<T[]> {

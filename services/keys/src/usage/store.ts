@@ -1,9 +1,14 @@
+import { type ApiKeyUsage, usageDays } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 
-/** Notes when keys were last used and from where. Update only: keys that do not exist, or not in the tenant, are passed over. */
+/** Notes when keys were last used, from where and how often. Update only: keys that do not exist, or not in the tenant, are passed over. */
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
-  await tx.execute({ name: 'keys_record_uses', text: 'select keys.record_uses($1)', values: [JSON.stringify(uses)] })
+  await tx.execute({
+    name: 'keys_record_uses',
+    text: 'select keys.record_uses($1), keys.count_uses($1)',
+    values: [JSON.stringify(uses)],
+  })
 }
 
 /** Notes that keys were refused; at most one event a key, reason and minute reaches the audit trail. */
@@ -23,4 +28,46 @@ export async function notePendingDenials(tx: Tx, limit: number): Promise<number>
     values: [limit],
   })
   return row?.noted ?? 0
+}
+
+/** Drops counts of days that nobody is shown any more. */
+export async function pruneUses(tx: Tx, limit: number): Promise<number> {
+  const [row] = await tx.query<{ dropped: number }>({
+    name: 'keys_prune_uses',
+    text: 'select keys.prune_uses($1, $2) as dropped',
+    values: [usageDays + 1, limit],
+  })
+  return row?.dropped ?? 0
+}
+
+/** Requests of a key in the last days: one entry a day, the oldest first. Served by api_key_use_pk. */
+export async function listDaysOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['days']> {
+  return await tx.query<{ day: string; requests: number }>({
+    name: 'keys_list_days_of_use',
+    text: `
+      with days as (
+        select (clock_timestamp() at time zone 'UTC')::date - n as day
+          from generate_series(0, $2::int4 - 1) as n)
+      select to_char(d.day, 'YYYY-MM-DD') as day, coalesce(sum(u.requests), 0)::float8 as requests
+        from days as d
+        left join keys.api_key_use as u on u.key_id = $1 and u.day = d.day
+       group by d.day
+       order by d.day`,
+    values: [keyId, usageDays],
+  })
+}
+
+/** The routes that a key has called in the last days, most often first. Served by api_key_use_pk. */
+export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['routes']> {
+  return await tx.query<{ route: string; requests: number; last_used_on: string }>({
+    name: 'keys_list_routes_of_use',
+    text: `
+      select u.route, sum(u.requests)::float8 as requests, to_char(max(u.day), 'YYYY-MM-DD') as last_used_on
+        from keys.api_key_use as u
+       where u.key_id = $1
+         and u.day > (clock_timestamp() at time zone 'UTC')::date - $2::int4
+       group by u.route
+       order by requests desc, u.route`,
+    values: [keyId, usageDays],
+  })
 }

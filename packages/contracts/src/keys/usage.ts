@@ -1,0 +1,32 @@
+import { z } from 'zod'
+import { dateSchema } from '../common.ts'
+
+/** Days that the usage of a key is told for, today among them. */
+export const usageDays = 30
+
+/** How often a key was used: by day and by route. Right within a minute. */
+export const apiKeyUsageSchema = z
+  .object({
+    days: z
+      .array(z.object({ day: dateSchema.meta({ description: 'In UTC' }), requests: z.int().min(0) }))
+      .meta({ description: `The last ${usageDays} days, oldest first, also those without a request` }),
+    routes: z
+      .array(
+        z.object({
+          route: z.string().meta({ description: 'The operationId', examples: ['findings.list'] }),
+          requests: z.int().min(1),
+          last_used_on: dateSchema,
+        }),
+      )
+      .meta({ description: 'What was called in these days, most often first' }),
+  })
+  .meta({ id: 'ApiKeyUsage' })
+export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>
+
+/** What the tenant demands of every key. */
+export const keyPolicySchema = z
+  .object({
+    max_key_days: z.int().min(1).meta({ description: 'Longest life of a key, in days' }),
+  })
+  .meta({ id: 'KeyPolicy' })
+export type KeyPolicy = z.infer<typeof keyPolicySchema>
