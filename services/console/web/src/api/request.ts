@@ -1,0 +1,81 @@
+import type { ProblemDocument } from '@postern/contracts'
+
+/** What the API refused, with the problem document that says why (RFC 9457). */
+export class ApiProblem extends Error {
+  override readonly name = 'ApiProblem'
+  readonly problem: ProblemDocument
+
+  constructor(problem: ProblemDocument) {
+    super(problem.detail ?? problem.title)
+    this.problem = problem
+  }
+}
+
+/** Something that stands between the browser and an answer: no network, a proxy, a server that is starting. */
+export class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
+export interface Answer<T> {
+  readonly body: T
+  readonly headers: Headers
+}
+
+let csrfToken = ''
+const onSignedOut = new Set<() => void>()
+
+/** Sets the token that every change carries, so that no other site can make the browser send one. */
+export function setCsrfToken(token: string): void {
+  csrfToken = token
+}
+
+/** Calls back whenever the server says that nobody is signed in. Gives the function that ends it. */
+export function whenSignedOut(callback: () => void): () => void {
+  onSignedOut.add(callback)
+  return () => onSignedOut.delete(callback)
+}
+
+export interface RequestOptions {
+  readonly method?: 'GET' | 'POST' | 'PATCH'
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+}
+
+const answerWithinMs = 45_000
+
+/** Asks the console's own server, which knows who is signed in. Throws `ApiProblem` or `NoAnswer`. */
+export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
+  const { method = 'GET', body, headers, signal } = options
+  const limit = AbortSignal.timeout(answerWithinMs)
+  const response = await fetch(path, {
+    method,
+    headers: {
+      accept: 'application/json',
+      ...(method === 'GET' ? {} : { 'x-csrf-token': csrfToken }),
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    cache: 'no-store',
+    credentials: 'same-origin',
+    redirect: 'error',
+    signal: signal === undefined ? limit : AbortSignal.any([signal, limit]),
+  }).catch((error: unknown) => {
+    if (signal?.aborted) throw error
+    throw new NoAnswer('The server cannot be reached. Check the connection and try again.', { cause: error })
+  })
+  if (response.ok) return { body: await parse<T>(response), headers: response.headers }
+  if (response.status === 401) for (const callback of onSignedOut) callback()
+  throw await problemOf(response)
+}
+
+async function parse<T>(response: Response): Promise<T> {
+  return await response.json()
+}
+
+async function problemOf(response: Response): Promise<Error> {
+  const type = response.headers.get('content-type') ?? ''
+  if (!type.includes('json')) return new NoAnswer(`The server answered ${response.status} and did not say why.`)
+  return new ApiProblem(await parse<ProblemDocument>(response))
+}

@@ -1,0 +1,31 @@
+import type { Role } from '@postern/contracts'
+import { request } from './request.ts'
+
+/** Who is signed in, as the console's server knows it. */
+export interface Session {
+  readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
+  readonly tenant: { readonly id: string; readonly name: string }
+  readonly roles: readonly Role[]
+  readonly csrf_token: string
+  /** Origin of the gateway as integrations reach it; absent where the server does not tell. */
+  readonly api_url?: string
+  readonly expires_at: string
+  readonly idle_expires_at: string
+}
+
+/** Reads the session; throws an `ApiProblem` of status 401 when nobody is signed in. */
+export async function readSession(signal?: AbortSignal): Promise<Session> {
+  const { body } = await request<Session>('/auth/session', signal === undefined ? {} : { signal })
+  return body
+}
+
+/** Ends the session, here and at the identity provider; gives the page to go to. */
+export async function signOut(): Promise<string> {
+  const { body } = await request<{ redirect: string }>('/auth/logout', { method: 'POST' })
+  return body.redirect
+}
+
+/** Where signing in begins, and leads back to the page that is open. */
+export function signInUrl(): string {
+  return `/auth/login?return_to=${encodeURIComponent(location.pathname)}`
+}

@@ -1,0 +1,50 @@
+import { Suspense, lazy, useEffect, useRef } from 'react'
+import { KeysPage } from './keys/keys-page.tsx'
+import { KeysProvider } from './keys/keys-store.tsx'
+import { usePath } from './router.tsx'
+import { SessionGate } from './shell/session-gate.tsx'
+import { Shell } from './shell/shell.tsx'
+import { NotFoundPage } from './shell/not-found-page.tsx'
+import { PageSkeleton } from './ui/skeleton.tsx'
+
+const KeyPage = lazy(async () => ({ default: (await import('./keys/key-page.tsx')).KeyPage }))
+const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
+const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
+const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
+
+/** The console. */
+export function App() {
+  return (
+    <SessionGate>
+      <KeysProvider>
+        <Shell>
+          <Suspense fallback={<PageSkeleton />}>
+            <CurrentPage />
+          </Suspense>
+        </Shell>
+      </KeysProvider>
+    </SessionGate>
+  )
+}
+
+function CurrentPage() {
+  const path = usePath()
+  useTitleFocus(path)
+  if (path === '/' || path === '/settings' || path === '/settings/api-keys') return <KeysPage />
+  const keyId = /^\/settings\/api-keys\/([0-9a-f-]{36})$/.exec(path)?.[1]
+  if (keyId !== undefined) return <KeyPage key={keyId} id={keyId} />
+  if (path === '/settings/people') return <PeoplePage />
+  if (path === '/settings/policy') return <PolicyPage />
+  if (path === '/verify') return <VerifyPage />
+  return <NotFoundPage />
+}
+
+/** Whoever opens another page by the keyboard or listens is led to its title, as after a full load. */
+function useTitleFocus(path: string): void {
+  const opened = useRef(path)
+  useEffect(() => {
+    if (opened.current === path) return
+    opened.current = path
+    document.getElementById('page-title')?.focus({ preventScroll: true })
+  }, [path])
+}

@@ -1,0 +1,113 @@
+import type { ApiKeyEvent } from '@postern/contracts'
+import { Link } from '../router.tsx'
+import { Icon, type IconName } from '../ui/icon.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import type { Resource } from '../ui/use-resource.ts'
+import { When } from '../ui/when.tsx'
+
+const kinds = {
+  created: { title: 'Created', icon: 'plus', tone: 'good' },
+  rotated: { title: 'Rotated', icon: 'rotate', tone: 'plain' },
+  updated: { title: 'Changed', icon: 'pen', tone: 'plain' },
+  revoked: { title: 'Revoked', icon: 'ban', tone: 'bad' },
+  denied_expired: { title: 'Refused: the key had expired', icon: 'clock', tone: 'warn' },
+  denied_revoked: { title: 'Refused: the key had been revoked', icon: 'warning', tone: 'bad' },
+  used_from_new_address: { title: 'First use from a new address', icon: 'globe', tone: 'plain' },
+} as const satisfies Record<ApiKeyEvent['type'], { title: string; icon: IconName; tone: string }>
+
+interface Props {
+  readonly events: Resource<{ readonly events: readonly ApiKeyEvent[]; readonly hasMore: boolean }>
+  readonly onRetry: () => void
+}
+
+/** What has happened to a key, newest first. */
+export function AuditTrail({ events, onRetry }: Props) {
+  return (
+    <section className="card" aria-labelledby="audit-title">
+      <h2 id="audit-title">Audit trail</h2>
+      {events.state === 'loading' ? (
+        <div className="skeleton-lines" aria-busy="true">
+          <Skeleton width="70%" />
+          <Skeleton width="50%" />
+          <Skeleton width="60%" />
+        </div>
+      ) : events.state === 'failed' ? (
+        <Failure error={events.error} title="The audit trail cannot be shown" onRetry={onRetry} />
+      ) : events.value.events.length === 0 ? (
+        <p className="faint">Nothing has happened yet.</p>
+      ) : (
+        <ol className="trail">
+          {events.value.events.map((event) => (
+            <Event key={event.id} event={event} />
+          ))}
+        </ol>
+      )}
+      {events.state === 'ready' && events.value.hasMore ? (
+        <p className="fine-print">Older events are in the API: GET /api/v1/api-keys/…/events.</p>
+      ) : undefined}
+    </section>
+  )
+}
+
+function Event({ event }: { readonly event: ApiKeyEvent }) {
+  const { title, icon, tone } = kinds[event.type]
+  const details = detailsOf(event)
+  return (
+    <li className={`event event-${tone}`}>
+      <span className="event-icon">
+        <Icon name={icon} size={14} />
+      </span>
+      <div>
+        <p className="event-title">{title}</p>
+        <p className="second-line">
+          <When at={event.at} />
+          {event.actor === null ? undefined : <> · {event.actor.label}</>}
+          {event.address === null ? undefined : (
+            <>
+              {' · '}
+              <code>{event.address}</code>
+            </>
+          )}
+        </p>
+        {details.length === 0 ? undefined : (
+          <ul className="event-details">
+            {details.map((line) => (
+              <li key={line}>{line}</li>
+            ))}
+          </ul>
+        )}
+        {typeof event.detail['rotated_to'] === 'string' ? (
+          <Link className="text-link" to={`/settings/api-keys/${event.detail['rotated_to']}`}>
+            Open its successor
+          </Link>
+        ) : undefined}
+      </div>
+    </li>
+  )
+}
+
+/** The details of an event that a person wants, in words. */
+function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
+  const { reason, overlap, changes, count } = detail
+  const lines: string[] = []
+  if (typeof reason === 'string') lines.push(type === 'revoked' ? `“${reason}”` : reason)
+  if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
+  if (typeof count === 'number' && count > 1) lines.push(`${count} times`)
+  if (typeof changes === 'object' && changes !== null) {
+    for (const [field, change] of Object.entries(changes)) lines.push(`${field.replaceAll('_', ' ')}: ${shown(change)}`)
+  }
+  return lines
+}
+
+function shown(change: unknown): string {
+  if (typeof change !== 'object' || change === null) return String(change)
+  const from: unknown = Reflect.get(change, 'from')
+  const to: unknown = Reflect.get(change, 'to')
+  return `${plain(from)} → ${plain(to)}`
+}
+
+function plain(value: unknown): string {
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.join(', ')
+  return typeof value === 'string' ? value : JSON.stringify(value)
+}

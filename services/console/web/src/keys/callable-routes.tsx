@@ -1,0 +1,61 @@
+import { type ApiKeyUsage, type GrantableScope, type NamedScope, namedScopes } from '@postern/contracts'
+import { type RouteSummary, routes } from 'virtual:routes'
+import { Icon } from '../ui/icon.tsx'
+import { grants } from './scope-info.ts'
+
+interface Props {
+  readonly scopes: readonly GrantableScope[]
+  readonly isActive: boolean
+  /** Which were called in the last days; undefined as long as that is not known. */
+  readonly used: ApiKeyUsage['routes'] | undefined
+}
+
+/** The routes that a key with these scopes can call, by area; those that it does call are marked. */
+export function CallableRoutes({ scopes, used, isActive }: Props) {
+  const uses = new Map(used?.map((each) => [each.route, each]))
+  const open = routes.filter((route) => opens(scopes, route))
+  const areas = Map.groupBy(open, ({ tag }) => tag)
+  return (
+    <section className="card" aria-labelledby="routes-title">
+      <h2 id="routes-title">{isActive ? 'What it can call' : 'What it could call'}</h2>
+      <p className="help">
+        {open.length} routes
+        {used === undefined ? '' : `, ${open.filter(({ id }) => uses.has(id)).length} used in the last 30 days`}.
+        {isActive ? 'Everything else is refused.' : 'Now everything is refused.'}
+      </p>
+      {[...areas].map(([area, list]) => (
+        <div key={area} className="route-area">
+          <h3>{area}</h3>
+          <ul className="routes">
+            {list.map((route) => (
+              <li key={route.id} className="route">
+                <span className={`method method-${route.method.toLowerCase()}`}>{route.method}</span>
+                <span className="route-words">
+                  <span>{route.summary}</span>
+                  <code>{route.path.replace('/api/v1', '')}</code>
+                </span>
+                <span className="route-use">
+                  {uses.has(route.id) ? (
+                    <span title={`Last on ${uses.get(route.id)?.last_used_on} (UTC)`}>
+                      <Icon name="check" size={14} />
+                      {(uses.get(route.id)?.requests ?? 0).toLocaleString()}
+                      <span className="for-listeners"> requests in 30 days</span>
+                    </span>
+                  ) : undefined}
+                </span>
+              </li>
+            ))}
+          </ul>
+        </div>
+      ))}
+    </section>
+  )
+}
+
+function opens(scopes: readonly GrantableScope[], { access, method }: RouteSummary): boolean {
+  // What everybody can call says nothing about a key.
+  if (access.kind === 'public' || access.kind === 'person' || method === 'HEAD') return false
+  if (access.kind === 'any') return true
+  const needed: readonly NamedScope[] = access.kind === 'scope' ? [access.scope] : access.scopes
+  return namedScopes.some((scope) => needed.includes(scope) && grants(scopes, scope))
+}

@@ -1,0 +1,172 @@
+import type { CalendarDate } from '@internationalized/date'
+import { type FormEvent, useId, useRef, useState } from 'react'
+import { Button as AriaButton } from 'react-aria-components/Button'
+import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
+import { type ApiKey, type CreatedApiKey, type Expiry, type GrantableScope, createKey } from '../api/keys.ts'
+import { ApiProblem } from '../api/request.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { TextBox } from '../ui/fields.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { When } from '../ui/when.tsx'
+import { ExpiryField } from './expiry-field.tsx'
+import { endOfDay } from './expiry.ts'
+import { ScopeList } from './key-parts.tsx'
+import { KeyReveal } from './key-reveal.tsx'
+import { ScopeCards } from './scope-cards.tsx'
+import { useKeyPolicy } from './use-key-policy.ts'
+
+interface Props {
+  readonly onClose: () => void
+  readonly onMade: (key: ApiKey) => void
+}
+
+interface Faults {
+  readonly label?: string
+  readonly day?: string
+  readonly scopes?: string
+}
+
+/** Makes a key: asks what it is for, how long it lives and what it may do; then shows it, once. */
+export function GenerateDialog({ onClose, onMade }: Props) {
+  const form = useId()
+  const [label, setLabel] = useState('')
+  const [expiry, setExpiry] = useState<Expiry>('90d')
+  const [day, setDay] = useState<CalendarDate | null>(null)
+  const [scopes, setScopes] = useState<readonly GrantableScope[]>([])
+  const [addresses, setAddresses] = useState('')
+  const [faults, setFaults] = useState<Faults>({})
+  const [failure, setFailure] = useState<unknown>()
+  const [isBusy, setBusy] = useState(false)
+  const [made, setMade] = useState<CreatedApiKey>()
+  const attempt = useRef(crypto.randomUUID())
+  const { maxDays } = useKeyPolicy()
+
+  const generate = async () => {
+    const found: Faults = {
+      ...(label.trim() === '' ? { label: 'Say which program will use the key' } : {}),
+      ...(expiry === 'custom' && day === null ? { day: 'Choose the last day of the key' } : {}),
+      ...(scopes.length === 0 ? { scopes: 'Choose at least one scope' } : {}),
+    }
+    setFaults(found)
+    setFailure(undefined)
+    if (Object.keys(found).length > 0) {
+      // After the fields have been marked, whoever types is led to the first of them.
+      requestAnimationFrame(() => {
+        const first = document.querySelector(
+          `[id="${form}"] [aria-invalid="true"], [id="${form}"] [data-invalid] input`,
+        )
+        if (first instanceof HTMLElement) first.focus()
+      })
+      return
+    }
+    setBusy(true)
+    try {
+      const created = await createKey(
+        {
+          label: label.trim(),
+          expires_in: expiry,
+          ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day).toISOString() } : {}),
+          scopes,
+          allowed_addresses: addresses.split(/[\s,;]+/).filter((address) => address !== ''),
+        },
+        attempt.current,
+      )
+      const { key: _value, ...apiKey } = created
+      onMade(apiKey)
+      setMade(created)
+    } catch (error) {
+      // A refusal has made nothing: what is sent after it has been mended is another request.
+      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      setFailure(error)
+    } finally {
+      setBusy(false)
+    }
+  }
+
+  if (made !== undefined) {
+    return (
+      <KeyReveal title={`${made.label} is ready`} value={made.key} onDone={onClose}>
+        <dl className="facts facts-row">
+          <div>
+            <dt>Scopes</dt>
+            <dd>
+              <ScopeList scopes={made.scopes} />
+            </dd>
+          </div>
+          <div>
+            <dt>Expires</dt>
+            <dd>
+              <When at={made.expires_at} />
+            </dd>
+          </div>
+        </dl>
+      </KeyReveal>
+    )
+  }
+  return (
+    <Dialog
+      title="Generate key"
+      isOpen
+      size="large"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button look="primary" type="submit" form={form} isBusy={isBusy}>
+            Generate
+          </Button>
+        </>
+      }
+    >
+      <form
+        id={form}
+        className="form"
+        noValidate
+        onSubmit={(event: FormEvent) => {
+          event.preventDefault()
+          if (!isBusy) void generate()
+        }}
+      >
+        {failure === undefined ? undefined : <Failure error={failure} title="No key was generated" />}
+        <TextBox
+          label="Label"
+          value={label}
+          onChange={setLabel}
+          error={faults.label}
+          maxLength={100}
+          placeholder="Nightly export to the BI warehouse"
+          help="Which program uses it and for what, so that anybody can tell later."
+          autoFocus
+        />
+        <ExpiryField
+          choice={expiry}
+          onChoice={setExpiry}
+          day={day}
+          onDay={setDay}
+          error={faults.day}
+          maxDays={maxDays}
+        />
+        <ScopeCards value={scopes} onChange={setScopes} error={faults.scopes} />
+        <Disclosure className="disclosure">
+          <AriaButton slot="trigger" className="disclosure-button">
+            <Icon name="chevron" size={16} />
+            Advanced
+          </AriaButton>
+          <DisclosurePanel>
+            <TextBox
+              label="Allowed addresses"
+              isOptional
+              value={addresses}
+              onChange={setAddresses}
+              rows={3}
+              placeholder={'203.0.113.0/24\n2001:db8::/32'}
+              help="IPv4 or IPv6 addresses or networks, one a line. Requests from elsewhere are refused. Empty: from anywhere."
+            />
+          </DisclosurePanel>
+        </Disclosure>
+      </form>
+    </Dialog>
+  )
+}

@@ -1,0 +1,220 @@
+import { Suspense, lazy, useCallback, useState } from 'react'
+import type { ApiKey } from '@postern/contracts'
+import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
+import { ApiProblem } from '../api/request.ts'
+import { Link } from '../router.tsx'
+import { useSession } from '../shell/session-gate.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { PageSkeleton } from '../ui/skeleton.tsx'
+import { useNow } from '../ui/use-now.ts'
+import { useResource } from '../ui/use-resource.ts'
+import { When, distance } from '../ui/when.tsx'
+import { AdminsOnly } from './admins-only.tsx'
+import { AuditTrail } from './audit-trail.tsx'
+import { CallableRoutes } from './callable-routes.tsx'
+import { LastUse, ScopeList, StateBadge } from './key-parts.tsx'
+import { useKeys } from './keys-store.tsx'
+import { attentionOf, oldDays } from './select-keys.ts'
+import { UsageChart } from './usage-chart.tsx'
+
+const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
+const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
+
+/** One key: what it is, what it may do, what has happened to it. */
+export function KeyPage({ id }: { readonly id: string }) {
+  const { session } = useSession()
+  return session.roles.includes('admin') ? <Key id={id} /> : <AdminsOnly title="API key" />
+}
+
+const wayBack = (
+  <Link to="/settings/api-keys" className="way-back">
+    <Icon name="back" size={16} />
+    API keys
+  </Link>
+)
+
+function Key({ id }: { readonly id: string }) {
+  const { put } = useKeys()
+  const loadKey = useCallback(async (signal: AbortSignal) => await getKey(id, signal), [id])
+  const loadEvents = useCallback(async (signal: AbortSignal) => await listEvents(id, signal), [id])
+  const loadUsage = useCallback(async (signal: AbortSignal) => await readKeyUsage(id, signal), [id])
+  const key = useResource(loadKey)
+  const usage = useResource(loadUsage)
+  const events = useResource(loadEvents)
+  const [open, setOpen] = useState<'revoke' | 'rotate'>()
+  const now = useNow()
+
+  if (key.resource.state === 'loading') return <PageSkeleton />
+  if (key.resource.state === 'failed') {
+    const { error } = key.resource
+    if (error instanceof ApiProblem && error.problem.status === 403) return <AdminsOnly title="API key" />
+    if (error instanceof ApiProblem && [400, 404].includes(error.problem.status)) {
+      return (
+        <Page title="No such key" above={wayBack}>
+          <Empty icon="key" title="There is no such key in this organization" />
+        </Page>
+      )
+    }
+    return (
+      <Page title="API key" above={wayBack}>
+        <Failure error={error} title="The key cannot be shown" onRetry={key.reload} />
+      </Page>
+    )
+  }
+  const apiKey = key.resource.value
+  const changed = (next: ApiKey) => {
+    put(next)
+    key.reload()
+    events.reload()
+  }
+  return (
+    <Page
+      title={apiKey.label}
+      above={wayBack}
+      lead={
+        <span className="key-lead">
+          <code className="masked">{apiKey.masked}</code>
+          <StateBadge state={apiKey.state} />
+        </span>
+      }
+      actions={
+        <>
+          {apiKey.state === 'active' ? (
+            <Button icon="rotate" onPress={() => setOpen('rotate')}>
+              Rotate
+            </Button>
+          ) : undefined}
+          {apiKey.state === 'revoked' ? undefined : (
+            <Button look="danger" icon="ban" onPress={() => setOpen('revoke')}>
+              Revoke
+            </Button>
+          )}
+        </>
+      }
+    >
+      <Warnings apiKey={apiKey} now={now} onRotate={() => setOpen('rotate')} />
+      <Facts apiKey={apiKey} now={now} />
+      <UsageChart usage={usage.resource} onRetry={usage.reload} />
+      <div className="key-columns">
+        <CallableRoutes
+          scopes={apiKey.scopes}
+          isActive={apiKey.state === 'active'}
+          used={usage.resource.state === 'ready' ? usage.resource.value.routes : undefined}
+        />
+        <AuditTrail events={events.resource} onRetry={events.reload} />
+      </div>
+      <Suspense>
+        {open === 'revoke' ? (
+          <RevokeDialog apiKey={apiKey} onClose={() => setOpen(undefined)} onRevoked={changed} />
+        ) : undefined}
+        {open === 'rotate' ? (
+          <RotateDialog
+            apiKey={apiKey}
+            onClose={() => setOpen(undefined)}
+            onRotated={(successor) => {
+              put(successor)
+              key.reload()
+              events.reload()
+            }}
+          />
+        ) : undefined}
+      </Suspense>
+    </Page>
+  )
+}
+
+function Warnings({ apiKey, now, onRotate }: { apiKey: ApiKey; now: number; onRotate: () => void }) {
+  const [attention] = attentionOf(apiKey, now)
+  if (attention === undefined) return undefined
+  const action = (
+    <Button size="small" onPress={onRotate}>
+      Rotate
+    </Button>
+  )
+  return attention === 'expiring' ? (
+    <Notice tone="warning" title={`This key ends ${distance(apiKey.expires_at, now)}`} action={action}>
+      Whatever uses it will be refused from then on.
+    </Notice>
+  ) : (
+    <Notice tone="warning" title={`This key is older than ${oldDays} days`} action={action}>
+      The longer a key lives, the more places it has been copied to. Replace it by a new one.
+    </Notice>
+  )
+}
+
+function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
+  const { revoked_at: revokedAt, revoked_by: revokedBy, revoke_reason: reason, rotated_from: from } = apiKey
+  return (
+    <dl className="card facts facts-grid">
+      <div>
+        <dt>Scopes</dt>
+        <dd>
+          <ScopeList scopes={apiKey.scopes} />
+        </dd>
+      </div>
+      <div>
+        <dt>Created</dt>
+        <dd>
+          <When at={apiKey.created_at} />
+          <span className="second-line">by {apiKey.created_by.label}</span>
+        </dd>
+      </div>
+      {revokedAt === null ? (
+        <div>
+          <dt>{apiKey.state === 'expired' ? 'Expired' : 'Expires'}</dt>
+          <dd>
+            <When at={apiKey.expires_at} />
+            <span className="second-line">{distance(apiKey.expires_at, now)}</span>
+          </dd>
+        </div>
+      ) : (
+        <div>
+          <dt>Revoked</dt>
+          <dd>
+            <When at={revokedAt} />
+            <span className="second-line">by {revokedBy?.label}</span>
+            {reason === null ? undefined : <span className="second-line">“{reason}”</span>}
+          </dd>
+        </div>
+      )}
+      <div>
+        <dt>Last used</dt>
+        <dd>
+          <LastUse apiKey={apiKey} now={now} />
+          {apiKey.last_used_at === null ? undefined : (
+            <span className="second-line">
+              <When at={apiKey.last_used_at} />
+            </span>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Allowed addresses</dt>
+        <dd>
+          {apiKey.allowed_addresses.length === 0 ? (
+            <span className="faint">Any address</span>
+          ) : (
+            apiKey.allowed_addresses.map((address) => (
+              <code key={address} className="address">
+                {address}
+              </code>
+            ))
+          )}
+        </dd>
+      </div>
+      {from === null ? undefined : (
+        <div>
+          <dt>Replaces</dt>
+          <dd>
+            <Link to={`/settings/api-keys/${from}`} className="text-link">
+              the key before it
+            </Link>
+          </dd>
+        </div>
+      )}
+    </dl>
+  )
+}

@@ -1,0 +1,83 @@
+import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
+import { Badge, type Tone } from '../ui/badge.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { When, dayOf, distance, exactUtc } from '../ui/when.tsx'
+import { type Attention, oldDays } from './select-keys.ts'
+
+const states = {
+  active: { label: 'Active', tone: 'success' },
+  expired: { label: 'Expired', tone: 'neutral' },
+  revoked: { label: 'Revoked', tone: 'danger' },
+} as const satisfies Record<KeyState, { label: string; tone: Tone }>
+
+/** The state of a key, as a word and a colour. */
+export function StateBadge({ state }: { readonly state: KeyState }) {
+  return (
+    <Badge tone={states[state].tone} hasDot>
+      {states[state].label}
+    </Badge>
+  )
+}
+
+/** The scopes of a key; from the third on only their number, with the names on hover. */
+export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]; limit?: number }) {
+  const shown = limit === undefined || scopes.length <= limit ? scopes : scopes.slice(0, limit)
+  const rest = scopes.slice(shown.length)
+  return (
+    <span className="scopes">
+      {shown.map((scope) => (
+        <code key={scope} className={scope.includes('*') ? 'scope scope-wide' : 'scope'}>
+          {scope}
+        </code>
+      ))}
+      {rest.length === 0 ? undefined : (
+        <span className="scope scope-rest" title={rest.join(', ')}>
+          +{rest.length}
+          <span className="for-listeners"> more: {rest.join(', ')}</span>
+        </span>
+      )}
+    </span>
+  )
+}
+
+/** When a key ends or has ended. */
+export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
+  const at = apiKey.state === 'revoked' && apiKey.revoked_at !== null ? apiKey.revoked_at : apiKey.expires_at
+  const words = apiKey.state === 'revoked' ? `revoked ${distance(at, now)}` : distance(at, now)
+  return (
+    <span className="two-lines" title={exactUtc(at)}>
+      <time dateTime={apiKey.expires_at}>{dayOf(apiKey.expires_at)}</time>
+      {attention.includes('expiring') ? (
+        <span className="second-line warn">
+          <Icon name="clock" size={14} />
+          {words}
+        </span>
+      ) : (
+        <span className="second-line">{words}</span>
+      )}
+    </span>
+  )
+}
+
+/** When a key was made, and whether that is long ago. */
+export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
+  return (
+    <span className="two-lines">
+      <When at={apiKey.created_at} as="day" />
+      {attention.includes('old') ? (
+        <span className="second-line warn" title={`Older than ${oldDays} days: consider rotating it`}>
+          <Icon name="warning" size={14} />
+          {distance(apiKey.created_at, now)}
+        </span>
+      ) : (
+        <span className="second-line">{distance(apiKey.created_at, now)}</span>
+      )}
+    </span>
+  )
+}
+
+/** When a key was last used. */
+export function LastUse({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number }) {
+  if (apiKey.last_used_at === null) return <span className="faint">Never</span>
+  return <When at={apiKey.last_used_at} as="distance" now={now} />
+}

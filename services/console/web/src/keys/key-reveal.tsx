@@ -1,0 +1,89 @@
+import { type ReactNode, useEffect, useState } from 'react'
+import { useSession } from '../shell/session-gate.tsx'
+import { Button } from '../ui/button.tsx'
+import { CopyButton } from '../ui/copy.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Notice } from '../ui/notice.tsx'
+
+interface Props {
+  readonly title: string
+  /** The value. It lives in the state of the dialog alone: not in the address, in storage, or in anything that is logged. */
+  readonly value: string
+  readonly children?: ReactNode
+  readonly onDone: () => void
+}
+
+/** Shows a new key, once. To close it one has to say that the key was stored. */
+export function KeyReveal({ title, value, children, onDone }: Props) {
+  const { session } = useSession()
+  const [wasCopied, setCopied] = useState(false)
+  const [isAsking, setAsking] = useState(false)
+  const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? location.origin}/api/v1/whoami`
+
+  useEffect(() => {
+    const warn = (event: BeforeUnloadEvent) => event.preventDefault()
+    addEventListener('beforeunload', warn)
+    return () => removeEventListener('beforeunload', warn)
+  }, [])
+
+  return (
+    <>
+      <Dialog
+        title={title}
+        isOpen
+        size="large"
+        onClose={() => setAsking(true)}
+        footer={
+          <Button look="primary" onPress={() => setAsking(true)}>
+            Done
+          </Button>
+        }
+      >
+        <Notice tone="warning" title="This is the only time that you see this key">
+          Postern keeps a fingerprint of it, never the key itself. Copy it now into the secret store of the program that
+          will use it, and never into a chat, a ticket or source code.
+        </Notice>
+        <section className="reveal" aria-labelledby="reveal-key">
+          <h3 id="reveal-key">Key</h3>
+          <div className="secret">
+            <code className="secret-text" translate="no" data-secret="">
+              {value}
+            </code>
+            <CopyButton text={value} label="Copy key" look="primary" onCopied={() => setCopied(true)} />
+          </div>
+        </section>
+        <section className="reveal" aria-labelledby="reveal-curl">
+          <h3 id="reveal-curl">Try it</h3>
+          <p className="help">Paste this into a terminal: the answer tells who the key is and what it may do.</p>
+          <div className="secret secret-curl">
+            <pre className="secret-text" translate="no" tabIndex={0} aria-label="A command that uses the key">
+              {curl}
+            </pre>
+            <CopyButton text={curl} label="Copy command" onCopied={() => setCopied(true)} />
+          </div>
+        </section>
+        {children}
+      </Dialog>
+      <Dialog
+        title={wasCopied ? 'Is the key in a safe place?' : 'You have not copied the key'}
+        isOpen={isAsking}
+        isQuestion
+        onClose={() => setAsking(false)}
+        footer={
+          <>
+            <Button onPress={() => setAsking(false)}>Back to the key</Button>
+            <Button look={wasCopied ? 'primary' : 'danger'} onPress={onDone}>
+              {wasCopied ? 'Yes, close' : 'Close without it'}
+            </Button>
+          </>
+        }
+      >
+        <p>
+          {wasCopied
+            ? 'You have copied it. Once this is closed nobody can show it again: from then on you see only its last four characters.'
+            : 'Once this is closed nobody can show it again. If you have not stored it in another way, you will have to revoke it and generate another one.'}
+        </p>
+      </Dialog>
+    </>
+  )
+}

@@ -1,0 +1,200 @@
+import { type CSSProperties, useRef } from 'react'
+import type { ApiKey } from '@postern/contracts'
+import { Link } from '../router.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { ActionMenu } from '../ui/menu.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { KeyAge, KeyEnd, LastUse, ScopeList, StateBadge } from './key-parts.tsx'
+import { type Column, type Sorting, attentionOf } from './select-keys.ts'
+import { useVirtualRows } from './use-virtual-rows.ts'
+
+export interface KeyActions {
+  readonly onRotate: (key: ApiKey) => void
+  readonly onRevoke: (key: ApiKey) => void
+  readonly onOpen: (key: ApiKey) => void
+}
+
+interface Props extends KeyActions {
+  readonly keys: readonly ApiKey[]
+  readonly sorting: Sorting
+  readonly onSort: (sorting: Sorting) => void
+  readonly now: number
+  readonly isLoading: boolean
+}
+
+const headers: readonly { readonly column?: Column; readonly label: string }[] = [
+  { column: 'label', label: 'Label' },
+  { label: 'Key' },
+  { label: 'Scopes' },
+  { column: 'state', label: 'State' },
+  { column: 'created_by', label: 'Created by' },
+  { column: 'created_at', label: 'Created' },
+  { column: 'expires_at', label: 'Expires' },
+  { column: 'last_used_at', label: 'Last used' },
+  { label: 'Actions' },
+]
+
+/** From this width of the list on, in pixels, the columns have room. */
+const tableWidth = 940
+const rowHeights = { table: 64, cards: 190 } as const
+
+/** The keys as a table, or as cards where there is no room; only what is near the screen is drawn. */
+export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
+  const list = useRef<HTMLDivElement>(null)
+  const wasWide = useRef(matchMedia('(min-width: 1220px)').matches)
+  const rowHeight = rowHeights[wasWide.current ? 'table' : 'cards']
+  const rows = useVirtualRows(list, keys.length, rowHeight)
+  if (rows.width > 0) wasWide.current = rows.width >= tableWidth
+  const look = wasWide.current ? 'table' : 'cards'
+  const height = rowHeights[look]
+  const shown = keys.slice(rows.start, rows.end)
+
+  return (
+    <div className={`key-table key-table-${look}`} role="table" aria-label="API keys" aria-rowcount={keys.length + 1}>
+      <div role="rowgroup" className="key-head">
+        <div role="row" className="key-row" aria-rowindex={1}>
+          {headers.map(({ column, label }) => (
+            <HeaderCell key={label} label={label} column={column} sorting={sorting} onSort={onSort} />
+          ))}
+        </div>
+      </div>
+      <div role="rowgroup" className="key-body" ref={list} style={{ height: Math.max(keys.length, 1) * height }}>
+        {shown.map((key, index) => (
+          <KeyRow
+            key={key.id}
+            apiKey={key}
+            index={rows.start + index}
+            style={{ transform: `translateY(${(rows.start + index) * height}px)`, height }}
+            now={now}
+            {...actions}
+          />
+        ))}
+      </div>
+      {isLoading ? (
+        <p className="key-more" role="status">
+          Loading more keys…
+        </p>
+      ) : undefined}
+    </div>
+  )
+}
+
+interface HeaderProps {
+  readonly label: string
+  readonly column: Column | undefined
+  readonly sorting: Sorting
+  readonly onSort: (sorting: Sorting) => void
+}
+
+function HeaderCell({ label, column, sorting, onSort }: HeaderProps) {
+  if (column === undefined) {
+    return (
+      <div role="columnheader" className="key-cell">
+        {label === 'Actions' ? <span className="for-listeners">{label}</span> : label}
+      </div>
+    )
+  }
+  const isSorted = sorting.column === column
+  const order = isSorted ? (sorting.isDescending ? 'descending' : 'ascending') : 'none'
+  return (
+    <div role="columnheader" className="key-cell" aria-sort={order}>
+      <button
+        type="button"
+        className={`sort sort-${order}`}
+        onClick={() => onSort({ column, isDescending: isSorted ? !sorting.isDescending : column.endsWith('_at') })}
+      >
+        {label}
+        <Icon name="chevron" size={14} />
+      </button>
+    </div>
+  )
+}
+
+interface RowProps extends KeyActions {
+  readonly apiKey: ApiKey
+  readonly index: number
+  readonly style: CSSProperties
+  readonly now: number
+}
+
+function KeyRow({ apiKey, index, style, now, onRotate, onRevoke, onOpen }: RowProps) {
+  const attention = attentionOf(apiKey, now)
+  return (
+    <div role="row" className={`key-row key-row-${apiKey.state}`} aria-rowindex={index + 2} style={style}>
+      <div role="cell" className="key-cell cell-label">
+        <Link to={`/settings/api-keys/${apiKey.id}`} className="key-link" title={apiKey.label}>
+          {apiKey.label}
+        </Link>
+      </div>
+      <div role="cell" className="key-cell cell-key">
+        <code className="masked">{apiKey.masked}</code>
+      </div>
+      <div role="cell" className="key-cell cell-scopes">
+        <ScopeList scopes={apiKey.scopes} limit={2} />
+      </div>
+      <div role="cell" className="key-cell cell-state">
+        <StateBadge state={apiKey.state} />
+      </div>
+      <div role="cell" className="key-cell cell-by">
+        <span className="one-line" title={apiKey.created_by.label}>
+          {apiKey.created_by.label}
+        </span>
+      </div>
+      <div role="cell" className="key-cell cell-created" data-title="Created">
+        <KeyAge apiKey={apiKey} attention={attention} now={now} />
+      </div>
+      <div role="cell" className="key-cell cell-expires" data-title={apiKey.state === 'active' ? 'Expires' : 'Expiry'}>
+        <KeyEnd apiKey={apiKey} attention={attention} now={now} />
+      </div>
+      <div role="cell" className="key-cell cell-used" data-title="Last used">
+        <LastUse apiKey={apiKey} now={now} />
+      </div>
+      <div role="cell" className="key-cell cell-actions">
+        <ActionMenu
+          label={`Actions for ${apiKey.label}`}
+          actions={[
+            { id: 'open', label: 'Details and audit trail', icon: 'eye', run: () => onOpen(apiKey) },
+            {
+              id: 'rotate',
+              label: 'Rotate…',
+              icon: 'rotate',
+              isDisabled: apiKey.state !== 'active',
+              run: () => onRotate(apiKey),
+            },
+            {
+              id: 'revoke',
+              label: 'Revoke…',
+              icon: 'ban',
+              isDangerous: true,
+              isDisabled: apiKey.state === 'revoked',
+              run: () => onRevoke(apiKey),
+            },
+          ]}
+        >
+          <Button look="quiet" size="small" icon="dots" aria-label={`Actions for ${apiKey.label}`} />
+        </ActionMenu>
+      </div>
+    </div>
+  )
+}
+
+/** The table before the first answer: rows of the height that they will have. */
+export function KeyTableSkeleton() {
+  return (
+    <div className="key-table key-table-skeleton" aria-busy="true">
+      <span className="for-listeners" role="status">
+        Loading keys
+      </span>
+      {Array.from({ length: 6 }, (_, row) => (
+        <div key={row} className="key-skeleton-row" aria-hidden="true">
+          <Skeleton width="26%" />
+          <Skeleton width="10%" />
+          <Skeleton width="24%" />
+          <Skeleton width="8%" />
+          <Skeleton width="16%" />
+        </div>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,167 @@
+import { Suspense, lazy, useEffect, useMemo, useState } from 'react'
+import type { ApiKey } from '@postern/contracts'
+import { ApiProblem } from '../api/request.ts'
+import { navigate } from '../router.tsx'
+import { useSession } from '../shell/session-gate.tsx'
+import { Button } from '../ui/button.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { useNow } from '../ui/use-now.ts'
+import { timeZone } from '../ui/when.tsx'
+import { AdminsOnly } from './admins-only.tsx'
+import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
+import { useKeys } from './keys-store.tsx'
+import {
+  type Filter,
+  type Sorting,
+  countKeys,
+  expiringDays,
+  isFiltering,
+  noFilter,
+  oldDays,
+  selectKeys,
+} from './select-keys.ts'
+import { Toolbar } from './toolbar.tsx'
+
+const loadGenerate = async () => await import('./generate-dialog.tsx')
+const GenerateDialog = lazy(async () => ({ default: (await loadGenerate()).GenerateDialog }))
+const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
+const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
+
+type Open =
+  | { readonly kind: 'generate' }
+  | { readonly kind: 'revoke'; readonly key: ApiKey }
+  | { readonly kind: 'rotate'; readonly key: ApiKey }
+
+/** Settings → API keys: all keys of the tenant, and the way to a new one. */
+export function KeysPage() {
+  const { session } = useSession()
+  const isAdmin = session.roles.includes('admin')
+  return isAdmin ? <Keys /> : <AdminsOnly title="API keys" />
+}
+
+function Keys() {
+  const { keys, isLoading, error, reload, put } = useKeys()
+  const [filter, setFilter] = useState<Filter>(noFilter)
+  const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
+  const [open, setOpen] = useState<Open>()
+  const now = useNow()
+
+  useEffect(reload, [reload])
+  useEffect(() => {
+    const refresh = () => {
+      if (document.visibilityState === 'visible') reload()
+    }
+    document.addEventListener('visibilitychange', refresh)
+    return () => document.removeEventListener('visibilitychange', refresh)
+  }, [reload])
+
+  const shown = useMemo(() => selectKeys(keys ?? [], filter, sorting, now), [keys, filter, sorting, now])
+  const counts = useMemo(() => countKeys(keys ?? [], now), [keys, now])
+  const close = () => setOpen(undefined)
+
+  if (error instanceof ApiProblem && error.problem.status === 403) return <AdminsOnly title="API keys" />
+  const generate = (
+    <Button
+      look="primary"
+      icon="plus"
+      onHoverStart={() => {
+        void loadGenerate()
+      }}
+      onPress={() => setOpen({ kind: 'generate' })}
+    >
+      Generate key
+    </Button>
+  )
+  return (
+    <Page
+      title="API keys"
+      lead="Each key lets one program reach your audit data, within the scopes that you give it. Revoke it here and it stops at once."
+      actions={generate}
+    >
+      {error === undefined ? undefined : (
+        <Failure
+          error={error}
+          title={keys === undefined ? 'The keys cannot be shown' : 'The keys could not be read again'}
+          onRetry={reload}
+        />
+      )}
+      {counts.attention > 0 ? (
+        <Notice
+          tone="warning"
+          title={counts.attention === 1 ? 'One key needs a look' : `${counts.attention} keys need a look`}
+          action={
+            <Button
+              size="small"
+              onPress={() => setFilter(filter.needsAttention ? noFilter : { ...noFilter, needsAttention: true })}
+            >
+              {filter.needsAttention ? 'Show all keys' : counts.attention === 1 ? 'Show it' : 'Show them'}
+            </Button>
+          }
+        >
+          {attentionWords(counts)}
+        </Notice>
+      ) : undefined}
+      {keys === undefined ? (
+        error === undefined ? (
+          <KeyTableSkeleton />
+        ) : undefined
+      ) : keys.length === 0 ? (
+        <Empty icon="key" title="No keys yet" action={generate}>
+          Generate a key for each program that shall read findings, document them, upload evidence or push your audit
+          universe. It takes less than a minute.
+        </Empty>
+      ) : (
+        <>
+          <Toolbar filter={filter} onFilter={setFilter} sorting={sorting} onSort={setSorting} counts={counts} />
+          <p className="for-listeners" role="status">
+            {isFiltering(filter) ? `${shown.length} of ${keys.length} keys` : ''}
+          </p>
+          {shown.length === 0 ? (
+            <Empty
+              icon="search"
+              title="No key matches"
+              action={<Button onPress={() => setFilter(noFilter)}>Clear the filters</Button>}
+            >
+              None of the {keys.length} keys fits these filters.
+            </Empty>
+          ) : (
+            <KeyTable
+              keys={shown}
+              sorting={sorting}
+              onSort={setSorting}
+              now={now}
+              isLoading={isLoading && keys.length % 1000 === 0}
+              onOpen={(key) => navigate(`/settings/api-keys/${key.id}`)}
+              onRotate={(key) => setOpen({ kind: 'rotate', key })}
+              onRevoke={(key) => setOpen({ kind: 'revoke', key })}
+            />
+          )}
+          <p className="page-foot">Times are in your zone ({timeZone}); point at one to see it in UTC.</p>
+        </>
+      )}
+      <Suspense>
+        {open?.kind === 'generate' ? <GenerateDialog onClose={close} onMade={put} /> : undefined}
+        {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
+        {open?.kind === 'rotate' ? (
+          <RotateDialog
+            apiKey={open.key}
+            onClose={close}
+            onRotated={(successor) => {
+              put(successor)
+              reload()
+            }}
+          />
+        ) : undefined}
+      </Suspense>
+    </Page>
+  )
+}
+
+function attentionWords({ expiring, old }: { readonly expiring: number; readonly old: number }): string {
+  const soon = expiring === 1 ? `One ends within ${expiringDays} days` : `${expiring} end within ${expiringDays} days`
+  const aged = old === 1 ? `one is older than ${oldDays} days` : `${old} are older than ${oldDays} days`
+  const parts = [...(expiring > 0 ? [soon] : []), ...(old > 0 ? [aged] : [])]
+  const sentence = parts.join(' and ')
+  return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}. Rotate a key to replace it without an interruption.`
+}

@@ -1,0 +1,64 @@
+import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { type ApiKey, listKeys } from '../api/keys.ts'
+
+/** The keys of the tenant, as far as they are known. */
+export interface KeysState {
+  readonly keys: readonly ApiKey[] | undefined
+  /** More keys are on their way. */
+  readonly isLoading: boolean
+  readonly error: unknown
+}
+
+interface KeysStore extends KeysState {
+  readonly reload: () => void
+  /** Takes over what an answer has told of a key. */
+  readonly put: (key: ApiKey) => void
+}
+
+const KeysContext = createContext<KeysStore | undefined>(undefined)
+
+/** The list of keys; read when a page that shows it opens, and kept while other pages are open. */
+export function useKeys(): KeysStore {
+  const store = use(KeysContext)
+  if (store === undefined) throw new Error('there are no keys here')
+  return store
+}
+
+/** Keeps the list of keys, so that a page that was left and opened again does not begin empty. */
+export function KeysProvider({ children }: { readonly children: ReactNode }) {
+  const [state, setState] = useState<KeysState>({ keys: undefined, isLoading: false, error: undefined })
+  const running = useRef<AbortController>(undefined)
+  const isWhole = useRef(false)
+
+  const reload = useCallback(() => {
+    running.current?.abort()
+    const abort = new AbortController()
+    running.current = abort
+    setState((old) => ({ ...old, isLoading: true, error: undefined }))
+    listKeys(abort.signal, (keys) => {
+      // While a known list is read anew it stays whole: a table that shrinks and grows again would jump.
+      if (!abort.signal.aborted) setState((old) => (isWhole.current ? old : { ...old, keys }))
+    }).then(
+      (keys) => {
+        if (abort.signal.aborted) return
+        isWhole.current = true
+        setState({ keys, isLoading: false, error: undefined })
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted) setState((old) => ({ ...old, isLoading: false, error }))
+      },
+    )
+  }, [])
+
+  const put = useCallback((key: ApiKey) => {
+    setState((old) => {
+      if (old.keys === undefined) return old
+      const isKnown = old.keys.some(({ id }) => id === key.id)
+      return { ...old, keys: isKnown ? old.keys.map((each) => (each.id === key.id ? key : each)) : [key, ...old.keys] }
+    })
+  }, [])
+
+  useEffect(() => () => running.current?.abort(), [])
+  const value = useMemo(() => ({ ...state, reload, put }), [state, reload, put])
+  return <KeysContext value={value}>{children}</KeysContext>
+}

@@ -1,0 +1,165 @@
+import { useState } from 'react'
+import { type ApiKey, type RevokedKey, revokeKey } from '../api/keys.ts'
+import { ApiProblem } from '../api/request.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { TextBox } from '../ui/fields.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { useNow } from '../ui/use-now.ts'
+import { ScopeList } from './key-parts.tsx'
+import { LastUse } from './key-parts.tsx'
+
+interface Props {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+  readonly onRevoked: (key: ApiKey) => void
+}
+
+/** Asks once more, revokes, and tells when no gateway accepts the key any more. */
+export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
+  const [reason, setReason] = useState('')
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+  const [revoked, setRevoked] = useState<RevokedKey>()
+  const now = useNow()
+
+  const revoke = async () => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      const answer = await revokeKey(apiKey.id, reason.trim())
+      const { enforcement: _enforcement, ...key } = answer
+      onRevoked(key)
+      setRevoked(answer)
+    } catch (error) {
+      setFailure(error)
+    } finally {
+      setBusy(false)
+    }
+  }
+
+  if (revoked !== undefined) {
+    return (
+      <Dialog
+        title="Key revoked"
+        isOpen
+        onClose={onClose}
+        footer={
+          <Button look="primary" onPress={onClose} autoFocus>
+            Close
+          </Button>
+        }
+      >
+        <Enforced revoked={revoked} />
+      </Dialog>
+    )
+  }
+  const isUnconfirmed = failure instanceof ApiProblem && failure.problem.code === 'revocation_unconfirmed'
+  return (
+    <Dialog
+      title="Revoke this key?"
+      isOpen
+      isQuestion
+      onClose={() => {
+        if (!isBusy) onClose()
+      }}
+      footer={
+        <>
+          <Button onPress={onClose} isDisabled={isBusy} autoFocus>
+            Keep the key
+          </Button>
+          <Button
+            look="danger"
+            isBusy={isBusy}
+            onPress={() => {
+              void revoke()
+            }}
+          >
+            {isBusy ? 'Telling all gateways…' : isUnconfirmed ? 'Try again' : 'Revoke key'}
+          </Button>
+        </>
+      }
+    >
+      {failure === undefined ? undefined : (
+        <Failure
+          error={failure}
+          title={isUnconfirmed ? 'Not yet confirmed by all gateways' : 'The key was not revoked'}
+        />
+      )}
+      <div className="key-summary">
+        <div className="key-summary-head">
+          <strong>{apiKey.label}</strong>
+          <code className="masked">{apiKey.masked}</code>
+        </div>
+        <dl className="facts">
+          <div>
+            <dt>Last used</dt>
+            <dd>
+              <LastUse apiKey={apiKey} now={now} />
+            </dd>
+          </div>
+          <div>
+            <dt>Scopes</dt>
+            <dd>
+              <ScopeList scopes={apiKey.scopes} />
+            </dd>
+          </div>
+        </dl>
+      </div>
+      <p>
+        Whatever uses it is refused from the moment that this is confirmed. <strong>This cannot be undone.</strong>
+      </p>
+      <TextBox
+        label="Reason"
+        isOptional
+        value={reason}
+        onChange={setReason}
+        maxLength={500}
+        placeholder="Leaked in a build log"
+        help="Kept in the audit trail."
+      />
+    </Dialog>
+  )
+}
+
+/** What a revocation has reached, in words. */
+function Enforced({ revoked }: { readonly revoked: RevokedKey }) {
+  const { enforcement, label, masked } = revoked
+  const name = (
+    <>
+      <strong>{label}</strong> <code className="masked">{masked}</code>
+    </>
+  )
+  if (enforcement === null) {
+    return (
+      <Notice tone="success" title="Revoked" isNews>
+        {name} is revoked.
+      </Notice>
+    )
+  }
+  const { gateways, confirmed, fenced, waited_ms: waited } = enforcement
+  return (
+    <>
+      <Notice tone="success" title={`Enforced on all gateways in ${duration(waited)}`} isNews>
+        {name} is refused everywhere from now on.
+      </Notice>
+      <p className="help">
+        {gateways === 0
+          ? 'No gateway could have accepted it.'
+          : `${count(confirmed, 'gateway')} confirmed that ${confirmed === 1 ? 'it refuses' : 'they refuse'} the key.`}
+        {fenced === 0
+          ? ''
+          : ` ${count(fenced, 'gateway')} did not answer and ${fenced === 1 ? 'refuses' : 'refuse'} every request until caught up.`}
+      </p>
+    </>
+  )
+}
+
+function count(number: number, noun: string): string {
+  return number === 1 ? `1 ${noun}` : `${number} ${noun}s`
+}
+
+function duration(ms: number): string {
+  if (ms < 1) return 'less than 1 ms'
+  return ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(1)} s`
+}

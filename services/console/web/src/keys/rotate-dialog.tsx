@@ -1,0 +1,115 @@
+import { useRef, useState } from 'react'
+import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
+import { ApiProblem } from '../api/request.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { Select } from '../ui/select.tsx'
+import { When } from '../ui/when.tsx'
+import { KeyReveal } from './key-reveal.tsx'
+
+interface Props {
+  readonly apiKey: ApiKey
+  readonly onClose: () => void
+  readonly onRotated: (successor: ApiKey) => void
+}
+
+const overlaps = [
+  { value: '0s', label: 'None: the old key stops at once', ms: 0 },
+  { value: '1h', label: '1 hour', ms: 3_600_000 },
+  { value: '24h', label: '24 hours', ms: 86_400_000 },
+  { value: '3d', label: '3 days', ms: 3 * 86_400_000 },
+  { value: '7d', label: '7 days', ms: 7 * 86_400_000 },
+] as const
+
+const lives = [
+  { value: 'same', label: 'As long as the old one was made for' },
+  { value: '30d', label: '30 days' },
+  { value: '90d', label: '90 days' },
+  { value: '1y', label: '1 year' },
+] as const
+
+/** Replaces a key by one that may do the same, and lets the old one work on for a while. */
+export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
+  const [overlap, setOverlap] = useState<(typeof overlaps)[number]['value']>('24h')
+  const [life, setLife] = useState<(typeof lives)[number]['value']>('same')
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+  const [made, setMade] = useState<{ readonly created: CreatedApiKey; readonly oldEnd: string }>()
+  const attempt = useRef(crypto.randomUUID())
+
+  const rotate = async () => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      const body = { overlap, ...(life === 'same' ? {} : { expires_in: life }) }
+      const created = await rotateKey(apiKey.id, body, attempt.current)
+      const overlapMs = overlaps.find(({ value }) => value === overlap)?.ms ?? 0
+      const end = Math.min(Date.parse(apiKey.expires_at), Date.parse(created.created_at) + overlapMs)
+      const { key: _value, ...successor } = created
+      onRotated(successor)
+      setMade({ created, oldEnd: new Date(end).toISOString() })
+    } catch (error) {
+      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      setFailure(error)
+    } finally {
+      setBusy(false)
+    }
+  }
+
+  if (made !== undefined) {
+    return (
+      <KeyReveal title={`The new key of ${apiKey.label}`} value={made.created.key} onDone={onClose}>
+        <dl className="facts facts-row">
+          <div>
+            <dt>Old key {apiKey.masked}</dt>
+            <dd>
+              {overlap === '0s' ? (
+                'Works no more'
+              ) : (
+                <>
+                  Works until <When at={made.oldEnd} />
+                </>
+              )}
+            </dd>
+          </div>
+          <div>
+            <dt>New key expires</dt>
+            <dd>
+              <When at={made.created.expires_at} />
+            </dd>
+          </div>
+        </dl>
+      </KeyReveal>
+    )
+  }
+  return (
+    <Dialog
+      title={`Rotate ${apiKey.label}`}
+      isOpen
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button
+            look="primary"
+            isBusy={isBusy}
+            onPress={() => {
+              void rotate()
+            }}
+          >
+            Generate new key
+          </Button>
+        </>
+      }
+    >
+      {failure === undefined ? undefined : <Failure error={failure} title="The key was not rotated" />}
+      <p>
+        You get a new key with the same label, scopes and addresses. During the overlap both work, so that the program
+        can change over without an interruption.
+      </p>
+      <Select label="The old key goes on for" choices={overlaps} value={overlap} onChange={setOverlap} />
+      <Select label="The new key lives for" choices={lives} value={life} onChange={setLife} />
+    </Dialog>
+  )
+}

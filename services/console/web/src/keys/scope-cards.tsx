@@ -1,0 +1,79 @@
+import type { GrantableScope } from '@postern/contracts'
+import { Checkbox } from 'react-aria-components/Checkbox'
+import { CheckboxGroup } from 'react-aria-components/CheckboxGroup'
+import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
+import { Button } from 'react-aria-components/Button'
+import { FieldError } from 'react-aria-components/FieldError'
+import { Label } from 'react-aria-components/Label'
+import { Text } from 'react-aria-components/Text'
+import { Badge, type Tone } from '../ui/badge.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { type Level, type ScopeInfo, namedScopeInfo, wildcardInfo, wildcardOver } from './scope-info.ts'
+
+const tones: Readonly<Record<Level, Tone>> = { Read: 'info', Write: 'warning', Admin: 'danger', Everything: 'danger' }
+
+interface Props {
+  readonly value: readonly GrantableScope[]
+  readonly onChange: (scopes: readonly GrantableScope[]) => void
+  readonly error: string | undefined
+}
+
+/** The scopes as cards: what each is called, how far it goes, what it grants. */
+export function ScopeCards({ value, onChange, error }: Props) {
+  const all = [...namedScopeInfo, ...wildcardInfo]
+  return (
+    <CheckboxGroup
+      className="field scope-field"
+      value={[...value]}
+      onChange={(chosen) => onChange(all.flatMap(({ scope }) => (chosen.includes(scope) ? [scope] : [])))}
+      isInvalid={error !== undefined}
+      isRequired
+      validationBehavior="aria"
+    >
+      <Label>Scopes</Label>
+      <Text slot="description" className="help">
+        What the program may do. Give it no more than it needs: scopes do not imply each other.
+      </Text>
+      <div className="cards">
+        {namedScopeInfo.map((info) => (
+          <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
+        ))}
+      </div>
+      <Disclosure className="disclosure">
+        <Button slot="trigger" className="disclosure-button">
+          <Icon name="chevron" size={16} />
+          Broad access
+        </Button>
+        <DisclosurePanel>
+          <div className="cards cards-wide">
+            {wildcardInfo.map((info) => (
+              <ScopeCard key={info.scope} info={info} coveredBy={wildcardOver(value, info.scope)} />
+            ))}
+          </div>
+        </DisclosurePanel>
+      </Disclosure>
+      <FieldError className="field-error">{error}</FieldError>
+    </CheckboxGroup>
+  )
+}
+
+function ScopeCard({ info, coveredBy }: { info: ScopeInfo; coveredBy: GrantableScope | undefined }) {
+  return (
+    <Checkbox className="choice scope-card" value={info.scope}>
+      <span className="tick" aria-hidden="true">
+        <Icon name="check" size={14} />
+      </span>
+      <span className="choice-text">
+        <span className="scope-head">
+          <span className="choice-title">{info.title}</span>
+          <Badge tone={tones[info.level]}>{info.level}</Badge>
+        </span>
+        <code className="scope-name">{info.scope}</code>
+        <span className="choice-help">
+          {info.grants}
+          {coveredBy === undefined ? undefined : <strong> Included in {coveredBy}.</strong>}
+        </span>
+      </span>
+    </Checkbox>
+  )
+}

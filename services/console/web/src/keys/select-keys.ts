@@ -1,0 +1,95 @@
+import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
+
+const dayMs = 86_400_000
+/** A key that ends within this many days is called out. */
+export const expiringDays = 14
+/** A key that is in use for longer than this many days is called out. */
+export const oldDays = 90
+
+/** Why an active key should be looked at; nothing for keys that are not active. */
+export type Attention = 'expiring' | 'old'
+
+/** What is to be said of a key now, the most urgent first. */
+export function attentionOf(key: ApiKey, now: number): readonly Attention[] {
+  if (key.state !== 'active') return []
+  const isExpiring = Date.parse(key.expires_at) - now <= expiringDays * dayMs
+  const isOld = now - Date.parse(key.created_at) > oldDays * dayMs
+  return [...(isExpiring ? (['expiring'] as const) : []), ...(isOld ? (['old'] as const) : [])]
+}
+
+export const columns = ['label', 'state', 'created_by', 'created_at', 'expires_at', 'last_used_at'] as const
+export type Column = (typeof columns)[number]
+
+export interface Sorting {
+  readonly column: Column
+  readonly isDescending: boolean
+}
+
+export interface Filter {
+  /** Part of the label, of the last four characters, or of who made the key; in any case. */
+  readonly text: string
+  readonly state: KeyState | 'all'
+  readonly scope: GrantableScope | 'all'
+  readonly needsAttention: boolean
+}
+
+/** What shows everything. */
+export const noFilter: Filter = { text: '', state: 'all', scope: 'all', needsAttention: false }
+
+export function isFiltering(filter: Filter): boolean {
+  return filter.text.trim() !== '' || filter.state !== 'all' || filter.scope !== 'all' || filter.needsAttention
+}
+
+/** The keys that a filter leaves, in the order that was asked for; newest first among equals. */
+export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
+  const text = filter.text.trim().toLowerCase()
+  const left = keys.filter(
+    (key) =>
+      (filter.state === 'all' || key.state === filter.state) &&
+      (filter.scope === 'all' || key.scopes.includes(filter.scope)) &&
+      (!filter.needsAttention || attentionOf(key, now).length > 0) &&
+      (text === '' ||
+        key.label.toLowerCase().includes(text) ||
+        key.masked.toLowerCase().includes(text) ||
+        key.created_by.label.toLowerCase().includes(text)),
+  )
+  const sign = sorting.isDescending ? -1 : 1
+  const isTime = sorting.column.endsWith('_at')
+  const compare = (one: string, other: string) => {
+    // Times are of one form, so that their letters are in their order; only words need the rules of a language.
+    if (isTime) return one === other ? 0 : one < other ? -1 : 1
+    return words.compare(one, other)
+  }
+  const values = new Map(left.map((key) => [key.id, valueOf(key, sorting.column)]))
+  return left.toSorted((one, other) => {
+    const difference = compare(values.get(one.id) ?? '', values.get(other.id) ?? '')
+    return difference === 0 ? (one.id < other.id ? 1 : -1) : sign * difference
+  })
+}
+
+const words = new Intl.Collator(undefined, { sensitivity: 'base', numeric: true })
+
+function valueOf(key: ApiKey, column: Column): string {
+  switch (column) {
+    case 'created_by':
+      return key.created_by.label
+    case 'last_used_at':
+      // Never used sorts as longest ago.
+      return key.last_used_at ?? ''
+    default:
+      return key[column]
+  }
+}
+
+/** How many keys there are of each state, and how many should be looked at. */
+export function countKeys(keys: readonly ApiKey[], now: number) {
+  const counts = { all: keys.length, active: 0, expired: 0, revoked: 0, expiring: 0, old: 0, attention: 0 }
+  for (const key of keys) {
+    counts[key.state] += 1
+    const attention = attentionOf(key, now)
+    if (attention.includes('expiring')) counts.expiring += 1
+    if (attention.includes('old')) counts.old += 1
+    if (attention.length > 0) counts.attention += 1
+  }
+  return counts
+}

@@ -1,0 +1,29 @@
+import { useEffect } from 'react'
+import { signInUrl } from '../api/session.ts'
+import { Brand } from './brand.tsx'
+
+/** What somebody sees who is not signed in, or not any more. */
+export function SignInPage({ hadSession }: { readonly hadSession: boolean }) {
+  useEffect(() => {
+    document.title = 'Sign in · Postern'
+  }, [])
+  return (
+    <main className="whole-page">
+      <div className="sign-in">
+        <Brand size={44} />
+        <h1>{hadSession ? 'Your session has ended' : 'Sign in to Postern'}</h1>
+        <p>
+          {hadSession
+            ? 'To protect your organization you are signed out after a while. Nothing that you saw is kept on this device.'
+            : 'Make, watch and revoke the API keys by which other programs reach your audit data.'}
+        </p>
+        <a className="button button-primary button-usual sign-in-button" href={signInUrl()}>
+          <span>{hadSession ? 'Sign in again' : 'Continue with your organization'}</span>
+        </a>
+        <p className="fine-print">
+          You sign in with your organization’s own account. Postern never sees your password.
+        </p>
+      </div>
+    </main>
+  )
+}

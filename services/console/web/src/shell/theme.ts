@@ -1,0 +1,31 @@
+import { useSyncExternalStore } from 'react'
+
+export type Theme = 'system' | 'light' | 'dark'
+
+const storageKey = 'postern-theme'
+const listeners = new Set<() => void>()
+
+function chosen(): Theme {
+  const { theme } = document.documentElement.dataset
+  return theme === 'light' || theme === 'dark' ? theme : 'system'
+}
+
+/** The theme that was chosen and the function that chooses one; `system` follows the machine. */
+export function useTheme(): readonly [Theme, (theme: Theme) => void] {
+  const theme = useSyncExternalStore((listener) => {
+    listeners.add(listener)
+    return () => listeners.delete(listener)
+  }, chosen)
+  return [theme, chooseTheme]
+}
+
+function chooseTheme(theme: Theme): void {
+  if (theme === 'system') {
+    delete document.documentElement.dataset['theme']
+    localStorage.removeItem(storageKey)
+  } else {
+    document.documentElement.dataset['theme'] = theme
+    localStorage.setItem(storageKey, theme)
+  }
+  for (const listener of listeners) listener()
+}

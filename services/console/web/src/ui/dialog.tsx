@@ -1,0 +1,43 @@
+import type { ReactNode } from 'react'
+import { Dialog as AriaDialog, Heading } from 'react-aria-components/Dialog'
+import { Modal, ModalOverlay } from 'react-aria-components/Modal'
+import { Button } from './button.tsx'
+
+interface Props {
+  readonly title: ReactNode
+  readonly isOpen: boolean
+  /** Escape, the cross, or a press beside the dialog. */
+  readonly onClose: () => void
+  readonly children: ReactNode
+  readonly size?: 'small' | 'large'
+  /** A question that wants an answer: nothing but its buttons and Escape closes it. */
+  readonly isQuestion?: boolean
+  readonly footer: ReactNode
+}
+
+/** A dialog over the page: holds the focus, gives it back, and fills a small screen. */
+export function Dialog({ title, isOpen, onClose, children, size = 'small', isQuestion = false, footer }: Props) {
+  return (
+    <ModalOverlay
+      className="overlay"
+      isOpen={isOpen}
+      isDismissable={!isQuestion}
+      onOpenChange={(open) => {
+        if (!open) onClose()
+      }}
+    >
+      <Modal className={`modal modal-${size}`}>
+        <AriaDialog className="dialog" role={isQuestion ? 'alertdialog' : 'dialog'}>
+          <header className="dialog-header">
+            <Heading slot="title" level={2}>
+              {title}
+            </Heading>
+            {isQuestion ? undefined : <Button look="quiet" icon="close" aria-label="Close" onPress={onClose} />}
+          </header>
+          <div className="dialog-body">{children}</div>
+          <footer className="dialog-footer">{footer}</footer>
+        </AriaDialog>
+      </Modal>
+    </ModalOverlay>
+  )
+}

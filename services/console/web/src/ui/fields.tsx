@@ -1,0 +1,56 @@
+import type { ReactNode } from 'react'
+import { FieldError } from 'react-aria-components/FieldError'
+import { Input } from 'react-aria-components/Input'
+import { Label } from 'react-aria-components/Label'
+import { Text } from 'react-aria-components/Text'
+import { TextArea } from 'react-aria-components/TextArea'
+import { TextField } from 'react-aria-components/TextField'
+
+interface Props {
+  readonly label: string
+  readonly value: string
+  readonly onChange: (value: string) => void
+  readonly help?: ReactNode
+  readonly error?: string | undefined
+  readonly isOptional?: boolean
+  readonly maxLength?: number
+  readonly placeholder?: string
+  readonly rows?: number
+  readonly autoFocus?: boolean
+}
+
+/** A line of text, or several with `rows`, with its label, help and error. */
+export function TextBox(props: Props) {
+  const { label, value, onChange, help, error, isOptional = false, maxLength, placeholder, rows, autoFocus } = props
+  const limits = maxLength === undefined ? {} : { maxLength }
+  const hint = placeholder === undefined ? {} : { placeholder }
+  return (
+    <TextField
+      className="field"
+      value={value}
+      onChange={onChange}
+      isInvalid={error !== undefined}
+      isRequired={!isOptional}
+      validationBehavior="aria"
+      autoFocus={autoFocus ?? false}
+      autoComplete="off"
+      {...limits}
+    >
+      <Label>
+        {label}
+        {isOptional ? <span className="optional">optional</span> : undefined}
+      </Label>
+      {rows === undefined ? (
+        <Input className="input" spellCheck={false} {...hint} />
+      ) : (
+        <TextArea className="input" rows={rows} spellCheck={false} {...hint} />
+      )}
+      {help === undefined ? undefined : (
+        <Text slot="description" className="help">
+          {help}
+        </Text>
+      )}
+      <FieldError className="field-error">{error}</FieldError>
+    </TextField>
+  )
+}

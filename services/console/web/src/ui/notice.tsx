@@ -1,0 +1,72 @@
+import type { ReactNode } from 'react'
+import { ApiProblem, NoAnswer } from '../api/request.ts'
+import { Button } from './button.tsx'
+import { Icon, type IconName } from './icon.tsx'
+
+const icons = { info: 'info', warning: 'warning', danger: 'warning', success: 'check' } as const satisfies Record<
+  string,
+  IconName
+>
+
+interface Props {
+  readonly tone: keyof typeof icons
+  readonly title?: ReactNode
+  readonly children?: ReactNode
+  readonly action?: ReactNode
+  /** Read out at once: for what has just happened. */
+  readonly isNews?: boolean
+}
+
+/** A coloured note within a page. */
+export function Notice({ tone, title, children, action, isNews = false }: Props) {
+  return (
+    <div className={`notice notice-${tone}`} role={isNews ? (tone === 'danger' ? 'alert' : 'status') : undefined}>
+      <Icon name={icons[tone]} />
+      <div className="notice-text">
+        {title === undefined ? undefined : <p className="notice-title">{title}</p>}
+        {children === undefined ? undefined : <div>{children}</div>}
+      </div>
+      {action === undefined ? undefined : <div className="notice-action">{action}</div>}
+    </div>
+  )
+}
+
+/** What went wrong, for a person: what to mend and, for who asks support, the id of the request. */
+export function Failure({ error, title, onRetry }: { error: unknown; title: string; onRetry?: () => void }) {
+  const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
+  const errors = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
+  const request = error instanceof ApiProblem ? error.problem.instance : undefined
+  return (
+    <Notice
+      tone="danger"
+      title={title}
+      isNews
+      action={
+        onRetry === undefined ? undefined : (
+          <Button size="small" onPress={onRetry}>
+            Try again
+          </Button>
+        )
+      }
+    >
+      <p>{detail}</p>
+      {errors.length === 0 ? undefined : (
+        <ul>
+          {errors.map((each) => (
+            <li key={`${each.pointer ?? each.parameter ?? ''} ${each.code}`}>
+              {fieldOf(each.pointer ?? each.parameter ?? '')} {each.detail}
+            </li>
+          ))}
+        </ul>
+      )}
+      {request === undefined ? undefined : <p className="fine-print">Request {request}</p>}
+    </Notice>
+  )
+}
+
+/** `/allowed_addresses/0` as a person would say it. */
+function fieldOf(pointer: string): string {
+  const [field = ''] = pointer.replace(/^\//, '').split('/')
+  const words = field.replaceAll('_', ' ')
+  return words === '' ? '' : `${words.charAt(0).toUpperCase()}${words.slice(1)}:`
+}

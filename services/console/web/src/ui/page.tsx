@@ -1,0 +1,55 @@
+import { type ReactNode, useEffect } from 'react'
+import { Icon, type IconName } from './icon.tsx'
+
+interface Props {
+  readonly title: string
+  readonly above?: ReactNode
+  readonly lead?: ReactNode
+  readonly actions?: ReactNode
+  readonly children: ReactNode
+  /** Replaces the words of the title where it holds more than words. */
+  readonly heading?: ReactNode
+}
+
+/** The frame of a page: its title, also of the window, what it is for, and what can be done. */
+export function Page({ title, above, lead, actions, children, heading }: Props) {
+  useEffect(() => {
+    document.title = `${title} · Postern`
+  }, [title])
+  return (
+    <div className="page">
+      {above}
+      <header className="page-header">
+        <div className="page-words">
+          <h1 id="page-title" tabIndex={-1}>
+            {heading ?? title}
+          </h1>
+          {lead === undefined ? undefined : <div className="page-lead">{lead}</div>}
+        </div>
+        {actions === undefined ? undefined : <div className="page-actions">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  )
+}
+
+interface EmptyProps {
+  readonly icon: IconName
+  readonly title: string
+  readonly children?: ReactNode
+  readonly action?: ReactNode
+}
+
+/** What stands where there is nothing yet, and how to change that. */
+export function Empty({ icon, title, children, action }: EmptyProps) {
+  return (
+    <div className="empty">
+      <span className="empty-icon">
+        <Icon name={icon} size={26} />
+      </span>
+      <h2>{title}</h2>
+      {children === undefined ? undefined : <div className="empty-text">{children}</div>}
+      {action}
+    </div>
+  )
+}

@@ -1,0 +1,37 @@
+import { type Dispatch, type SetStateAction, useCallback, useEffect, useState } from 'react'
+
+/** Something that is read from the API: not yet there, there, or refused. */
+export type Resource<T> =
+  | { readonly state: 'loading' }
+  | { readonly state: 'ready'; readonly value: T }
+  | { readonly state: 'failed'; readonly error: unknown }
+
+/**
+ * Reads something when the page opens and whenever `load` changes (so give it a stable function). `reload` reads it again
+ * and shows the old value until the new one is there; `set` replaces it with what an answer has told.
+ */
+export function useResource<T>(load: (signal: AbortSignal) => Promise<T>): {
+  resource: Resource<T>
+  reload: () => void
+  set: Dispatch<SetStateAction<Resource<T>>>
+} {
+  const [resource, setResource] = useState<Resource<T>>({ state: 'loading' })
+  const [round, setRound] = useState(0)
+  useEffect(() => {
+    const abort = new AbortController()
+    load(abort.signal).then(
+      (value) => {
+        if (!abort.signal.aborted) setResource({ state: 'ready', value })
+      },
+      (error: unknown) => {
+        if (!abort.signal.aborted) setResource({ state: 'failed', error })
+      },
+    )
+    return () => abort.abort()
+  }, [load, round])
+  const reload = useCallback(() => {
+    setResource((old) => (old.state === 'failed' ? { state: 'loading' } : old))
+    setRound((old) => old + 1)
+  }, [])
+  return { resource, reload, set: setResource }
+}

@@ -1,0 +1,49 @@
+const dayForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
+const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const relativeForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+
+const minute = 60_000
+const hour = 60 * minute
+const day = 24 * hour
+
+/** The person's time zone, as a name. */
+export const timeZone: string = Intl.DateTimeFormat().resolvedOptions().timeZone
+
+/** A time to the second in UTC, as logs and other systems write it. */
+export function exactUtc(at: string): string {
+  return `${new Date(at).toISOString().replace('T', ' ').replace('Z', '')} UTC`
+}
+
+/** How far away a time is, in the largest unit that says something: `3 days ago`, `in 2 hours`. */
+export function distance(at: string, now: number): string {
+  const difference = Date.parse(at) - now
+  const size = Math.abs(difference)
+  if (size < minute) return difference > 0 ? 'in a moment' : 'just now'
+  if (size < hour) return relativeForm.format(Math.trunc(difference / minute), 'minute')
+  if (size < day) return relativeForm.format(Math.trunc(difference / hour), 'hour')
+  if (size < 60 * day) return relativeForm.format(Math.trunc(difference / day), 'day')
+  if (size < 730 * day) return relativeForm.format(Math.trunc(difference / (30.44 * day)), 'month')
+  return relativeForm.format(Math.trunc(difference / (365.25 * day)), 'year')
+}
+
+/** A date in the person's zone. */
+export function dayOf(at: string): string {
+  return dayForm.format(new Date(at))
+}
+
+interface Props {
+  readonly at: string
+  /** What is shown: the day, the day with the time of day, or how long ago. */
+  readonly as?: 'day' | 'moment' | 'distance'
+  readonly now?: number
+}
+
+/** A time in the person's zone; the exact one in UTC shows on hover. */
+export function When({ at, as = 'moment', now = Date.now() }: Props) {
+  const shown = as === 'day' ? dayOf(at) : as === 'moment' ? momentForm.format(new Date(at)) : distance(at, now)
+  return (
+    <time dateTime={at} title={exactUtc(at)}>
+      {shown}
+    </time>
+  )
+}

@@ -1,0 +1,191 @@
+/** A public key as the evidence service publishes it (RFC 8037). */
+export interface PublicKey {
+  readonly kty?: string
+  readonly crv?: string
+  readonly x?: string
+  readonly kid?: string
+}
+
+/** One thing that was looked at, and what came out. */
+export interface Check {
+  readonly outcome: 'true' | 'false' | 'open'
+  readonly words: string
+}
+
+/** What a document turned out to be. */
+export interface Verdict {
+  readonly kind: 'receipt' | 'attachment' | 'checkpoint' | 'signature' | 'log'
+  readonly isTrue: boolean
+  readonly checks: readonly Check[]
+  /** What the signature, or the chain, vouches for: never what only the document around it says. */
+  readonly content: Readonly<Record<string, unknown>>
+}
+
+/** Why a text could not be checked at all. */
+export class NotADocument extends Error {
+  override readonly name = 'NotADocument'
+}
+
+const kinds = {
+  'postern-receipt': 'receipt',
+  'postern-attachment': 'attachment',
+  'postern-log-checkpoint': 'checkpoint',
+} as const
+
+/**
+ * Checks receipts, attachments and checkpoints (JSON with a `jws`, a list of them, or a bare JWS), and exports of the
+ * remediation log (NDJSON or a list). Everything happens here: nothing is sent anywhere.
+ */
+export async function verifyDocument(text: string, keys: readonly PublicKey[]): Promise<readonly Verdict[]> {
+  const trimmed = text.trim()
+  if (trimmed === '') throw new NotADocument('There is nothing in it.')
+  if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(trimmed)) return [await verifySigned({ jws: trimmed }, keys)]
+  const documents = parseDocuments(trimmed)
+  if (documents.every((each) => typeof each['jws'] === 'string')) {
+    return await Promise.all(documents.map(async (each) => await verifySigned(each, keys)))
+  }
+  if (documents.every((each) => typeof each['hash'] === 'string' && 'prev_hash' in each)) {
+    return [await verifyLog(documents)]
+  }
+  throw new NotADocument('This is neither a receipt, nor a checkpoint, nor an export of the remediation log.')
+}
+
+type Document = Readonly<Record<string, unknown>>
+
+function parseDocuments(text: string): readonly Document[] {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    try {
+      value = text.split('\n').flatMap((line): unknown[] => (line.trim() === '' ? [] : [JSON.parse(line)]))
+    } catch {
+      throw new NotADocument('This is not JSON. Drop the file as Postern gave it, unchanged.')
+    }
+  }
+  const list: readonly unknown[] = Array.isArray(value) ? value : [value]
+  const documents = list.filter(isDocument)
+  if (documents.length === 0 || documents.length !== list.length) throw new NotADocument('There is no receipt in it.')
+  return documents
+}
+
+function isDocument(value: unknown): value is Document {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+async function verifySigned(document: Document, keys: readonly PublicKey[]): Promise<Verdict> {
+  const [head = '', body = '', signature = '', ...more] = String(document['jws']).split('.')
+  const header = decodeJson(head)
+  const content = decodeJson(body)
+  if (more.length > 0 || header === undefined || content === undefined) {
+    throw new NotADocument('Its signature is not a compact JWS (RFC 7515).')
+  }
+  const kind = kindOf(header['typ'])
+  const key = keys.find(({ kid, crv }) => kid === header['kid'] && crv === 'Ed25519')
+  const isOurs = header['alg'] === 'EdDSA' && key !== undefined
+  const isSigned = isOurs && (await isSignedBy(key, `${head}.${body}`, signature))
+  const { jws: _jws, ...stated } = document
+  // What was dropped may say more than was signed, or something else: each field is compared.
+  const differing = Object.keys(stated).filter((field) => canonical(stated[field]) !== canonical(content[field]))
+  const isBare = Object.keys(stated).length === 0
+  const checks: Check[] = [
+    {
+      outcome: isOurs ? 'true' : 'false',
+      words: isOurs
+        ? 'The signing key is one that Postern publishes'
+        : 'No published key of Postern has this name: it was signed by somebody else, or by a key that is long retired',
+    },
+    {
+      outcome: isSigned ? 'true' : 'false',
+      words: isSigned ? 'The signature is valid (Ed25519)' : 'The signature does not fit',
+    },
+    ...(isBare
+      ? []
+      : [
+          differing.length === 0
+            ? { outcome: 'true' as const, words: 'Every field says what was signed' }
+            : { outcome: 'false' as const, words: `Changed after it was signed: ${differing.join(', ')}` },
+        ]),
+  ]
+  return { kind, checks, content, isTrue: checks.every(({ outcome }) => outcome === 'true') }
+}
+
+function kindOf(type: unknown): Verdict['kind'] {
+  const found = Object.entries(kinds).find(([name]) => name === type)
+  return found === undefined ? 'signature' : found[1]
+}
+
+async function isSignedBy(key: PublicKey, signed: string, signature: string): Promise<boolean> {
+  try {
+    const jwk = { kty: key.kty ?? '', crv: key.crv ?? '', x: key.x ?? '' }
+    const imported = await crypto.subtle.importKey('jwk', jwk, { name: 'Ed25519' }, false, ['verify'])
+    return await crypto.subtle.verify('Ed25519', imported, decode(signature), new TextEncoder().encode(signed))
+  } catch {
+    return false
+  }
+}
+
+/** The entries of one export: each says what was hashed, and names the one before it in its finding. */
+async function verifyLog(entries: readonly Document[]): Promise<Verdict> {
+  const last = new Map<unknown, Document>()
+  const changed: unknown[] = []
+  const unlinked: unknown[] = []
+  for (const entry of entries) {
+    const { hash, ...content } = entry
+    if ((await digest(new TextEncoder().encode(canonical(content)))) !== hash) changed.push(entry['position'])
+    const before = last.get(entry['finding_id'])
+    const isLinked =
+      before === undefined
+        ? entry['seq'] !== 1 || entry['prev_hash'] === null
+        : entry['prev_hash'] === before['hash'] && entry['seq'] === Number(before['seq']) + 1
+    if (!isLinked) unlinked.push(entry['position'])
+    last.set(entry['finding_id'], entry)
+  }
+  const checks: readonly Check[] = [
+    changed.length === 0
+      ? { outcome: 'true', words: 'Every entry says what was hashed when it was written' }
+      : { outcome: 'false', words: `Changed: position ${changed.slice(0, 10).join(', ')}` },
+    unlinked.length === 0
+      ? { outcome: 'true', words: 'Every entry follows the one before it: none is missing between them' }
+      : {
+          outcome: 'false',
+          words: `Does not follow the entry before it: position ${unlinked.slice(0, 10).join(', ')}`,
+        },
+    { outcome: 'open', words: 'That nothing was cut off at the end shows only beside a signed checkpoint' },
+  ]
+  const content = {
+    entries: entries.length,
+    findings: last.size,
+    from: entries[0]?.['recorded_at'],
+    to: entries.at(-1)?.['recorded_at'],
+  }
+  return { kind: 'log', checks, content, isTrue: checks.every(({ outcome }) => outcome !== 'false') }
+}
+
+/** SHA-256 in lower-case hex. */
+export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes))
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
+function decodeJson(part: string): Document | undefined {
+  try {
+    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(decode(part)))
+    return isDocument(value) ? value : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function decode(part: string): Uint8Array<ArrayBuffer> {
+  const bytes = atob(part.replaceAll('-', '+').replaceAll('_', '/'))
+  return Uint8Array.from(bytes, (byte) => byte.charCodeAt(0))
+}
+
+/** Canonical JSON (RFC 8785): members in the order of their UTF-16 code units, numbers and texts as ECMAScript writes them. */
+function canonical(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
+  if (!isDocument(value)) return JSON.stringify(value) ?? 'undefined'
+  const members = Object.keys(value).toSorted((one, other) => (one < other ? -1 : 1))
+  return `{${members.map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`).join(',')}}`
+}
