@@ -230,6 +230,7 @@ END) stored,
   constraint finding_version_positive CHECK ((version > 0)),
   constraint finding_repeat_of_fk FOREIGN KEY (tenant_id, repeat_of_id) REFERENCES findings.finding(tenant_id, id)
 );
+CREATE INDEX finding_by_accepted_until ON findings.finding USING btree (tenant_id, accepted_until) WHERE (status = 'risk_accepted'::text);
 CREATE INDEX finding_by_created_at ON findings.finding USING btree (tenant_id, created_at, id);
 CREATE INDEX finding_by_repeat_of ON findings.finding USING btree (tenant_id, repeat_of_id) WHERE (repeat_of_id IS NOT NULL);
 CREATE INDEX finding_by_severity ON findings.finding USING btree (tenant_id, severity_rank, id);
@@ -237,6 +238,7 @@ CREATE INDEX finding_by_target_on ON findings.finding USING btree (tenant_id, ta
 CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, updated_at, id);
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
+CREATE TRIGGER finding_repeat_guard BEFORE INSERT OR UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.finding REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.finding REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
@@ -405,7 +407,7 @@ create table findings.tracker_log (
   root text not null,
   constraint tracker_log_pk PRIMARY KEY (tenant_id, "position"),
   constraint tracker_log_seq_unique UNIQUE (tenant_id, finding_id, seq),
-  constraint tracker_log_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
+  constraint tracker_log_actor_type_known CHECK ((actor_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text, 'system'::text]))),
   constraint tracker_log_kind_known CHECK ((kind = ANY (ARRAY['created'::text, 'note'::text, 'status_change'::text, 'due_date_change'::text, 'owner_change'::text, 'progress'::text, 'evidence_linked'::text, 'field_change'::text, 'validation'::text, 'escalation'::text, 'correction'::text, 'system'::text]))),
   constraint tracker_log_finding_fk FOREIGN KEY (tenant_id, finding_id) REFERENCES findings.finding(tenant_id, id),
   constraint tracker_log_plan_fk FOREIGN KEY (tenant_id, finding_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, finding_id, id),
@@ -697,6 +699,24 @@ begin
     raise exception using
       errcode = 'check_violation', schema = 'findings', table = 'recommendation', constraint = broken,
       message = 'a recommendation cannot change in this way';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_repeat()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (
+    select from findings.finding f
+    where f.tenant_id = new.tenant_id and f.id = new.repeat_of_id and f.status not in ('closed', 'risk_accepted')
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_repeats_what_has_ended',
+      message = 'what a finding repeats is closed';
   end if;
   return new;
 end

@@ -31,7 +31,10 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
     uses: ['api-key', 'contracts', 'key-cache', 'service-kit', 'signed-context', 'tenant-db'],
     tests: ['local-stack'],
   },
-  findings: { uses: ['contracts', 'log-chain', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
+  findings: {
+    uses: ['contracts', 'log-chain', 'service-kit', 'signed-context', 'tenant-db'],
+    tests: ['local-stack'],
+  },
   universe: { uses: ['contracts', 'service-kit', 'tenant-db'], tests: ['local-stack', 'signed-context'] },
   evidence: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },
   sync: { uses: ['contracts', 'service-kit', 'signed-context', 'tenant-db'], tests: ['local-stack'] },

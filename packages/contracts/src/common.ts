@@ -72,9 +72,9 @@ export const personRefSchema = z
   .meta({ id: 'Person reference', examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }] })
 export type PersonRef = z.infer<typeof personRefSchema>
 
-/** Who made a resource. */
+/** Who made a resource; `system`: Postern itself, as when a period is over. */
 export const createdBySchema = z
-  .object({ type: z.enum(['api_key', 'user', 'operator', 'connector']), id: z.string(), label: z.string() })
+  .object({ type: z.enum(['api_key', 'user', 'operator', 'connector', 'system']), id: z.string(), label: z.string() })
   .meta({ id: 'Actor' })
 export type CreatedBy = z.infer<typeof createdBySchema>
 

@@ -27,6 +27,28 @@ export const pageQuery = {
 }
 
 /**
+ * The parameter `fields` of a route that answers with items of a kind, or with one: which of their members the answer
+ * shall hold. The kit leaves the others out.
+ */
+export function fieldsOf(item: z.ZodObject) {
+  const names = Object.keys(item.shape)
+  return z
+    .union([z.string(), z.array(z.string())])
+    .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
+    .pipe(
+      z
+        .array(z.string().refine((name) => names.includes(name), 'is no member of what is answered'))
+        .min(1)
+        .max(100),
+    )
+    .optional()
+    .meta({
+      description: 'Only these members, and those that `expand` adds; comma-separated. All where nothing is said',
+      examples: ['id'],
+    })
+}
+
+/**
  * A filter that takes several values, repeated or comma-separated, meaning any of them. `values` are the allowed words.
  */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {

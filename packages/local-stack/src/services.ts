@@ -66,9 +66,19 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
     redis: true,
     upstreams: [],
   },
-  findings: { rings: ['POSTERN_SIGNING_FINDINGS'], database: true, redis: false, upstreams: [] },
+  findings: {
+    rings: ['POSTERN_SIGNING_FINDINGS', 'POSTERN_SIGNING_FINDINGS_UNIVERSE'],
+    database: true,
+    redis: false,
+    upstreams: ['universe'],
+  },
   universe: {
-    rings: ['POSTERN_SIGNING_UNIVERSE', 'POSTERN_SIGNING_SYNC_UNIVERSE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE'],
+    rings: [
+      'POSTERN_SIGNING_UNIVERSE',
+      'POSTERN_SIGNING_SYNC_UNIVERSE',
+      'POSTERN_SIGNING_EVIDENCE_UNIVERSE',
+      'POSTERN_SIGNING_FINDINGS_UNIVERSE',
+    ],
     database: true,
     redis: false,
     upstreams: [],

@@ -26,6 +26,7 @@ import {
 import { inputErrors } from './input-errors.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
+import { fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
 export type App = FastifyInstance
@@ -234,7 +235,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
       const type = mediaType === '' ? 'application/json' : mediaType
-      return await reply.type(`${type}; charset=utf-8`).send(JSON.stringify(body))
+      return await reply.type(`${type}; charset=utf-8`).send(JSON.stringify(selectFields(body, fieldsAsked(inputs.query))))
     },
   })
 }

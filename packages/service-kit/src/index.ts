@@ -29,7 +29,7 @@ export { type LogLevel, type Logger, createLogger, describeError, logLevels } fr
 export { type Registry, createMetrics } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
 export { answerClientError } from './problem-handler.ts'
-export { ProblemError, type ProblemOptions, problem } from './problem.ts'
+export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {
   type BaseDeps,
   type RunningService,

@@ -8,6 +8,7 @@ import {
   assertItemInContract,
   registerContract,
 } from './contract-route.ts'
+import { fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
 export interface ListHandlers<R extends Route, Item> {
@@ -33,11 +34,18 @@ export function contractList<const R extends Route, Item extends object>(
     if (input.mediaType === 'application/json') return await page(input)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
-    const sent = input.raw.method === 'HEAD' ? await noneOf(items) : items
+    const fields = fieldsAsked(input.query)
+    const sent = input.raw.method === 'HEAD' ? await noneOf(items) : each(items, (item) => selectFields(item, fields))
     if (input.mediaType === 'text/csv') {
       const name = route.path.slice(route.path.lastIndexOf('/') + 1)
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
-      return new StreamedAnswer('text/csv; charset=utf-8; header=present', asCsv(sent, names))
+      return new StreamedAnswer(
+        'text/csv; charset=utf-8; header=present',
+        asCsv(
+          sent,
+          names.filter((column) => fields?.includes(column) ?? true),
+        ),
+      )
     }
     return new StreamedAnswer('application/x-ndjson', Readable.from(asLines(sent), { objectMode: false }))
   })
@@ -100,7 +108,7 @@ async function* asLines<Item>(items: AsyncIterable<Item>): AsyncGenerator<string
 }
 
 /** RFC 4180. What a spreadsheet would run as a formula is led by an apostrophe. */
-function asCsv<Item extends object>(items: AsyncIterable<Item>, columns: readonly string[]): Readable {
+function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Readable {
   const source = Readable.from(items)
   const csv = stringify({
     header: true,

@@ -26,6 +26,11 @@ export class ProblemError extends Error {
   }
 }
 
+/** The 503 of a request for which there is no database now: nothing of it was done, or it can be done again. */
+export function databaseAway(cause: unknown): ProblemError {
+  return problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 1, cause })
+}
+
 /** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
   return new ProblemError(code, options)

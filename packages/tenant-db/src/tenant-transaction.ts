@@ -3,6 +3,7 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
+import { sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
@@ -50,6 +51,23 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     ping: () => ping(pool, queryTimeoutMs),
     close: () => (closed ??= pool.end()),
     stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+  }
+}
+
+/**
+ * The same database, whose outages and overload reject as what `refusal` makes of them, so that a service can tell its
+ * callers to try again. Everything else rejects as it is.
+ */
+export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown) => Error): TenantDb {
+  const rethrow = (error: unknown): never => {
+    const { kind } = sqlError(error)
+    if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') throw refusal(error)
+    throw error
+  }
+  return {
+    ...db,
+    read: async (tenant, fn) => await db.read(tenant, fn).catch(rethrow),
+    write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow),
   }
 }
 

@@ -20,6 +20,7 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
       POSTERN_SIGNING_UNIVERSE: randomRing(),
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: evidenceRing,
+      POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

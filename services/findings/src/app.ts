@@ -3,14 +3,16 @@ import { actionPlanRoutes } from './action-plan/routes.ts'
 import { bulkRoutes } from './bulk/routes.ts'
 import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
+import { reopeningExpired } from './finding/acceptance/reopen.ts'
 import { findingRoutes } from './finding/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
 
 /** Registers what the findings service answers. */
-export function buildApp(app: App, deps: Deps): void {
-  rememberAnswers(app, deps.answers)
+export function buildApp(app: App, opened: Deps): void {
+  rememberAnswers(app, opened.answers)
+  const deps = { ...opened, db: reopeningExpired(opened.db, opened) }
   findingRoutes(app, deps)
   recommendationRoutes(app, deps)
   actionPlanRoutes(app, deps)

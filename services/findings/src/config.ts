@@ -7,12 +7,21 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
   /** Connection string of the role `postern_findings`. A secret: it holds the password. */
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two. Default 10. */
   readonly maxConnections: number
+  readonly universe: {
+    /** Origin of the universe service, without a slash at the end. */
+    readonly url: string
+    /** Signs what this service sends there; no other service has it. */
+    readonly ring: KeyRing
+    /** How long the universe may take to answer. Milliseconds, default 3 s. */
+    readonly timeoutMs: number
+  }
   /** Signs checkpoints of the tracker log (Ed25519). */
   readonly checkpointKey: KeyObject
   /** The key before: no longer signs, still published, so that checkpoints of before the change can be checked. */
@@ -26,6 +35,9 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_URL: settings.databaseUrl,
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_FINDINGS: settings.keyRing,
+    POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
+    POSTERN_UNIVERSE_URL: settings.httpUrl,
+    POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
     POSTERN_CHECKPOINT_KEY: settings.ed25519Key,
     POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Key.optional(),
   })
@@ -33,6 +45,11 @@ export function readConfig(env: Environment): Config {
     ...baseConfig(values, { findings: values.POSTERN_SIGNING_FINDINGS }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    universe: {
+      url: values.POSTERN_UNIVERSE_URL,
+      ring: values.POSTERN_SIGNING_FINDINGS_UNIVERSE,
+      timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
+    },
     checkpointKey: values.POSTERN_CHECKPOINT_KEY,
     previousCheckpointKey: values.POSTERN_CHECKPOINT_PREVIOUS_KEY,
   }

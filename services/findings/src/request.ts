@@ -33,13 +33,16 @@ export function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number
   const given = raw.headers['if-match']
   if (given === undefined || given.trim() === '*') return
   const tags = given.split(',').map((tag) => tag.trim())
-  if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}"$/.exec(tag)?.[1] === String(version))) return
+  if (tags.some((tag) => /^"(\d{1,10})\.\d{4}-\d{2}-\d{2}(?:\.[\w-]{22})?"$/.exec(tag)?.[1] === String(version))) return
   throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
 }
 
-/** The entity tag: a resource reads differently when its version or the day (UTC) has changed. */
-export function entityTag(version: number, today: string): string {
-  return `"${version}.${today}"`
+/**
+ * The entity tag: a resource reads differently when its version or the day (UTC) has changed, or what is shown beside
+ * it, of which `beside` is a digest.
+ */
+export function entityTag(version: number, today: string, beside?: string): string {
+  return beside === undefined ? `"${version}.${today}"` : `"${version}.${today}.${beside}"`
 }
 
 /** What a failed write means where another resource of the kind has the external id: 409. Else the failure as it is. */

@@ -74,9 +74,9 @@ describe('reading a finding', () => {
 
   test('a parameter that a finding does not take is refused', async () => {
     const { tenant, finding } = await aFinding()
-    const answer = await service.call(tenant, 'GET', `${path}/${finding.id}?expand=log`)
+    const answer = await service.call(tenant, 'GET', `${path}/${finding.id}?format=xml`)
     expect(answer.status).toBe(400)
-    expect(answer.json).toMatchObject({ errors: [{ parameter: 'expand' }] })
+    expect(answer.json).toMatchObject({ errors: [{ parameter: 'format' }] })
   })
 
   test('finds it by id, by reference and by the integrator’s own key, whatever that holds', async () => {

@@ -6,6 +6,7 @@ import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@po
 import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { z } from 'zod'
 import { findingsService } from '../src/service.ts'
+import { type SpawnedUniverse, spawnUniverse } from './universe.ts'
 
 /** A findings service on a database of its own, and ways to speak to both. */
 export interface FindingsUnderTest extends SignedCaller {
@@ -23,6 +24,7 @@ export interface FindingsUnderTest extends SignedCaller {
   /** The ring that the database believes. */
   readonly assertionKeys: string
   assertionOf(tenantId: string): { readonly assertion: string }
+  readonly universe: SpawnedUniverse | undefined
   close(): Promise<void>
 }
 
@@ -36,15 +38,20 @@ export const checkpointKey: string = generateKeyPairSync('ed25519')
   .privateKey.export({ format: 'pem', type: 'pkcs8' })
   .toString()
 
-export async function startFindings(): Promise<FindingsUnderTest> {
+/** `universe`: with the real universe service beside it; else nothing answers where it is looked for. */
+export async function startFindings(options: { readonly universe?: true } = {}): Promise<FindingsUnderTest> {
   const database = await createTestDatabase()
   const ring = randomRing('findings')
+  const universeRing = randomRing('findings-universe')
+  const universe = options.universe === true ? await spawnUniverse(database, universeRing) : undefined
   let day: string | undefined
   const service = await startService(
     findingsService,
     {
       POSTERN_DATABASE_URL: database.url('findings'),
       POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_SIGNING_FINDINGS_UNIVERSE: universeRing,
+      POSTERN_UNIVERSE_URL: universe?.url ?? 'http://127.0.0.1:9',
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
@@ -97,8 +104,10 @@ export async function startFindings(): Promise<FindingsUnderTest> {
     asSuperuser,
     assertionKeys,
     assertionOf,
+    universe,
     close: async () => {
       await service.close()
+      await universe?.stop()
       await Promise.all([asService.close(), asSuperuser.close()])
       await database.drop()
     },
@@ -137,4 +146,22 @@ export async function openFinding(service: FindingsUnderTest, tenant: Principal,
   const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
   const answer = await service.call(tenant, 'POST', path, { body })
   return findingSchema.parse(answer.json)
+}
+
+/** A closed finding, as it was read while it was open; how it is closed is shown elsewhere. */
+export async function closedFinding(
+  service: FindingsUnderTest,
+  tenant: Principal,
+  given: object = {},
+): Promise<Finding> {
+  const finding = await openFinding(service, tenant, given)
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    await tx.execute({
+      text: `update findings.finding set status = 'closed', closed_on = current_date, validated_by = '{"name":"Bo"}',
+        version = version + 1 where id = $1`,
+      values: [finding.id],
+    })
+  })
+  return finding
 }

@@ -167,6 +167,31 @@ describe('the tracker log', () => {
   })
 })
 
+describe('a log in which a row is no entry any more', () => {
+  test.each([
+    ['no JSON', 'not JSON'],
+    ['JSON that is no object', '"text"'],
+    ['an entry of another form', '{"seq":2}'],
+    ['nothing', 'null'],
+  ])('%s: the check says where, and does not fail', async (_what, entry) => {
+    const tenant = newTenant()
+    const { id } = await aFinding(tenant)
+    await note(tenant, id)
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+      await tx.execute({
+        text: 'update findings.tracker_log set entry = $2 where finding_id = $1 and seq = 2',
+        values: [id, entry],
+      })
+    })
+    expect(await get(tenant, `${path}/${id}/log/verify`)).toMatchObject({
+      is_intact: false,
+      entries: 1,
+      fault: { seq: 2, problem: 'content' },
+    })
+  })
+})
+
 describe('a checkpoint', () => {
   test('signed today contradicts a log that is rewritten tomorrow; nothing but the export and the key is needed', async () => {
     const tenant = newTenant()

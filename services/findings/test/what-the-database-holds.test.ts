@@ -3,7 +3,15 @@ import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type Statement, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type FindingsUnderTest, completeFields, findingBody, newTenant, path, startFindings } from './service.ts'
+import {
+  type FindingsUnderTest,
+  closedFinding,
+  completeFields,
+  findingBody,
+  newTenant,
+  path,
+  startFindings,
+} from './service.ts'
 
 let service: FindingsUnderTest
 beforeAll(async () => {
@@ -145,7 +153,8 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
   })
 
   test("another tenant's finding cannot be repeated: it fails just as one that does not exist", async () => {
-    const { tenant, finding } = await aFinding()
+    const tenant = newTenant()
+    const finding = await closedFinding(service, tenant)
     const mine = newTenant().tenantId
     const unknown = await failureOf(asTenant(mine, insert(mine, 1, crypto.randomUUID())))
     expect(unknown).toMatchObject({ kind: 'foreign-key', constraint: 'finding_repeat_of_fk' })

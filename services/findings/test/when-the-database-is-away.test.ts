@@ -12,6 +12,8 @@ test('without its database the service lives, is not ready, and asks callers to 
       // Nothing listens on port 1.
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_FINDINGS: ring,
+      POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+      POSTERN_UNIVERSE_URL: 'http://127.0.0.1:1',
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
     },

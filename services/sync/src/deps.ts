@@ -1,5 +1,5 @@
-import { problem } from '@postern/service-kit'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
+import { databaseAway } from '@postern/service-kit'
+import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 
@@ -21,7 +21,7 @@ export async function openDeps(config: Config): Promise<Deps> {
     applicationName: 'postern-sync',
   })
   const universe = openUniverse(config.universe, Date.now)
-  const answering = sayingWhenUnavailable(db)
+  const answering = refusingWhenAway(db, databaseAway)
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'sync'),
@@ -33,21 +33,4 @@ export async function openDeps(config: Config): Promise<Deps> {
       await db.close()
     },
   }
-}
-
-/** The same database, whose outages and overload reach the caller as 503: try again, rather than 500: tell us. */
-function sayingWhenUnavailable(db: TenantDb): TenantDb {
-  return {
-    ...db,
-    read: async (tenant, fn) => await db.read(tenant, fn).catch(rethrow),
-    write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow),
-  }
-}
-
-function rethrow(error: unknown): never {
-  const { kind } = sqlError(error)
-  if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
-    throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 1, cause: error })
-  }
-  throw error
 }

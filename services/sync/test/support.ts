@@ -56,6 +56,7 @@ export async function makeWorld() {
         POSTERN_SIGNING_UNIVERSE: rings.universe,
         POSTERN_SIGNING_SYNC_UNIVERSE: syncUniverseRing,
         POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
+        POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
       }),
     close: async () => {
       await owner.close()

@@ -7,6 +7,7 @@ import { pushHierarchyRoutes } from './push-hierarchy/routes.ts'
 import { pushPeopleRoutes } from './push-people/routes.ts'
 import { pushTestProcedureRoutes } from './push-test-procedures/routes.ts'
 import { pushRoutes } from './push/routes.ts'
+import { subtreeRoutes } from './subtree/routes.ts'
 import { testProcedureRoutes } from './test-procedure/routes.ts'
 
 /** Registers what the universe service answers: reads for clients, and the pushes of the sync service. */
@@ -15,6 +16,7 @@ export function buildApp(app: App, deps: Deps): void {
   hierarchyRoutes(app, deps)
   testProcedureRoutes(app, deps)
   personRoutes(app, deps)
+  subtreeRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)
   pushTestProcedureRoutes(app, deps)

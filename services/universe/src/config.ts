@@ -23,12 +23,14 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
   })
   return {
     ...baseConfig(values, {
       universe: values.POSTERN_SIGNING_UNIVERSE,
       'sync-universe': values.POSTERN_SIGNING_SYNC_UNIVERSE,
       'evidence-universe': values.POSTERN_SIGNING_EVIDENCE_UNIVERSE,
+      'findings-universe': values.POSTERN_SIGNING_FINDINGS_UNIVERSE,
     }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,

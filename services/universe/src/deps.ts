@@ -1,5 +1,5 @@
-import { problem } from '@postern/service-kit'
-import { type TenantDb, openTenantDb, sqlError } from '@postern/tenant-db'
+import { databaseAway } from '@postern/service-kit'
+import { type TenantDb, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 
 /** What the routes of the universe service stand on. */
@@ -21,26 +21,9 @@ export async function openDeps(config: Config): Promise<Deps> {
     applicationName: 'postern-universe',
   })
   return {
-    db: sayingWhenUnavailable(db),
+    db: refusingWhenAway(db, databaseAway),
     now: () => new Date(),
     ready: async () => await db.ping(),
     close: async () => await db.close(),
   }
-}
-
-/** The same database, whose outages and overload reach the caller as 503: try again, rather than 500: tell us. */
-function sayingWhenUnavailable(db: TenantDb): TenantDb {
-  return {
-    ...db,
-    read: async (tenant, fn) => await db.read(tenant, fn).catch(rethrow),
-    write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow),
-  }
-}
-
-function rethrow(error: unknown): never {
-  const { kind } = sqlError(error)
-  if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') {
-    throw problem('service_unavailable', { detail: 'Try again in a moment.', retryAfterSeconds: 1, cause: error })
-  }
-  throw error
 }

@@ -21,6 +21,8 @@ export interface UniverseUnderTest {
   readonly sync: SignedCaller
   /** Signs as the evidence service. */
   readonly evidence: SignedCaller
+  /** Signs as the findings service. */
+  readonly findings: SignedCaller
   /** Signs as nobody whom the service knows. */
   readonly stranger: SignedCaller
   /** Pushes rows as the sync service. */
@@ -67,7 +69,12 @@ export function row(external_id: string, given: object = {}): object {
 
 export async function startUniverse(): Promise<UniverseUnderTest> {
   const database = await createTestDatabase()
-  const rings = { universe: randomRing('universe'), sync: randomRing('sync'), evidence: randomRing('evidence') }
+  const rings = {
+    universe: randomRing('universe'),
+    sync: randomRing('sync'),
+    evidence: randomRing('evidence'),
+    findings: randomRing('findings'),
+  }
   let day: string | undefined
   const service = await startService(
     universeService,
@@ -76,6 +83,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
       POSTERN_SIGNING_UNIVERSE: rings.universe,
       POSTERN_SIGNING_SYNC_UNIVERSE: rings.sync,
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: rings.evidence,
+      POSTERN_SIGNING_FINDINGS_UNIVERSE: rings.findings,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
     },
@@ -90,6 +98,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
   const gateway = callerWith('universe', rings.universe)
   const sync = callerWith('sync-universe', rings.sync)
   const evidence = callerWith('evidence-universe', rings.evidence)
+  const findings = callerWith('findings-universe', rings.findings)
   const assertionOf = (tenantId: string) => ({
     assertion: mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now()),
   })
@@ -108,6 +117,7 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
     url: service.url,
     gateway,
     sync,
+    findings,
     evidence,
     stranger: callerWith('universe', randomRing('universe')),
     push: async (tenant, entities) =>

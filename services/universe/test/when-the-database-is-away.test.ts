@@ -14,6 +14,7 @@ test('without its database the service lives, is not ready, and asks callers to 
       POSTERN_SIGNING_UNIVERSE: ring,
       POSTERN_SIGNING_SYNC_UNIVERSE: randomRing(),
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
       POSTERN_REQUEST_LOG: 'off',
     },
     { writeLog: () => undefined },

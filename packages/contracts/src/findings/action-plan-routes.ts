@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, externalIdSchema, uuidSchema } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   actionPlanSchema,
@@ -33,6 +33,7 @@ const actionPlanFilters = {
   updated_since: since,
   q: search,
   sort: z.enum(actionPlanSorts).default('-created_at'),
+  fields: fieldsOf(actionPlanSchema),
 }
 
 export const listActionPlans = defineRoute({
@@ -70,6 +71,7 @@ export const getActionPlan = defineRoute({
   tag: 'Action plans',
   summary: 'Read an action plan',
   params: addressed,
+  query: z.strictObject({ fields: fieldsOf(actionPlanSchema) }),
   answers: { 200: { description: 'The action plan', schema: actionPlanSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })

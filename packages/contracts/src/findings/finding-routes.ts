@@ -1,10 +1,13 @@
 import { z } from 'zod'
-import { dateSchema, externalIdSchema, uuidSchema } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { dateSchema, externalIdSchema, resourceAddressSchema, uuidSchema } from '../common.ts'
+import { anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
+import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
+import { expandedFindingSchema, expansions } from './expanded-finding.ts'
 import {
   changeFindingStatusBodySchema,
   createFindingBodySchema,
+  documentedFindingSchema,
   findingSchema,
   findingSources,
   findingStatuses,
@@ -33,9 +36,21 @@ export const findingSorts = [
 const findingFilters = {
   status: anyOf(findingStatuses).optional(),
   severity: anyOf(severities).optional(),
+  ref: z
+    .string()
+    .regex(/^F-[0-9-]{1,40}$/)
+    .optional()
+    .meta({ description: 'The finding with this reference', examples: ['F-2026-0042'] }),
   type: anyOf(findingTypes).optional(),
   source: anyOf(findingSources).optional(),
   entity_id: uuidSchema.optional().meta({ description: 'Findings that concern the entity' }),
+  subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
+    description:
+      'Findings that concern the entity or one below it. With `hierarchy`, a node of it: entities that belong to the node or one below.',
+  }),
+  hierarchy: hierarchyKeySchema
+    .optional()
+    .meta({ description: 'Findings that concern an entity which belongs to an active node of the hierarchy' }),
   owner: ownerFilter,
   overdue: yesOrNo,
   repeat: yesOrNo,
@@ -60,6 +75,7 @@ export const listFindings = defineRoute({
     ...pageQuery,
     ...findingFilters,
     sort: z.enum(findingSorts).default('-created_at'),
+    fields: fieldsOf(findingSchema),
   }),
   answers: { 200: { description: 'Findings', schema: z.array(findingSchema) } },
 })
@@ -73,7 +89,14 @@ export const getFinding = defineRoute({
   tag: 'Findings',
   summary: 'Read a finding',
   params: addressed,
-  answers: { 200: { description: 'The finding', schema: findingSchema }, 304: { description: 'Not modified' } },
+  query: z.strictObject({
+    expand: anyOf(expansions).optional().meta({
+      description:
+        'What belongs to it, in the same answer: any of recommendations, action_plans (the first 200), log (the last 200 entries), entities; comma-separated',
+    }),
+    fields: fieldsOf(findingSchema),
+  }),
+  answers: { 200: { description: 'The finding', schema: expandedFindingSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
 
@@ -99,9 +122,9 @@ export const createFinding = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Document a finding',
-  description: stubbed,
+  description: `A finding can repeat one that is closed, or whose risk is accepted. ${stubbed}`,
   body: createFindingBodySchema,
-  answers: { 201: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
+  answers: { 201: { description: 'The finding', schema: z.union([documentedFindingSchema, findingStubSchema]) } },
   problems: ['conflict', 'invalid_content'],
 })
 

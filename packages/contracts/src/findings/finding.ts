@@ -100,6 +100,32 @@ export const findingSchema = z
   .meta({ id: 'Finding' })
 export type Finding = z.infer<typeof findingSchema>
 
+/** A closed finding about the same entity with like criteria. */
+export const possibleRepeatSchema = z
+  .object({
+    id: uuidSchema,
+    reference: z.string(),
+    title: z.string(),
+    severity: z.enum(severities),
+    closed_date: dateSchema,
+    similarity: z.number().min(0).max(1).meta({ description: 'Of the criteria: 1 for the same words' }),
+  })
+  .meta({ id: 'PossibleRepeat' })
+export type PossibleRepeat = z.infer<typeof possibleRepeatSchema>
+
+/** A finding that was just documented, and what its author may want to look at. */
+export const documentedFindingSchema = findingSchema
+  .extend({
+    possible_repeats: z
+      .array(possibleRepeatSchema)
+      .meta({ description: 'Where it names no finding that it repeats: those that it may repeat, the likest first' }),
+    suggested_severity: z
+      .enum(severities)
+      .nullable()
+      .meta({ description: 'Where it repeats one: the severity that a repeat should have, if that is higher' }),
+  })
+  .meta({ id: 'DocumentedFinding' })
+
 /** What the answer to a write holds for a caller that may not read findings. */
 export const findingStubSchema = z
   .object({ id: uuidSchema, reference: z.string(), version: z.int(), status: z.enum(findingStatuses) })

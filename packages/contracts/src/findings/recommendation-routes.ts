@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { externalIdSchema, uuidSchema } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   createRecommendationBodySchema,
@@ -20,6 +20,7 @@ const recommendationFilters = {
   updated_since: since,
   q: search,
   sort: z.enum(recommendationSorts).default('-created_at'),
+  fields: fieldsOf(recommendationSchema),
 }
 
 export const listRecommendations = defineRoute({
@@ -57,6 +58,7 @@ export const getRecommendation = defineRoute({
   tag: 'Recommendations',
   summary: 'Read a recommendation',
   params: addressed,
+  query: z.strictObject({ fields: fieldsOf(recommendationSchema) }),
   answers: {
     200: { description: 'The recommendation', schema: recommendationSchema },
     304: { description: 'Not modified' },

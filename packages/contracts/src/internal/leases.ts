@@ -142,5 +142,7 @@ export const internalPaths = {
   pushOrgStructures: '/internal/v1/org-structures',
   pushTestProcedures: '/internal/v1/test-procedures',
   pushPeople: '/internal/v1/people',
+  subtree: '/internal/v1/entities/subtree',
+  entityNames: '/internal/v1/entities/names',
   lookupTestProcedures: '/internal/v1/test-procedures/lookup',
 } as const

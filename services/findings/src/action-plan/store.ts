@@ -34,6 +34,12 @@ export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promis
   return rows[0]?.total ?? 0
 }
 
+/** The plans of a finding, the oldest first. */
+export async function listFirstPlans(tx: Tx, findingId: string, limit: number): Promise<StoredPlan[]> {
+  const rows = await tx.query<PlanRow>(firstOfFinding([findingId, limit]))
+  return rows.map(toPlan)
+}
+
 /** The action plan at an address, or undefined where the tenant has none. */
 export async function findActionPlan(tx: Tx, address: ResourceAddress): Promise<StoredPlan | undefined> {
   const rows = await tx.query<PlanRow>(
@@ -240,6 +246,12 @@ export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
 })
 
 const countText = `select count(*)::integer as total from findings.action_plan t where ${filtered}`
+
+// action_plan_of_finding_unique: ids follow the time of their making.
+const firstOfFinding = statement(
+  'action_plans_first_of_finding',
+  `select ${columns} from findings.action_plan t where t.finding_id = $1::uuid order by t.id limit $2::integer`,
+)
 
 // Not by name: planned for the one value that is there, with the unique index of that column.
 const find = (values: readonly unknown[]) => ({

@@ -1,4 +1,6 @@
+import { hash } from 'node:crypto'
 import {
+  type CreateFinding,
   changeFindingStatus,
   createFinding,
   findingTransitions,
@@ -8,28 +10,38 @@ import {
   summarizeFindings as summarizeRoute,
   updateFinding as updateRoute,
 } from '@postern/contracts'
+import type { EntityNamesAnswer } from '@postern/contracts/internal'
 import {
   type App,
   type ContractInput,
+  type RequestInfo,
   allPages,
   contractList,
   contractRoute,
   openPage,
   problem,
 } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
+import { entitiesOfFilter } from '../universe/filter.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
+import { expand } from './expand.ts'
+import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
+import { listRepeatCandidates } from './repeat/store.ts'
 import { type StoredFinding, asRead, asStub } from './rules.ts'
 import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
 import { findFinding, findProgress, lockFinding } from './store.ts'
 import { findingMoves } from './transitions.ts'
 
 /** Listing, reading, documenting and changing findings, and moving their status. */
-export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+export function findingRoutes(
+  app: App,
+  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
+): void {
   const today = (): string => now().toISOString().slice(0, 10)
 
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
@@ -38,15 +50,21 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     return mayRead(input.context) ? asRead(stored, day) : asStub(stored)
   }
 
-  const listOf = (input: ContractInput<typeof listRoute>) => {
+  /** The filter of a request, with the entities of the subtree that it names. */
+  const narrowed = async (input: { readonly query: Query } & Pick<RequestInfo, 'context' | 'requestId'>) => ({
+    ...filterOf(input.query, today()),
+    entityIds: await entitiesOfFilter(input.query, input, universe),
+  })
+
+  const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { sort } = input.query
     const key = keySchema.refine((given) => findingList.isKey(given, sort))
-    return { sort, page: openPage(input, listRoute, key), filter: filterOf(input.query, today()) }
+    return { sort, page: openPage(input, listRoute, key), filter: await narrowed(input) }
   }
 
   contractList(app, listRoute, {
     page: async (input) => {
-      const { sort, page, filter } = listOf(input)
+      const { sort, page, filter } = await listOf(input)
       const day = today()
       const [rows, total] = await db.read(input.context, async (tx) =>
         Promise.all([
@@ -57,10 +75,10 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
       if (total !== undefined) page.total(total)
       return page.finish(rows, (row) => findingList.keyOf(row, sort)).map((row) => asRead(row, day))
     },
-    all: (input) => {
-      const { sort, page, filter } = listOf(input)
+    all: async function* (input) {
+      const { sort, page, filter } = await listOf(input)
       const day = today()
-      return allPages(
+      yield* allPages(
         page.after,
         exportBatch,
         async (after, limit) =>
@@ -73,18 +91,31 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     columns: findingColumns,
   })
 
-  contractRoute(app, summarizeRoute, async ({ query, context }) => {
-    const day = today()
-    return await db.read(context, async (tx) => summarizeFindings(tx, filterOf(query, day), query.group_by, day))
+  contractRoute(app, summarizeRoute, async (input) => {
+    const filter = await narrowed(input)
+    const { query, context } = input
+    return await db.read(context, async (tx) => summarizeFindings(tx, filter, query.group_by, today()))
   })
 
-  contractRoute(app, getFinding, async ({ params, context, answer }) => {
+  contractRoute(app, getFinding, async (input) => {
+    const { params, query, context, answer } = input
     const address = parseResourceAddress(params.id)
     const stored = await db.read(context, async (tx) => findFinding(tx, address))
     if (stored === undefined) throw problem('not_found')
     const day = today()
-    answer.etag(entityTag(stored.version, day))
-    return asRead(stored, day)
+    const { expand: wanted = [] } = query
+    if (wanted.length === 0) {
+      answer.etag(entityTag(stored.version, day))
+      return asRead(stored, day)
+    }
+    const [parts, entities] = await Promise.all([
+      db.read(context, async (tx) => expand(tx, stored.id, wanted, day)),
+      wanted.includes('entities') ? universe.names(input, stored.entity_ids) : undefined,
+    ])
+    const expanded = { ...parts, ...(entities === undefined ? {} : { entities: shown(entities, context) }) }
+    // What is expanded changes without the finding.
+    answer.etag(entityTag(stored.version, day, hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)))
+    return { ...asRead(stored, day), ...expanded }
   })
 
   contractRoute(app, createFinding, async (input) => {
@@ -92,10 +123,15 @@ export function findingRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
+        // Before the creation, whose lock others wait for.
+        const suggestions = mayRead(context) ? await suggestionsFor(tx, body) : undefined
         const { finding, drafts } = await documentFinding(tx, body, actorOf(context))
         await record(tx, drafts)
         answer.header('location', `/api/v1/findings/${finding.id}`)
-        return await input.keep(tx, answered(input, finding))
+        const day = today()
+        answer.etag(entityTag(finding.version, day))
+        const made = suggestions === undefined ? asStub(finding) : { ...asRead(finding, day), ...suggestions }
+        return await input.keep(tx, made)
       })
       .catch(refused)
   })
@@ -195,6 +231,7 @@ export function filterOf(query: Query, today: string): FindingFilter {
   return {
     status: query.status,
     severity: query.severity,
+    reference: query.ref,
     type: query.type,
     source: query.source,
     entityId: query.entity_id,
@@ -209,6 +246,23 @@ export function filterOf(query: Query, today: string): FindingFilter {
     text: query.q,
     updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
   }
+}
+
+/** What a caller may know of the entities of a finding. */
+function shown(entities: EntityNamesAnswer['entities'], { scopes }: RequestInfo['context']) {
+  const sorted = entities.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  return scopes.includes('read:universe') ? sorted : sorted.map(({ id, name }) => ({ id, name }))
+}
+
+/** What the author of a finding may want to know of those that are closed. */
+async function suggestionsFor(tx: Tx, body: CreateFinding) {
+  const { criteria = '', entity_ids: entityIds, repeat_of_id: repeated, severity } = body
+  if (repeated !== undefined) {
+    const before = await findFinding(tx, { by: 'id', id: repeated })
+    return { possible_repeats: [], suggested_severity: suggestedSeverity(severity, before?.severity) }
+  }
+  const candidates = entityIds.length === 0 || criteria === '' ? [] : await listRepeatCandidates(tx, entityIds)
+  return { possible_repeats: possibleRepeats(criteria, candidates), suggested_severity: null }
 }
 
 function refused(error: unknown): never {

@@ -74,6 +74,8 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
     case 'finding_identified_not_in_future':
       return fault('identified_date', 'in_future', 'must not be later than today (UTC)')
+    case 'finding_repeats_what_has_ended':
+      return fault('repeat_of_id', 'not_closed', 'must be a finding that is closed, or whose risk is accepted')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
     case 'finding_validated_by_another':
@@ -156,6 +158,11 @@ export function missingAfterDraft(
     ...(finding.entity_ids.length === 0 ? (['entity_ids'] as const) : []),
     ...(finding.owner === null ? (['owner'] as const) : []),
   ]
+}
+
+/** The day after a day. */
+export function nextDay(date: CalendarDate): CalendarDate {
+  return new Date(Date.parse(date) + dayMs).toISOString().slice(0, 10)
 }
 
 function daysBetween(from: CalendarDate, to: CalendarDate): number {

@@ -5,6 +5,7 @@ import type { Deps } from '../deps.ts'
 import { type FindingFilter, findingList, listFindings } from '../finding/list/store.ts'
 import { filterOf } from '../finding/routes.ts'
 import type { StoredFinding } from '../finding/rules.ts'
+import { entitiesOfFilter } from '../universe/filter.ts'
 import { type PoamMaker, type RiskParts, makePoam, poamStatuses } from './rules.ts'
 import {
   type PoamEntry,
@@ -25,9 +26,12 @@ const entriesAtOnce = 50
 const chosenAtOnce = 250
 
 /** The export of findings, recommendations, action plans and their logs as an OSCAL plan of action and milestones. */
-export function poamRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): void {
-  contractRoute(app, exportPoam, async ({ query, context, mediaType, answer, raw }) => {
-    const filter = filterOf({ ...query, status: query.status ?? [...poamStatuses] }, now().toISOString().slice(0, 10))
+export function poamRoutes(app: App, { db, now, universe }: Pick<Deps, 'db' | 'now' | 'universe'>): void {
+  contractRoute(app, exportPoam, async ({ query, context, requestId, mediaType, answer, raw }) => {
+    const filter = {
+      ...filterOf({ ...query, status: query.status ?? [...poamStatuses] }, now().toISOString().slice(0, 10)),
+      entityIds: await entitiesOfFilter(query, { context, requestId }, universe),
+    }
     const search = new URLSearchParams((raw.raw.url ?? '').split('?', 2)[1] ?? '')
     search.sort()
     const maker = makePoam(context.tenantId, search.toString())

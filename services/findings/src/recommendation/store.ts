@@ -28,6 +28,12 @@ export async function countRecommendations(tx: Tx, filter: RecommendationFilter)
   return rows[0]?.total ?? 0
 }
 
+/** The recommendations of a finding by their numbers. */
+export async function listFirstRecommendations(tx: Tx, findingId: string, limit: number): Promise<Recommendation[]> {
+  const rows = await tx.query<RecommendationRow>(firstOfFinding([findingId, limit]))
+  return rows.map(toRecommendation)
+}
+
 /** The recommendation at an address, or undefined where the tenant has none. */
 export async function findRecommendation(tx: Tx, address: ResourceAddress): Promise<Recommendation | undefined> {
   const rows = await tx.query<RecommendationRow>(find([...addressValues(address)]))
@@ -161,6 +167,12 @@ export const recommendationList = keysetList<RecommendationSort, Recommendation>
 })
 
 const countText = `select count(*)::integer as total from findings.recommendation t where ${filtered}`
+
+// recommendation_number_unique
+const firstOfFinding = statement(
+  'recommendations_first_of_finding',
+  `select ${columns} from findings.recommendation t where t.finding_id = $1::uuid order by t.number limit $2::integer`,
+)
 
 // Not by name: planned for the one value that is there, with the unique index of that column.
 const find = (values: readonly unknown[]) => ({

@@ -7,7 +7,6 @@ import {
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
-import { type Anchor, verifyFindingLog } from '@postern/log-chain'
 import { type App, allPages, contractList, contractRoute, openPage, problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
@@ -16,6 +15,7 @@ import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
 import { recorderOf } from './record.ts'
 import { countLog, findCheckpoint, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
+import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
 const logColumns = [
@@ -137,21 +137,7 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   contractRoute(app, verifyLogOfFinding, async (input) => {
     const { context } = input
     const findingId = await findingOf(db, input)
-    let last: Anchor = { seq: 0, hash: null }
-    let entries = 0
-    for (;;) {
-      const from = last
-      const rows = await db.read(context, async (tx) =>
-        listFindingLog(tx, findingId, { kinds: undefined, after: from.seq, limit: batch }),
-      )
-      const checked = verifyFindingLog(rows, from)
-      entries += checked.entries
-      last = checked.last
-      if (checked.fault !== null || rows.length < batch) {
-        const { fault } = checked
-        return { finding_id: findingId, is_intact: fault === null, entries, last_hash: last.hash, fault }
-      }
-    }
+    return await verifyLog(db, context, findingId)
   })
 
   contractRoute(app, getLogCheckpoint, async ({ query, context }) => {

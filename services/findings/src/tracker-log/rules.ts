@@ -13,7 +13,7 @@ export interface LogDraft {
   readonly changes?: readonly FieldChange[]
   readonly evidenceRefs?: readonly EvidenceRef[] | undefined
   readonly correctsSeq?: number | undefined
-  /** When it happened; default: when it is recorded. Never later. */
+  /** When it happened; default, and at the latest: when it is recorded. */
   readonly occurredAt?: Date | undefined
   readonly onBehalfOf?: string | undefined
 }

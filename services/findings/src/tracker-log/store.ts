@@ -52,7 +52,10 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
       changes: [...(draft.changes ?? [])],
       evidence_refs: [...(draft.evidenceRefs ?? [])],
       corrects_seq: draft.correctsSeq ?? null,
-      occurred_at: (draft.occurredAt ?? clock.now).toISOString(),
+      occurred_at: (draft.occurredAt !== undefined && draft.occurredAt < clock.now
+        ? draft.occurredAt
+        : clock.now
+      ).toISOString(),
       recorded_at: clock.now.toISOString(),
       actor,
       on_behalf_of: draft.onBehalfOf ?? null,
@@ -90,6 +93,28 @@ export interface LogPage {
 export async function listFindingLog(tx: Tx, findingId: string, { kinds, after, limit }: LogPage): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(listOfFinding([findingId, kinds ?? logKinds, after, limit]))
   return rows.map(toEntry)
+}
+
+/** The last entries of a finding, in the order of `seq`. */
+export async function listLastEntries(tx: Tx, findingId: string, limit: number): Promise<LogEntry[]> {
+  const rows = await tx.query<LogRow>(lastOfFinding([findingId, limit]))
+  return rows.map(toEntry).toReversed()
+}
+
+/** An entry as it is stored: whether it is one is for the reader to say. */
+export interface StoredEntry {
+  readonly seq: number
+  readonly entry: string
+  readonly hash: string
+}
+
+/** What is stored as the log of a finding, in the order of `seq`. */
+export async function listFindingEntries(
+  tx: Tx,
+  findingId: string,
+  { after, limit }: Pick<LogPage, 'after' | 'limit'>,
+): Promise<StoredEntry[]> {
+  return await tx.query<StoredEntry & Record<string, unknown>>(listOfFinding([findingId, logKinds, after, limit]))
 }
 
 /** Entries of the tenant in the order of `position`. */
@@ -205,11 +230,21 @@ const insertEntries = statement(
 // tracker_log_seq_unique
 const listOfFinding = statement(
   'log_list_of_finding',
-  `select l.entry, l.hash
+  `select l.seq, l.entry, l.hash
   from findings.tracker_log l
   where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint
   order by l.seq
   limit $4`,
+)
+
+// tracker_log_seq_unique, backwards.
+const lastOfFinding = statement(
+  'log_last_of_finding',
+  `select l.entry, l.hash
+  from findings.tracker_log l
+  where l.finding_id = $1::uuid
+  order by l.seq desc
+  limit $2::integer`,
 )
 
 const countOfFinding = statement(

@@ -11,6 +11,9 @@ export type FindingSort = (typeof findingSorts)[number]
 export interface FindingFilter {
   readonly status?: readonly Finding['status'][] | undefined
   readonly severity?: readonly Finding['severity'][] | undefined
+  readonly reference?: string | undefined
+  /** Concerning one of these entities. */
+  readonly entityIds?: readonly string[] | undefined
   /** Changed at this time or later. */
   readonly updatedSince?: Date | undefined
   readonly type?: readonly Finding['type'][] | undefined
@@ -83,6 +86,8 @@ function filterValues(filter: FindingFilter): readonly unknown[] {
     dateOrNull(filter.targetBefore),
     patternOf(filter.text),
     filter.externalId ?? null,
+    filter.reference ?? null,
+    filter.entityIds ?? null,
   ]
 }
 
@@ -111,7 +116,11 @@ const filtered = `
   and ($13::date is null or t.target_on > $13)
   and ($14::date is null or t.target_on < $14)
   and ($15::text is null or t.title ilike $15 or t.condition ilike $15 or t.reference ilike $15 or t.external_id ilike $15)
-  and ($16::text is null or t.external_id = $16)`
+  and ($16::text is null or t.external_id = $16)
+  and ($17::text is null or t.reference = $17)
+  and ($18::uuid[] is null or t.id = any(array(
+    select link.finding_id from findings.finding_entity link where link.entity_id = any($18)
+  )))`
 
 const severityRanks: Readonly<Record<Finding['severity'], number>> = { critical: 4, high: 3, medium: 2, low: 1 }
 
@@ -129,7 +138,7 @@ export const findingList = keysetList<FindingSort, StoredFinding>({
   name: 'findings_list',
   select: `select ${columns.replaceAll('f.', 't.')} from findings.finding t`,
   where: filtered,
-  filterValues: 16,
+  filterValues: 18,
   orders: {
     '-created_at': { ...byCreation, direction: 'desc' },
     created_at: { ...byCreation, direction: 'asc' },
@@ -146,12 +155,12 @@ export const findingList = keysetList<FindingSort, StoredFinding>({
 const countText = `select count(*)::integer as total from findings.finding t where ${filtered}`
 const countAll = statement('findings_count', countText)
 
-const ageOf = '(coalesce(t.closed_on, $17::date) - t.identified_on)'
+const ageOf = '(coalesce(t.closed_on, $19::date) - t.identified_on)'
 
 function summaryBy(key: string, join = ''): string {
   return `select ${key} as key, count(*)::integer as total,
       count(*) filter (
-        where t.target_on < $17::date and t.status not in ('closed', 'risk_accepted', 'cancelled')
+        where t.target_on < $19::date and t.status not in ('closed', 'risk_accepted', 'cancelled')
       )::integer as overdue,
       count(*) filter (where t.severity = 'critical')::integer as critical,
       count(*) filter (where t.severity = 'high')::integer as high,

@@ -1,0 +1,38 @@
+import { z } from 'zod'
+import { resourceAddressSchema, uuidSchema } from '../common.ts'
+import { entityStatuses, entityTypes } from '../universe/routes.ts'
+import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
+
+/** Most entities of a subtree that are told by their ids. */
+export const maxSubtreeEntities = 20_000
+
+/**
+ * `POST /internal/v1/entities/subtree` (findings → universe): the entities of a subtree, as `subtree_of` and `hierarchy` of
+ * `GET /api/v1/entities` mean it. An address that names nothing has none.
+ */
+export const subtreeBodySchema = z.union([
+  z.strictObject({ subtree_of: resourceAddressSchema }),
+  z.strictObject({ hierarchy: hierarchyKeySchema, subtree_of: nodeAddressSchema.optional() }),
+])
+export type SubtreeBody = z.output<typeof subtreeBodySchema>
+
+/** The ids, or null where there are more than `maxSubtreeEntities`. */
+export const subtreeAnswerSchema = z.strictObject({ entity_ids: z.array(uuidSchema).nullable() })
+export type SubtreeAnswer = z.infer<typeof subtreeAnswerSchema>
+
+/** `POST /internal/v1/entities/names` (findings → universe): what the entities with these ids are called. */
+export const entityNamesBodySchema = z.strictObject({ ids: z.array(uuidSchema).min(1).max(50) })
+
+/** Those that there are, in no order. */
+export const entityNamesAnswerSchema = z.strictObject({
+  entities: z.array(
+    z.strictObject({
+      id: uuidSchema,
+      name: z.string(),
+      reference: z.string(),
+      type: z.enum(entityTypes),
+      status: z.enum(entityStatuses),
+    }),
+  ),
+})
+export type EntityNamesAnswer = z.infer<typeof entityNamesAnswerSchema>

@@ -1,0 +1,22 @@
+/** The members that a parsed query asks for with `fields`; undefined: all of them. */
+export function fieldsAsked(query: unknown): readonly string[] | undefined {
+  const fields = namesIn(query, 'fields')
+  return fields === undefined ? undefined : [...fields, ...(namesIn(query, 'expand') ?? [])]
+}
+
+function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly string[] | undefined {
+  if (typeof query !== 'object' || query === null) return undefined
+  const value: unknown = Reflect.get(query, parameter)
+  return Array.isArray(value) ? value.filter((name) => typeof name === 'string') : undefined
+}
+
+/** An answer, or a list of them, with the members that were asked for and no others. */
+export function selectFields(body: unknown, fields: readonly string[] | undefined): unknown {
+  if (fields === undefined) return body
+  return Array.isArray(body) ? body.map((item) => selected(item, fields)) : selected(body, fields)
+}
+
+function selected(item: unknown, fields: readonly string[]): unknown {
+  if (typeof item !== 'object' || item === null) return item
+  return Object.fromEntries(Object.entries(item).filter(([name]) => fields.includes(name)))
+}

@@ -1,0 +1,98 @@
+import { type Logger, ProblemError } from '@postern/service-kit'
+import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import { type CalendarDate, nextDay } from '../rules.ts'
+import { recorderFor } from '../../tracker-log/record.ts'
+import type { LogDraft } from '../../tracker-log/rules.ts'
+import type { CheckpointSigner } from '../../tracker-log/sign.ts'
+import { lockFinding, updateFinding } from '../store.ts'
+import { moved } from '../transitions.ts'
+import { listExpired } from './store.ts'
+
+const batch = 100
+
+/**
+ * The same database, in which acceptances that have run out are open again before anybody reads or writes: the first
+ * request of a tenant on a day (UTC) opens them, under the assertion that it came with, and others wait for it. Nobody can
+ * see a state of before, and nothing needs a right to act for a tenant that asks for nothing.
+ */
+export function reopeningExpired(
+  db: TenantDb,
+  parts: { readonly now: () => Date; readonly checkpoints: CheckpointSigner; readonly logger: Logger },
+): TenantDb {
+  let day = ''
+  let begun = new Map<string, Promise<void>>()
+  // HOT PATH: a look into a map. It holds the tenants of one day.
+  const swept = (tenant: TenantAssertion): Promise<void> => {
+    const today = parts.now().toISOString().slice(0, 10)
+    if (today !== day) {
+      day = today
+      begun = new Map()
+    }
+    const tenantId = tenantOf(tenant)
+    const known = begun.get(tenantId)
+    if (known !== undefined) return known
+    const of = begun
+    const sweep = reopenAll(db, tenant, tenantId, today, parts.checkpoints).catch((error: unknown) => {
+      of.delete(tenantId)
+      // Away or overloaded: so is the request that waits for this. Anything else must not keep it from its answer.
+      if (error instanceof ProblemError) throw error
+      parts.logger.error({ event: 'acceptances_not_reopened', err: error })
+    })
+    begun.set(tenantId, sweep)
+    return sweep
+  }
+  return {
+    ...db,
+    read: async (tenant, fn) => {
+      await swept(tenant)
+      return await db.read(tenant, fn)
+    },
+    write: async (tenant, fn) => {
+      await swept(tenant)
+      return await db.write(tenant, fn)
+    },
+  }
+}
+
+/** As the gateway has named it; what is done with it is done under the assertion, which PostgreSQL verifies. */
+function tenantOf({ assertion }: TenantAssertion): string {
+  return assertion.split('.')[2] ?? ''
+}
+
+async function reopenAll(
+  db: TenantDb,
+  tenant: TenantAssertion,
+  tenantId: string,
+  today: CalendarDate,
+  checkpoints: CheckpointSigner,
+): Promise<void> {
+  const record = recorderFor({ actor: { type: 'system', id: 'postern', label: 'Postern' }, tenantId }, checkpoints)
+  for (;;) {
+    const ids = await db.read(tenant, async (tx) => listExpired(tx, today, batch))
+    if (ids.length === 0) return
+    await db.write(tenant, async (tx) => {
+      const drafts: LogDraft[] = []
+      for (const id of ids) {
+        const before = await lockFinding(tx, { by: 'id', id })
+        const until = before?.accepted_until
+        // Another process may have been quicker.
+        if (before?.status !== 'risk_accepted' || until === undefined || until === null || until >= today) continue
+        const after = moved(before, { to: 'open', evidence_refs: [] })
+        await updateFinding(tx, before, after)
+        drafts.push({
+          findingId: id,
+          kind: 'system',
+          body: `The risk was accepted until ${until}.`,
+          changes: [
+            { field: 'status', from: before.status, to: after.status },
+            { field: 'accepted_until', from: until, to: null },
+            { field: 'accepted_by', from: before.accepted_by, to: null },
+          ],
+          occurredAt: new Date(`${nextDay(until)}T00:00:00Z`),
+        })
+      }
+      await record(tx, drafts)
+    })
+    if (ids.length < batch) return
+  }
+}

@@ -1,0 +1,109 @@
+import { changeSchema, findingSchema, logEntrySchema } from '@postern/contracts'
+import { sqlError } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
+
+async function accepted(tenant: Principal, until: string) {
+  const { id } = await openFinding(service, tenant)
+  const body = { to: 'risk_accepted', reason: 'Replaced in May.', approver: { name: 'Cleo' }, accepted_until: until }
+  const answer = await service.call(tenant, 'POST', `${path}/${id}/status`, { body })
+  return findingSchema.parse(answer.json)
+}
+
+const read = async (tenant: Principal, target: string) => (await service.call(tenant, 'GET', target)).json
+const logOf = async (tenant: Principal, id: string) =>
+  z.array(logEntrySchema).parse(await read(tenant, `${path}/${id}/log`))
+
+/** As on another day, for what is done with it. */
+async function on<T>(today: string, work: () => Promise<T>): Promise<T> {
+  service.setToday(today)
+  try {
+    return await work()
+  } finally {
+    service.setToday(undefined)
+  }
+}
+
+describe('a risk accepted until a day', () => {
+  test('is accepted on that day, and open on the next for whoever asks first, with an entry of its log that says why', async () => {
+    const tenant = newTenant()
+    const finding = await accepted(tenant, day(0))
+    expect(await read(tenant, `${path}?status=risk_accepted`)).toMatchObject([{ id: finding.id }])
+    await on(day(2), async () => {
+      const reader = { ...tenant, scopes: ['read:findings'] }
+      const [opened] = z.array(findingSchema).parse(await read(reader, `${path}?status=open`))
+      expect(opened).toMatchObject({ id: finding.id, accepted_until: null, accepted_by: null, version: 3 })
+      const log = await logOf(tenant, finding.id)
+      expect(log.at(-1)).toMatchObject({
+        kind: 'system',
+        body: `The risk was accepted until ${day(0)}.`,
+        actor: { type: 'system', id: 'postern' },
+        changes: [
+          { field: 'status', from: 'risk_accepted', to: 'open' },
+          { field: 'accepted_until', from: day(0), to: null },
+          { field: 'accepted_by', from: { name: 'Cleo' }, to: null },
+        ],
+      })
+      expect(await read(tenant, `${path}/${finding.id}/log/verify`)).toMatchObject({ is_intact: true })
+      const changes = z.array(changeSchema).parse(await read(tenant, '/api/v1/changes'))
+      expect(changes.flatMap(({ kind, version }) => (kind === 'finding' ? [version] : []))).toContain(3)
+    })
+  })
+
+  test('is opened once, however many ask at once, and before any write', async () => {
+    const tenant = newTenant()
+    const finding = await accepted(tenant, day(1))
+    await on(day(3), async () => {
+      const body = { to: 'cancelled', reason: 'Raised in error.' }
+      const answers = await Promise.all([
+        service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body }),
+        ...Array.from({ length: 8 }, () => service.call(tenant, 'GET', `${path}/${finding.id}`)),
+      ])
+      expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 9 }, () => 200))
+      expect((await logOf(tenant, finding.id)).map(({ kind }) => kind)).toEqual([
+        'created',
+        'status_change',
+        'system',
+        'status_change',
+      ])
+    })
+  })
+
+  test('stays as it is where another tenant asks', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    const finding = await accepted(tenant, day(1))
+    const states = async () =>
+      await service.asSuperuser.system(async (tx) =>
+        tx.query({ text: 'select status from findings.finding where id = $1', values: [finding.id] }),
+      )
+    await on(day(3), async () => {
+      expect(await read(other, path)).toEqual([])
+      expect(await states()).toEqual([{ status: 'risk_accepted' }])
+      expect(await read(tenant, path)).toMatchObject([{ status: 'open' }])
+      expect(await states()).toEqual([{ status: 'open' }])
+    })
+  })
+
+  test('the service alone writes as the system: no caller can be taken for it', async () => {
+    const tenant = newTenant()
+    const finding = await accepted(tenant, day(1))
+    const [, entry] = await logOf(tenant, finding.id)
+    expect(entry?.actor.type).toBe('api_key')
+    const forged = service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
+      tx.execute({
+        text: `insert into findings.tracker_log (tenant_id, finding_id, entry) values ($1, $2, $3)`,
+        values: [tenant.tenantId, finding.id, JSON.stringify({ ...entry, actor: { type: 'nobody' } })],
+      }),
+    )
+    expect(sqlError(await forged.catch((error: unknown) => error)).kind).toBe('check')
+  })
+})

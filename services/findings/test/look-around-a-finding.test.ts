@@ -1,0 +1,161 @@
+import { expandedFindingSchema, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  newTenant,
+  openFinding,
+  path,
+  readFindings,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings({ universe: true })
+})
+afterAll(async () => await service.close())
+
+const row = (external_id: string, parent_external_id?: string) => ({
+  external_id,
+  name: `Entity ${external_id}`,
+  type: 'process',
+  parent_external_id,
+})
+
+/** A bank with two departments, one of which has a team; the team alone belongs to a node of the hierarchy `legal`. */
+async function aUniverse(tenant: Principal): Promise<Record<string, string>> {
+  const entities = [row('bank'), row('retail', 'bank'), row('cards', 'retail'), row('leasing', 'bank')]
+  await service.universe?.push(tenant.tenantId, 'entities', { entities })
+  await service.universe?.push(tenant.tenantId, 'org-structures', {
+    key: 'legal',
+    name: 'Legal entities',
+    kind: 'legal_entity',
+    mode: 'full',
+    nodes: [
+      { node_key: 'top', name: 'Top' },
+      { node_key: 'below', name: 'Below', parent_key: 'top', entities: ['cards'] },
+    ],
+  })
+  const rows = await service.asSuperuser.system(async (tx) =>
+    tx.query<{ external_id: string; id: string }>({
+      text: 'select external_id, id from universe.entity where tenant_id = $1',
+      values: [tenant.tenantId],
+    }),
+  )
+  return Object.fromEntries(rows.map(({ external_id, id }) => [external_id, id]))
+}
+
+const get = async (tenant: Principal, target: string, headers: Record<string, string> = {}) =>
+  await service.call(tenant, 'GET', target, { headers })
+
+describe('findings of a subtree', () => {
+  test('are those of the entity and what is below it, or of a node of a hierarchy, with the other filters', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    const ids = await aUniverse(tenant)
+    await aUniverse(other)
+    for (const name of ['bank', 'retail', 'cards', 'leasing']) {
+      await openFinding(service, tenant, { title: name, entity_ids: [ids[name]], severity: 'low' })
+    }
+    const titles = async (by: Principal, query: string) =>
+      readFindings.parse((await get(by, `${path}?sort=created_at&${query}`)).json).map(({ title }) => title)
+    expect(await titles(tenant, 'subtree_of=ext:bank')).toEqual(['bank', 'retail', 'cards', 'leasing'])
+    expect(await titles(tenant, `subtree_of=${ids['retail']}`)).toEqual(['retail', 'cards'])
+    expect(await titles(tenant, 'hierarchy=legal')).toEqual(['cards'])
+    expect(await titles(tenant, 'hierarchy=legal&subtree_of=key:top')).toEqual(['cards'])
+    expect(await titles(tenant, 'hierarchy=legal&subtree_of=key:nowhere')).toEqual([])
+    expect(await titles(tenant, 'subtree_of=ext:nowhere')).toEqual([])
+    expect(await titles(tenant, 'subtree_of=ext:retail&severity=high')).toEqual([])
+    expect(await titles(other, `subtree_of=${ids['retail']}`)).toEqual([])
+    expect(await titles(other, 'subtree_of=ext:retail')).toEqual([])
+
+    const first = await get(tenant, `${path}?sort=created_at&subtree_of=ext:bank&limit=3&count=true`)
+    expect([readFindings.parse(first.json).length, first.headers['x-total-count']]).toEqual([3, '4'])
+    const next = /<([^>]+)>/.exec(first.headers['link'] ?? '')?.[1] ?? ''
+    expect(readFindings.parse((await get(tenant, next)).json).map(({ title }) => title)).toEqual(['leasing'])
+    const summary = await get(tenant, `${path}/summary?subtree_of=ext:retail`)
+    expect(summary.json).toMatchObject([{ key: 'low', total: 2 }])
+    const csv = await get(tenant, `${path}?subtree_of=ext:retail&fields=title,severity&sort=created_at`, {
+      accept: 'text/csv',
+    })
+    expect(csv.text.trim().split('\r\n')).toEqual(['title,severity', 'retail,low', 'cards,low'])
+  })
+
+  test('are refused for a node without its hierarchy, and asked for again later when the universe is away', async () => {
+    const tenant = newTenant()
+    const refused = await get(tenant, `${path}?subtree_of=key:top`)
+    expect([refused.status, problemSchema.parse(refused.json).errors?.[0]?.parameter]).toEqual([400, 'subtree_of'])
+    const alone = await startFindings()
+    try {
+      const away = await alone.call(newTenant(), 'GET', `${path}?subtree_of=ext:bank`)
+      expect([away.status, away.headers['retry-after']]).toEqual([503, '1'])
+      expect((await alone.call(newTenant(), 'GET', path)).status).toBe(200)
+    } finally {
+      await alone.close()
+    }
+  })
+})
+
+describe('expand', () => {
+  test('puts what belongs to a finding beside it, and changes the entity tag with it', async () => {
+    const tenant = newTenant()
+    const ids = await aUniverse(tenant)
+    const { id } = await openFinding(service, tenant, { entity_ids: [ids['cards'], crypto.randomUUID()] })
+    const post = async (target: string, body: object) =>
+      expect((await service.call(tenant, 'POST', `${path}/${id}/${target}`, { body })).status).toBe(201)
+    await post('recommendations', { text: 'Recertify.' })
+    await post('action-plans', { title: 'Recertify', owner: { name: 'Ben' }, due_date: '2031-01-31' })
+    const target = `${path}/${id}?expand=recommendations,action_plans,log,entities`
+    const answer = await get(tenant, target)
+    const finding = expandedFindingSchema.parse(answer.json)
+    expect(finding).toMatchObject({
+      recommendations: [{ text: 'Recertify.' }],
+      action_plans: [{ title: 'Recertify' }],
+      log: [{ seq: 1 }, { seq: 2 }, { seq: 3 }],
+    })
+    expect(finding.entities).toEqual([{ id: ids['cards'], name: 'Entity cards' }])
+    const wider = { ...tenant, scopes: [...tenant.scopes, 'read:universe'] }
+    expect(expandedFindingSchema.parse((await get(wider, target)).json).entities).toMatchObject([
+      { id: ids['cards'], reference: expect.stringMatching(/^AE-/), type: 'process', status: 'active' },
+    ])
+    const etag = answer.headers['etag'] ?? ''
+    expect((await get(tenant, target, { 'if-none-match': etag })).status).toBe(304)
+    await post('log', { body: 'Called.' })
+    expect((await get(tenant, target, { 'if-none-match': etag })).status).toBe(200)
+    const patch = await service.call(tenant, 'PATCH', `${path}/${id}`, {
+      body: { title: 'New' },
+      headers: { 'if-match': etag },
+    })
+    expect(patch.status).toBe(200)
+    expect((await get(tenant, `${path}/${id}?expand=comments`)).status).toBe(400)
+  })
+})
+
+describe('fields', () => {
+  test('leave the members that were asked for, in lists, single answers and exports, and no word that is none', async () => {
+    const tenant = newTenant()
+    const { id, title, reference } = await openFinding(service, tenant)
+    expect((await get(tenant, `${path}?fields=id,title`)).json).toEqual([{ id, title }])
+    expect((await get(tenant, `${path}/${id}?fields=title&fields=reference`)).json).toEqual({ title, reference })
+    expect((await get(tenant, `${path}/${id}?fields=title&expand=log`)).json).toEqual({
+      title,
+      log: [expect.objectContaining({ seq: 1 })],
+    })
+    const lines = await get(tenant, `${path}?fields=title`, { accept: 'application/x-ndjson' })
+    expect(lines.text).toBe(`${JSON.stringify({ title })}\n`)
+    for (const target of [`${path}?fields=tenant_id`, `${path}?fields=`, `${path}/${id}?fields=__proto__`]) {
+      expect((await get(tenant, target)).status, target).toBe(400)
+    }
+    for (const list of ['/api/v1/action-plans?fields=id', '/api/v1/recommendations?fields=id']) {
+      expect((await get(tenant, list)).json).toEqual([])
+    }
+  })
+
+  test('a reference finds its finding in the list', async () => {
+    const tenant = newTenant()
+    const { reference } = await openFinding(service, tenant)
+    await openFinding(service, tenant)
+    expect((await get(tenant, `${path}?ref=${reference}&fields=reference`)).json).toEqual([{ reference }])
+    expect((await get(newTenant(), `${path}?ref=${reference}`)).json).toEqual([])
+  })
+})

@@ -1,0 +1,84 @@
+import { documentedFindingSchema, findingSchema, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  closedFinding,
+  completeFields,
+  findingBody,
+  newTenant,
+  openFinding,
+  path,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const document = async (tenant: Principal, given: object) =>
+  await service.call(tenant, 'POST', path, { body: findingBody(given) })
+
+describe('a finding that repeats another', () => {
+  test('names one that is closed: neither an open one, nor one of another tenant, nor one that is not there', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    const open = await openFinding(service, tenant)
+    const closed = await closedFinding(service, tenant)
+    const foreign = await closedFinding(service, other)
+    const refusal = async (id: string) => {
+      const answer = await document(tenant, { repeat_of_id: id })
+      return [answer.status, problemSchema.parse(answer.json).errors]
+    }
+    expect(await refusal(open.id)).toEqual([
+      422,
+      [{ pointer: '/repeat_of_id', code: 'not_closed', detail: expect.any(String) }],
+    ])
+    expect(await refusal(foreign.id)).toEqual(await refusal(crypto.randomUUID()))
+    const made = await document(tenant, { repeat_of_id: closed.id })
+    expect(findingSchema.parse(made.json)).toMatchObject({ is_repeat: true, repeat_of_id: closed.id })
+  })
+
+  test('a draft cannot be turned into the repeat of an open one either, not even past the service', async () => {
+    const tenant = newTenant()
+    const open = await openFinding(service, tenant)
+    const draft = findingSchema.parse((await document(tenant, {})).json)
+    const body = { repeat_of_id: open.id }
+    const answer = await service.call(tenant, 'PATCH', `${path}/${draft.id}`, { body, headers: { 'if-match': '*' } })
+    expect([answer.status, problemSchema.parse(answer.json).errors?.[0]?.code]).toEqual([422, 'not_closed'])
+    const past = service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
+      tx.execute({
+        text: 'update findings.finding set repeat_of_id = $2, version = version + 1 where id = $1',
+        values: [draft.id, open.id],
+      }),
+    )
+    await expect(past).rejects.toMatchObject({ constraint: 'finding_repeats_what_has_ended' })
+  })
+
+  test('is told the severity that it should have, which is not set', async () => {
+    const tenant = newTenant()
+    const { id } = await closedFinding(service, tenant, { severity: 'high' })
+    const made = documentedFindingSchema.parse((await document(tenant, { repeat_of_id: id, severity: 'high' })).json)
+    expect(made).toMatchObject({ severity: 'high', suggested_severity: 'critical', possible_repeats: [] })
+  })
+})
+
+describe('a new finding', () => {
+  test('is answered with closed findings about the same entity and like criteria, and with no others', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    const entity = [crypto.randomUUID()]
+    const closed = await closedFinding(service, tenant, { entity_ids: entity })
+    await closedFinding(service, tenant, { entity_ids: entity, criteria: 'Doors are locked at night.' })
+    await closedFinding(service, tenant, { entity_ids: [crypto.randomUUID()] })
+    await openFinding(service, tenant, { entity_ids: entity })
+    await closedFinding(service, other, { entity_ids: entity })
+    const given = { ...completeFields, entity_ids: entity }
+    const made = documentedFindingSchema.parse((await document(tenant, given)).json)
+    const { id, reference, title, severity } = closed
+    const today = new Date().toISOString().slice(0, 10)
+    expect(made.possible_repeats).toEqual([{ id, reference, title, severity, closed_date: today, similarity: 1 }])
+    const blind = await document({ ...tenant, scopes: ['write:findings'] }, given)
+    expect(Object.keys(Object(blind.json))).toEqual(['id', 'reference', 'version', 'status'])
+  })
+})
