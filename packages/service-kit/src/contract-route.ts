@@ -235,7 +235,9 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
       const type = mediaType === '' ? 'application/json' : mediaType
-      return await reply.type(`${type}; charset=utf-8`).send(JSON.stringify(selectFields(body, fieldsAsked(inputs.query))))
+      return await reply
+        .type(`${type}; charset=utf-8`)
+        .send(JSON.stringify(selectFields(body, fieldsAsked(inputs.query))))
     },
   })
 }
