@@ -10,6 +10,6 @@ kubectl apply --kustomize "$overlay" --selector postern/phase=migrate
 kubectl --namespace "$namespace" wait --for=condition=complete --timeout=15m job/migrate
 kubectl apply --kustomize "$overlay"
 # Services before the gateways that speak to them.
-for name in pgbouncer keys findings universe evidence sync gateway; do
+for name in pgbouncer keys findings universe evidence sync gateway console; do
   kubectl --namespace "$namespace" rollout status "deployment/$name" --timeout=10m
 done

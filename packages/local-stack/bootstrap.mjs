@@ -122,6 +122,7 @@ function pnpmPlan() {
 /** What the installed packages depend on, as one hash. */
 function dependencyState(node) {
   const manifests = ['package.json', 'pnpm-lock.yaml', 'pnpm-workspace.yaml', join('test', 'package.json')]
+  manifests.push(join('services', 'console', 'web', 'package.json'))
   for (const group of ['packages', 'services']) {
     for (const name of readdirSync(join(root, group))) {
       manifests.push(join(group, name, 'package.json'))

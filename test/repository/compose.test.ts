@@ -5,6 +5,7 @@ import { initSecrets } from '@postern/installation'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
+import * as console from '../../services/console/src/config.ts'
 import * as evidence from '../../services/evidence/src/config.ts'
 import * as findings from '../../services/findings/src/config.ts'
 import * as gateway from '../../services/gateway/src/config.ts'
@@ -12,8 +13,8 @@ import * as keys from '../../services/keys/src/config.ts'
 import * as sync from '../../services/sync/src/config.ts'
 import * as universe from '../../services/universe/src/config.ts'
 
-const services = { gateway, keys, findings, universe, evidence, sync } as const
-const serviceNames = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const
+const services = { gateway, console, keys, findings, universe, evidence, sync } as const
+const serviceNames = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const
 const deploy = join(import.meta.dirname, '..', '..', 'deploy')
 
 const serviceSchema = z.looseObject({
@@ -52,13 +53,22 @@ function find(name: string) {
 function environmentOf(name: string): Record<string, string> {
   const entries = Object.entries(find(name).environment)
   return Object.fromEntries(
-    entries.map(([key, value]) => [key, value.replace('/etc/postern/secrets', `${secrets}/${name}`)]),
+    entries.map(([key, value]) => [key, fill(value).replace('/etc/postern/secrets', `${secrets}/${name}`)]),
   )
+}
+
+const given: Readonly<Record<string, string>> = { POSTERN_OIDC_ISSUER: 'https://sign-in.example' }
+
+/** What Docker makes of a value: variables by what is given, else by their default. */
+function fill(value: string): string {
+  return value.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_all, name: string, fallback: string) => given[name] ?? fallback)
 }
 
 /** Hosts that a service is configured to reach, by its environment and its secrets. */
 function destinations(name: string): string[] {
-  const texts = Object.entries(environmentOf(name)).map(([key, value]) =>
+  // The console's own name is not one that it reaches.
+  const { POSTERN_CONSOLE_URL: _own, ...environment } = environmentOf(name)
+  const texts = Object.entries(environment).map(([key, value]) =>
     key.startsWith('POSTERN_') && key.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
   )
   return texts.flatMap((text) => (text.includes('://') ? [new URL(text).hostname] : []))
@@ -69,13 +79,17 @@ function share(one: string, other: string): boolean {
 }
 
 describe('the compose file', () => {
-  test('publishes the gateway alone, and to this machine alone unless told otherwise', () => {
+  test('publishes gateway and console alone, and to this machine alone unless told otherwise', () => {
     expect(all.flatMap(([name, { ports }]) => ports.map((port) => `${name} ${port}`))).toEqual([
       'gateway ${POSTERN_BIND:-127.0.0.1}:${POSTERN_PORT:-8080}:8080',
+      'console ${POSTERN_BIND:-127.0.0.1}:${POSTERN_CONSOLE_PORT:-8090}:8080',
     ])
     const open = Object.entries(compose.networks).flatMap(([name, network]) => (network?.internal ? [] : [name]))
     expect(open).toEqual(['edge'])
-    expect(all.flatMap(([name, { networks }]) => (networks.includes('edge') ? [name] : []))).toEqual(['gateway'])
+    expect(all.flatMap(([name, { networks }]) => (networks.includes('edge') ? [name] : []))).toEqual([
+      'gateway',
+      'console',
+    ])
   })
 
   test.each(all)('gives %s no more than it needs', (name, service) => {
@@ -101,18 +115,23 @@ describe('the compose file', () => {
   test('lets everybody reach what it is configured to reach', () => {
     const pairs = all.flatMap(([name]) => destinations(name).map((destination) => [name, destination] as const))
     expect(pairs.length).toBeGreaterThan(15)
-    expect(pairs.filter(([from, to]) => !share(from, to))).toEqual([])
+    const [outside, inside] = [true, false].map((is) => pairs.filter(([, to]) => (to === 'sign-in.example') === is))
+    expect(inside?.filter(([from, to]) => !share(from, to))).toEqual([])
+    // People's provider is outside; who asks it has a way out.
+    expect(outside?.map(([from]) => from)).toEqual(['gateway', 'console'])
+    expect(outside?.filter(([from]) => !find(from).networks.includes('edge'))).toEqual([])
     expect(share('pgbouncer', 'postgres')).toBe(true)
   })
 
-  test('keeps the gateway away from the database, and Redis away from all but two', () => {
-    expect(share('gateway', 'pgbouncer')).toBe(false)
+  test('keeps gateway and console away from the database, and Redis away from all but three', () => {
+    expect([share('gateway', 'pgbouncer'), share('console', 'pgbouncer')]).toEqual([false, false])
     expect(all.flatMap(([name]) => (share(name, 'postgres') ? [name] : [])).toSorted()).toEqual([
       'migrate',
       'pgbouncer',
       'postgres',
     ])
     expect(all.flatMap(([name]) => (share(name, 'redis') ? [name] : [])).toSorted()).toEqual([
+      'console',
       'gateway',
       'keys',
       'redis',
@@ -120,7 +139,8 @@ describe('the compose file', () => {
   })
 
   test('starts services when migrations are done, and the gateway when services are ready', () => {
-    for (const name of serviceNames.filter((each) => each !== 'gateway')) {
+    expect(find('console').depends_on['gateway']?.condition).toBe('service_healthy')
+    for (const name of serviceNames.filter((each) => each !== 'gateway' && each !== 'console')) {
       expect(find(name).depends_on['migrate']?.condition).toBe('service_completed_successfully')
       expect(find('gateway').depends_on[name]?.condition).toBe('service_healthy')
     }

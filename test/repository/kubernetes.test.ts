@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { initSecrets } from '@postern/installation'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import * as console from '../../services/console/src/config.ts'
 import * as evidence from '../../services/evidence/src/config.ts'
 import * as findings from '../../services/findings/src/config.ts'
 import * as gateway from '../../services/gateway/src/config.ts'
@@ -23,9 +24,17 @@ import {
 } from '../support/manifests.ts'
 
 const deploy = join(import.meta.dirname, '..', '..', 'deploy')
-const services = { gateway, keys, findings, universe, evidence, sync } as const
+const services = { gateway, console, keys, findings, universe, evidence, sync } as const
 type ServiceName = keyof typeof services
-const serviceNames = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const satisfies ServiceName[]
+const serviceNames = [
+  'gateway',
+  'console',
+  'keys',
+  'findings',
+  'universe',
+  'evidence',
+  'sync',
+] as const satisfies ServiceName[]
 
 const secretsMount = '/etc/postern/secrets/'
 const folder = mkdtempSync(join(tmpdir(), 'kubernetes-'))
@@ -60,17 +69,22 @@ function knownVariables(name: ServiceName): Set<string> {
   return asked
 }
 
+/** The OpenID provider is outside every cluster: policies know its network, the configuration its name. */
+const provider = '203.0.113.0/24:443'
+
 /** Where a process connects to: every URL in its environment and in its secrets, as `host:port`. */
 function destinations(workload: Workload): string[] {
   if (workload.name === 'pgbouncer') {
     const ini = readFileSync(join(deploy, 'pgbouncer/pgbouncer.ini'), 'utf8')
     return [...ini.matchAll(/host=(\S+) port=(\d+)/g)].map(([, host, port]) => `${host}:${port}`)
   }
-  const texts = Object.entries(environmentOf(workload)).map(([name, value]) =>
+  // Its own name, under which browsers reach it.
+  const { POSTERN_CONSOLE_URL: _own, ...environment } = environmentOf(workload)
+  const texts = Object.entries(environment).map(([name, value]) =>
     name.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
   )
   const urls = texts.filter((text) => text.includes('://')).map((text) => new URL(text))
-  return [...new Set(urls.map((url) => url.host))].toSorted()
+  return [...new Set(urls.map((url) => (url.hostname === 'sign-in.example' ? provider : url.host)))].toSorted()
 }
 
 function findWorkload(manifests: readonly Manifest[], name: string): Workload {
@@ -116,7 +130,8 @@ function describeObjects(read: () => Manifest[]): void {
 
   test('name no secret value in an environment', () => {
     const names = workloadsOf(read()).flatMap(({ pod }) => pod.containers.flatMap(({ env }) => env.map((e) => e.name)))
-    const secret = /SIGNING|ASSERTION|INTERNAL|CACHE_MAC|PASSWORD|DATABASE_URL|REDIS_URL|SUPERUSER|MIGRATOR|_KEY(?:_|$)/
+    const secret =
+      /SIGNING|ASSERTION|INTERNAL|CACHE_MAC|PASSWORD|DATABASE_URL|REDIS_URL|SUPERUSER|MIGRATOR|CONSOLE_SESSION|CLIENT_SECRET|_KEY(?:_|$)/
     expect(names.filter((name) => secret.test(name) && !name.endsWith('_FILE'))).toEqual([])
     expect(names.filter((name) => secret.test(name)).length).toBeGreaterThan(20)
   })
@@ -195,7 +210,7 @@ describe('the objects of the base', () => {
   describeObjects(() => base)
 
   test('let a pod reach exactly what it is configured to reach', () => {
-    expect(configuredArrows()).toContain('gateway > redis:6379')
+    expect(configuredArrows()).toEqual(expect.arrayContaining(['gateway > redis:6379', `console > ${provider}`]))
     expect(arrows(base, 'egress')).toEqual(configuredArrows())
   })
 
@@ -203,13 +218,20 @@ describe('the objects of the base', () => {
     const outside = [
       'namespace:ingress > gateway:8080',
       'namespace:monitoring > gateway:9080',
-      ...serviceNames.filter((name) => name !== 'gateway').map((name) => `namespace:monitoring > ${name}:8080`),
+      'namespace:ingress > console:8080',
+      'namespace:monitoring > console:9080',
+      ...serviceNames
+        .filter((name) => name !== 'gateway' && name !== 'console')
+        .map((name) => `namespace:monitoring > ${name}:8080`),
     ]
-    expect(arrows(base, 'ingress')).toEqual([...configuredArrows(), ...outside].toSorted())
+    const inside = configuredArrows().filter((arrow) => !arrow.endsWith(provider))
+    expect(arrows(base, 'ingress')).toEqual([...inside, ...outside].toSorted())
   })
 
   test('keep the edge away from PostgreSQL', () => {
-    expect(configuredArrows().filter((arrow) => /^gateway > (?:postgres|pgbouncer)/.test(arrow))).toEqual([])
+    expect(configuredArrows().filter((arrow) => /^(?:gateway|console) > (?:postgres|pgbouncer)/.test(arrow))).toEqual(
+      [],
+    )
   })
 })
 

@@ -3,6 +3,7 @@ import type { RingName } from './secrets.ts'
 /** Everything that runs in an installation and is given secrets. */
 export const componentNames = [
   'gateway',
+  'console',
   'keys',
   'findings',
   'universe',
@@ -28,6 +29,7 @@ const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
     'POSTERN_INTERNAL',
     'POSTERN_CACHE_MAC',
   ],
+  console: ['POSTERN_CONSOLE_SESSION'],
   keys: ['POSTERN_SIGNING_KEYS', 'POSTERN_SIGNING_OPERATOR', 'POSTERN_INTERNAL', 'POSTERN_CACHE_MAC'],
   findings: ['POSTERN_SIGNING_FINDINGS', 'POSTERN_SIGNING_FINDINGS_UNIVERSE'],
   universe: [
@@ -45,6 +47,7 @@ const rings: Readonly<Partial<Record<ComponentName, readonly RingName[]>>> = {
 /** What is made of the installation's own secrets and addresses for a component, beside its rings. */
 const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   gateway: ['POSTERN_REDIS_URL'],
+  console: ['POSTERN_REDIS_URL', 'POSTERN_OIDC_CLIENT_SECRET'],
   keys: ['POSTERN_DATABASE_URL', 'POSTERN_REDIS_URL'],
   findings: ['POSTERN_DATABASE_URL', 'POSTERN_CHECKPOINT_KEY'],
   universe: ['POSTERN_DATABASE_URL'],

@@ -41,6 +41,7 @@ function complete(folders: readonly (readonly [ComponentName, string])[]): Recor
   const of = (name: ComponentName): string => found.get(name) ?? ''
   return {
     gateway: of('gateway'),
+    console: of('console'),
     keys: of('keys'),
     findings: of('findings'),
     universe: of('universe'),
@@ -65,6 +66,12 @@ async function valuesOf(
   switch (component) {
     case 'gateway':
       return { ...values, POSTERN_REDIS_URL: redisUrl(passwords.redis, redis) }
+    case 'console':
+      return {
+        ...values,
+        POSTERN_REDIS_URL: redisUrl(passwords.redis, redis),
+        POSTERN_OIDC_CLIENT_SECRET: await readText(secrets.oidcClientSecretFile),
+      }
     case 'keys':
       return {
         ...values,

@@ -17,6 +17,7 @@ export const ringNames = [
   'POSTERN_ASSERTION_KEYS',
   'POSTERN_INTERNAL',
   'POSTERN_CACHE_MAC',
+  'POSTERN_CONSOLE_SESSION',
 ] as const
 export type RingName = (typeof ringNames)[number]
 
@@ -42,6 +43,8 @@ export interface Secrets {
   readonly receiptKeyFile: string
   /** File with the Ed25519 key (PKCS #8 PEM) that signs checkpoints of the tracker log. */
   readonly checkpointKeyFile: string
+  /** File with the secret that the console shows to the OpenID provider. Of another's making, it is put there by hand. */
+  readonly oidcClientSecretFile: string
   /** File that holds the ring: services are given its path, not its content. */
   ringFile(name: RingName): string
   /** Puts a value that is made anew at each start (a connection string) into a file of the folder, or of one below it. */
@@ -85,12 +88,15 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   await readOrMake(receiptKeyFile, makeSigningKey, isEd25519)
   const checkpointKeyFile = join(folder, 'findings-checkpoint-key.pem')
   await readOrMake(checkpointKeyFile, makeSigningKey, isEd25519)
+  const oidcClientSecretFile = join(folder, 'oidc-client-secret')
+  await readOrMake(oidcClientSecretFile, randomPassword, isClientSecret)
   return {
     folder,
     rings: complete(ringNames, rings),
     passwords: complete(passwordNames, passwords),
     receiptKeyFile,
     checkpointKeyFile,
+    oidcClientSecretFile,
     ringFile: (name) => join(folder, name),
     put: async (name, value) => {
       const path = join(folder, name)
@@ -117,6 +123,11 @@ export function isRing(text: string): boolean {
 
 function isPassword(text: string): boolean {
   return /^[A-Za-z0-9_-]{43}$/.test(text)
+}
+
+/** Whatever a provider may hand out: printable, on one line. */
+function isClientSecret(text: string): boolean {
+  return /^[\x21-\x7e]{16,512}$/.test(text)
 }
 
 function makeSigningKey(): string {

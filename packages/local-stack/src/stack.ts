@@ -1,7 +1,10 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
 import { prepareDatabase, rolePasswords } from '@postern/installation'
+import { buildConsolePages } from './console-pages.ts'
+import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from './console.ts'
 import { roleUrl } from './database.ts'
+import { loopback } from './ports.ts'
 import type { Postgres } from './postgres.ts'
 import { startPostgres } from './postgres.ts'
 import type { ManagedProcess } from './processes.ts'
@@ -18,6 +21,8 @@ export interface StackPorts {
   readonly redis: number
   readonly services: Readonly<Record<Upstream, number>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
+  /** Without it there is no console, and nobody signs in. */
+  readonly console?: ConsolePorts
 }
 
 export interface StackOptions {
@@ -39,6 +44,7 @@ export interface Stack {
   readonly services: Services
   /** Connection string of a service's own role. A secret: it holds the password. */
   readonly databaseUrl: (service: Upstream) => string
+  readonly console: ConsoleProcesses | undefined
   /** Resolves when a process ends that nobody has stopped. */
   readonly failed: Promise<ManagedProcess>
   /** Stops everything, in the reverse order of the start. */
@@ -56,6 +62,9 @@ export async function startStack(options: StackOptions): Promise<Stack> {
     for (const part of started.splice(0).toReversed()) await part.stop()
   }
   try {
+    // Beside the servers: it takes a second or two where there is something to build.
+    const pages = ports.console === undefined ? undefined : buildConsolePages(options.log)
+    pages?.catch(() => undefined)
     const [postgres, redis] = await startServers(options, secrets, started)
     signal?.throwIfAborted()
     const passwords = rolePasswords(secrets)
@@ -66,23 +75,47 @@ export async function startStack(options: StackOptions): Promise<Stack> {
       assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
     })
     const databaseUrl = (service: Upstream): string => roleUrl(service, passwords[service], ports.postgres, database)
-    const services = await startServices({
-      home,
-      secrets,
-      databaseUrl,
-      redisUrl: redis.url,
-      ports: ports.services,
-      gateways: ports.gateways,
-      ...(options.env === undefined ? {} : { env: options.env }),
-      ...(signal === undefined ? {} : { signal }),
-    })
-    started.push(services)
+    const env = { ...signInVariables(ports.console), ...options.env }
+    await pages
+    const starting = [
+      startServices({
+        home,
+        secrets,
+        databaseUrl,
+        redisUrl: redis.url,
+        ports: ports.services,
+        gateways: ports.gateways,
+        env,
+        ...(signal === undefined ? {} : { signal }),
+      }),
+      ports.console === undefined
+        ? Promise.resolve(undefined)
+        : startConsole({
+            home,
+            secrets,
+            ports: ports.console,
+            gatewayUrl: `http://${loopback}:${ports.gateways[0]?.port ?? 0}`,
+            redisUrl: redis.url,
+            env: options.env ?? {},
+          }),
+    ] as const
+    // In the order of their stop: the console first, it is in front.
+    for (const result of await Promise.allSettled(starting)) {
+      if (result.status === 'fulfilled' && result.value !== undefined) started.push(result.value)
+    }
+    const [services, consoleProcesses] = await Promise.all(starting)
     signal?.throwIfAborted()
     return {
       secrets,
       services,
       databaseUrl,
-      failed: Promise.race([services.failed, ended(postgres), ended(redis)]),
+      console: consoleProcesses,
+      failed: Promise.race([
+        services.failed,
+        ended(postgres),
+        ended(redis),
+        ...(consoleProcesses === undefined ? [] : [consoleProcesses.failed]),
+      ]),
       stop,
     }
   } catch (error) {

@@ -9,6 +9,8 @@ export interface StartOptions {
   readonly port: number
   /** POSTERN_GATEWAYS, default 1. */
   readonly gateways: number
+  /** POSTERN_CONSOLE_PORT; undefined: 8090, or another where that is taken. */
+  readonly consolePort: number | undefined
   /** All other POSTERN_ variables: every service gets them. */
   readonly env: Readonly<Record<string, string>>
 }
@@ -30,6 +32,8 @@ export function readStartOptions(env: Readonly<Record<string, string | undefined
     home: home === undefined || home === '' ? join(repositoryRoot, '.postern') : resolve(repositoryRoot, home),
     port: readNumber(env, 'POSTERN_PORT', 8080, 1, 65_536 - gateways),
     gateways,
+    consolePort:
+      (env['POSTERN_CONSOLE_PORT'] ?? '') === '' ? undefined : readNumber(env, 'POSTERN_CONSOLE_PORT', 8090, 1, 65_535),
     env: Object.fromEntries(
       Object.entries(env).flatMap(([name, value]) =>
         name.startsWith('POSTERN_') && !own.has(name) && value !== undefined ? [[name, value]] : [],

@@ -5,14 +5,22 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { lockHome } from './home-lock.ts'
 import { assertPortFree, claimPort, findFreePort, isPortFree, loopback } from './ports.ts'
 import { startFailure } from './processes.ts'
-import { seed } from './seed.ts'
+import { type Demo, seed } from './seed.ts'
 import type { Stack, StackPorts } from './stack.ts'
 import { startStack } from './stack.ts'
 import type { StartOptions } from './start-options.ts'
 import { readStartOptions } from './start-options.ts'
 
 /** Internal ports that are easy to remember; where one is taken, any other serves. */
-const usualPorts = { postgres: 15_432, redis: 16_379, firstService: 8181, firstAdmin: 9080 } as const
+const usualPorts = {
+  postgres: 15_432,
+  redis: 16_379,
+  firstService: 8181,
+  firstAdmin: 9080,
+  console: 8090,
+  consoleAdmin: 9090,
+  signIn: 8190,
+} as const
 
 /** How long processes of a start that was killed may take to go. */
 const abandonedTimeoutMs = 15_000
@@ -23,8 +31,14 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
     if (wasAbandoned) await waitUntilFree(port)
     await assertPortFree(port, 'gateway', 'POSTERN_PORT')
   }
+  const { consolePort } = options
+  if (consolePort !== undefined) {
+    if (wasAbandoned) await waitUntilFree(consolePort)
+    await assertPortFree(consolePort, 'console', 'POSTERN_CONSOLE_PORT')
+  }
+  const named = [...gateways, consolePort]
   const prefer = async (port: number): Promise<number> =>
-    !gateways.includes(port) && (await claimPort(port)) ? port : await findFreePort()
+    !named.includes(port) && (await claimPort(port)) ? port : await findFreePort()
   const { firstService, firstAdmin } = usualPorts
   return {
     postgres: await prefer(usualPorts.postgres),
@@ -39,6 +53,12 @@ async function choosePorts(options: StartOptions, wasAbandoned: boolean): Promis
     gateways: await Promise.all(
       gateways.map(async (port, index) => ({ port, adminPort: await prefer(firstAdmin + index) })),
     ),
+    console: {
+      port: consolePort ?? (await prefer(usualPorts.console)),
+      adminPort: await prefer(usualPorts.consoleAdmin),
+      // Who names a provider has one.
+      signInPort: options.env['POSTERN_OIDC_ISSUER'] === undefined ? await prefer(usualPorts.signIn) : undefined,
+    },
   }
 }
 
@@ -68,6 +88,7 @@ async function writeStackFile(path: string, ports: StackPorts): Promise<void> {
   const content = {
     pid: process.pid,
     gateways: ports.gateways.map(({ port }) => url(port)),
+    console: ports.console === undefined ? null : url(ports.console.port),
     services: Object.fromEntries(Object.entries(ports.services).map(([name, port]) => [name, url(port)])),
   }
   await writeFile(path, `${JSON.stringify(content, undefined, 2)}\n`)
@@ -115,7 +136,7 @@ async function main(): Promise<number> {
     try {
       await writeStackFile(stackFile, ports)
       const demo = await seed(home, stack)
-      if (!signal.aborted) announce(demo.gateways[0] ?? '', demo.tenants['harbourline']?.keys['read:findings'] ?? '')
+      if (!signal.aborted) announce(demo, stack.console?.url ?? '')
       return await runUntilEnd(stack, signal)
     } finally {
       await stack.stop()
@@ -131,8 +152,10 @@ async function main(): Promise<number> {
 }
 
 /** The key is shown on purpose: it belongs to an invented tenant of this machine, and the line must work as printed. */
-function announce(gateway: string, key: string): void {
+function announce({ gateways: [gateway = ''], tenants }: Demo, consoleUrl: string): void {
+  const key = tenants['harbourline']?.keys['read:findings'] ?? ''
   console.log(`postern ready ${gateway}`)
+  console.log(`\nThe console: ${consoleUrl} (at its development sign-in you pick a person; not for production)`)
   console.log(`\nRead the findings of Harbourline Bank:\n`)
   console.log(`  curl -H 'Authorization: ApiKey ${key}' '${gateway}/api/v1/findings?limit=3'\n`)
   console.log(

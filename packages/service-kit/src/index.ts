@@ -26,9 +26,9 @@ export { type ListHandlers, allPages, contractList, each } from './list-route.ts
 export { inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
-export { type Registry, createMetrics } from './metrics.ts'
+export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
-export { answerClientError } from './problem-handler.ts'
+export { answerClientError, answerProblems } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {
   type BaseDeps,

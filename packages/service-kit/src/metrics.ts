@@ -11,8 +11,15 @@ export function createMetrics(service: string): Registry {
   return registry
 }
 
-/** Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. */
-export function measureRequests(app: FastifyInstance, registry: Registry): void {
+interface RequestMetrics {
+  readonly requests: Counter<'route' | 'method' | 'status'>
+  readonly duration: Histogram<'route' | 'method'>
+}
+
+/** The servers of one process share what they count. */
+const measured = new WeakMap<Registry, RequestMetrics>()
+
+function requestMetrics(registry: Registry): RequestMetrics {
   const requests = new Counter({
     name: 'postern_http_requests_total',
     help: 'Requests answered, by route, method and status',
@@ -26,6 +33,14 @@ export function measureRequests(app: FastifyInstance, registry: Registry): void 
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers: [registry],
   })
+  return { requests, duration }
+}
+
+/** Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. */
+export function measureRequests(app: FastifyInstance, registry: Registry): void {
+  const metrics = measured.get(registry) ?? requestMetrics(registry)
+  measured.set(registry, metrics)
+  const { requests, duration } = metrics
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'unknown'
     requests.inc({ route, method: request.method, status: reply.statusCode })

@@ -15,9 +15,12 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   key_expired: 'Ask the administrator of your tenant for a new key.',
   key_revoked: 'The key will not work again. Ask the administrator of your tenant for a new one.',
   invalid_token: 'Sign in again to obtain a new access token. API keys go under the scheme ApiKey, not Bearer.',
+  sign_in_required: 'Sign in to the console at `/auth/login`.',
   unsigned_request: 'Send requests to the gateway; services do not take them directly.',
   insufficient_scope: 'Use a key with the scope that `required_scope` names.',
   role_required: 'The operation is for signed-in people with a certain role. No API key can do it.',
+  cross_site_request:
+    'Only the pages of the console may change anything in the name of who is signed in: reload the page and try again. Programs call the gateway with an API key.',
   address_not_allowed: 'The key is limited to certain networks. Call from one of them, or have the list changed.',
   tenant_suspended:
     'All keys of the tenant are refused until the platform resumes it. The keys themselves are unchanged.',

@@ -19,3 +19,7 @@ export type { CommandResult, CreateKeyInput, TestStack, TestStackOptions } from 
 export { startTestStack } from './test-stack.ts'
 export type { TestVirusScanner, VirusScannerProgram } from './virus-scanner.ts'
 export { findVirusScanner, startTestVirusScanner } from './virus-scanner.ts'
+export type { PageAnswer, TestBrowser } from './test-browser.ts'
+export { createTestBrowser } from './test-browser.ts'
+export type { TestSignIn } from './test-sign-in.ts'
+export { startTestSignIn } from './test-sign-in.ts'

@@ -1,9 +1,11 @@
 import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { readFile, readdir } from 'node:fs/promises'
+import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
+import { buildConsolePages } from '../console-pages.ts'
+import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from '../console.ts'
 import { compileCache, repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
@@ -20,6 +22,8 @@ export interface TestStackOptions {
   readonly gateways?: number
   /** False leaves Redis stopped; `redis.start()` starts it. Default true. */
   readonly redis?: boolean
+  /** True starts the console and the development provider too. Default false. */
+  readonly console?: boolean
   /** Variables for every process. */
   readonly env?: Readonly<Record<string, string>>
   /** Leads connections between processes over a detour, such as a proxy that can fail. */
@@ -38,6 +42,8 @@ export interface TestStack {
   readonly home: string
   /** Origins of the gateways. */
   readonly gateways: readonly string[]
+  /** Origin of the console; empty without one. */
+  readonly consoleUrl: string
   readonly database: TestDatabase
   readonly redis: TestRedis
   readonly serviceUrl: (name: Upstream) => string
@@ -51,6 +57,8 @@ export interface TestStack {
   /** Speaks to the keys service as the operator's command does. */
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
+  /** Tells the development provider which tenants its people belong to: by slug, those of the demo. */
+  nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
   /** Runs the operator's command. */
   cli(...args: readonly string[]): Promise<CommandResult>
@@ -75,6 +83,11 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
   const [database, redis] = await Promise.all([createTestDatabase(), startTestRedis()])
   if (options.redis === false) await redis.stop()
   const count = options.gateways ?? 1
+  const consolePorts =
+    options.console === true
+      ? { port: await findFreePort(), adminPort: await findFreePort(), signInPort: await findFreePort() }
+      : undefined
+  const env = { ...signInVariables(consolePorts), ...options.env }
   const services = await startServices({
     home,
     secrets,
@@ -91,9 +104,20 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
     // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
-    env: { POSTERN_CHECK_ANSWERS: 'on', ...options.env },
+    env: { POSTERN_CHECK_ANSWERS: 'on', ...env },
     route: options.route,
   }).catch(async (error: unknown) => {
+    await redis.stop()
+    throw error
+  })
+  const startConsoleOf = async (ports: ConsolePorts | undefined): Promise<ConsoleProcesses | undefined> => {
+    if (ports === undefined) return undefined
+    await buildConsolePages()
+    const [gatewayUrl = ''] = services.gateways
+    return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.url, env: options.env ?? {} })
+  }
+  const consoleProcesses = await startConsoleOf(consolePorts).catch(async (error: unknown) => {
+    await services.stop()
     await redis.stop()
     throw error
   })
@@ -103,6 +127,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
   return {
     home,
     gateways: services.gateways,
+    consoleUrl: consoleProcesses?.url ?? '',
     database,
     redis,
     serviceUrl: services.url,
@@ -117,6 +142,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       if (status !== 201) throw new Error(`no tenant was created: ${status} ${text}`)
       return tenantSchema.parse(json)
     },
+    nameTenants: async (tenants) => await writeFile(join(home, 'demo.json'), JSON.stringify({ tenants })),
     createKey: async (tenant, { scopes, label = 'A test key', expiresAt, allowedAddresses }) => {
       const body = {
         label,
@@ -143,6 +169,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       return texts.join('\n')
     },
     stop: async () => {
+      await consoleProcesses?.stop()
       await services.stop()
       await redis.stop()
       await database.drop()

@@ -1,0 +1,111 @@
+import { join } from 'node:path'
+import { compileCache, repositoryRoot } from './paths.ts'
+import { loopback } from './ports.ts'
+import type { ManagedProcess } from './processes.ts'
+import { findListeningPort, launch, waitUntilReady } from './processes.ts'
+import type { Secrets } from './secrets.ts'
+
+/** Where the console and the development provider listen on the loopback address. */
+export interface ConsolePorts {
+  readonly port: number
+  readonly adminPort: number
+  /** Undefined: people sign in at the provider that the variables name, and ours is not started. */
+  readonly signInPort: number | undefined
+}
+
+/** The console and its provider, running. */
+export interface ConsoleProcesses {
+  readonly url: string
+  readonly processes: readonly ManagedProcess[]
+  stop(): Promise<void>
+  /** Resolves when a process ends that nobody has stopped. */
+  readonly failed: Promise<ManagedProcess>
+}
+
+export interface ConsoleOptions {
+  readonly home: string
+  readonly secrets: Secrets
+  readonly ports: ConsolePorts
+  readonly gatewayUrl: string
+  readonly redisUrl: string
+  /** Variables for the console, over those that are set here. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+const clientId = 'postern-console'
+const startTimeoutMs = 60_000
+
+/** What gateways and console must know to take the development provider's tokens. */
+export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
+  if (ports?.signInPort === undefined) return {}
+  return { POSTERN_OIDC_ISSUER: origin(ports.signInPort), POSTERN_OIDC_AUDIENCE: 'postern' }
+}
+
+/** Starts the development provider and the console; resolves when both answer. */
+export async function startConsole(options: ConsoleOptions): Promise<ConsoleProcesses> {
+  const { home, secrets, ports, gatewayUrl, redisUrl, env = {} } = options
+  const url = origin(ports.port)
+  const base = { PATH: '/usr/bin:/bin', TZ: 'UTC', NODE_COMPILE_CACHE: compileCache, POSTERN_HOST: loopback }
+  const client = {
+    ...signInVariables(ports),
+    POSTERN_CONSOLE_URL: url,
+    POSTERN_OIDC_CLIENT_ID: clientId,
+    POSTERN_OIDC_CLIENT_SECRET_FILE: secrets.oidcClientSecretFile,
+  }
+  const processes: ManagedProcess[] = []
+  const failed = Promise.withResolvers<ManagedProcess>()
+  let stopping = false
+
+  const start = async (name: string, path: string, variables: Readonly<Record<string, string>>): Promise<void> => {
+    const process = await launch({
+      name,
+      command: globalThis.process.execPath,
+      args: ['--conditions=@postern/source', join(repositoryRoot, path)],
+      env: variables,
+      cwd: repositoryRoot,
+      logFile: join(home, 'logs', `${name}.log`),
+    })
+    processes.push(process)
+    await waitUntilReady(process, async () => findListeningPort(process.logFile), {
+      timeoutMs: startTimeoutMs,
+      everyMs: 20,
+    })
+    void process.exited.then(() => stopping || failed.resolve(process))
+  }
+
+  const stop = async (): Promise<void> => {
+    stopping = true
+    await Promise.all(processes.map(async (process) => await process.stop()))
+  }
+
+  const consoleVariables: Record<string, string> = {
+    ...base,
+    ...client,
+    POSTERN_PORT: String(ports.port),
+    POSTERN_ADMIN_PORT: String(ports.adminPort),
+    POSTERN_GATEWAY_URL: gatewayUrl,
+    POSTERN_REDIS_URL_FILE: await secrets.put('redis-url-console', redisUrl),
+    POSTERN_CONSOLE_SESSION_FILE: secrets.ringFile('POSTERN_CONSOLE_SESSION'),
+  }
+  for (const [variable, value] of Object.entries(env)) {
+    // A setting that is given both as a value and as a file is refused.
+    delete consoleVariables[`${variable}_FILE`]
+    consoleVariables[variable] = value
+  }
+  const starts = [start('console', 'services/console/src/main.ts', consoleVariables)]
+  if (ports.signInPort !== undefined) {
+    const variables = { POSTERN_PORT: String(ports.signInPort), POSTERN_DEMO_FILE: join(home, 'demo.json') }
+    starts.push(start('sign-in', 'packages/local-stack/src/sign-in/main.ts', { ...base, ...client, ...variables }))
+  }
+  // Both to their end: a start that is still under way must not escape the stop that follows.
+  for (const result of await Promise.allSettled(starts)) {
+    if (result.status === 'fulfilled') continue
+    await stop()
+    throw result.reason
+  }
+  return { url, processes, stop, failed: failed.promise }
+}
+
+function origin(port: number): string {
+  return `http://${loopback}:${port}`
+}

@@ -1,0 +1,24 @@
+/** Somebody who can be chosen at the development provider. All of them are invented. */
+export interface DemoPerson {
+  readonly id: string
+  readonly name: string
+  readonly email: string
+  /** Slug of the tenant. */
+  readonly tenant: string
+  readonly roles: readonly string[]
+}
+
+/** One person for each role in each demo tenant. */
+export const demoPeople: readonly DemoPerson[] = [
+  person('Amara Osei', 'harbourline', 'admin'),
+  person('Jonas Lindqvist', 'harbourline', 'auditor'),
+  person('Mei Tanabe', 'harbourline', 'viewer'),
+  person('Rosa Kellner', 'korvex', 'admin'),
+  person('Tomasz Wrona', 'korvex', 'auditor'),
+  person('Leila Haddad', 'korvex', 'viewer'),
+]
+
+function person(name: string, tenant: string, role: string): DemoPerson {
+  const account = name.toLowerCase().replace(' ', '.')
+  return { id: `${tenant}-${role}`, name, email: `${account}@${tenant}.example`, tenant, roles: [role] }
+}

@@ -1,0 +1,172 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+import { Provider } from 'oidc-provider'
+import { escape, page, pageHeaders, peoplePage } from './pages.ts'
+import type { DemoPerson } from './people.ts'
+
+export interface DevelopmentProviderOptions {
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: string
+  /** Origin of the console. */
+  readonly consoleUrl: string
+  readonly people: readonly DemoPerson[]
+  /** The id of a tenant by its slug. */
+  tenantId(slug: string): Promise<string | undefined>
+}
+
+/** What the gateway asks of a token. */
+export const audience = 'postern'
+const resource = 'urn:postern:api'
+const halfDaySeconds = 43_200
+const accessTokenSeconds = 300
+const maxFormBytes = 4096
+
+/**
+ * An OpenID provider at which one picks a person by a button. Keys, sign-ins and tokens live in this process alone and
+ * end with it.
+ */
+export function createDevelopmentProvider(options: DevelopmentProviderOptions): Server {
+  const { people } = options
+  const provider = new Provider(options.issuer, configuration(options))
+  const serve = provider.callback()
+
+  async function answerSignIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { uid } = await provider.interactionDetails(request, response)
+    if (request.method !== 'POST') {
+      response.writeHead(200, pageHeaders).end(peoplePage(people, `/sign-in/${uid}`))
+      return
+    }
+    const chosen = new URLSearchParams(await readForm(request)).get('person')
+    const person = people.find(({ id }) => id === chosen)
+    const result =
+      person === undefined
+        ? { error: 'access_denied', error_description: 'nobody was chosen' }
+        : { login: { accountId: person.id } }
+    await provider.interactionFinished(request, response, result, { mergeWithLastSubmission: false })
+  }
+
+  return createServer((request, response) => {
+    if (!/^\/sign-in\/[\w-]+$/.test(request.url ?? '')) {
+      void serve(request, response)
+      return
+    }
+    answerSignIn(request, response).catch((error: unknown) => {
+      const text = error instanceof Error ? error.message : 'unknown'
+      response.writeHead(400, pageHeaders).end(page('This sign-in has expired', `<p>${escape(text)}</p>`))
+    })
+  })
+}
+
+async function readForm(request: IncomingMessage): Promise<string> {
+  let text = ''
+  for await (const chunk of request) {
+    text += String(chunk)
+    if (text.length > maxFormBytes) throw new Error('the form is too large')
+  }
+  return text
+}
+
+function configuration(options: DevelopmentProviderOptions): ConstructorParameters<typeof Provider>[1] {
+  const { clientId, clientSecret, consoleUrl, people, tenantId } = options
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const find = (id: string): DemoPerson | undefined => people.find((person) => person.id === id)
+  return {
+    clients: [
+      {
+        client_id: clientId,
+        client_secret: clientSecret,
+        grant_types: ['authorization_code', 'refresh_token'],
+        response_types: ['code'],
+        redirect_uris: [`${consoleUrl}/auth/callback`],
+        post_logout_redirect_uris: [`${consoleUrl}/`],
+        backchannel_logout_uri: `${consoleUrl}/auth/backchannel-logout`,
+        backchannel_logout_session_required: true,
+        id_token_signed_response_alg: 'ES256',
+      },
+    ],
+    jwks: {
+      keys: [
+        { ...privateKey.export({ format: 'jwk' }), kid: randomBytes(8).toString('hex'), use: 'sig', alg: 'ES256' },
+      ],
+    },
+    cookies: { keys: [randomBytes(32).toString('hex')] },
+    claims: { openid: ['sub'], profile: ['name'], email: ['email'] },
+    // Name and address go into the ID token: the console asks nowhere else.
+    conformIdTokenClaims: false,
+    findAccount: (_ctx, id) => {
+      const person = find(id)
+      if (person === undefined) return undefined
+      return { accountId: id, claims: () => ({ sub: id, name: person.name, email: person.email }) }
+    },
+    extraTokenClaims: async (_ctx, token) => {
+      const person = 'accountId' in token ? find(token.accountId) : undefined
+      if (person === undefined) return undefined
+      return { name: person.name, postern_tenant: await tenantId(person.tenant), postern_roles: [...person.roles] }
+    },
+    // The console is ours: nobody is asked whether it may know who has signed in.
+    loadExistingGrant: async (ctx) => {
+      const { client, session } = ctx.oidc
+      if (client === undefined || session?.accountId === undefined) return undefined
+      const before = session.grantIdFor(client.clientId)
+      // A second sign-in in the same browser must not end what the first has been given.
+      const known = before === undefined ? undefined : await ctx.oidc.provider.Grant.find(before)
+      if (known !== undefined) return known
+      const grant = new ctx.oidc.provider.Grant({ clientId: client.clientId, accountId: session.accountId })
+      grant.addOIDCScope('openid profile email offline_access')
+      await grant.save()
+      return grant
+    },
+    // Its own refuses the loopback address, where everything is here.
+    fetch: async (url, given) => {
+      const { method = 'GET', headers = {}, body = null, redirect = 'manual', signal = null } = given ?? {}
+      return await fetch(url, { method, headers, body, redirect, signal })
+    },
+    issueRefreshToken: () => true,
+    rotateRefreshToken: true,
+    pkce: { required: () => true },
+    interactions: { url: (_ctx, { uid }) => `/sign-in/${uid}` },
+    features: {
+      devInteractions: { enabled: false },
+      revocation: { enabled: true },
+      backchannelLogout: { enabled: true },
+      resourceIndicators: {
+        enabled: true,
+        defaultResource: () => resource,
+        useGrantedResource: () => true,
+        getResourceServerInfo: () => ({
+          scope: '',
+          audience,
+          accessTokenFormat: 'jwt',
+          accessTokenTTL: accessTokenSeconds,
+          jwt: { sign: { alg: 'ES256' } },
+        }),
+      },
+      rpInitiatedLogout: {
+        enabled: true,
+        logoutSource: (ctx, form) => {
+          const button = '<button form="op.logoutForm" name="logout" value="yes" autofocus>Sign out</button>'
+          ctx.set(pageHeaders)
+          ctx.body = page('Sign out?', `${form}${button}<button form="op.logoutForm">Stay signed in</button>`)
+        },
+        postLogoutSuccessSource: (ctx) => {
+          ctx.set(pageHeaders)
+          ctx.body = page('You are signed out', '')
+        },
+      },
+    },
+    renderError: (ctx, { error, error_description: description }) => {
+      ctx.set(pageHeaders)
+      ctx.body = page('This did not work', `<p>${escape(`${error}: ${description ?? ''}`)}</p>`)
+    },
+    ttl: {
+      AccessToken: accessTokenSeconds,
+      AuthorizationCode: 60,
+      Grant: halfDaySeconds,
+      IdToken: accessTokenSeconds,
+      Interaction: 600,
+      RefreshToken: halfDaySeconds,
+      Session: halfDaySeconds,
+    },
+  }
+}

@@ -1,0 +1,54 @@
+import { readFileSync } from 'node:fs'
+import { loopback } from '../ports.ts'
+
+/** How the development provider is set up. */
+export interface SignInSettings {
+  readonly port: number
+  readonly issuer: string
+  readonly clientId: string
+  readonly clientSecret: string
+  /** Origin of the console. */
+  readonly consoleUrl: string
+  /** demo.json, which says the ids of the tenants. */
+  readonly demoFile: string
+}
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/**
+ * Reads the settings, and refuses every one that does not belong on a developer's machine: this provider asks nobody for a
+ * password, so whoever reaches it is whoever he likes.
+ */
+export function readSignInSettings(env: Environment): SignInSettings {
+  if (env['NODE_ENV'] === 'production') {
+    throw new Error('this sign-in is for development: it does not start with NODE_ENV=production')
+  }
+  const port = Number(required(env, 'POSTERN_PORT'))
+  const host = env['POSTERN_HOST'] ?? loopback
+  const issuer = env['POSTERN_OIDC_ISSUER'] ?? `http://${loopback}:${port}`
+  const consoleUrl = required(env, 'POSTERN_CONSOLE_URL')
+  const addresses = { POSTERN_HOST: `http://${host}`, POSTERN_OIDC_ISSUER: issuer, POSTERN_CONSOLE_URL: consoleUrl }
+  for (const [name, url] of Object.entries(addresses)) {
+    if (!isLoopback(url)) throw new Error(`this sign-in is for development: ${name} must be the loopback address`)
+  }
+  return {
+    port,
+    issuer,
+    consoleUrl: new URL(consoleUrl).origin,
+    clientId: required(env, 'POSTERN_OIDC_CLIENT_ID'),
+    clientSecret: readFileSync(required(env, 'POSTERN_OIDC_CLIENT_SECRET_FILE'), 'utf8').trim(),
+    demoFile: required(env, 'POSTERN_DEMO_FILE'),
+  }
+}
+
+function required(env: Environment, name: string): string {
+  const value = env[name]
+  if (value === undefined || value === '') throw new Error(`${name} must be set`)
+  return value
+}
+
+function isLoopback(url: string): boolean {
+  if (!URL.canParse(url)) return false
+  const { protocol, hostname } = new URL(url)
+  return protocol === 'http:' && ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+}

@@ -1,0 +1,88 @@
+import { randomBytes } from 'node:crypto'
+import {
+  type Logger,
+  type Registry,
+  answerClientError,
+  answerProblems,
+  measureRequests,
+  requestIdPattern,
+} from '@postern/service-kit'
+import { type FastifyInstance, fastify } from 'fastify'
+import { apiRoutes } from './api/routes.ts'
+import type { Config } from './config.ts'
+import type { Deps } from './deps.ts'
+import { secureAnswers } from './http/security-headers.ts'
+import { pageRoutes } from './pages/routes.ts'
+import type { Session } from './session/content.ts'
+import { sessionRoutes } from './session/routes.ts'
+import { signInRoutes } from './sign-in/routes.ts'
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Of a request to the API, once it has been let through. */
+    session: Session | undefined
+  }
+}
+
+/** The server that browsers speak to. */
+export function createConsoleApp(
+  config: Config,
+  deps: Deps,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): FastifyInstance {
+  const app = fastify({
+    logger: false,
+    // Uploads take as long as they take; the gateway has a limit for each operation.
+    requestTimeout: 0,
+    keepAliveTimeout: 75_000,
+    bodyLimit: 65_536,
+    http: { maxHeaderSize: 16_384 },
+    forceCloseConnections: 'idle',
+    routerOptions: { maxParamLength: 4096, caseSensitive: true, ignoreTrailingSlash: false },
+    genReqId: (request) => {
+      const given = request.headers['x-request-id']
+      return typeof given === 'string' && requestIdPattern.test(given) ? given : newRequestId()
+    },
+    clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
+  })
+  app.decorateRequest('session', undefined)
+  secureAnswers(app, config)
+  measureRequests(app, metrics)
+  if (config.requestLog) logRequests(app, logger)
+  answerProblems(app, logger, false)
+  sendToOrigin(app, config)
+  signInRoutes(app, deps, config)
+  sessionRoutes(app, deps, config)
+  apiRoutes(app, deps, config)
+  pageRoutes(app, deps.pages)
+  return app
+}
+
+function newRequestId(): string {
+  return randomBytes(12).toString('hex')
+}
+
+/** Cookies are set for one host: under another name of ours a sign-in would not find its way back. */
+function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>): void {
+  const { host } = new URL(origin)
+  app.addHook('onRequest', async (request, reply) => {
+    const path = request.raw.url ?? '/'
+    const isNavigation = request.method === 'GET' && !/^\/(?:api|assets)\//.test(path) && path !== '/auth/session'
+    const isElsewhere = isNavigation && request.headers.host !== host && /^\/(?!\/)[\x21-\x7e]*$/.test(path)
+    if (isElsewhere) await reply.redirect(origin + path, 302)
+  })
+}
+
+function logRequests(app: FastifyInstance, logger: Logger): void {
+  app.addHook('onResponse', async (request, reply) => {
+    logger.info({
+      event: 'request',
+      request_id: request.id,
+      method: request.method,
+      route: request.routeOptions.url ?? null,
+      status: reply.statusCode,
+      duration_ms: Math.round(reply.elapsedTime * 100) / 100,
+      ...(request.session === undefined ? {} : { tenant_id: request.session.content.tenant.id }),
+    })
+  })
+}

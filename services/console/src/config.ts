@@ -1,0 +1,106 @@
+import {
+  type BaseConfig,
+  type Environment,
+  baseConfig,
+  baseEnvironment,
+  parseEnvironment,
+  settings,
+} from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import { z } from 'zod'
+
+/** How the console is set up. */
+export interface Config extends BaseConfig {
+  /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
+  readonly adminPort: number
+  /** Under which browsers reach the console: scheme, host and port. Plain HTTP only on the loopback address. */
+  readonly origin: string
+  /** Whether the origin is https: cookies are then `Secure` with the prefix `__Host-`, and HSTS is sent. */
+  readonly isSecure: boolean
+  readonly gatewayUrl: string
+  /** Under which integrations reach the gateway: the pages show it in what is to be copied. */
+  readonly apiUrl: string
+  /** A secret: it holds the password. */
+  readonly redisUrl: string
+  /** Seals what lies in Redis and in the cookie of a sign-in that is under way. */
+  readonly sessionRing: KeyRing
+  readonly session: {
+    /** A session ends when it was not used for so long. */
+    readonly idleMs: number
+    /** A session ends so long after the sign-in, however much it is used. */
+    readonly absoluteMs: number
+  }
+  readonly provider: ProviderConfig
+}
+
+/** The OpenID provider at which people sign in. */
+export interface ProviderConfig {
+  /** As the provider names itself, to the letter; found by discovery. */
+  readonly issuer: string
+  readonly clientId: string
+  /** Undefined for a public client, which PKCE alone protects. */
+  readonly clientSecret: string | undefined
+  readonly scope: string
+  /** The API that the access token is asked for (RFC 8707), where the provider wants to be told. */
+  readonly resource: string | undefined
+}
+
+const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
+
+/** Over plain HTTP anybody on the way reads along; on the loopback address there is no way. */
+function isProtected({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
+}
+
+const protectedUrl = z.string().refine((text) => URL.canParse(text) && isProtected(new URL(text)), {
+  message: 'must be an https URL (http on the loopback address alone)',
+})
+
+const environment = {
+  ...baseEnvironment,
+  POSTERN_PORT: settings.port(8090),
+  POSTERN_ADMIN_PORT: settings.port(0),
+  POSTERN_CONSOLE_URL: protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
+    message: 'must be scheme, host and port alone',
+  }),
+  POSTERN_GATEWAY_URL: settings.httpUrl,
+  POSTERN_API_URL: settings.httpUrl.optional(),
+  POSTERN_REDIS_URL: settings.redisUrl,
+  POSTERN_CONSOLE_SESSION: settings.keyRing,
+  POSTERN_SESSION_IDLE_MINUTES: settings.integer({ min: 1, max: 1440, fallback: 30 }),
+  POSTERN_SESSION_HOURS: settings.integer({ min: 1, max: 168, fallback: 12 }),
+  POSTERN_OIDC_ISSUER: protectedUrl,
+  POSTERN_OIDC_CLIENT_ID: settings.text('postern-console'),
+  POSTERN_OIDC_CLIENT_SECRET: z.string().min(1).optional(),
+  POSTERN_OIDC_SCOPE: settings
+    .text('openid profile email offline_access')
+    .refine((text) => text.split(' ').includes('openid'), { message: 'must hold openid' }),
+  POSTERN_OIDC_RESOURCE: z.string().min(1).optional(),
+} as const
+
+/** Reads the configuration; throws with all faults at once and no value. */
+export function readConfig(env: Environment): Config {
+  const values = parseEnvironment(env, environment)
+  const { origin, protocol } = new URL(values.POSTERN_CONSOLE_URL)
+  return Object.freeze({
+    ...baseConfig(values, {}),
+    adminPort: values.POSTERN_ADMIN_PORT,
+    origin,
+    isSecure: protocol === 'https:',
+    gatewayUrl: values.POSTERN_GATEWAY_URL,
+    apiUrl: new URL(values.POSTERN_API_URL ?? values.POSTERN_GATEWAY_URL).origin,
+    redisUrl: values.POSTERN_REDIS_URL,
+    sessionRing: values.POSTERN_CONSOLE_SESSION,
+    session: {
+      idleMs: values.POSTERN_SESSION_IDLE_MINUTES * 60_000,
+      absoluteMs: values.POSTERN_SESSION_HOURS * 3_600_000,
+    },
+    provider: {
+      issuer: values.POSTERN_OIDC_ISSUER,
+      clientId: values.POSTERN_OIDC_CLIENT_ID,
+      clientSecret: values.POSTERN_OIDC_CLIENT_SECRET,
+      scope: values.POSTERN_OIDC_SCOPE,
+      resource: values.POSTERN_OIDC_RESOURCE,
+    },
+  })
+}

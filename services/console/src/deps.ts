@@ -1,0 +1,69 @@
+import { join } from 'node:path'
+import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
+import { Counter } from 'prom-client'
+import { type GatewayClient, openGateway } from './api/gateway.ts'
+import type { Config } from './config.ts'
+import { type Cookies, createCookies } from './http/cookies.ts'
+import { type BuiltPages, readBuiltPages } from './pages/assets.ts'
+import { openRedis } from './redis.ts'
+import { type Access, createAccess } from './session/access.ts'
+import { type Seal, createSeal } from './session/seal.ts'
+import { type Sessions, createSessions, randomId } from './session/sessions.ts'
+import { type SessionStore, createSessionStore } from './session/store.ts'
+import type { Refusal } from './sign-in/complete.ts'
+import { type Provider, createProvider } from './sign-in/provider.ts'
+
+/** What the console works with. */
+export interface Deps extends BaseDeps {
+  readonly provider: Provider
+  readonly gateway: GatewayClient
+  readonly store: SessionStore
+  readonly sessions: Sessions
+  readonly access: Access
+  readonly attemptSeal: Seal
+  readonly cookies: Cookies
+  readonly pages: BuiltPages | undefined
+  /** Counts sign-ins by how they ended. */
+  count(outcome: 'signed_in' | Refusal): void
+  /** Milliseconds since the epoch. */
+  now(): number
+  readonly logger: Logger
+}
+
+// From src as from dist.
+const pagesFolder = join(import.meta.dirname, '..', 'web', 'dist')
+
+/** Opens Redis and the gateway's connections. Neither needs to be up, nor does the provider. */
+export function openDeps(config: Config, base: { logger: Logger; metrics: Registry; now: () => number }): Deps {
+  const { logger, now } = base
+  const redis = openRedis(config.redisUrl, logger)
+  const gateway = openGateway(config.gatewayUrl)
+  const provider = createProvider(config, now)
+  const store = createSessionStore(redis, createSeal(config.sessionRing, 'session'), randomId)
+  const sessions = createSessions(store, config.session, now)
+  const signIns = new Counter({
+    name: 'postern_console_sign_ins_total',
+    help: 'Sign-ins that came back from the provider, by how they ended',
+    labelNames: ['outcome'],
+    registers: [base.metrics],
+  })
+  return {
+    provider,
+    gateway,
+    store,
+    sessions,
+    access: createAccess({ sessions, store, provider, gateway, now, logger }),
+    attemptSeal: createSeal(config.sessionRing, 'attempt'),
+    cookies: createCookies(config.isSecure),
+    pages: readBuiltPages(pagesFolder),
+    count: (outcome) => signIns.inc({ outcome }),
+    now,
+    logger,
+    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here.
+    ready: store.ping,
+    close: async () => {
+      await gateway.close()
+      redis.close()
+    },
+  }
+}

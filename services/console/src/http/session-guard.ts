@@ -1,0 +1,18 @@
+import { problem } from '@postern/service-kit'
+import type { FastifyRequest } from 'fastify'
+import type { Session } from '../session/content.ts'
+import type { Sessions } from '../session/sessions.ts'
+import { type Cookies, parseCookies } from './cookies.ts'
+
+/** The live session that a request's cookie names. */
+export async function findSession(
+  request: FastifyRequest,
+  { cookies, sessions }: { readonly cookies: Cookies; readonly sessions: Pick<Sessions, 'find'> },
+): Promise<Session | undefined> {
+  return await sessions.find(parseCookies(request.headers.cookie).get(cookies.session))
+}
+
+/** The problem of a request that has no live session. */
+export function signInRequired(): Error {
+  return problem('sign_in_required', { detail: 'Sign in at /auth/login: the session has ended, or there was none.' })
+}

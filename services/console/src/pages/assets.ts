@@ -1,0 +1,73 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
+import { extname, join, sep } from 'node:path'
+import { gzipSync } from 'node:zlib'
+
+/** One file of the built pages, in memory: there are few, and none is read while a request waits. */
+export interface Asset {
+  readonly bytes: Buffer
+  /** Undefined when it would not be smaller. */
+  readonly gzip: Buffer | undefined
+  readonly type: string
+  /** Its name holds a digest of its content: it never changes. */
+  readonly isHashed: boolean
+}
+
+export interface BuiltPages {
+  /** By path, `/assets/…`. */
+  readonly assets: ReadonlyMap<string, Asset>
+  /** The page, whose scripts and styles carry the nonce. */
+  index(nonce: string): string
+}
+
+const types: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.txt': 'text/plain; charset=utf-8',
+  '.webmanifest': 'application/manifest+json',
+  '.webp': 'image/webp',
+  '.woff2': 'font/woff2',
+}
+
+const compressible = /^(?:text\/|application\/|image\/svg)/
+
+/** Reads what Vite has built; undefined when there is nothing. Files of kinds that pages do not use are left out. */
+export function readBuiltPages(folder: string): BuiltPages | undefined {
+  const indexPath = join(folder, 'index.html')
+  if (!existsSync(indexPath)) return undefined
+  const assets = new Map<string, Asset>()
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const type = types[extname(entry.name)]
+    if (!entry.isFile() || type === undefined) continue
+    const path = join(entry.parentPath, entry.name).slice(folder.length).split(sep).join('/')
+    const bytes = readFileSync(join(entry.parentPath, entry.name))
+    const gzip = compressible.test(type) ? gzipSync(bytes, { level: 9 }) : undefined
+    const isHashed = path.startsWith('/assets/')
+    assets.set(path, {
+      bytes,
+      gzip: gzip !== undefined && gzip.length < bytes.length ? gzip : undefined,
+      type,
+      isHashed,
+    })
+  }
+  const parts = splitAtNonces(readFileSync(indexPath, 'utf8'))
+  return { assets, index: (nonce) => parts.join(nonce) }
+}
+
+/** Vite's own stand-in for a nonce, when it is told to write one. */
+const standIn = /__CSP_NONCE__/g
+/** What the browser loads only with a nonce, and has none. */
+const bare = /<(script|style|link)(?=[\s>])(?![^>]*\bnonce=)/g
+
+/** The page, cut where the nonce belongs. */
+function splitAtNonces(html: string): string[] {
+  const mark = '__CSP_NONCE__'
+  const marked = html.replace(bare, `<$1 nonce="${mark}"`)
+  // Vite's loader reads from here the nonce for what it loads later.
+  const hasMeta = /<meta[^>]*property="csp-nonce"/.test(marked)
+  const complete = hasMeta ? marked : marked.replace(/<head>/, `<head><meta property="csp-nonce" nonce="${mark}">`)
+  return complete.split(standIn)
+}

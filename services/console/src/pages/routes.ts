@@ -1,0 +1,41 @@
+import { randomBytes } from 'node:crypto'
+import { problem } from '@postern/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { pagePolicy } from '../http/security-headers.ts'
+import type { Asset, BuiltPages } from './assets.ts'
+import { answerUnbuilt } from './message-page.ts'
+
+/** A name that holds the digest of its content is good for a year: another content has another name. */
+const forEver = 'public, max-age=31536000, immutable'
+
+/** The built pages: their files, and the one page for every address that the app in it knows. */
+export function pageRoutes(app: FastifyInstance, pages: BuiltPages | undefined): void {
+  app.get('/*', async (request, reply) => {
+    const [path = '/'] = (request.raw.url ?? '/').split('?')
+    const asset = pages?.assets.get(path)
+    if (asset !== undefined) return sendAsset(request, reply, asset)
+    if (!isPage(request, path)) throw problem('not_found')
+    if (pages === undefined) return answerUnbuilt(reply)
+    const nonce = randomBytes(16).toString('base64')
+    return await reply
+      .header('content-security-policy', pagePolicy(nonce))
+      .type('text/html; charset=utf-8')
+      .send(pages.index(nonce))
+  })
+}
+
+/** Navigations have a page for every address; a script or a style that is not there is not a page. */
+function isPage(request: FastifyRequest, path: string): boolean {
+  if (/^\/(?:api|auth|assets|internal)(?:\/|$)/.test(path)) return false
+  const { accept } = request.headers
+  return accept === undefined || /text\/html|\*\/\*/.test(accept)
+}
+
+function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
+  reply.type(asset.type)
+  if (asset.isHashed) reply.header('cache-control', forEver)
+  if (asset.gzip === undefined) return reply.send(asset.bytes)
+  reply.header('vary', 'accept-encoding')
+  const takesGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(request.headers['accept-encoding'] ?? '')
+  return takesGzip ? reply.header('content-encoding', 'gzip').send(asset.gzip) : reply.send(asset.bytes)
+}

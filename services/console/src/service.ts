@@ -1,0 +1,74 @@
+import type { AddressInfo } from 'node:net'
+import {
+  type Environment,
+  type Logger,
+  closeOnSignal,
+  createApp,
+  createLogger,
+  createMetrics,
+} from '@postern/service-kit'
+import type { FastifyInstance } from 'fastify'
+import { createConsoleApp } from './app.ts'
+import { readConfig } from './config.ts'
+import { type Deps, openDeps } from './deps.ts'
+
+export interface RunningConsole {
+  readonly url: string
+  readonly port: number
+  readonly adminPort: number
+  readonly logger: Logger
+  /** Answers what has arrived, takes nothing new, and closes what is open. */
+  close(): Promise<void>
+}
+
+export interface ConsoleOptions {
+  readonly writeLog?: (line: string) => void
+  /** Replaces single dependencies, for tests. */
+  readonly overrides?: Partial<Deps>
+  /** Milliseconds since the epoch. Default: the system's clock. */
+  readonly now?: () => number
+}
+
+/** Starts a console in this process; logs `listening` with its ports once requests are answered. */
+export async function startConsole(env: Environment, options: ConsoleOptions = {}): Promise<RunningConsole> {
+  const config = readConfig(env)
+  const logger = createLogger({
+    service: 'console',
+    level: config.logLevel,
+    ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
+  })
+  const metrics = createMetrics('console')
+  const deps = { ...openDeps(config, { logger, metrics, now: options.now ?? Date.now }), ...options.overrides }
+  let draining = false
+  const app = createConsoleApp(config, deps, { logger, metrics })
+  // Apart from what browsers reach: health, metrics, and nothing else.
+  const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
+  const close = async (): Promise<void> => {
+    draining = true
+    await app.close()
+    await deps.close()
+    await admin.close()
+  }
+  try {
+    await admin.listen({ host: config.host, port: config.adminPort })
+    await app.listen({ host: config.host, port: config.port })
+  } catch (error) {
+    await close()
+    throw error
+  }
+  const [port, adminPort] = [portOf(app), portOf(admin)]
+  logger.info({ event: 'listening', host: config.host, port, admin_port: adminPort })
+  return { url: `http://${config.host}:${port}`, port, adminPort, logger, close }
+}
+
+function portOf(app: FastifyInstance): number {
+  const address: AddressInfo | string | null = app.server.address()
+  if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
+  return address.port
+}
+
+/** The whole of the console's main.ts. */
+export async function runConsole(env: Environment): Promise<void> {
+  const running = await startConsole(env)
+  closeOnSignal(running.logger, running.close)
+}

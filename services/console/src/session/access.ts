@@ -1,0 +1,108 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Logger, problem } from '@postern/service-kit'
+import type { GatewayClient } from '../api/gateway.ts'
+import type { Provider } from '../sign-in/provider.ts'
+import type { Session } from './content.ts'
+import type { Sessions } from './sessions.ts'
+import type { SessionStore } from './store.ts'
+
+/** Keeps the access token of a session fresh. */
+export interface Access {
+  /** The session with a token that is good for some time yet; undefined when the session has ended for good. */
+  fresh(session: Session): Promise<Session | undefined>
+}
+
+export interface AccessParts {
+  readonly sessions: Sessions
+  readonly store: Pick<SessionStore, 'lock'>
+  readonly provider: Pick<Provider, 'refresh'>
+  readonly gateway: Pick<GatewayClient, 'whoIs'>
+  readonly now: () => number
+  readonly logger: Logger
+}
+
+/** A token is renewed when it ends within this time: longer than a request takes to reach the gateway. */
+const renewBeforeMs = 30_000
+/** Longer than provider and gateway may take together. */
+const lockMs = 15_000
+const waitMs = 50
+
+/**
+ * One renewal at a time for each session, over all replicas: a provider that hands out each refresh token once takes a
+ * second use for theft and ends the whole sign-in.
+ */
+export function createAccess(parts: AccessParts): Access {
+  const { sessions, store, provider, gateway, now, logger } = parts
+  const underWay = new Map<string, Promise<Session | undefined>>()
+  const isFresh = (session: Session): boolean => session.content.tokens.accessExpiresAt - now() > renewBeforeMs
+
+  async function renewAlone(session: Session): Promise<Session | undefined> {
+    const deadline = performance.now() + lockMs
+    for (;;) {
+      const release = await store.lock(session.id, lockMs)
+      // Whoever had the lock before us may have renewed it.
+      const current = await sessions.find(session.id)
+      if (release === undefined) {
+        if (current === undefined || isFresh(current)) return current
+        if (performance.now() > deadline) throw unavailable()
+        await delay(waitMs)
+        continue
+      }
+      try {
+        return current === undefined || isFresh(current) ? current : await renew(current)
+      } finally {
+        await release()
+      }
+    }
+  }
+
+  async function renew(session: Session): Promise<Session | undefined> {
+    const { content, id } = session
+    const { refresh } = content.tokens
+    const isOver = content.tokens.accessExpiresAt <= now()
+    if (refresh === undefined) return isOver ? await endFor('no_refresh_token', id) : session
+    const result = await provider.refresh(refresh, content.subject)
+    if (result.kind === 'ended') return await endFor('refused_by_provider', id)
+    if (result.kind === 'unavailable') {
+      if (isOver) throw unavailable(result.cause)
+      logger.warn({ event: 'token_renewal_failed', err: result.cause })
+      return session
+    }
+    const tokens = { ...result.tokens, refresh: result.tokens.refresh ?? refresh }
+    const known = await gateway.whoIs(tokens.access)
+    if (known.kind === 'refused') return await endFor('refused_by_gateway', id)
+    // Roles may have changed since; a person never changes the tenant within a session.
+    if (known.kind === 'person' && known.tenant.id !== content.tenant.id) return await endFor('other_tenant', id)
+    const { tenant, roles } = known.kind === 'person' ? known : content
+    return await sessions.replace(session, { tokens, tenant, roles: [...roles] })
+  }
+
+  async function endFor(reason: string, id: string): Promise<undefined> {
+    await sessions.end(id)
+    logger.info({ event: 'session_ended', reason })
+    return undefined
+  }
+
+  return {
+    fresh: async (session) => {
+      if (isFresh(session)) return session
+      const before = underWay.get(session.id)
+      if (before !== undefined) return await before
+      const work = renewAlone(session)
+      underWay.set(session.id, work)
+      try {
+        return await work
+      } finally {
+        underWay.delete(session.id)
+      }
+    },
+  }
+}
+
+function unavailable(cause?: unknown): Error {
+  return problem('auth_unavailable', {
+    detail: 'The sign-in cannot be renewed now. Repeat in a moment.',
+    retryAfterSeconds: 5,
+    cause,
+  })
+}

@@ -1,0 +1,36 @@
+import type { FastifyInstance } from 'fastify'
+import type { Config } from '../config.ts'
+import type { Deps } from '../deps.ts'
+import { assertSameOrigin } from '../http/own-pages.ts'
+import { findSession, signInRequired } from '../http/session-guard.ts'
+
+/** What the pages are told of the session. The tokens are not part of it. */
+export interface SessionAnswer {
+  readonly person: { readonly id: string; readonly name: string; readonly email: string | null }
+  readonly tenant: { readonly id: string; readonly name: string }
+  readonly roles: readonly string[]
+  readonly csrf_token: string
+  /** Where integrations reach the API. */
+  readonly api_url: string
+  readonly expires_at: string
+  readonly idle_expires_at: string
+}
+
+/** `GET /auth/session`. Asking is no use of the session: a page left open must not keep it alive. */
+export function sessionRoutes(app: FastifyInstance, deps: Deps, { origin, apiUrl }: Pick<Config, 'origin' | 'apiUrl'>): void {
+  app.get('/auth/session', async (request): Promise<SessionAnswer> => {
+    assertSameOrigin(request, origin)
+    const session = await findSession(request, deps)
+    if (session === undefined) throw signInRequired()
+    const { person, tenant, roles, csrfToken } = session.content
+    return {
+      person,
+      tenant,
+      roles,
+      csrf_token: csrfToken,
+      api_url: apiUrl,
+      expires_at: new Date(session.expiresAt).toISOString(),
+      idle_expires_at: new Date(session.idleExpiresAt).toISOString(),
+    }
+  })
+}

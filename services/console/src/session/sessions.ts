@@ -1,0 +1,68 @@
+import { randomBytes } from 'node:crypto'
+import type { Config } from '../config.ts'
+import type { Session, SessionContent } from './content.ts'
+import type { Owner, SessionStore } from './store.ts'
+
+/** The life of sessions: they begin at a sign-in under a new id, and end by disuse, by age, or when somebody says so. */
+export interface Sessions {
+  begin(content: Omit<SessionContent, 'createdAt' | 'csrfToken'>): Promise<Session>
+  /** The live session of an id that came from outside. */
+  find(id: string | undefined): Promise<Session | undefined>
+  /** Notes that the person has done something. */
+  use(session: Session): Promise<Session>
+  replace(session: Session, change: Pick<SessionContent, 'tokens' | 'roles' | 'tenant'>): Promise<Session | undefined>
+  end(id: string): Promise<void>
+  endOf(owner: Owner): Promise<number>
+}
+
+/** 256 bits, as text that needs no escape anywhere. */
+export function randomId(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+const idPattern = /^[A-Za-z0-9_-]{43}$/
+/** Uses are noted this seldom, or ten times in the idle limit if that is more often. */
+const touchEveryMs = 30_000
+
+/** `now` gives milliseconds since the epoch. */
+export function createSessions(store: SessionStore, limits: Config['session'], now: () => number): Sessions {
+  const { idleMs, absoluteMs } = limits
+
+  function sessionOf(id: string, content: SessionContent, seenAt: number): Session {
+    const expiresAt = content.createdAt + absoluteMs
+    return { id, content, expiresAt, idleExpiresAt: Math.min(seenAt + idleMs, expiresAt) }
+  }
+
+  return {
+    begin: async (given) => {
+      const [id, createdAt] = [randomId(), now()]
+      const content = { ...given, createdAt, csrfToken: randomId() }
+      const session = sessionOf(id, content, createdAt)
+      await store.create(id, content, { seenAt: createdAt, endsAt: session.idleExpiresAt })
+      return session
+    },
+    find: async (id) => {
+      if (id === undefined || !idPattern.test(id)) return undefined
+      const found = await store.find(id)
+      if (found === undefined) return undefined
+      const session = sessionOf(id, found.content, found.seenAt)
+      if (now() < session.idleExpiresAt) return session
+      await store.remove(id)
+      return undefined
+    },
+    use: async (session) => {
+      const seenAt = now()
+      const used = sessionOf(session.id, session.content, seenAt)
+      const gained = used.idleExpiresAt - session.idleExpiresAt
+      if (gained < Math.min(touchEveryMs, idleMs / 10)) return session
+      await store.touch(session.id, { seenAt, endsAt: used.idleExpiresAt })
+      return used
+    },
+    replace: async (session, change) => {
+      const content = { ...session.content, ...change }
+      return (await store.replace(session.id, content)) ? { ...session, content } : undefined
+    },
+    end: store.remove,
+    endOf: store.removeOf,
+  }
+}

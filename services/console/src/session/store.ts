@@ -1,0 +1,121 @@
+import { hash } from 'node:crypto'
+import type { RedisConnection } from '../redis.ts'
+import type { SessionContent } from './content.ts'
+import { sessionContentSchema } from './content.ts'
+import type { Seal } from './seal.ts'
+
+/** Sessions as they lie in Redis: under the SHA-256 of their id, sealed with it. */
+export interface SessionStore {
+  create(id: string, content: SessionContent, times: Times): Promise<void>
+  find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
+  /** Notes a use. Changes nothing when the session has ended meanwhile. */
+  touch(id: string, times: Times): Promise<void>
+  /** Replaces the content; false when the session has ended meanwhile. */
+  replace(id: string, content: SessionContent): Promise<boolean>
+  remove(id: string): Promise<void>
+  /** Ends the sessions of one sign-in at the provider, or all of a person; gives how many there were. */
+  removeOf(owner: Owner): Promise<number>
+  /** True once for each mark, within its life. */
+  markOnce(mark: string, lifeMs: number): Promise<boolean>
+  /** A lock that ends by itself. Gives its release, or undefined while another has it. */
+  lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
+  ping(): Promise<void>
+}
+
+export interface Times {
+  readonly seenAt: number
+  /** When Redis may forget the session, milliseconds since the epoch. */
+  readonly endsAt: number
+}
+
+export type Owner =
+  | { readonly kind: 'subject'; readonly issuer: string; readonly value: string }
+  | { readonly kind: 'sid'; readonly issuer: string; readonly value: string }
+
+const prefix = 'postern:console'
+
+// Update only: what comes late must not bring a session back that has been ended.
+const touchScript = `if redis.call('exists', KEYS[1]) == 1 then
+  redis.call('hset', KEYS[1], 'seen', ARGV[1]) redis.call('pexpireat', KEYS[1], ARGV[2]) end`
+const replaceScript = `if redis.call('exists', KEYS[1]) == 0 then return 0 end
+  redis.call('hset', KEYS[1], 'content', ARGV[1]) return 1`
+const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('del', KEYS[1]) end`
+
+/** Each script and transaction names one key, so that a cluster can hold them. */
+export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
+  return {
+    create: async (id, content, { seenAt, endsAt }) => {
+      const digest = digestOf(id)
+      const key = sessionKey(digest)
+      await redis.run(async (commands) => {
+        // First the ways to find it: a session that the provider cannot end must not exist.
+        for (const owner of ownersOf(content)) {
+          await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), endsAt).exec()
+        }
+        const sealed = seal.close(JSON.stringify(content), key, id)
+        await commands.multi().hset(key, { content: sealed, seen: seenAt }).pexpireat(key, endsAt).exec()
+      })
+    },
+    find: async (id) => {
+      const key = sessionKey(digestOf(id))
+      const [sealed, seen] = await redis.run(async (commands) => await commands.hmget(key, 'content', 'seen'))
+      if (sealed === undefined || sealed === null || seen === undefined || seen === null) return undefined
+      const text = seal.open(sealed, key, id)
+      if (text === undefined) return undefined
+      return { content: sessionContentSchema.parse(JSON.parse(text)), seenAt: Number(seen) }
+    },
+    touch: async (id, { seenAt, endsAt }) => {
+      await redis.run(async (commands) => await commands.eval(touchScript, 1, sessionKey(digestOf(id)), seenAt, endsAt))
+    },
+    replace: async (id, content) => {
+      const key = sessionKey(digestOf(id))
+      const sealed = seal.close(JSON.stringify(content), key, id)
+      return (await redis.run(async (commands) => await commands.eval(replaceScript, 1, key, sealed))) === 1
+    },
+    remove: async (id) => {
+      await redis.run(async (commands) => await commands.unlink(sessionKey(digestOf(id))))
+    },
+    removeOf: async (owner) => {
+      const key = ownerKey(owner)
+      return await redis.run(async (commands) => {
+        let removed = 0
+        for (const digest of await commands.smembers(key)) removed += await commands.unlink(sessionKey(digest))
+        await commands.unlink(key)
+        return removed
+      })
+    },
+    markOnce: async (mark, lifeMs) => {
+      const key = `${prefix}:used:${digestOf(mark)}`
+      return (await redis.run(async (commands) => await commands.set(key, '1', 'PX', lifeMs, 'NX'))) === 'OK'
+    },
+    lock: async (id, lifeMs) => {
+      const key = `${prefix}:refresh:${digestOf(id)}`
+      const mine = randomId()
+      const taken = await redis.run(async (commands) => await commands.set(key, mine, 'PX', lifeMs, 'NX'))
+      if (taken !== 'OK') return undefined
+      return async () => {
+        await redis.run(async (commands) => await commands.eval(unlockScript, 1, key, mine))
+      }
+    },
+    ping: async () => {
+      await redis.run(async (commands) => await commands.ping())
+    },
+  }
+}
+
+function digestOf(id: string): string {
+  return hash('sha256', id, 'base64url')
+}
+
+function sessionKey(digest: string): string {
+  return `${prefix}:session:${digest}`
+}
+
+function ownersOf({ issuer, subject, sid }: SessionContent): Owner[] {
+  const person: Owner = { kind: 'subject', issuer, value: subject }
+  return sid === undefined ? [person] : [person, { kind: 'sid', issuer, value: sid }]
+}
+
+function ownerKey({ kind, issuer, value }: Owner): string {
+  return `${prefix}:${kind}:${digestOf(JSON.stringify([issuer, value]))}`
+}

@@ -1,0 +1,73 @@
+import type { Logger } from '@postern/service-kit'
+import type { GatewayClient } from '../api/gateway.ts'
+import type { Session } from '../session/content.ts'
+import type { Sessions } from '../session/sessions.ts'
+import type { Attempt } from './attempts.ts'
+import { type Provider, ProviderUnavailable, SignInRefused, type SignedIn } from './provider.ts'
+
+/** Why nobody was signed in; there is a page for each. */
+export type Refusal =
+  | 'not_ours'
+  | 'cancelled'
+  | 'not_valid'
+  | 'no_role'
+  | 'tenant_suspended'
+  | 'token_refused'
+  | 'provider_unavailable'
+  | 'gateway_unavailable'
+
+export type SignInOutcome =
+  | { readonly kind: 'signed_in'; readonly session: Session }
+  | { readonly kind: 'refused'; readonly reason: Refusal }
+
+export interface CompleteParts {
+  readonly provider: Pick<Provider, 'finish'>
+  readonly gateway: Pick<GatewayClient, 'whoIs'>
+  readonly sessions: Pick<Sessions, 'begin'>
+  readonly logger: Logger
+}
+
+/**
+ * Redeems the code and begins a session. Tenant and roles are what the gateway reads from the access token by its mapping
+ * of claims: there is one reading, that of the part which enforces it, and no session for a token that opens nothing.
+ */
+export async function completeSignIn(callback: URL, attempt: Attempt, parts: CompleteParts): Promise<SignInOutcome> {
+  const { provider, gateway, sessions, logger } = parts
+  const refuse = (reason: Refusal, cause?: unknown): SignInOutcome => {
+    logger.warn({ event: 'sign_in_refused', reason, ...(cause === undefined ? {} : { err: cause }) })
+    return { kind: 'refused', reason }
+  }
+  let signedIn: SignedIn
+  try {
+    signedIn = await provider.finish(callback, attempt)
+  } catch (error) {
+    if (error instanceof SignInRefused) return refuse(error.reason, error)
+    if (error instanceof ProviderUnavailable) return refuse('provider_unavailable', error)
+    throw error
+  }
+  const known = await gateway.whoIs(signedIn.tokens.access)
+  switch (known.kind) {
+    case 'unavailable':
+      return refuse('gateway_unavailable', known.cause)
+    case 'refused':
+      return refuse(known.code === 'tenant_suspended' ? 'tenant_suspended' : 'token_refused')
+    case 'person':
+      break
+    default:
+      return known satisfies never
+  }
+  const { id, label, tenant, roles } = known
+  if (roles.length === 0) return refuse('no_role')
+  const { subject, sid, tokens, name, email } = signedIn
+  const session = await sessions.begin({
+    issuer: attempt.issuer,
+    subject,
+    sid,
+    person: { id, name: name ?? label, email: email ?? null },
+    tenant,
+    roles: [...roles],
+    tokens,
+  })
+  logger.info({ event: 'signed_in', tenant_id: tenant.id, person_id: id })
+  return { kind: 'signed_in', session }
+}

@@ -1,0 +1,239 @@
+import { type JWTVerifyGetKey, createRemoteJWKSet } from 'jose'
+import * as openid from 'openid-client'
+import type { Config } from '../config.ts'
+import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
+
+/** What the console keeps of a token answer. */
+export interface Tokens {
+  readonly access: string
+  readonly refresh: string | undefined
+  /** Milliseconds since the epoch. */
+  readonly accessExpiresAt: number
+}
+
+/** What one sign-in must be told by the provider's answer, and by nobody else's. */
+export interface Secrets {
+  readonly state: string
+  readonly nonce: string
+  readonly codeVerifier: string
+}
+
+export interface SignedIn {
+  readonly tokens: Tokens
+  readonly subject: string
+  /** The sign-in at the provider, where it has a name for it. */
+  readonly sid: string | undefined
+  readonly name: string | undefined
+  readonly email: string | undefined
+}
+
+export type Renewal =
+  | { readonly kind: 'renewed'; readonly tokens: Tokens }
+  /** The provider has ended the sign-in. */
+  | { readonly kind: 'ended' }
+  | { readonly kind: 'unavailable'; readonly cause: unknown }
+
+/** An answer of the provider that must not sign anybody in. The cause is for the log. */
+export class SignInRefused extends Error {
+  readonly reason: 'cancelled' | 'not_valid'
+
+  constructor(reason: 'cancelled' | 'not_valid', cause: unknown) {
+    super(reason, { cause })
+    this.name = 'SignInRefused'
+    this.reason = reason
+  }
+}
+
+/** The provider could not be asked. The cause is for the log. */
+export class ProviderUnavailable extends Error {
+  constructor(cause: unknown) {
+    super('the provider cannot be reached', { cause })
+    this.name = 'ProviderUnavailable'
+  }
+}
+
+/** The OpenID provider, found by discovery. */
+export interface Provider {
+  /** Where to send a browser to sign in. Throws ProviderUnavailable. */
+  signInUrl(secrets: Secrets): Promise<URL>
+  /** Redeems the code in the URL that the browser has come back to. Throws SignInRefused or ProviderUnavailable. */
+  finish(callback: URL, secrets: Secrets): Promise<SignedIn>
+  refresh(refreshToken: string, subject: string): Promise<Renewal>
+  /** Ends a refresh token. Gives the failure, if any: the session here has ended all the same. */
+  revoke(refreshToken: string): Promise<unknown>
+  /** Where to send a browser to sign out; undefined when the provider has no such page or cannot be reached. */
+  signOutUrl(): Promise<URL | undefined>
+  /** Undefined when the token is not one of the provider's, for us. Throws ProviderUnavailable. */
+  readLogoutToken(token: string): Promise<LogoutNotice | undefined>
+}
+
+const timeoutSeconds = 5
+/** Providers change their metadata seldom, and announce it. */
+const metadataLifeMs = 3_600_000
+/** For a provider that does not say how long a token lives. */
+const defaultLifeSeconds = 300
+
+interface Known {
+  readonly client: openid.Configuration
+  readonly keys: JWTVerifyGetKey | undefined
+  readonly readAt: number
+}
+
+/** `now` gives milliseconds since the epoch. */
+export function createProvider({ provider, origin }: Pick<Config, 'provider' | 'origin'>, now: () => number): Provider {
+  const redirectUri = `${origin}/auth/callback`
+  const resource = provider.resource === undefined ? {} : { resource: provider.resource }
+  let known: Promise<Known> | undefined
+
+  async function discover(): Promise<Known> {
+    const client = await openid.discovery(
+      new URL(provider.issuer),
+      provider.clientId,
+      undefined,
+      authentication(provider.clientSecret),
+      {
+        timeout: timeoutSeconds,
+        // ID tokens are verified by their signature too, not by the connection alone that they came over.
+        execute: [
+          openid.enableNonRepudiationChecks,
+          ...(isPlain(provider.issuer) ? [openid.allowInsecureRequests] : []),
+        ],
+      },
+    )
+    client.timeout = timeoutSeconds
+    const { jwks_uri: keysUrl } = client.serverMetadata()
+    const keys = keysUrl === undefined ? undefined : createRemoteJWKSet(new URL(keysUrl))
+    return { client, keys, readAt: now() }
+  }
+
+  async function find(): Promise<Known> {
+    const before = await known?.catch(() => undefined)
+    if (before !== undefined && now() - before.readAt < metadataLifeMs) return before
+    known = discover()
+    try {
+      return await known
+    } catch (error) {
+      // What was known serves on: a provider that is away for a moment must not lock anybody out for longer.
+      if (before === undefined) throw new ProviderUnavailable(error)
+      known = Promise.resolve(before)
+      return before
+    }
+  }
+
+  function tokensOf(answer: openid.TokenEndpointResponse & openid.TokenEndpointResponseHelpers): Tokens {
+    return {
+      access: answer.access_token,
+      refresh: answer.refresh_token,
+      accessExpiresAt: now() + (answer.expiresIn() ?? defaultLifeSeconds) * 1000,
+    }
+  }
+
+  return {
+    signInUrl: async ({ state, nonce, codeVerifier }) => {
+      const { client } = await find()
+      return openid.buildAuthorizationUrl(client, {
+        redirect_uri: redirectUri,
+        scope: provider.scope,
+        state,
+        nonce,
+        code_challenge: await openid.calculatePKCECodeChallenge(codeVerifier),
+        code_challenge_method: 'S256',
+        ...resource,
+      })
+    },
+    finish: async (callback, { state, nonce, codeVerifier }) => {
+      const { client } = await find()
+      // The address that the browser was sent to is part of what the provider checks: it is ours, whatever the Host said.
+      const answer = new URL(redirectUri)
+      answer.search = callback.search
+      try {
+        const tokens = await openid.authorizationCodeGrant(
+          client,
+          answer,
+          { expectedState: state, expectedNonce: nonce, pkceCodeVerifier: codeVerifier, idTokenExpected: true },
+          resource,
+        )
+        const claims = tokens.claims()
+        if (claims === undefined) throw new SignInRefused('not_valid', undefined)
+        return {
+          tokens: tokensOf(tokens),
+          subject: claims.sub,
+          sid: textOf(claims['sid']),
+          name: textOf(claims['name']),
+          email: textOf(claims['email']),
+        }
+      } catch (error) {
+        throw finishFailure(error)
+      }
+    },
+    refresh: async (refreshToken, subject) => {
+      try {
+        const { client } = await find()
+        const tokens = await openid.refreshTokenGrant(client, refreshToken, resource)
+        const claims = tokens.claims()
+        if (claims !== undefined && claims.sub !== subject) return { kind: 'ended' }
+        return { kind: 'renewed', tokens: tokensOf(tokens) }
+      } catch (error) {
+        if (error instanceof openid.ResponseBodyError && error.status < 500) return { kind: 'ended' }
+        return { kind: 'unavailable', cause: error }
+      }
+    },
+    revoke: async (refreshToken) => {
+      try {
+        const { client } = await find()
+        if (client.serverMetadata().revocation_endpoint === undefined) return undefined
+        await openid.tokenRevocation(client, refreshToken, { token_type_hint: 'refresh_token' })
+        return undefined
+      } catch (error) {
+        return error
+      }
+    },
+    signOutUrl: async () => {
+      try {
+        const { client } = await find()
+        if (client.serverMetadata().end_session_endpoint === undefined) return undefined
+        // Without id_token_hint: the address is seen by the browser, and no token ever is.
+        return openid.buildEndSessionUrl(client, { post_logout_redirect_uri: `${origin}/` })
+      } catch {
+        return undefined
+      }
+    },
+    readLogoutToken: async (token) => {
+      const { client, keys } = await find()
+      if (keys === undefined) return undefined
+      const { issuer } = client.serverMetadata()
+      const notice = await verifyLogoutToken(token, { issuer, audience: provider.clientId, keys, now: now() })
+      if (notice.kind === 'unavailable') throw new ProviderUnavailable(notice.cause)
+      return notice.kind === 'valid' ? notice.notice : undefined
+    },
+  }
+}
+
+function isPlain(issuer: string): boolean {
+  return new URL(issuer).protocol === 'http:'
+}
+
+/** In the header where the provider takes it there, which is its default (OIDC Core §9), else in the body. */
+function authentication(secret: string | undefined): openid.ClientAuth {
+  if (secret === undefined) return openid.None()
+  const [basic, post] = [openid.ClientSecretBasic(secret), openid.ClientSecretPost(secret)]
+  return (server, client, body, headers) => {
+    const methods = server.token_endpoint_auth_methods_supported ?? ['client_secret_basic']
+    ;(methods.includes('client_secret_basic') ? basic : post)(server, client, body, headers)
+  }
+}
+
+function textOf(claim: unknown): string | undefined {
+  return typeof claim === 'string' && claim !== '' ? claim.slice(0, 320).toWellFormed() : undefined
+}
+
+function finishFailure(error: unknown): Error {
+  if (error instanceof SignInRefused) return error
+  if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error)
+  if (error instanceof openid.ResponseBodyError && error.status < 500) return new SignInRefused('not_valid', error)
+  if (error instanceof openid.ClientError && !unreachable.has(error.code ?? ''))
+    return new SignInRefused('not_valid', error)
+  return new ProviderUnavailable(error)
+}
+
+const unreachable: ReadonlySet<string> = new Set(['', 'OAUTH_TIMEOUT', 'OAUTH_ABORT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])

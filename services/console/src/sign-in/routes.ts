@@ -1,0 +1,147 @@
+import { problem } from '@postern/service-kit'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { z } from 'zod'
+import type { Config } from '../config.ts'
+import type { Deps } from '../deps.ts'
+import { parseCookies } from '../http/cookies.ts'
+import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
+import { findSession } from '../http/session-guard.ts'
+import { answerMessage } from '../pages/message-page.ts'
+import {
+  type Attempt,
+  attemptId,
+  attemptLifeMs,
+  maxAttempts,
+  newAttempt,
+  openAttempt,
+  safeReturnTo,
+  sealAttempt,
+} from './attempts.ts'
+import { completeSignIn } from './complete.ts'
+import { logoutTokenLifeSeconds } from './logout-token.ts'
+import { ProviderUnavailable } from './provider.ts'
+
+const loginQuery = z.object({ return_to: z.string().optional().catch(undefined) })
+/** Twice the same parameter is an array, hence no string: such an answer is not the provider's. */
+const callbackQuery = z.object({ state: z.string().min(1).max(256) })
+const logoutBody = z.object({ logout_token: z.string() })
+const logoutBodyLimit = 16_384
+
+/** Signing in and out: `/auth/login`, `/auth/callback`, `/auth/logout`, `/auth/backchannel-logout`. */
+export function signInRoutes(app: FastifyInstance, deps: Deps, config: Config): void {
+  const { cookies, provider, sessions, store, logger } = deps
+  const { origin } = config
+
+  app.get('/auth/login', async (request, reply) => {
+    const returnTo = safeReturnTo(loginQuery.parse(request.query).return_to, origin)
+    const attempt = newAttempt({ issuer: config.provider.issuer, begunAt: deps.now(), returnTo })
+    try {
+      const url = await provider.signInUrl(attempt)
+      const given = attemptCookies(request)
+      if (given.length >= maxAttempts) for (const name of given) reply.header('set-cookie', cookies.clear(name))
+      const cookie = cookies.set(
+        cookies.signIn(attemptId(attempt.state)),
+        sealAttempt(deps.attemptSeal, attempt),
+        attemptLifeMs / 1000,
+      )
+      return await reply.header('set-cookie', cookie).redirect(url.href, 303)
+    } catch (error) {
+      if (!(error instanceof ProviderUnavailable)) throw error
+      logger.error({ event: 'provider_unavailable', err: error })
+      return answerMessage(reply, 'provider_unavailable', returnTo)
+    }
+  })
+
+  app.get('/auth/callback', async (request, reply) => {
+    const attempt = takeAttempt(request, reply)
+    if (attempt === undefined || !(await store.markOnce(attempt.state, attemptLifeMs))) {
+      deps.count('not_ours')
+      logger.info({ event: 'sign_in_refused', reason: 'not_ours' })
+      return answerMessage(reply, 'not_ours', attempt?.returnTo)
+    }
+    const outcome = await completeSignIn(new URL(request.raw.url ?? '/', origin), attempt, deps)
+    deps.count(outcome.kind === 'signed_in' ? 'signed_in' : outcome.reason)
+    if (outcome.kind === 'refused') return answerMessage(reply, outcome.reason, attempt.returnTo)
+    // Never the session that was there: whoever knew its id must not be in this one (session fixation).
+    const before = parseCookies(request.headers.cookie).get(cookies.session)
+    if (before !== undefined) await sessions.end(before)
+    return await reply
+      .header('set-cookie', cookies.set(cookies.session, outcome.session.id))
+      .redirect(origin + attempt.returnTo, 303)
+  })
+
+  const answerLogout = async (request: FastifyRequest, reply: FastifyReply): Promise<{ redirect: string }> => {
+    assertSameOrigin(request, origin)
+    const session = await findSession(request, deps)
+    if (session !== undefined) {
+      assertCsrfToken(request, session)
+      await sessions.end(session.id)
+      logger.info({ event: 'signed_out', tenant_id: session.content.tenant.id })
+      const { refresh } = session.content.tokens
+      const failure = refresh === undefined ? undefined : await provider.revoke(refresh)
+      if (failure !== undefined) logger.warn({ event: 'token_revocation_failed', err: failure })
+    }
+    reply.header('set-cookie', cookies.clear(cookies.session))
+    const url = session === undefined ? undefined : await provider.signOutUrl()
+    return { redirect: url?.href ?? `${origin}/` }
+  }
+  void app.register(async (scope) => {
+    // Pages may send a type without a body, or anything: there is nothing to read in it.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, payload, done) => {
+      payload.resume()
+      done(null)
+    })
+    scope.post('/auth/logout', answerLogout)
+  })
+
+  // From the provider itself: no cookie and no origin, its signature says who it is.
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser(
+      'application/x-www-form-urlencoded',
+      { parseAs: 'string', bodyLimit: logoutBodyLimit },
+      (_request, body, done) => done(null, Object.fromEntries(new URLSearchParams(String(body)))),
+    )
+    scope.post('/auth/backchannel-logout', async (request) => {
+      const body = logoutBody.safeParse(request.body)
+      const notice = body.success ? await provider.readLogoutToken(body.data.logout_token).catch(toProblem) : undefined
+      const lifeMs = logoutTokenLifeSeconds * 2000
+      if (notice === undefined || !(await store.markOnce(JSON.stringify([notice.issuer, notice.id]), lifeMs))) {
+        logger.warn({ event: 'logout_notice_refused' })
+        throw problem('bad_request', { detail: 'The logout token is not one of the provider’s, or was used.' })
+      }
+      const { issuer, sid, subject } = notice
+      // Narrower first: a notice with both means this one sign-in (§2.4).
+      const ended =
+        sid === undefined
+          ? await sessions.endOf({ kind: 'subject', issuer, value: subject ?? '' })
+          : await sessions.endOf({ kind: 'sid', issuer, value: sid })
+      logger.info({ event: 'signed_out_by_provider', sessions: ended })
+      return {}
+    })
+  })
+
+  function attemptCookies(request: FastifyRequest): string[] {
+    return [...parseCookies(request.headers.cookie).keys()].filter((name) => name.startsWith(cookies.signIn('')))
+  }
+
+  /** The attempt that this browser began with this state; its cookie goes in any case. */
+  function takeAttempt(request: FastifyRequest, reply: FastifyReply): Attempt | undefined {
+    const query = callbackQuery.safeParse(request.query)
+    if (!query.success) return undefined
+    const { state } = query.data
+    const name = cookies.signIn(attemptId(state))
+    const sealed = parseCookies(request.headers.cookie).get(name)
+    if (sealed === undefined) return undefined
+    reply.header('set-cookie', cookies.clear(name))
+    const attempt = openAttempt(deps.attemptSeal, sealed, state, deps.now())
+    // Begun with another provider than the one that is configured now (mix-up, RFC 9700 §4.4).
+    return attempt?.issuer === config.provider.issuer ? attempt : undefined
+  }
+}
+
+function toProblem(error: unknown): never {
+  if (!(error instanceof ProviderUnavailable)) throw error
+  throw problem('auth_unavailable', { retryAfterSeconds: 5, cause: error })
+}

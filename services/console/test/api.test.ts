@@ -1,0 +1,138 @@
+import { request } from 'undici'
+import { type TestBrowser } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ConsoleSystem, codeOf, ownPage, startConsoleSystem } from './support.ts'
+
+let system: ConsoleSystem
+let browser: TestBrowser
+let own: Record<string, string>
+
+beforeAll(async () => {
+  system = await startConsoleSystem()
+  browser = await system.signedIn()
+  own = await ownPage(browser, system.url)
+})
+afterAll(async () => await system.stop())
+
+const url = (path: string): string => `${system.url}/api/v1/${path}`
+const without = (name: string): Record<string, string> =>
+  Object.fromEntries(Object.entries(own).filter(([key]) => key !== name))
+
+describe('a change', () => {
+  test.each([
+    ['from another site', () => ({ ...own, origin: 'https://elsewhere.example', 'sec-fetch-site': 'cross-site' })],
+    ['from another site of the same domain', () => ({ ...own, 'sec-fetch-site': 'same-site' })],
+    ['from another port of this machine', () => ({ ...own, origin: 'http://127.0.0.1:1' })],
+    ['from nowhere (Origin: null)', () => ({ ...own, origin: 'null' })],
+    ['by an address that was typed', () => ({ ...without('origin'), 'sec-fetch-site': 'none' })],
+    [
+      'that does not say where it comes from',
+      () => {
+        const { origin: _origin, 'sec-fetch-site': _site, ...rest } = own
+        return rest
+      },
+    ],
+    ['without the CSRF token', () => without('x-csrf-token')],
+    ['with the CSRF token of another session', () => ({ ...own, 'x-csrf-token': 'x'.repeat(43) })],
+  ])('%s does not reach the gateway', async (_title, headers) => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+      const before = system.gateway.requests.length
+      const answer = await browser.send(url('api-keys'), { method, headers: headers(), body: '{}' })
+      expect([answer.status, codeOf(answer.text)]).toEqual([403, 'cross_site_request'])
+      expect(system.gateway.requests.length).toBe(before)
+    }
+  })
+
+  test('without a session does not reach the gateway either', async () => {
+    const before = system.gateway.requests.length
+    const { statusCode, body } = await request(url('api-keys'), { method: 'POST', headers: own, body: '{}' })
+    expect([statusCode, codeOf(await body.text())]).toEqual([401, 'sign_in_required'])
+    expect(system.gateway.requests.length).toBe(before)
+  })
+
+  test('of a page of ours does, with body, type and conditions, in the name of the person', async () => {
+    const body = JSON.stringify({ label: 'Export' })
+    const headers = { ...own, 'idempotency-key': 'one', 'if-match': '"3"', 'x-request-id': 'request-0001' }
+    const answer = await browser.send(url('api-keys?x=%20y'), { method: 'POST', headers, body })
+    expect([answer.status, answer.text]).toEqual([201, JSON.stringify({ echo: body })])
+    expect(system.gateway.requests.at(-1)).toMatchObject({
+      method: 'POST',
+      url: '/api/v1/api-keys?x=%20y',
+      body,
+      headers: {
+        authorization: expect.stringMatching(/^Bearer [\w-]+\.[\w-]+\.[\w-]+$/),
+        'content-type': 'application/json',
+        'idempotency-key': 'one',
+        'if-match': '"3"',
+        'x-request-id': 'request-0001',
+        'x-forwarded-for': '127.0.0.1',
+      },
+    })
+  })
+})
+
+const read = async (site: string) =>
+  (await browser.send(url('findings'), { headers: { 'sec-fetch-site': site } })).status
+
+describe('reading', () => {
+  test('from another site is refused, from a page of ours and by a typed address it is not', async () => {
+    expect(await read('cross-site')).toBe(403)
+    expect(await read('same-site')).toBe(403)
+    expect(await read('none')).toBe(200)
+    expect(await read('same-origin')).toBe(200)
+  })
+
+  test('hands the gateway nothing of the browser’s own: no cookie, no credentials, no words of the platform', async () => {
+    const headers = { authorization: 'ApiKey stolen', 'postern-context': 'tenant="x"', 'x-csrf-token': 'x' }
+    expect((await browser.send(url('findings'), { headers })).status).toBe(200)
+    const seen = system.gateway.requests.at(-1)?.headers ?? {}
+    expect(seen['authorization']).toMatch(/^Bearer /)
+    for (const name of ['cookie', 'postern-context', 'x-csrf-token', 'sec-fetch-site', 'user-agent']) {
+      expect(seen[name], name).toBeUndefined()
+    }
+  })
+
+  test('gives the gateway’s answer as it is, save what it may do in a browser', async () => {
+    const answer = await browser.send(url('findings'))
+    expect(answer.headers).toMatchObject({
+      etag: '"7"',
+      link: '</api/v1/things?cursor=x>; rel="next"',
+      'content-type': 'application/json',
+      'cache-control': 'no-store',
+    })
+    expect(answer.headers['set-cookie']).toBeUndefined()
+  })
+
+  test.each(['findings/../keys', 'findings//x', 'findings/%2e%2e/keys', 'a;b', 'a%2fb'])(
+    'a path with a second spelling is refused: %s',
+    async (path) => {
+      const before = system.gateway.requests.length
+      const answer = await rawGet(path)
+      expect([400, 404]).toContain(answer)
+      expect(system.gateway.requests.length).toBe(before)
+    },
+  )
+
+  test('an answer of the gateway that breaks off, or never comes, is 502', async () => {
+    const alone = await startConsoleSystem()
+    const person = await alone.signedIn()
+    await alone.gateway.stop()
+    const answer = await person.send(`${alone.url}/api/v1/findings`)
+    expect([answer.status, codeOf(answer.text)]).toEqual([502, 'bad_gateway'])
+    await alone.stop().catch(() => undefined)
+  })
+})
+
+/** The path as it is: neither browsers nor URL parsers send such a thing. */
+async function rawGet(path: string): Promise<number> {
+  const { get } = await import('node:http')
+  const { promise, resolve } = Promise.withResolvers<number>()
+  const { host } = new URL(system.url)
+  const cookie = [...browser.cookies].find(([name]) => name === `${host} postern-session`)?.[1] ?? ''
+  const { hostname, port } = new URL(system.url)
+  get({ hostname, port, path: `/api/v1/${path}`, headers: { cookie: `postern-session=${cookie}` } }, (answer) => {
+    answer.resume()
+    resolve(answer.statusCode ?? 0)
+  })
+  return await promise
+}

@@ -1,0 +1,115 @@
+import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type HostileProvider, type Misdeed, client, startHostileProvider } from './hostile-provider.ts'
+import { type ConsoleSystem, codeOf, startConsoleSystem, tenants } from './support.ts'
+
+let provider: HostileProvider
+let system: ConsoleSystem
+
+beforeAll(async () => {
+  provider = await startHostileProvider(tenants.harbourline)
+  system = await startConsoleSystem({
+    POSTERN_OIDC_ISSUER: provider.issuer,
+    POSTERN_OIDC_CLIENT_ID: client.id,
+    POSTERN_OIDC_CLIENT_SECRET: client.secret,
+  })
+})
+afterAll(async () => {
+  await system.stop()
+  await provider.stop()
+})
+beforeEach(() => {
+  provider.misdeed = {}
+})
+
+async function signIn(browser: TestBrowser, misdeed: Misdeed): Promise<number> {
+  provider.misdeed = misdeed
+  const { url } = await browser.visit(`${system.url}/auth/login`, { until: (each) => each.startsWith(provider.issuer) })
+  const parameters = new URL(url).searchParams
+  provider.nonce = parameters.get('nonce') ?? ''
+  return (await browser.send(`${system.url}/auth/callback?code=c&state=${parameters.get('state')}`)).status
+}
+
+async function isSignedIn(browser: TestBrowser): Promise<boolean> {
+  return (await browser.send(`${system.url}/auth/session`)).status === 200
+}
+
+describe('an ID token signs nobody in', () => {
+  const hour = 3600
+  const misdeeds: readonly (readonly [string, Misdeed])[] = [
+    ['with the nonce of another sign-in', { claims: { nonce: 'x'.repeat(43) } }],
+    ['without a nonce', { drop: ['nonce'] }],
+    ['of another issuer', { claims: { iss: 'https://elsewhere.example' } }],
+    ['for another client', { claims: { aud: 'something-else' } }],
+    ['that has expired', { claims: { exp: Math.floor(Date.now() / 1000) - hour } }],
+    ['without a subject', { drop: ['sub'] }],
+    ['that is signed by another key', { foreignKey: true }],
+    ['that is not signed', { unsigned: true }],
+    ['that is signed with the client’s secret', { symmetric: true }],
+  ]
+  test.each(misdeeds)('%s', async (_title, misdeed) => {
+    const browser = createTestBrowser()
+    expect([await signIn(browser, misdeed), await isSignedIn(browser)]).toEqual([403, false])
+  })
+
+  test('and one with nothing wrong does', async () => {
+    const browser = createTestBrowser()
+    expect([await signIn(browser, {}), await isSignedIn(browser)]).toEqual([303, true])
+  })
+})
+
+const post = async (token: string) =>
+  await createTestBrowser().send(`${system.url}/auth/backchannel-logout`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/x-www-form-urlencoded' },
+    body: new URLSearchParams({ logout_token: token }).toString(),
+  })
+
+describe('a logout token ends no session', () => {
+  const misdeeds: readonly (readonly [string, Misdeed])[] = [
+    ['of another issuer', { claims: { iss: 'https://elsewhere.example' } }],
+    ['for another client', { claims: { aud: 'something-else' } }],
+    ['that was made an hour ago', { claims: { iat: Math.floor(Date.now() / 1000) - 3600 } }],
+    ['with a nonce, hence an ID token', { claims: { nonce: 'x' } }],
+    ['without the event', { claims: { events: {} } }],
+    ['without an id', { drop: ['jti'] }],
+    ['that names nobody', { drop: ['sid'] }],
+    ['that is signed by another key', { foreignKey: true }],
+    ['that is not signed', { unsigned: true }],
+    ['that is signed with the client’s secret', { symmetric: true }],
+  ]
+  test.each(misdeeds)('%s', async (_title, misdeed) => {
+    const browser = createTestBrowser()
+    await signIn(browser, {})
+    const answer = await post(await provider.logoutToken(misdeed))
+    expect([answer.status, codeOf(answer.text), answer.headers['cache-control']]).toEqual([
+      400,
+      'bad_request',
+      'no-store',
+    ])
+    expect(await isSignedIn(browser)).toBe(true)
+  })
+
+  test('twice, and does once', async () => {
+    const first = createTestBrowser()
+    await signIn(first, {})
+    const token = await provider.logoutToken()
+    expect((await post(token)).status).toBe(200)
+    expect(await isSignedIn(first)).toBe(false)
+    const next = createTestBrowser()
+    await signIn(next, {})
+    expect((await post(token)).status).toBe(400)
+    expect(await isSignedIn(next)).toBe(true)
+  })
+})
+
+test('while the provider is away nobody new is signed in, and whoever is works on', async () => {
+  const browser = createTestBrowser()
+  await signIn(browser, {})
+  await provider.stop()
+  expect((await browser.send(`${system.url}/api/v1/findings`)).status).toBe(200)
+  const fresh = await startConsoleSystem({ POSTERN_OIDC_ISSUER: provider.issuer })
+  const answer = await createTestBrowser().send(`${fresh.url}/auth/login`)
+  await fresh.stop()
+  expect([answer.status, answer.text.includes('does not answer')]).toEqual([503, true])
+})

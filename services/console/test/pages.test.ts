@@ -1,0 +1,137 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createTestBrowser, randomRing } from '@postern/local-stack/testing'
+import { request } from 'undici'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ConfigurationError } from '@postern/service-kit'
+import { readConfig } from '../src/config.ts'
+import { readBuiltPages } from '../src/pages/assets.ts'
+import { type RunningConsole, startConsole } from '../src/service.ts'
+
+const env = {
+  POSTERN_PORT: '0',
+  POSTERN_CONSOLE_URL: 'https://console.example',
+  POSTERN_GATEWAY_URL: 'http://127.0.0.1:9',
+  POSTERN_REDIS_URL: 'redis://127.0.0.1:9',
+  POSTERN_CONSOLE_SESSION: randomRing(),
+  POSTERN_OIDC_ISSUER: 'https://sign-in.example',
+}
+let folder: string
+let running: RunningConsole
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'pages-'))
+  await mkdir(join(folder, 'assets'))
+  await writeFile(
+    join(folder, 'index.html'),
+    '<!doctype html><html><head><link rel="stylesheet" href="/assets/a-1.css"><script type="module" nonce="__CSP_NONCE__" src="/assets/a-1.js"></script></head></html>',
+  )
+  await writeFile(join(folder, 'assets', 'a-1.js'), 'export const x = 1\n'.repeat(100))
+  await writeFile(join(folder, 'assets', 'a-1.css'), 'a{}')
+  await writeFile(join(folder, 'assets', 'a-1.js.map'), '{}')
+  await writeFile(join(folder, 'favicon.svg'), '<svg/>')
+  const pages = readBuiltPages(folder)
+  running = await startConsole(env, { overrides: { pages }, writeLog: () => undefined })
+})
+afterAll(async () => {
+  await running.close()
+  await rm(folder, { recursive: true })
+})
+
+/** As a browser behind the proxy that ends TLS. */
+async function get(path: string, headers: Readonly<Record<string, string>> = {}) {
+  const answer = await request(running.url + path, {
+    headers: { host: 'console.example', accept: 'text/html', ...headers },
+  })
+  return { status: answer.statusCode, headers: answer.headers, bytes: Buffer.from(await answer.body.arrayBuffer()) }
+}
+
+describe('the pages', () => {
+  test('every address of the app is the page, with a nonce of its own and nothing inline', async () => {
+    const nonces = new Set<string>()
+    for (const path of ['/', '/keys/0199', '/settings?x=1']) {
+      const { status, headers, bytes } = await get(path)
+      const [, nonce = ''] =
+        /script-src 'nonce-([^']+)' 'strict-dynamic';/.exec(String(headers['content-security-policy'])) ?? []
+      expect([status, headers['cache-control']]).toEqual([200, 'no-store'])
+      expect(nonce).toMatch(/^[A-Za-z0-9+/]{22}==$/)
+      const html = bytes.toString()
+      expect([...html.matchAll(/nonce="([^"]*)"/g)].map(([, each]) => each)).toEqual([nonce, nonce, nonce])
+      expect(html).not.toContain('__CSP_NONCE__')
+      nonces.add(nonce)
+    }
+    expect(nonces.size).toBe(3)
+  })
+
+  test('a file whose name is its content is kept for a year, every other answer nowhere', async () => {
+    expect((await get('/assets/a-1.js')).headers['cache-control']).toBe('public, max-age=31536000, immutable')
+    for (const path of ['/', '/favicon.svg', '/auth/session', '/api/v1/x', '/assets/none.js']) {
+      expect((await get(path)).headers['cache-control'], path).toBe('no-store')
+    }
+  })
+
+  test('a file is compressed for who takes it', async () => {
+    const packed = await get('/assets/a-1.js', { 'accept-encoding': 'br, gzip' })
+    expect([packed.headers['content-encoding'], packed.headers['vary']]).toEqual(['gzip', 'accept-encoding'])
+    const plain = await get('/assets/a-1.js', { 'accept-encoding': 'gzip;q=0' })
+    expect(plain.headers['content-encoding']).toBeUndefined()
+    expect(packed.bytes.length).toBeLessThan(plain.bytes.length)
+  })
+
+  test.each(['/assets/none.js', '/assets/a-1.js.map', '/auth/nothing', '/api/v2/x', '/internal/metrics'])(
+    '%s is not there, and not the page either',
+    async (path) => {
+      const { status, headers } = await get(path)
+      expect([status, headers['content-type']]).toEqual([404, 'application/problem+json'])
+    },
+  )
+
+  test('every answer keeps browsers from doing more with it than is meant', async () => {
+    for (const path of ['/', '/favicon.svg', '/assets/a-1.js', '/auth/session', '/nothing.js', '/api/v1/x']) {
+      const { headers } = await get(path)
+      expect(headers, path).toMatchObject({
+        'strict-transport-security': 'max-age=63072000; includeSubDomains',
+        'x-content-type-options': 'nosniff',
+        'x-frame-options': 'DENY',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
+        'permissions-policy': expect.stringContaining('camera=()'),
+      })
+      const policy = String(headers['content-security-policy'])
+      expect(policy, path).toContain("frame-ancestors 'none'")
+      expect(policy, path).not.toMatch(/unsafe|https?:|\*/)
+    }
+  })
+
+  test('health and metrics are on another port alone', async () => {
+    const answer = await request(`http://127.0.0.1:${running.adminPort}/internal/metrics`)
+    expect(await answer.body.text()).toContain('postern_console_sign_ins_total')
+  })
+})
+
+describe('over https', () => {
+  test('cookies are Secure and bound to this host', async () => {
+    const browser = createTestBrowser()
+    // No provider answers: a cookie that is cleared has the same attributes.
+    const answer = await browser.send(`${running.url}/auth/logout`, {
+      method: 'POST',
+      headers: { origin: env.POSTERN_CONSOLE_URL, host: 'console.example' },
+    })
+    expect(answer.headers['set-cookie']).toBe(
+      '__Host-postern-session=; Path=/; HttpOnly; SameSite=Lax; Secure; Max-Age=0',
+    )
+  })
+
+  test.each([
+    ['POSTERN_CONSOLE_URL', 'http://console.example'],
+    ['POSTERN_CONSOLE_URL', 'https://console.example/path'],
+    ['POSTERN_OIDC_ISSUER', 'http://sign-in.example'],
+    ['POSTERN_OIDC_SCOPE', 'profile email'],
+    ['POSTERN_CONSOLE_SESSION', 'k1:short'],
+  ])('the configuration %s=%s is refused', (name, value) => {
+    expect(() => readConfig({ ...env, [name]: value })).toThrow(ConfigurationError)
+    expect(readConfig(env).isSecure).toBe(true)
+  })
+})

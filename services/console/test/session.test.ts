@@ -1,0 +1,196 @@
+import { request } from 'undici'
+import { Redis } from 'ioredis'
+import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type ConsoleSystem, codeOf, ownPage, readSession, startConsoleSystem } from './support.ts'
+
+let system: ConsoleSystem
+
+beforeAll(async () => {
+  system = await startConsoleSystem({ POSTERN_SESSION_IDLE_MINUTES: '30', POSTERN_SESSION_HOURS: '12' })
+})
+afterAll(async () => await system.stop())
+
+const minute = 60_000
+const hour = 60 * minute
+
+async function callApi(browser: TestBrowser) {
+  return await browser.send(`${system.url}/api/v1/findings`, { headers: { accept: 'application/json' } })
+}
+
+const lastToken = (): string => String(system.gateway.requests.at(-1)?.headers['authorization'])
+
+describe('a session', () => {
+  test('ends when it was not used for half an hour, though a page has asked for it meanwhile', async () => {
+    const browser = await system.signedIn()
+    system.advance(29 * minute)
+    expect((await callApi(browser)).status).toBe(200)
+    system.advance(29 * minute)
+    expect((await browser.send(`${system.url}/auth/session`)).status).toBe(200)
+    system.advance(minute)
+    const answer = await callApi(browser)
+    expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
+  })
+
+  test('ends twelve hours after the sign-in, however much it is used', async () => {
+    const browser = await system.signedIn()
+    for (let used = 0; used < 12 * hour - 20 * minute; used += 20 * minute) {
+      system.advance(20 * minute)
+      expect((await callApi(browser)).status).toBe(200)
+    }
+    const { expires_at: end, idle_expires_at: idleEnd } = await readSession(browser, system.url)
+    expect(idleEnd).toBe(end)
+    system.advance(20 * minute)
+    expect((await callApi(browser)).status).toBe(401)
+  })
+
+  test('lies in Redis under a digest and sealed: neither its id nor a token nor a name is to be read there', async () => {
+    const browser = await system.signedIn()
+    await callApi(browser)
+    const id = browser.cookies.get(`${new URL(system.url).host} postern-session`) ?? ''
+    const redis = new Redis(system.redis.url)
+    const texts: string[] = []
+    for (const key of await redis.keys('*')) {
+      texts.push(key, JSON.stringify(key.includes(':session:') ? await redis.hgetall(key) : await redis.type(key)))
+    }
+    redis.disconnect()
+    const all = texts.join('\n')
+    expect(all).toContain('postern:console:session:')
+    for (const secret of [id, lastToken().replace('Bearer ', ''), 'Amara', 'harbourline'])
+      expect(all).not.toContain(secret)
+  })
+
+  test('whose place in Redis was swapped with another’s is none', async () => {
+    const [one, other] = [await system.signedIn(), await system.signedIn('korvex-viewer')]
+    const redis = new Redis(system.redis.url)
+    const id = one.cookies.get(`${new URL(system.url).host} postern-session`) ?? ''
+    const mine = `postern:console:session:${(await import('node:crypto')).hash('sha256', id, 'base64url')}`
+    const before = await redis.hget(mine, 'content')
+    for (const key of await redis.keys('postern:console:session:*')) {
+      if (key !== mine) await redis.hset(mine, 'content', (await redis.hget(key, 'content')) ?? '')
+    }
+    expect((await callApi(one)).status).toBe(401)
+    await redis.hset(mine, 'content', before ?? '')
+    redis.disconnect()
+    expect([(await callApi(one)).status, (await callApi(other)).status]).toEqual([200, 200])
+  })
+
+  test('gets a new access token before the old one ends, once for all requests that wait for it', async () => {
+    const browser = await system.signedIn()
+    await callApi(browser)
+    const before = lastToken()
+    system.advance(280_000)
+    const from = system.gateway.requests.length
+    const answers = await Promise.all(Array.from({ length: 8 }, async () => await callApi(browser)))
+    expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 200))
+    const seen = system.gateway.requests.slice(from)
+    const tokens = new Set(seen.map(({ headers }) => headers['authorization']))
+    expect(tokens.size).toBe(1)
+    expect([...tokens][0]).not.toBe(before)
+    // Asked once who that is, hence renewed once: the provider would have taken a second renewal for theft.
+    expect(seen.filter(({ url }) => url === '/api/v1/whoami').length).toBe(1)
+    system.advance(280_000)
+    expect((await callApi(browser)).status).toBe(200)
+  })
+
+  test('ends when the provider does not renew it, and when the person has no place any more', async () => {
+    const browser = await system.signedIn()
+    system.gateway.whoami = { status: 403, body: { code: 'tenant_suspended' } }
+    system.advance(280_000)
+    expect((await callApi(browser)).status).toBe(401)
+    system.gateway.whoami = undefined
+    expect((await callApi(browser)).status).toBe(401)
+  })
+
+  test('serves nobody while Redis is away, and is still there afterwards if Redis is', async () => {
+    const browser = await system.signedIn()
+    system.redis.kill('SIGSTOP')
+    const answer = await callApi(browser)
+    system.redis.kill('SIGCONT')
+    expect([answer.status, codeOf(answer.text)]).toEqual([503, 'service_unavailable'])
+    expect((await callApi(browser)).status).toBe(200)
+  })
+})
+
+describe('signing out', () => {
+  test('ends the session, takes the refresh token back, and leads to the provider, without any token in the address', async () => {
+    const browser = await system.signedIn()
+    const cookies = new Map(browser.cookies)
+    const answer = await browser.send(`${system.url}/auth/logout`, {
+      method: 'POST',
+      headers: await ownPage(browser, system.url),
+    })
+    expect(answer.status, answer.text).toBe(200)
+    const { redirect }: { redirect: string } = JSON.parse(answer.text)
+    expect([...new URL(redirect).searchParams.keys()].toSorted()).toEqual(['client_id', 'post_logout_redirect_uri'])
+    const thief = createTestBrowser()
+    for (const [name, value] of cookies) thief.cookies.set(name, value)
+    expect((await callApi(thief)).status).toBe(401)
+    expect([...browser.cookies.keys()].some((name) => name.endsWith('postern-session'))).toBe(false)
+    const page = await browser.visit(redirect)
+    expect(page.text).toContain('Sign out?')
+  })
+
+  test('is refused to another site, and to a page that does not know the token', async () => {
+    const browser = await system.signedIn()
+    const headers = await ownPage(browser, system.url)
+    const send = async (change: Record<string, string>) =>
+      (await browser.send(`${system.url}/auth/logout`, { method: 'POST', headers: { ...headers, ...change } })).status
+    expect(await send({ origin: 'https://elsewhere.example', 'sec-fetch-site': 'cross-site' })).toBe(403)
+    expect(await send({ 'x-csrf-token': 'x' })).toBe(403)
+    expect((await callApi(browser)).status).toBe(200)
+    expect(await send({})).toBe(200)
+  })
+
+  test('at the provider ends the session here too (back-channel)', async () => {
+    // Of its own: the clock of the other is half a day ahead of the provider's.
+    const fresh = await startConsoleSystem()
+    const [browser, other] = [await fresh.signedIn(), await fresh.signedIn()]
+    const status = async (who: TestBrowser) => (await who.send(`${fresh.url}/api/v1/findings`)).status
+    const page = await browser.visit(`${fresh.provider.issuer}/session/end?client_id=${fresh.provider.clientId}`)
+    const [, action = ''] = /action="([^"]+)"/.exec(page.text) ?? []
+    const [, xsrf = ''] = /name="xsrf" value="([^"]+)"/.exec(page.text) ?? []
+    expect(await status(browser)).toBe(200)
+    await browser.visit(action, {
+      method: 'POST',
+      headers: { 'content-type': 'application/x-www-form-urlencoded' },
+      body: new URLSearchParams({ xsrf, logout: 'yes' }).toString(),
+    })
+    await expect.poll(async () => await status(browser)).toBe(401)
+    // The same person, signed in elsewhere: another sign-in.
+    expect(await status(other)).toBe(200)
+    await fresh.stop()
+  })
+})
+
+describe('cookies', () => {
+  test('over http on this machine: HttpOnly, SameSite=Lax, for the whole host, and gone with the browser', async () => {
+    const browser = createTestBrowser()
+    const end = await browser.signIn(system.url, 'harbourline-admin', {
+      until: (url) => url.startsWith(`${system.url}/auth/callback`),
+    })
+    const answer = await browser.send(end.url)
+    const lines = [answer.headers['set-cookie'] ?? []].flat()
+    const session = lines.find((line) => line.startsWith('postern-session='))
+    expect(session?.replace(/=[\w-]{43};/, '=…;')).toBe('postern-session=…; Path=/; HttpOnly; SameSite=Lax')
+  })
+
+  test('no answer of the console holds a token', async () => {
+    const browser = await system.signedIn()
+    const texts: string[] = []
+    for (const path of ['/', '/auth/session', '/api/v1/findings', '/api/v1/whoami']) {
+      const { text, headers } = await browser.send(system.url + path)
+      texts.push(text, JSON.stringify(headers))
+    }
+    const token = lastToken().replace('Bearer ', '')
+    expect(token.split('.')).toHaveLength(3)
+    const all = texts.join('\n') + system.logs.join('\n')
+    expect(all).toContain('harbourline-admin')
+    expect(all).not.toContain(token)
+    expect(all).not.toContain(token.split('.')[1])
+    expect(all).not.toContain(system.provider.clientSecret)
+    const raw = await request(`${system.url}/auth/session`)
+    await raw.body.dump()
+    expect(raw.statusCode).toBe(401)
+  })
+})

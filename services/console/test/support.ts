@@ -1,0 +1,186 @@
+import { createServer } from 'node:http'
+import {
+  type TestBrowser,
+  type TestRedis,
+  type TestSignIn,
+  createTestBrowser,
+  findFreePort,
+  randomRing,
+  startTestRedis,
+  startTestSignIn,
+} from '@postern/local-stack/testing'
+import { decodeJwt } from 'jose'
+import { z } from 'zod'
+import { type RunningConsole, startConsole } from '../src/service.ts'
+
+export const tenants = {
+  harbourline: '0199aaaa-0000-7000-8000-000000000001',
+  korvex: '0199aaaa-0000-7000-8000-000000000002',
+} as const
+
+export interface RecordedRequest {
+  readonly method: string
+  readonly url: string
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>
+  readonly body: string
+}
+
+/** In place of the gateway: it keeps what it is sent, and believes every token. What the real one does is tested end to end. */
+export interface RecordingGateway {
+  readonly url: string
+  readonly requests: RecordedRequest[]
+  /** What `/api/v1/whoami` answers instead of what the token says. */
+  whoami: { readonly status: number; readonly body: unknown } | undefined
+  stop(): Promise<void>
+}
+
+export async function startRecordingGateway(): Promise<RecordingGateway> {
+  const requests: RecordedRequest[] = []
+  const server = createServer((request, response) => {
+    void (async () => {
+      let body = ''
+      for await (const chunk of request) body += String(chunk)
+      const { method = '', url = '', headers } = request
+      requests.push({ method, url, headers, body })
+      if (url === '/api/v1/whoami') {
+        const answer = gateway.whoami ?? { status: 200, body: whoamiOf(headers.authorization ?? '') }
+        response.writeHead(answer.status, { 'content-type': 'application/json' }).end(JSON.stringify(answer.body))
+        return
+      }
+      response
+        .writeHead(method === 'POST' ? 201 : 200, {
+          'content-type': 'application/json',
+          etag: '"7"',
+          link: '</api/v1/things?cursor=x>; rel="next"',
+          'set-cookie': 'planted=1',
+          'cache-control': 'public, max-age=60',
+        })
+        .end(JSON.stringify({ echo: body }))
+    })()
+  })
+  const port = await findFreePort()
+  const listening = Promise.withResolvers<void>()
+  server.listen(port, '127.0.0.1', listening.resolve)
+  await listening.promise
+  const gateway: RecordingGateway = {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    whoami: undefined,
+    stop: async () => {
+      const closed = Promise.withResolvers<void>()
+      server.close(() => closed.resolve())
+      server.closeAllConnections()
+      await closed.promise
+    },
+  }
+  return gateway
+}
+
+function whoamiOf(authorization: string): unknown {
+  const { sub, name, postern_tenant: tenant, postern_roles: roles } = decodeJwt(authorization.replace('Bearer ', ''))
+  return {
+    kind: 'user',
+    id: sub,
+    label: name,
+    tenant: { id: tenant, name: 'Harbourline Bank' },
+    granted: [],
+    scopes: [],
+    roles,
+    masked: null,
+    expires_at: null,
+  }
+}
+
+export interface ConsoleSystem {
+  readonly url: string
+  readonly redis: TestRedis
+  readonly gateway: RecordingGateway
+  readonly provider: TestSignIn
+  readonly console: RunningConsole
+  readonly env: Readonly<Record<string, string>>
+  /** Moves the clock of the console, and of nothing else. */
+  advance(ms: number): void
+  readonly logs: string[]
+  /** A browser in which a person of the demo has signed in. */
+  signedIn(personId?: string): Promise<TestBrowser>
+  stop(): Promise<void>
+}
+
+/** A console between a real provider, a real Redis and a gateway that keeps what it gets. */
+export async function startConsoleSystem(extra: Readonly<Record<string, string>> = {}): Promise<ConsoleSystem> {
+  const port = await findFreePort()
+  const url = `http://127.0.0.1:${port}`
+  const [redis, gateway, provider] = await Promise.all([
+    startTestRedis(),
+    startRecordingGateway(),
+    startTestSignIn({ consoleUrl: url, tenants }),
+  ])
+  const env = {
+    POSTERN_PORT: String(port),
+    POSTERN_CONSOLE_URL: url,
+    POSTERN_GATEWAY_URL: gateway.url,
+    POSTERN_REDIS_URL: redis.url,
+    POSTERN_CONSOLE_SESSION: randomRing(),
+    POSTERN_OIDC_ISSUER: provider.issuer,
+    POSTERN_OIDC_CLIENT_ID: provider.clientId,
+    POSTERN_OIDC_CLIENT_SECRET: provider.clientSecret,
+    ...extra,
+  }
+  let offset = 0
+  const logs: string[] = []
+  const running = await startConsole(env, { now: () => Date.now() + offset, writeLog: (line) => void logs.push(line) })
+  return {
+    url,
+    redis,
+    gateway,
+    provider,
+    console: running,
+    env,
+    logs,
+    advance: (ms) => {
+      offset += ms
+    },
+    signedIn: async (personId = 'harbourline-admin') => {
+      const browser = createTestBrowser()
+      await browser.signIn(url, personId)
+      return browser
+    },
+    stop: async () => {
+      await running.close()
+      await provider.stop()
+      await gateway.stop()
+      await redis.stop()
+    },
+  }
+}
+
+const sessionSchema = z.object({
+  person: z.object({ id: z.string(), name: z.string(), email: z.string().nullable() }),
+  tenant: z.object({ id: z.string(), name: z.string() }),
+  roles: z.array(z.string()),
+  csrf_token: z.string(),
+  expires_at: z.iso.datetime(),
+  idle_expires_at: z.iso.datetime(),
+})
+
+/** What the pages are told of the session; fails when there is none. */
+export async function readSession(browser: TestBrowser, url: string): Promise<z.infer<typeof sessionSchema>> {
+  const answer = await browser.send(`${url}/auth/session`)
+  if (answer.status !== 200) throw new Error(`no session: ${answer.status} ${answer.text}`)
+  return sessionSchema.parse(JSON.parse(answer.text))
+}
+
+/** The headers of a change that one of the console's own pages makes. */
+export async function ownPage(browser: TestBrowser, url: string): Promise<Record<string, string>> {
+  return {
+    origin: url,
+    'sec-fetch-site': 'same-origin',
+    'content-type': 'application/json',
+    'x-csrf-token': (await readSession(browser, url)).csrf_token,
+  }
+}
+
+/** The code of a problem document. */
+export function codeOf(text: string): string {
+  return z.object({ code: z.string() }).parse(JSON.parse(text)).code
+}
