@@ -47,4 +47,25 @@ describe('the configuration of the evidence service', () => {
   test('has the limits of the contract where nothing is said', () => {
     expect(readConfig(good)).toMatchObject({ maxFileBytes: 5_368_709_120, stallMs: 60_000, host: '127.0.0.1' })
   })
+
+  test.each([
+    ['tcp://clamav:3310', { host: 'clamav', port: 3310 }],
+    ['tcp://[::1]:3310', { host: '::1', port: 3310 }],
+    ['unix:///run/clamav/clamd.ctl', { path: '/run/clamav/clamd.ctl' }],
+  ])('finds a scanner at %s', (url, address) => {
+    expect(readConfig({ ...good, POSTERN_CLAMAV_URL: url }).clamav).toMatchObject({ address })
+  })
+
+  test.each(['clamav:3310', 'tcp://clamav', 'tcp://clamav:0', 'http://clamav:3310', 'unix://clamd.ctl'])(
+    'refuses a scanner at %j',
+    (url) => {
+      expect(faultsOf({ ...good, POSTERN_CLAMAV_URL: url })).toContain('POSTERN_CLAMAV_URL')
+    },
+  )
+
+  test('takes a list of media types, and refuses what is none', () => {
+    const types = { POSTERN_EVIDENCE_ALLOWED_TYPES: 'text/*, Application/PDF' }
+    expect(readConfig({ ...good, ...types }).allowedTypes).toEqual(['text/*', 'application/pdf'])
+    expect(faultsOf({ ...good, POSTERN_EVIDENCE_ALLOWED_TYPES: '*/*' })).toContain('POSTERN_EVIDENCE_ALLOWED_TYPES')
+  })
 })

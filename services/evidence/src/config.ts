@@ -12,6 +12,7 @@ import type { KeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import type { ClamavOptions } from './scan/clamav.ts'
 import { type StoreConfig, storeConfig, storeEnvironment } from './store-config.ts'
+import type { AllowedTypes } from './upload/file-kind.ts'
 
 export interface Config extends BaseConfig {
   readonly databaseUrl: string
@@ -29,6 +30,8 @@ export interface Config extends BaseConfig {
   readonly clamav: ClamavOptions | undefined
   /** Where the bytes live: one of a directory and a bucket. */
   readonly store: StoreConfig
+  /** Media types that are taken, `type/subtype` or `type/*`. Undefined, the default: all but programs, scripts and web pages. */
+  readonly allowedTypes: AllowedTypes
   /** The largest file, in bytes. Default, and at most, what the contract says. */
   readonly maxFileBytes: number
   /** How many bytes a tenant may keep, every file counted. Undefined, the default: no limit but the disk's. */
@@ -55,6 +58,17 @@ const ed25519Key = z.string().transform((pem, context): KeyObject => {
     // Falls through to the one message: what the parser says may quote the key.
   }
   context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410)' })
+  return z.NEVER
+})
+
+/** Media types, separated by commas. */
+const allowedTypes = z.string().transform((text, context): readonly string[] => {
+  const types = text.split(',').map((type) => type.trim().toLowerCase())
+  if (types.every((type) => /^[a-z]+\/(?:\*|[\w!#$&^.+-]{1,80})$/.test(type))) return types
+  context.addIssue({
+    code: 'custom',
+    message: 'must be media types, such as application/pdf or text/*, separated by commas',
+  })
   return z.NEVER
 })
 
@@ -87,6 +101,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_CLAMAV_MAX_BYTES: settings.integer({ min: 1, max: 2 ** 32 - 1, fallback: 25 * 1024 * 1024 }),
     POSTERN_CLAMAV_TIMEOUT_MS: settings.integer({ min: 100, max: 240_000, fallback: 30_000 }),
     ...storeEnvironment(env),
+    POSTERN_EVIDENCE_ALLOWED_TYPES: allowedTypes.optional(),
     POSTERN_EVIDENCE_MAX_BYTES: settings.integer({ min: 1, max: maxEvidenceBytes, fallback: maxEvidenceBytes }),
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
       .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
@@ -116,6 +131,7 @@ export function readConfig(env: Environment): Config {
             timeoutMs: values.POSTERN_CLAMAV_TIMEOUT_MS,
           },
     store: storeConfig(values),
+    allowedTypes: values.POSTERN_EVIDENCE_ALLOWED_TYPES,
     maxFileBytes: values.POSTERN_EVIDENCE_MAX_BYTES,
     tenantQuotaBytes: values.POSTERN_EVIDENCE_TENANT_QUOTA_BYTES,
     resumableForMs: values.POSTERN_EVIDENCE_RESUMABLE_MS,

@@ -146,29 +146,34 @@ describe('a resumable upload that ends', () => {
     expect(rows).toHaveLength(1)
   })
 
-  test('while the universe is away loses nothing: asked again when it is back, it gives the receipt', async () => {
-    const environment = await makeEnvironment()
-    const universe = await environment.spawnUniverse()
-    const principal = uploader()
-    await universe.push(principal.tenantId, ['SOX-1'])
-    const first = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url }, {}, environment)
-    const { headers } = await begin(first, principal, ['ext:SOX-1'])
-    await universe.stop()
-    const target = headers['location'] ?? ''
-    const last = await first.caller.call(principal, 'PATCH', target, {
-      body: 'ab',
-      headers: { ...tus, 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' },
-    })
-    expect(problemOf(last)).toMatchObject({ status: 503, code: 'service_unavailable' })
-    const back = await environment.spawnUniverse()
-    const second = await startEvidence({ POSTERN_UNIVERSE_URL: back.url }, {}, environment)
-    const receipt = await second.caller.call(principal, 'HEAD', target, { headers: tus })
-    expect(receipt.status).toBe(200)
-    expect(decodeJwt(receipt.headers['postern-receipt'] ?? '')).toMatchObject({ test_procedures: ['ext:SOX-1'] })
-    await back.stop()
-    await first.stop()
-    await second.close()
-  })
+  // Four processes start, one after the other.
+  test(
+    'while the universe is away loses nothing: asked again when it is back, it gives the receipt',
+    { timeout: 90_000 },
+    async () => {
+      const environment = await makeEnvironment()
+      const universe = await environment.spawnUniverse()
+      const principal = uploader()
+      await universe.push(principal.tenantId, ['SOX-1'])
+      const first = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url }, {}, environment)
+      const { headers } = await begin(first, principal, ['ext:SOX-1'])
+      await universe.stop()
+      const target = headers['location'] ?? ''
+      const last = await first.caller.call(principal, 'PATCH', target, {
+        body: 'ab',
+        headers: { ...tus, 'upload-offset': '0', 'content-type': 'application/offset+octet-stream' },
+      })
+      expect(problemOf(last)).toMatchObject({ status: 503, code: 'service_unavailable' })
+      const back = await environment.spawnUniverse()
+      const second = await startEvidence({ POSTERN_UNIVERSE_URL: back.url }, {}, environment)
+      const receipt = await second.caller.call(principal, 'HEAD', target, { headers: tus })
+      expect(receipt.status).toBe(200)
+      expect(decodeJwt(receipt.headers['postern-receipt'] ?? '')).toMatchObject({ test_procedures: ['ext:SOX-1'] })
+      await back.stop()
+      await first.stop()
+      await second.close()
+    },
+  )
 })
 
 test('a test procedure named in three ways is attached once', async () => {

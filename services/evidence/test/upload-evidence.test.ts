@@ -64,6 +64,13 @@ describe('an upload is refused and leaves nothing', () => {
     ['a path as file name', '?file_name=..%2Fa.csv'],
     ['a file name with a line break', '?file_name=a%0Ab.csv'],
     ['a file name that is turned around', '?file_name=a%E2%80%AEfdp.csv'],
+    ['a file name with a mark that turns', '?file_name=a%E2%80%8Fb.csv'],
+    ['a file name with what is not to be seen', '?file_name=a%E2%80%8Bb.csv'],
+    ['a file name with a separator of lines', '?file_name=a%E2%80%A8b.csv'],
+    ['a file name of dots', '?file_name=...'],
+    ['a file name that is a device', '?file_name=CON.csv'],
+    ['a file name of 256 characters', `?file_name=${'a'.repeat(256)}`],
+    ['a path of Windows', '?file_name=C%3A%5Ca.csv'],
     ['two file names', '?file_name=a.csv&file_name=b.csv'],
     ['a parameter that there is not', '?file_name=a.csv&tenant_id=x'],
     ['a test procedure with a control character', '?file_name=a.csv&test_procedure=a%00'],
@@ -104,6 +111,7 @@ describe('an upload is refused and leaves nothing', () => {
     ['a web page', 'report.txt', 'text/plain', Buffer.from('<!doctype html><script>alert(1)</script>')],
     ['a script', 'report.txt', 'text/plain', Buffer.from('#!/bin/sh\necho')],
     ['SVG by its declared type', 'chart', 'image/svg+xml', Buffer.from('anything')],
+    ['an ending that runs, before the name of a stream', 'report.exe:a.txt', 'text/plain', Buffer.from('text')],
     ['an ending that runs', 'report.pdf.exe', 'application/pdf', Buffer.from('%PDF-1.7')],
     ['a media type that is none', 'report.pdf', 'pdf', Buffer.from('%PDF-1.7')],
   ])('as %s', async (_what, name, type, body) => {
@@ -135,9 +143,15 @@ describe('an upload is refused and leaves nothing', () => {
     expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
   })
 
-  test('with a digest that is not that of its bytes', async () => {
-    const headers = { ...csv, 'content-digest': contentDigest('other bytes') }
-    const answer = await upload(service.caller, principal, { body: 'these bytes', headers })
+  test.each([
+    ['a Content-Digest', { 'content-digest': contentDigest('other bytes') }],
+    ['a Repr-Digest', { 'repr-digest': contentDigest('other bytes') }],
+    [
+      'two digests of which one',
+      { 'content-digest': contentDigest('these bytes'), 'repr-digest': contentDigest('other bytes') },
+    ],
+  ])('with %s that is not that of its bytes', async (_what, digests) => {
+    const answer = await upload(service.caller, principal, { body: 'these bytes', headers: { ...csv, ...digests } })
     expect([answer.status, codeOf(answer)]).toEqual([422, 'digest_mismatch'])
   })
 
@@ -227,18 +241,18 @@ describe('an upload', () => {
     expect(await service.filesIn('incoming')).toEqual([])
     expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
     const events = await service.rows(
-      'select file_id, kind, actor_type, actor_id, actor_label from evidence.custody_event where tenant_id = $1',
+      'select file_id, kind, actor_type, actor_id, actor_label from evidence.custody_event where tenant_id = $1 order by id',
       [principal.tenantId],
     )
-    expect(events).toEqual([
-      {
+    expect(events).toEqual(
+      ['received', 'hashed'].map((kind) => ({
         file_id: receipt.id,
-        kind: 'received',
+        kind,
         actor_type: 'api_key',
         actor_id: 'key-7',
         actor_label: 'Evidence robot',
-      },
-    ])
+      })),
+    )
   })
 
   test('of bytes that the tenant has already is a file of its own that shares them', async () => {

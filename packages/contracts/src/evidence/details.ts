@@ -11,18 +11,19 @@ export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 /** The largest number of files in one upload: all are taken, or none. */
 export const maxFilesAtOnce = 10
 
-/** A bare file name, in NFC: no path, no control characters, nothing that turns text around. */
+// Of what a name may not hold: controls, lone surrogates, separators of paths and lines, marks that turn text around or
+// are not to be seen.
+const fileNameCharacters = /^[^\p{Cc}\p{Cs}/\\\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]+$/u
+
+/** Names that are devices on Windows, whatever their ending. */
+const deviceName = /^(?:con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)/i
+
+/** A bare file name, in NFC: no path, no device, no control characters, nothing that turns text around or hides. */
 export const fileNameSchema = z
   .string()
   .transform((name) => name.normalize('NFC'))
-  .pipe(
-    z
-      .string()
-      .min(1)
-      .max(255)
-      .regex(/^[^\p{Cc}\p{Cs}/\\\u202a-\u202e\u2066-\u2069]+$/u, 'must be a bare file name without control characters'),
-  )
-  .refine((name) => name !== '.' && name !== '..', { message: 'must be a file name' })
+  .pipe(z.string().min(1).max(255).regex(fileNameCharacters, 'must be a bare file name without control characters'))
+  .refine((name) => !/^[. ]+$/.test(name) && !deviceName.test(name), { message: 'must be a file name' })
   .meta({ minLength: 1, maxLength: 255, examples: ['access-review-2026-q3.csv'] })
 
 /** What a sender says of a file, short enough for a query. */

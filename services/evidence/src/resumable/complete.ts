@@ -12,7 +12,7 @@ import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
-type Limits = Pick<Config, 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
+type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
 /** Records uploads whose bytes are all there. */
@@ -74,7 +74,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
 /** Puts the pieces together, hashed and judged on the way like any other upload. */
 async function assemble(
   { db, blobs, partials, scanner }: Parts,
-  { stallMs }: Limits,
+  { stallMs, allowedTypes }: Limits,
   upload: ResumableUpload,
   context: Request['context'],
 ): Promise<TakenFile> {
@@ -84,7 +84,7 @@ async function assemble(
   const incoming = await blobs.openIncoming(tenantId)
   try {
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
-    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner }
+    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner, allowedTypes }
     const body = await receiveBody(
       Readable.from(partials.read(tenantId, upload.id, pieces)),
       incoming,

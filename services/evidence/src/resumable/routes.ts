@@ -38,7 +38,10 @@ import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
-type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'>
+type Limits = Pick<
+  Config,
+  'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
+>
 
 /** Takes uploads in pieces, which go on where they broke off: tus 1.0 with creation, termination, checksum, expiration. */
 export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
@@ -51,7 +54,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-version', tusVersion)
     answer.header('tus-extension', tusExtensions)
     answer.header('tus-max-size', String(limits.maxFileBytes))
-    const upload = readCreation(raw.headers, limits.maxFileBytes)
+    const upload = readCreation(raw.headers, limits)
     await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
@@ -230,7 +233,7 @@ async function orAskAgain<T>(work: Promise<T>): Promise<T> {
 
 function readCreation(
   headers: RequestInfo['raw']['headers'],
-  maxFileBytes: number,
+  { maxFileBytes, allowedTypes }: Pick<Limits, 'maxFileBytes' | 'allowedTypes'>,
 ): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details'> {
   const length = parseBytes(headers['upload-length'])
   if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
@@ -244,7 +247,7 @@ function readCreation(
     throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
   }
   const contentType = metadata.filetype ?? 'application/octet-stream'
-  const kind = judgeFile(fileName.data, contentType)
+  const kind = judgeFile(fileName.data, contentType, allowedTypes)
   if (!kind.accepted) throw refused(kind.refusal)
   const details = parseDetails(metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata)))
   return { length, fileName: fileName.data, contentType, details }

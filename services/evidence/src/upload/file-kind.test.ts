@@ -64,3 +64,30 @@ describe('what the sender declares', () => {
     expect(judgeDeclared(fileName, contentType).accepted).toBe(true)
   })
 })
+
+describe('a list of media types that are taken', () => {
+  const allowed = ['text/*', 'application/pdf']
+  const pdf = Buffer.from('%PDF-1.7')
+  const png = Buffer.from('89504e470d0a1a0a0000000d49484452', 'hex')
+
+  test.each(['image/png', 'application/octet-stream', 'textual/csv', 'application/pdfx'])('leaves out %s', (type) => {
+    expect(judgeDeclared('a', type, allowed).accepted).toBe(false)
+    expect(judgeDeclared('a', type).accepted).toBe(true)
+  })
+
+  test.each(['text/csv', 'Text/CSV; charset=utf-8', 'application/pdf'])('lets %s through', (type) => {
+    expect(judgeDeclared('a', type, allowed).accepted).toBe(true)
+  })
+
+  test('counts for what the bytes show as well, where they show anything', async () => {
+    expect((await judgeBytes(png, allowed)).accepted).toBe(false)
+    expect((await judgeBytes(png)).accepted).toBe(true)
+    expect((await judgeBytes(pdf, allowed)).accepted).toBe(true)
+    expect((await judgeBytes(Buffer.from('a,b'), allowed)).accepted).toBe(true)
+  })
+
+  test('refuses a program and a web page, whatever it holds', async () => {
+    expect(judgeDeclared('a.html', 'text/html', ['text/*']).accepted).toBe(false)
+    expect((await judgeBytes(Buffer.from('<html>'), ['text/*'])).accepted).toBe(false)
+  })
+})

@@ -61,29 +61,44 @@ const refusedDeclared: ReadonlySet<string> = new Set([
 const refusedEnding =
   /\.(?:apk|app|appimage|bat|cmd|com|cpl|dll|dmg|exe|gadget|hta|html?|inf|ins|jar|js|jse|lnk|mjs|msc|msi|msp|mst|pif|pkg|ps1|psm1|reg|scf|scr|sh|svgz?|sys|url|vbe|vbs|wasm|ws[cfh]?|xhtml)$/i
 
+/** Media types that are taken, `type/subtype` or `type/*`; undefined where all are that are not refused. */
+export type AllowedTypes = readonly string[] | undefined
+
+function isAllowed(allowed: AllowedTypes, essence: string): boolean {
+  return allowed === undefined || allowed.some((type) => type === essence || type === essence.replace(/\/.*$/, '/*'))
+}
+
 /** The media type without its parameters, in lower case. */
 function essenceOf(contentType: string): string {
   return contentType.split(';', 1)[0]?.trim().toLowerCase() ?? ''
 }
 
 /** Judges by what the sender says, before a byte is read. Trailing dots and spaces do not hide an ending from Windows. */
-export function judgeDeclared(fileName: string, contentType: string): FileKind {
+export function judgeDeclared(fileName: string, contentType: string, allowed?: AllowedTypes): FileKind {
   if (refusedDeclared.has(essenceOf(contentType))) {
     return { accepted: false, reason: 'Programs, scripts and web pages are not taken as evidence.' }
   }
-  if (refusedEnding.test(fileName.replace(/[. ]+$/, ''))) {
+  // After a colon comes the name of a stream: `a.exe:b.txt` is a.exe to Windows.
+  if (fileName.split(':').some((part) => refusedEnding.test(part.replace(/[. ]+$/, '')))) {
     return { accepted: false, reason: 'The file name has the ending of a program, a script or a web page.' }
+  }
+  if (!isAllowed(allowed, essenceOf(contentType))) {
+    return { accepted: false, reason: 'Files of the declared media type are not taken here.' }
   }
   return { accepted: true, detected: null }
 }
 
 /** Judges by the first bytes, at most `headBytes` of them. */
-export async function judgeBytes(head: Buffer): Promise<FileKind> {
+export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<FileKind> {
   const active = activeText(head)
   if (active !== undefined) return { accepted: false, reason: `The file is ${active}, which is not taken as evidence.` }
   const detected = await detect(head)
   if (detected !== null && refusedDetected.has(detected)) {
     return { accepted: false, reason: 'The file is a program or an installer, which is not taken as evidence.' }
+  }
+  // Many formats are text, in which nothing can be detected: those are what they are declared to be.
+  if (detected !== null && !isAllowed(allowed, detected)) {
+    return { accepted: false, reason: 'The bytes show a media type that is not taken here.' }
   }
   return { accepted: true, detected }
 }

@@ -3,7 +3,7 @@ import { Readable } from 'node:stream'
 import { problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
-import { headBytes, judgeBytes } from './file-kind.ts'
+import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
 import { noRoom, refused, scannerAway } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
@@ -22,6 +22,7 @@ export interface ReceiveLimits {
   /** Whether what arrives now could still be recorded. */
   readonly isInTime: () => boolean
   readonly scanner: Scanner
+  readonly allowedTypes?: AllowedTypes
 }
 
 /**
@@ -32,12 +33,12 @@ export async function receiveBody(
   body: unknown,
   incoming: IncomingBlob,
   declared: DeclaredUpload,
-  { maxBytes, stallMs, isInTime, scanner }: ReceiveLimits,
+  { maxBytes, stallMs, isInTime, scanner, allowedTypes }: ReceiveLimits,
 ): Promise<ReceivedBody> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
   const hash = createHash('sha256')
   let scan: Scan | undefined
-  const sniffer = createSniffer()
+  const sniffer = createSniffer(allowedTypes)
   let sizeBytes = 0
   const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
   try {
@@ -76,14 +77,14 @@ export async function receiveBody(
 export class UploadStalled extends Error {}
 
 /** Judges the first bytes once they are there, so that a program is refused before the rest of it arrives. */
-function createSniffer(): { add(chunk: Buffer): Promise<void>; finish(): Promise<string | null> } {
+function createSniffer(allowed: AllowedTypes): { add(chunk: Buffer): Promise<void>; finish(): Promise<string | null> } {
   const parts: Buffer[] = []
   let length = 0
   let judged = false
   let detected: string | null = null
   const judge = async () => {
     judged = true
-    const kind = await judgeBytes(Buffer.concat(parts))
+    const kind = await judgeBytes(Buffer.concat(parts), allowed)
     parts.length = 0
     if (!kind.accepted) throw refused({ why: 'kind', reason: kind.reason })
     detected = kind.detected

@@ -17,14 +17,14 @@ export function refused(refusal: UploadRefusal): Error {
       return problem('unsupported_media_type', { detail: 'The Content-Type is not a media type.' })
     case 'content_digest':
       return problem('bad_request', {
-        detail: 'The Content-Digest header cannot be checked.',
-        errors: [{ parameter: 'Content-Digest', code: 'invalid', detail: refusal.reason }],
+        detail: `The ${refusal.header} header cannot be checked.`,
+        errors: [{ parameter: refusal.header, code: 'invalid', detail: refusal.reason }],
       })
     case 'length_mismatch':
       return problem('bad_request', { detail: 'The body does not have the length that Content-Length says.' })
     case 'digest_mismatch':
       return problem('digest_mismatch', {
-        detail: 'The SHA-256 of the body is not the one in Content-Digest. Nothing was kept; send the file again.',
+        detail: 'The SHA-256 of the body is not the one that was announced. Nothing was kept; send the file again.',
       })
     case 'file_name':
       return problem('bad_request', {

@@ -14,7 +14,7 @@ import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now'>
-type Limits = Pick<Config, 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
+type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
 
@@ -43,7 +43,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 
 async function take(
   { db, blobs, scanner, universe, now }: Parts,
-  { maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
+  { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: Request,
   maxFiles: number,
 ): Promise<TakenUpload> {
@@ -51,7 +51,7 @@ async function take(
   return await takeUpload(request, {
     blobs,
     maxFiles,
-    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner },
+    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf) =>
       await requireTestProcedures(universe, request, addresses, placeOf),

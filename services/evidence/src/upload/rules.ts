@@ -1,5 +1,5 @@
 import { type ContentDigest, parseContentDigest } from './content-digest.ts'
-import { type FileKind, judgeDeclared } from './file-kind.ts'
+import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
 /** What the head of an upload says about its body. */
 export interface DeclaredUpload {
@@ -10,13 +10,16 @@ export interface DeclaredUpload {
   readonly sha256: string | undefined
 }
 
+/** Headers in which a sender says what the body hashes to. */
+export type DigestHeader = 'Content-Digest' | 'Repr-Digest'
+
 export type UploadRefusal =
   | { readonly why: 'empty' }
   | { readonly why: 'too_large' }
   | { readonly why: 'kind'; readonly reason: string }
   | { readonly why: 'encoded' }
   | { readonly why: 'content_type' }
-  | { readonly why: 'content_digest'; readonly reason: string }
+  | { readonly why: 'content_digest'; readonly header: DigestHeader; readonly reason: string }
   | { readonly why: 'length_mismatch' }
   | { readonly why: 'digest_mismatch' }
   | { readonly why: 'too_long' }
@@ -29,6 +32,8 @@ export interface UploadHead {
   readonly contentLength: string | undefined
   readonly contentEncoding: string | undefined
   readonly contentDigest: string | undefined
+  /** Without a content coding, which is refused, the same as Content-Digest (RFC 9530 §3). */
+  readonly reprDigest: string | undefined
 }
 
 // A media type with parameters (RFC 9110 §8.3.1), of a length that is kept with the file.
@@ -43,10 +48,19 @@ function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly re
 
 /** Judges a body of several parts by its head; its files are judged one by one, by `judgeFile`. */
 export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
-  if (head.contentDigest !== undefined) {
-    return refuse({ why: 'content_digest', reason: 'is not checked for multipart/form-data: give sha256 in metadata' })
+  for (const [header, value] of digestsOf(head)) {
+    if (value === undefined) continue
+    const reason = 'is not checked for multipart/form-data: give sha256 in metadata'
+    return refuse({ why: 'content_digest', header, reason })
   }
   return judgeBodyHead(head, maxBytes)
+}
+
+function digestsOf(head: UploadHead): readonly (readonly [DigestHeader, string | undefined])[] {
+  return [
+    ['Content-Digest', head.contentDigest],
+    ['Repr-Digest', head.reprDigest],
+  ]
 }
 
 function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
@@ -59,9 +73,9 @@ function judgeBodyHead(head: UploadHead, maxBytes: number): Judged<{ readonly co
 }
 
 /** Judges a file by what its sender says of it. */
-export function judgeFile(fileName: string, contentType: string): Judged<unknown> {
+export function judgeFile(fileName: string, contentType: string, allowed?: AllowedTypes): Judged<unknown> {
   if (contentType.length > maxContentTypeLength || !mediaType.test(contentType)) return refuse({ why: 'content_type' })
-  const kind: FileKind = judgeDeclared(fileName, contentType)
+  const kind: FileKind = judgeDeclared(fileName, contentType, allowed)
   return kind.accepted ? { accepted: true } : refuse({ why: 'kind', reason: kind.reason })
 }
 
@@ -69,21 +83,28 @@ export function judgeFile(fileName: string, contentType: string): Judged<unknown
 export function judgeHead(
   head: UploadHead,
   maxBytes: number,
+  allowed?: AllowedTypes,
 ): Judged<{ readonly declared: DeclaredUpload; readonly fileName: string }> {
   const body = judgeBodyHead(head, maxBytes)
   if (!body.accepted) return body
   const { fileName, contentType = 'application/octet-stream' } = head
   if (fileName === undefined) return refuse({ why: 'file_name' })
-  const file = judgeFile(fileName, contentType)
+  const file = judgeFile(fileName, contentType, allowed)
   if (!file.accepted) return file
   const { contentLength } = body
-  const digest: ContentDigest = parseContentDigest(head.contentDigest)
-  if (digest.kind === 'malformed') return refuse({ why: 'content_digest', reason: digest.reason })
+  let sha256: string | undefined
+  for (const [header, value] of digestsOf(head)) {
+    const digest: ContentDigest = parseContentDigest(value)
+    if (digest.kind === 'malformed') return refuse({ why: 'content_digest', header, reason: digest.reason })
+    if (digest.kind === 'none') continue
+    if (sha256 !== undefined && sha256 !== digest.hex) return refuse({ why: 'digest_mismatch' })
+    sha256 = digest.hex
+  }
   if (contentLength === 0) return refuse({ why: 'empty' })
   return {
     accepted: true,
     fileName,
-    declared: { contentType, contentLength, sha256: digest.kind === 'sha-256' ? digest.hex : undefined },
+    declared: { contentType, contentLength, sha256 },
   }
 }
 

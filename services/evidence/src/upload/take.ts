@@ -51,6 +51,7 @@ export async function takeUpload(
     contentLength: raw.headers['content-length'],
     contentEncoding: raw.headers['content-encoding'],
     contentDigest: headerOf(raw.headers, 'content-digest'),
+    reprDigest: headerOf(raw.headers, 'repr-digest'),
   }
   const { tenantId } = context
   const arrived: ArrivedFile[] = []
@@ -93,7 +94,7 @@ interface Upload {
 
 async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promise<Described> {
   const { file_name: _fileName, test_procedure: testProcedures, ...brief } = upload.query
-  const head = judgeHead(upload.head, parts.limits.maxBytes)
+  const head = judgeHead(upload.head, parts.limits.maxBytes, parts.limits.allowedTypes)
   if (!head.accepted) throw refused(head.refusal)
   if (!isPeriodOrdered(brief)) {
     throw problem('bad_request', {
@@ -140,7 +141,7 @@ async function takeMultipart(
         }
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
-        const kind = judgeFile(file.fileName, type)
+        const kind = judgeFile(file.fileName, type, parts.limits.allowedTypes)
         if (!kind.accepted) throw refused(kind.refusal)
         file.incoming = await parts.blobs.openIncoming(tenantId)
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
