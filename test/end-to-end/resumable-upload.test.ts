@@ -1,5 +1,9 @@
+import { type ChildProcess, spawn } from 'node:child_process'
 import { createHash, randomBytes } from 'node:crypto'
-import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { createInterface } from 'node:readline'
+import { type TestStack, findFreePort, startTestStack } from '@postern/local-stack/testing'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { type HttpResponse, Upload, type UploadOptions } from 'tus-js-client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -7,12 +11,45 @@ import { send } from '../support/http.ts'
 
 let stack: TestStack
 let gateway: string
+let replicaPort: number
+let replica: ChildProcess | undefined
 
 beforeAll(async () => {
-  stack = await startTestStack()
+  replicaPort = await findFreePort()
+  stack = await startTestStack({
+    gateways: 2,
+    // The second gateway sends uploads to another process of the evidence service.
+    route: async (from, to, url) =>
+      from === 'gateway-2' && to === 'evidence' ? `http://127.0.0.1:${replicaPort}` : url,
+  })
   gateway = stack.gateways[0] ?? ''
 })
-afterAll(async () => await stack.stop())
+afterAll(async () => {
+  replica?.kill('SIGKILL')
+  await stack.stop()
+})
+
+/** A second process of the evidence service, with the environment of the first: the same database and the same store. */
+async function startReplica(): Promise<void> {
+  const { pid } = stack.process('evidence')
+  const [environment, command] = await Promise.all([
+    readFile(`/proc/${pid}/environ`, 'utf8'),
+    readFile(`/proc/${pid}/cmdline`, 'utf8'),
+  ])
+  const env = Object.fromEntries(environment.split('\0').map((pair) => pair.split(/=(.*)/s).slice(0, 2)))
+  const [program = '', ...args] = command.split('\0').slice(0, -1)
+  replica = spawn(program, args, {
+    env: { ...env, POSTERN_PORT: String(replicaPort) },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  if (replica.stdout === null) throw new Error('the second process has no output')
+  for await (const line of createInterface({ input: replica.stdout })) {
+    if (line.includes('"event":"listening"')) break
+  }
+  replica.stdout.resume()
+}
+
+const atOther = (url: string) => `${stack.gateways[1]}${new URL(url).pathname}`
 
 const megabyte = 1024 * 1024
 const endpoint = () => `${gateway}/api/v1/evidence/uploads`
@@ -30,7 +67,11 @@ async function finish(file: Buffer, options: UploadOptions): Promise<HttpRespons
 }
 
 /** Uploads until more than `bytes` have left, and cuts the connection; gives the URL of the upload. */
-async function cutAfter(bytes: number, file: Buffer, options: UploadOptions): Promise<string> {
+async function cutAfter(
+  bytes: number,
+  file: Buffer,
+  { onBeforeCut, ...options }: UploadOptions & { readonly onBeforeCut?: () => void },
+): Promise<string> {
   return await new Promise((resolve, reject) => {
     const upload = new Upload(file, {
       ...options,
@@ -40,6 +81,7 @@ async function cutAfter(bytes: number, file: Buffer, options: UploadOptions): Pr
       onProgress: (sent) => {
         if (sent <= bytes || upload.url === null) return
         const { url } = upload
+        onBeforeCut?.()
         upload.abort().then(() => resolve(url), reject)
       },
     })
@@ -48,9 +90,9 @@ async function cutAfter(bytes: number, file: Buffer, options: UploadOptions): Pr
 }
 
 async function arrived(url: string, authorization: string): Promise<number> {
-  const target = new URL(url).pathname
+  const { origin, pathname } = new URL(url)
   const headers = { authorization, 'tus-resumable': '1.0.0' }
-  const answer = await send(gateway, target, { method: 'HEAD', headers })
+  const answer = await send(origin, pathname, { method: 'HEAD', headers })
   expect(answer.status).toBe(200)
   return Number(answer.headers['upload-offset'])
 }
@@ -115,6 +157,39 @@ describe('tus-js-client through a gateway', () => {
       sha256: createHash('sha256').update(file).digest('hex'),
     })
   })
+
+  test.runIf(process.platform === 'linux')(
+    'goes on at another process of the service, and what the first one still writes changes nothing',
+    async () => {
+      await startReplica()
+      const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
+      const file = randomBytes(24 * megabyte)
+      const options = {
+        endpoint: endpoint(),
+        headers: { authorization: `ApiKey ${key}` },
+        metadata: { filename: 'ledger.bin' },
+      }
+      const first = stack.process('evidence')
+      // Frozen amid the second piece, so that it knows nothing of the cut and still holds its turn.
+      const url = await cutAfter(6 * megabyte, file, { ...options, onBeforeCut: () => first.kill('SIGSTOP') })
+      const offset = await arrived(atOther(url), options.headers.authorization)
+      expect(offset).toBeGreaterThanOrEqual(4 * megabyte)
+      const finished = finish(file, { ...options, chunkSize: 4 * megabyte, uploadUrl: atOther(url) })
+      first.kill('SIGCONT')
+      const answer = await finished
+      const [, payload = ''] = (answer.getHeader('postern-receipt') ?? '').split('.')
+      expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({
+        size_bytes: file.length,
+        sha256: createHash('sha256').update(file).digest('hex'),
+      })
+      // Both processes say the same of it.
+      expect(await arrived(url, options.headers.authorization)).toBe(file.length)
+      if (replica === undefined) throw new Error('there is no second process')
+      const ended = once(replica, 'exit')
+      replica.kill('SIGTERM')
+      await ended
+    },
+  )
 
   test('is refused without the scope', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
