@@ -7,11 +7,11 @@ import { statement } from '../keyset.ts'
  * Parts run one after the other.
  */
 export async function attempt<T>(tx: Tx, work: () => Promise<T>): Promise<T> {
-  // Travels with the first statement of the part, which fails where this does.
+  // Beginning and end travel with the statement that comes next, which fails where they do.
   tx.execute(begin([])).catch(() => undefined)
   try {
     const value = await work()
-    await tx.execute(end([]))
+    tx.execute(end([])).catch(() => undefined)
     return value
   } catch (error) {
     await tx.execute(undo([]))

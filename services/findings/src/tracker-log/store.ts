@@ -66,9 +66,15 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     last.set(draft.findingId, { seq: content.seq, hash })
     return { text, entry: { ...content, hash } }
   })
-  await tx.execute(insertEntries([entries.map(({ entry }) => entry.finding_id), entries.map(({ text }) => text)]))
+  for (let from = 0; from < entries.length; from += entriesAtOnce) {
+    const some = entries.slice(from, from + entriesAtOnce)
+    await tx.execute(insertEntries([some.map(({ entry }) => entry.finding_id), some.map(({ text }) => text)]))
+  }
   return { entries: entries.map(({ entry }) => entry), before, now: clock.now }
 }
+
+/** Entries that one statement writes: each is hashed and chained, and a statement has a limit of its own. */
+const entriesAtOnce = 100
 
 /** The end of the tenant's log as it is now. */
 export async function findLogEnd(tx: Tx): Promise<LogEnd> {
