@@ -1,59 +1,133 @@
-import { readProblem } from './problem.ts'
+import { rememberEtag } from './etag.ts'
+import { type AnswerOf, type BodyOf, type OperationName, type QueryOf, operations } from './operations.ts'
+import { PosternProblem, readProblem } from './problem.ts'
+import { type Repeatable, type RetryOptions, isPassing, wait, waitBefore } from './retry.ts'
 
-export interface ConnectionOptions {
-  /** Origin of the gateway, as `https://postern.example.com`. The key is sent there and nowhere else. */
-  readonly baseUrl: string
-  /** The API key. Kept out of everything but the Authorization header. */
-  readonly key: string
-  /** How long an answer may take, in milliseconds. Default 30,000; an upload has no limit but its own signal. */
-  readonly timeoutMs?: number
+/** Whose requests these are: a key, or the access token of a person, as a text or fetched anew for each request. */
+export type Credentials =
+  | { readonly key: string; readonly token?: never }
+  | { readonly token: string | (() => string | Promise<string>); readonly key?: never }
+
+export type ConnectionOptions = Credentials &
+  RetryOptions & {
+    /** Origin of the gateway, as `https://postern.example.com`. The key is sent there and nowhere else. */
+    readonly baseUrl: string
+    /** How long one try may take, in milliseconds. Default 30,000; the upload of a file has no limit but its signal. */
+    readonly timeoutMs?: number
+  }
+
+/** What every method takes beside what it is about. */
+export interface CallOptions {
+  /** Ends the request, the waits between its tries, and a loop over pages. */
+  readonly signal?: AbortSignal | undefined
 }
 
-interface Request {
-  readonly method: 'GET' | 'POST'
+export type RequestBody = string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
+
+export interface Request {
+  readonly method: 'GET' | 'HEAD' | 'POST' | 'PATCH' | 'DELETE'
   /** Path and query from the origin. */
   readonly target: string
   readonly headers?: Readonly<Record<string, string>>
-  readonly body?: string | Uint8Array<ArrayBuffer> | Blob | ReadableStream<Uint8Array>
+  readonly body?: RequestBody
   readonly signal?: AbortSignal | undefined
+  /** The body may be large: no limit of time but the signal. */
+  readonly isLong?: boolean
+}
+
+export interface CallInput<N extends OperationName> extends CallOptions {
+  /** Parameters of the path, by name. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly query?: QueryOf<N>
+  readonly body?: BodyOf<N>
+  readonly headers?: Readonly<Record<string, string>>
 }
 
 export interface Connection {
   /**
-   * Sends one request, once. Throws PosternProblem when the API refuses, a TypeError of fetch when it cannot be reached,
-   * a DOMException when the time is up or `signal` aborts.
+   * Sends a request, and again where that does no harm and may help. Throws PosternProblem when the API refuses, a
+   * TypeError of fetch when it cannot be reached, a DOMException when the time is up, the reason of a signal that aborts.
    */
   send(request: Request): Promise<Response>
+  /** Carries out an operation with JSON. Gives undefined for an answer without a body. */
+  call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
   /** The target of a URL of the same origin; throws when it lies elsewhere, where the key must not go. */
   targetOf(url: string): string
 }
 
 const keyPattern = /^postern_[0-9A-Za-z]{49}$/
+const tokenPattern = /^[A-Za-z0-9._~+/-]+=*$/
 const defaultTimeoutMs = 30_000
+const defaultRetries = 3
+const defaultMaxWaitMs = 60_000
 
-/** Checks the options and gives what sends requests with the key. */
-export function connect({ baseUrl, key, timeoutMs = defaultTimeoutMs }: ConnectionOptions): Connection {
+/** Checks the options and gives what sends requests with the credentials. */
+export function connect(options: ConnectionOptions): Connection {
+  const { baseUrl, timeoutMs = defaultTimeoutMs, retries = defaultRetries, maxWaitMs = defaultMaxWaitMs } = options
   const base = URL.parse(baseUrl)
   if (base === null || !/^https?:$/.test(base.protocol) || base.href !== `${base.origin}/`) {
     throw new TypeError('baseUrl must be an origin, as https://postern.example.com')
   }
-  // Not shown: what was given may be a part of a key.
-  if (!keyPattern.test(key)) throw new TypeError('key must be a whole Postern API key: postern_ and 49 characters')
+  const authorize = authorizer(options)
   const { origin } = base
+
+  async function attempt({ method, target, headers = {}, body, signal, isLong }: Request): Promise<Response> {
+    const limits = [
+      ...(signal === undefined ? [] : [signal]),
+      ...(isLong === true ? [] : [AbortSignal.timeout(timeoutMs)]),
+    ]
+    return await fetch(`${origin}${target}`, {
+      method,
+      headers: { accept: 'application/json', ...headers, authorization: await authorize() },
+      // An answer never redirects; whoever does is not Postern, and does not get the key.
+      redirect: 'error',
+      ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),
+      ...(body === undefined ? {} : { body }),
+      // Streams are sent before the answer is read (Fetch standard, RequestInit).
+      ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+    })
+  }
+
+  async function send(request: Request): Promise<Response> {
+    const repeatable = repeatableOf(request)
+    for (let retry = 1; ; retry += 1) {
+      let failure: unknown
+      let waitMs: number | undefined
+      try {
+        const answer = await attempt(request)
+        if (answer.ok || answer.status === 304) return answer
+        const problem = await readProblem(answer)
+        failure = problem
+        if (isPassing(problem.status, problem.code, repeatable)) {
+          waitMs = waitBefore(retry, problem.retryAfterSeconds, maxWaitMs)
+        }
+      } catch (error) {
+        request.signal?.throwIfAborted()
+        failure = error
+        // Nobody knows whether the request has arrived: it is sent again only where that makes no difference.
+        if (repeatable === 'anything' && isConnectionError(error)) waitMs = waitBefore(retry, undefined, maxWaitMs)
+      }
+      if (waitMs === undefined || retry > retries) throw failure
+      await wait(waitMs, request.signal)
+    }
+  }
+
   return {
-    send: async ({ method, target, headers = {}, body, signal }) => {
-      const answer = await fetch(`${origin}${target}`, {
+    send,
+    call: async (name, { params = {}, query, body, headers = {}, signal }) => {
+      const [method, path] = operations[name]
+      const answer = await send({
         method,
-        headers: { accept: 'application/json', ...headers, authorization: `ApiKey ${key}` },
-        // An answer never redirects; whoever does is not Postern, and does not get the key.
-        redirect: 'error',
-        signal: signal ?? AbortSignal.timeout(timeoutMs),
-        ...(body === undefined ? {} : { body }),
-        // Streams are sent before the answer is read (Fetch standard, RequestInit).
-        ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+        target: `${fillPath(path, params)}${queryOf(query ?? {})}`,
+        headers: {
+          ...(body === undefined ? {} : { 'content-type': contentTypeOf(method) }),
+          ...once(method),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        signal,
       })
-      if (!answer.ok) throw await readProblem(answer)
-      return answer
+      return await readJson(answer)
     },
     targetOf: (url) => {
       const parsed = new URL(url, origin)
@@ -63,11 +137,67 @@ export function connect({ baseUrl, key, timeoutMs = defaultTimeoutMs }: Connecti
   }
 }
 
+/** Gives the value of Authorization. What was given is never shown: it may be a part of a key. */
+function authorizer({ key, token }: Credentials): () => Promise<string> {
+  if (key !== undefined) {
+    if (!keyPattern.test(key)) throw new TypeError('key must be a whole Postern API key: postern_ and 49 characters')
+    return async () => `ApiKey ${key}`
+  }
+  return async () => {
+    const value = typeof token === 'function' ? await token() : token
+    if (!tokenPattern.test(value ?? '')) throw new TypeError('token must be an access token')
+    return `Bearer ${value}`
+  }
+}
+
+/** A stream cannot be sent twice. A POST can, with its Idempotency-Key; a PATCH only when it was not looked at. */
+function repeatableOf({ method, headers = {}, body }: Request): Repeatable {
+  if (body instanceof ReadableStream) return 'nothing'
+  if (method === 'GET' || method === 'HEAD') return 'anything'
+  if (method === 'POST' && headers['idempotency-key'] !== undefined) return 'anything'
+  return 'nothing-done'
+}
+
+/** Of fetch: a TypeError when there is no connection, a DOMException when the time is up. */
+function isConnectionError(error: unknown): boolean {
+  return !(error instanceof PosternProblem) && error instanceof Error
+}
+
+/** Every POST gets a key of its own, which is the same in all its tries: it is carried out once. */
+export function once(method: Request['method']): { 'idempotency-key'?: string } {
+  return method === 'POST' ? { 'idempotency-key': crypto.randomUUID() } : {}
+}
+
+function contentTypeOf(method: Request['method']): string {
+  return method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
+}
+
 /**
  * Reads the body of an answer as the type that its contract gives it. It is not checked: the service has done so, and a
  * client that refuses a field which it does not know would break with the next version of the API.
  */
 export async function readJson<T>(answer: Response): Promise<T> {
+  const text = await answer.text()
+  const value: unknown = text === '' ? undefined : JSON.parse(text)
+  rememberEtag(value, answer.headers.get('etag'))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract's word is taken, as said above
-  return (await answer.json()) as T
+  return value as T
+}
+
+/** The path of an operation with its parameters. The colon of `ref:` needs no escape, and the gateway refuses needless ones. */
+export function fillPath(path: string, params: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/:([a-z_]+)/g, (_match, name: string) =>
+    encodeURIComponent(params[name] ?? '').replaceAll('%3A', ':'),
+  )
+}
+
+/** A query; several values of a parameter are repeated. */
+export function queryOf(parameters: Readonly<Record<string, unknown>>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters)) {
+    const values: readonly unknown[] = Array.isArray(value) ? value : value === undefined ? [] : [value]
+    for (const each of values) query.append(name, String(each))
+  }
+  const text = query.toString()
+  return text === '' ? '' : `?${text}`
 }

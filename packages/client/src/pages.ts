@@ -1,4 +1,6 @@
-import { type Connection, readJson } from './connection.ts'
+import type { CallOptions, Connection } from './connection.ts'
+import { fillPath, queryOf, readJson } from './connection.ts'
+import { type ItemOf, type OperationName, type QueryOf, operations } from './operations.ts'
 
 /**
  * A list: `for await (const finding of list)` gives resource after resource and asks for the next page when it is
@@ -7,10 +9,12 @@ import { type Connection, readJson } from './connection.ts'
 export class Pages<T> implements AsyncIterable<T> {
   readonly #connection: Connection
   readonly #target: string
+  readonly #signal: AbortSignal | undefined
 
-  constructor(connection: Connection, target: string) {
+  constructor(connection: Connection, target: string, signal?: AbortSignal) {
     this.#connection = connection
     this.#target = target
+    this.#signal = signal
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<T, void, undefined> {
@@ -20,16 +24,46 @@ export class Pages<T> implements AsyncIterable<T> {
   async *pages(): AsyncGenerator<T[], void, undefined> {
     let target: string | undefined = this.#target
     while (target !== undefined) {
-      const answer = await this.#connection.send({ method: 'GET', target })
+      const answer: Response = await this.#connection.send({ method: 'GET', target, signal: this.#signal })
       const next = nextUrl(answer.headers.get('link'))
       yield await readJson<T[]>(answer)
       target = next === undefined ? undefined : this.#connection.targetOf(next)
     }
   }
+
+  /** All of it, in memory. */
+  async all(): Promise<T[]> {
+    const all: T[] = []
+    for await (const page of this.pages()) all.push(...page)
+    return all
+  }
+
+  /** How many there are on all pages, for those lists that count. */
+  async count(): Promise<number> {
+    const [path = '', search = ''] = this.#target.split('?', 2)
+    const query = new URLSearchParams(search)
+    query.set('limit', '1')
+    query.set('count', 'true')
+    const answer = await this.#connection.send({ method: 'GET', target: `${path}?${query}`, signal: this.#signal })
+    await answer.body?.cancel()
+    return Number(answer.headers.get('x-total-count') ?? Number.NaN)
+  }
+}
+
+/** The list that an operation answers with. */
+export function pagesOf<N extends OperationName>(
+  connection: Connection,
+  name: N,
+  params: Readonly<Record<string, string>>,
+  query: QueryOf<N> | undefined,
+  { signal }: CallOptions,
+): Pages<ItemOf<N>> {
+  const [, path] = operations[name]
+  return new Pages(connection, `${fillPath(path, params)}${queryOf(query ?? {})}`, signal)
 }
 
 /** The target of `rel="next"` (RFC 8288 §3), wherever it stands among others. */
-function nextUrl(link: string | null): string | undefined {
+export function nextUrl(link: string | null): string | undefined {
   for (const [, url, parameters = ''] of (link ?? '').matchAll(/<([^>]*)>((?:\s*;\s*[^,;"]+(?:"[^"]*")?)*)/g)) {
     if (/;\s*rel="?(?:[^"]*\s)?next(?:\s[^"]*)?"?(?:\s*;|$)/.test(parameters)) return url
   }

@@ -1,4 +1,4 @@
-import type { ProblemDocument } from '@postern/contracts'
+import type { ProblemCode, ProblemDocument } from '@postern/contracts'
 
 /**
  * The API has refused: `problem` is its problem document (RFC 9457). An answer that is none, as of a proxy in between,
@@ -24,6 +24,11 @@ export class PosternProblem extends Error {
   /** The problem type as a word, to decide by. */
   get code(): string {
     return this.problem.code
+  }
+
+  /** Whether the problem is of one of these types, as `not_found`. The compiler knows them all. */
+  is(...codes: readonly ProblemCode[]): boolean {
+    return codes.some((code) => code === this.code)
   }
 
   /** Id of the request, as X-Request-Id: what to name when you ask for help. */

@@ -1,46 +1,184 @@
+import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { createPosternClient } from '@postern/client'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type PosternClient, PosternProblem, createPosternClient, etagOf } from '@postern/client'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { collect } from './collect.ts'
+import { type Issuer, startIssuer } from './issuer.ts'
 
 let stack: TestStack
+let issuer: Issuer
 let tenant: { id: string }
+let all: PosternClient
 
 beforeAll(async () => {
-  stack = await startTestStack()
+  issuer = await startIssuer()
+  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_OIDC_AUDIENCE: 'postern' } })
   tenant = await stack.createTenant()
+  all = await clientWith('*')
+  await all.sync.pushPeople([{ external_id: 'p1', name: 'Ada Lund', email: 'ada.lund@x.example' }])
+  await all.sync.pushEntities([
+    { external_id: 'ops', name: 'Operations', type: 'business_unit' },
+    { external_id: 'pay', parent_external_id: 'ops', name: 'Payments', type: 'process' },
+  ])
+  await all.sync.pushTestProcedures([{ external_id: 'tp', title: 'Access review', entities: ['pay'] }])
 })
-afterAll(async () => await stack.stop())
+afterAll(async () => {
+  await stack.stop()
+  issuer.close()
+})
 
 async function clientWith(...scopes: Parameters<TestStack['createKey']>[1]['scopes'][number][]) {
   const { key } = await stack.createKey(tenant, { scopes })
   return createPosternClient({ baseUrl: stack.gateways[0] ?? '', key })
 }
 
+const late = { title: 'Access reviews are late', condition: 'As seen.', severity: 'high' } as const
+
 describe('through the gateway', () => {
   test('a scope that the key lacks is named in the refusal', async () => {
     const client = await clientWith('read:universe')
-    await expect(client.findings.get('ref:F-2026-0001')).rejects.toMatchObject({
+    const failure: unknown = await client.findings.get('ref:F-2026-0001').catch((error: unknown) => error)
+    expect(failure).toMatchObject({
       status: 403,
       code: 'insufficient_scope',
       problem: { required_scope: 'read:findings' },
     })
+    expect(failure instanceof PosternProblem && failure.is('insufficient_scope', 'role_required')).toBe(true)
     expect(await client.whoami()).toMatchObject({ granted: ['read:universe'], tenant: { id: tenant.id } })
   })
 
-  test('findings are documented, read by reference, and listed over several pages', async () => {
+  test('findings are documented, read by reference, counted, and listed over several pages', async () => {
     const writer = await clientWith('write:findings')
     const references: string[] = []
     for (const severity of ['high', 'low', 'high'] as const) {
-      const made = await writer.findings.create({ title: 'Access reviews are late', condition: 'As seen.', severity })
+      const made = await writer.findings.create({ ...late, engagement_ref: 'A', severity })
       references.push(made.reference)
     }
     const reader = await clientWith('read:findings')
     const [first = ''] = references
     expect(await reader.findings.get(`ref:${first}`)).toMatchObject({ reference: first, severity: 'high' })
-    const listed = await collect(reader.findings.list({ severity: 'high', limit: 1, sort: 'created_at' }))
-    expect(listed.map(({ reference }) => reference)).toEqual([references[0], references[2]])
+    const list = reader.findings.list({ severity: 'high', limit: 1, sort: 'created_at' })
+    expect((await collect(list)).map(({ reference }) => reference)).toEqual([references[0], references[2]])
+    expect([await list.count(), (await list.all()).length]).toEqual([2, 2])
+    expect(await reader.findings.summary({ group_by: 'severity' })).toContainEqual(
+      expect.objectContaining({ key: 'high', total: 2 }),
+    )
+  })
+
+  test('a change is made on what was read, and never on what it has become', async () => {
+    const { id } = await all.findings.create(late)
+    const read = await all.findings.get(id)
+    expect(etagOf(read)).toMatch(/^"/)
+    expect(await all.findings.refresh(read)).toBe(read)
+    const changed = await all.findings.update(read, { severity: 'low' })
+    expect(changed).toMatchObject({ severity: 'low' })
+    expect(await all.findings.refresh(read)).toMatchObject({ severity: 'low' })
+    await expect(all.findings.update(read, { severity: 'critical' })).rejects.toMatchObject({
+      code: 'precondition_failed',
+    })
+    await expect(all.findings.update(id, { severity: 'critical' })).rejects.toThrow('give its entity tag')
+
+    let tries = 0
+    const edited = await all.findings.edit(id, ({ custom }) => {
+      tries += 1
+      return { custom: { ...custom, tries } }
+    })
+    expect(edited).toMatchObject({ custom: { tries: 1 } })
+  })
+
+  test('an edit begins anew when somebody was faster', async () => {
+    const { id } = await all.findings.create(late)
+    const other = await all.findings.get(id)
+    const writer = await clientWith('read:findings', 'write:findings')
+    let tries = 0
+    await writer.findings.edit(id, async ({ title }) => {
+      tries += 1
+      if (tries === 1) await all.findings.update(other, { title: 'Changed meanwhile' })
+      return { condition: `Seen with the title ${title}` }
+    })
+    expect(tries).toBe(2)
+    expect(await all.findings.get(id)).toMatchObject({
+      title: 'Changed meanwhile',
+      condition: 'Seen with the title Changed meanwhile',
+    })
+  })
+
+  test('a finding goes its way: recommendation, plan, extension, status, log', async () => {
+    const { findings, actionPlans, recommendations, remediationLog, entities } = all
+    const { id: entity } = await entities.get('ext:pay')
+    const { id } = await findings.create({
+      ...late,
+      criteria: 'a',
+      cause: 'b',
+      consequence: 'c',
+      owner: { email: 'ada.lund@x.example' },
+      entity_ids: [entity],
+      status: 'open',
+    })
+    const { id: recommendation } = await findings.recommend(id, { text: 'Do them in time.' })
+    await recommendations.edit(recommendation, () => ({ response: 'accepted' }))
+    const proposed = await findings.proposePlan(id, {
+      title: 'Reminders',
+      owner: { name: 'Bo' },
+      due_date: '2027-01-31',
+      recommendation_ids: [recommendation],
+    })
+    await actionPlans.changeStatus(proposed, { to: 'approved' })
+    await actionPlans.extend(proposed.id, { to: '2027-02-28', reason: 'Holidays', approved_by: { name: 'Ada' } })
+    expect(await actionPlans.get(proposed.id)).toMatchObject({ status: 'approved', extension_count: 1 })
+    expect(await findings.transitions(id)).toMatchObject({ status: 'in_remediation' })
+    await expect(findings.changeStatus(id, { to: 'draft' })).rejects.toMatchObject({ code: 'invalid_transition' })
+    await findings.addLogEntry(id, { body: 'Asked the owner.' })
+    const log = await findings.log(id).all()
+    expect(log.at(-1)).toMatchObject({ kind: 'note', body: 'Asked the owner.' })
+    expect(await findings.verifyLog(id)).toMatchObject({ is_intact: true, entries: log.length })
+    expect((await findings.recommendations(id).all()).map((each) => each.id)).toEqual([recommendation])
+    expect((await findings.actionPlans(id).all()).map((each) => each.id)).toEqual([proposed.id])
+    expect((await actionPlans.list({ finding_id: id }).all()).length).toBe(1)
+    expect(await remediationLog.checkpoint()).toMatchObject({ jws: expect.stringContaining('.') })
+    expect((await remediationLog.list({ limit: 1000 }).all()).length).toBeGreaterThanOrEqual(log.length)
+  })
+
+  test('the universe is read as lists, trees and versions', async () => {
+    await all.sync.pushOrgStructure('legal', {
+      name: 'Legal',
+      kind: 'legal_entity',
+      mode: 'full',
+      nodes: [
+        { node_key: 'a', name: 'A' },
+        { node_key: 'b', parent_key: 'a', name: 'B', entities: ['pay'] },
+      ],
+    })
+    expect(await all.entities.get('ext:pay', { expand: 'ancestors' })).toMatchObject({
+      ancestors: [{ name: 'Operations' }],
+    })
+    expect((await all.entities.ancestors('ext:pay')).map(({ name }) => name)).toEqual(['Operations'])
+    expect((await all.entities.children('ext:ops').all()).map(({ name }) => name)).toEqual(['Payments'])
+    const legal = await all.hierarchies.get('legal')
+    expect(await all.hierarchies.refresh(legal)).toMatchObject({ key: 'legal', version: 1 })
+    expect(await all.hierarchies.tree('legal')).toMatchObject([{ name: 'A', children: [{ name: 'B' }] }])
+    expect((await all.hierarchies.nodes('legal').all()).length).toBe(2)
+    expect((await all.hierarchies.diff('legal', { from: 0 }).all()).map(({ change }) => change)).toEqual([
+      'added',
+      'added',
+    ])
+    expect((await all.testProcedures.list({ q: 'review' }).all()).length).toBe(1)
+    expect((await all.people.list({ email: 'ada.lund@x.example' }).all()).length).toBe(1)
+    expect((await all.sync.connectors().all()).length).toBeGreaterThan(0)
+    const reader = await clientWith('read:universe')
+    expect(await collect(reader.entities.list({ type: ['vendor', 'project'] }))).toEqual([])
+  })
+
+  test('the feed of changes is followed from where it was left', async () => {
+    const { next } = await all.changes.read({ since: 'now' })
+    const { id } = await all.findings.create(late)
+    const pages = await collect(all.changes.catchUp({ since: next }))
+    expect(pages.flatMap(({ changes }) => changes)).toContainEqual(expect.objectContaining({ id, change: 'created' }))
+    expect((await all.changes.read({ since: pages.at(-1)?.next ?? '' })).changes).toEqual([])
   })
 
   test('a file is uploaded, from memory and as a stream, and the receipt is for its bytes', async () => {
@@ -51,10 +189,89 @@ describe('through the gateway', () => {
       const receipt = await client.evidence.upload({ content, fileName: 'review ½.txt', contentType: 'text/plain' })
       expect(receipt).toMatchObject({ file_name: 'review ½.txt', size_bytes: bytes.length, sha256 })
     }
+    const receipts = await client.evidence.uploadAll(
+      [
+        { content: bytes, fileName: 'a.txt', contentType: 'text/plain' },
+        { content: new Blob(['b'], { type: 'text/plain' }), fileName: 'b "2".txt' },
+      ],
+      { testProcedures: ['ext:tp'], about: { evidence_date: '2026-11-20' } },
+    )
+    expect(receipts.map(({ file_name }) => file_name)).toEqual(['a.txt', 'b "2".txt'])
+    const [first] = receipts
+    const revised = await client.evidence.revise(first?.id ?? '', {
+      content: bytes,
+      fileName: 'a.txt',
+      contentType: 'text/plain',
+    })
+    expect(revised).toMatchObject({ version_of: first?.id, revision: 2 })
+    expect(await client.evidence.attach(revised, { test_procedures: ['ext:tp'] })).toMatchObject({ id: revised.id })
+    expect((await client.evidence.receiptKeys()).keys.length).toBeGreaterThan(0)
   })
 
-  test('entities are listed, none of them another tenant’s', async () => {
-    const client = await clientWith('read:universe')
-    expect(await collect(client.entities.list({ type: ['process', 'vendor'] }))).toEqual([])
+  test('an upload in pieces that is ended in the middle goes on there, and its receipt is for all bytes', async () => {
+    const content = new Uint8Array(50_000).fill(0x61)
+    const file = { content, fileName: 'large.txt', contentType: 'text/plain' }
+    const controller = new AbortController()
+    let id = ''
+    const broken = all.evidence.uploadResumably(file, {
+      pieceBytes: 20_000,
+      signal: controller.signal,
+      onProgress: (progress) => {
+        ;({ id } = progress)
+        if (progress.sent > 0) controller.abort(new Error('ended'))
+      },
+    })
+    await expect(broken).rejects.toThrow('ended')
+    const steps: number[] = []
+    const receipt = await all.evidence.uploadResumably(file, {
+      resume: id,
+      pieceBytes: 20_000,
+      onProgress: ({ sent }) => steps.push(sent),
+    })
+    expect(steps).toEqual([20_000, 40_000, 50_000])
+    expect(receipt).toMatchObject({
+      file_name: 'large.txt',
+      size_bytes: content.length,
+      sha256: createHash('sha256').update(content).digest('hex'),
+      jws: expect.stringContaining('.'),
+    })
+  })
+
+  test('an administrator manages keys with an access token, and a key does not', async () => {
+    await expect(all.keys.list().all()).rejects.toMatchObject({ status: 403, code: 'role_required' })
+    const token = issuer.tokenFor(tenant.id)
+    const admin = createPosternClient({ baseUrl: stack.gateways[0] ?? '', token: async () => token })
+    const made = await admin.keys.create({ label: 'BI', expires_in: '30d', scopes: ['read:findings'] })
+    const bi = createPosternClient({ baseUrl: stack.gateways[0] ?? '', key: made.key })
+    expect(await bi.whoami()).toMatchObject({ label: 'BI' })
+    const renamed = await admin.keys.update(await admin.keys.get(made.id), { label: 'BI export' })
+    expect(renamed).toMatchObject({ label: 'BI export' })
+    const rotated = await admin.keys.rotate(made, { overlap: '1h' })
+    expect(rotated.rotated_from).toBe(made.id)
+    expect(await admin.keys.revoke(made, { reason: 'Test' })).toMatchObject({ state: 'revoked' })
+    await expect(bi.whoami()).rejects.toMatchObject({ status: 401, code: 'key_revoked' })
+    expect((await admin.keys.events(made).all()).map(({ type }) => type)).toContain('revoked')
+  })
+})
+
+describe('README.md', () => {
+  const folder = join(import.meta.dirname, '..')
+
+  test('has no example that is not run below', async () => {
+    const page = await readFile(join(folder, 'README.md'), 'utf8')
+    const code = await readFile(join(folder, 'test', 'readme-examples.ts'), 'utf8')
+    const examples = [...page.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, example = '']) => example)
+    expect(examples.length).toBeGreaterThan(5)
+    for (const example of examples) expect(code).toContain(example)
+  })
+
+  test('has examples that work', async () => {
+    const { id } = await stack.createTenant()
+    const { key } = await stack.createKey({ id }, { scopes: ['*'] })
+    const env = { PATH: '', POSTERN_URL: stack.gateways[0], POSTERN_KEY: key, POSTERN_TOKEN: issuer.tokenFor(id) }
+    const args = ['--conditions=@postern/source', join(folder, 'test', 'readme-examples.ts')]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: folder, env })
+    expect(stdout).toContain('somebody was faster')
+    expect(stdout).not.toContain(key)
   })
 })

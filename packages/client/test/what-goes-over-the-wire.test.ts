@@ -27,7 +27,7 @@ beforeEach(async () => {
     answer(request, response)
   })
   origin = await listen(server)
-  client = createPosternClient({ baseUrl: origin, key })
+  client = createPosternClient({ baseUrl: origin, key, retries: 0 })
 })
 afterEach(() => {
   server.closeAllConnections()
@@ -93,7 +93,7 @@ describe('the key', () => {
       if (request.url?.endsWith('whoami') === true) response.destroy()
       else response.writeHead(401, { 'content-type': 'text/plain' }).end(request.headers.authorization)
     }
-    const unreachable = createPosternClient({ baseUrl: 'http://127.0.0.1:1', key })
+    const unreachable = createPosternClient({ baseUrl: 'http://127.0.0.1:1', key, retries: 0 })
     const failures = [client.findings.get('x'), client.whoami(), unreachable.whoami()].map(failureOf)
     for (const failure of await Promise.all(failures)) expect(everythingOf(failure)).not.toContain('k3Y')
   })
@@ -154,12 +154,6 @@ describe('a refusal', () => {
   ])('that is no problem document (%s %s) is thrown with the code unknown', async (type, text) => {
     answer = (_request, response) => response.writeHead(502, { 'content-type': type }).end(text)
     expect(await failureOf(client.whoami())).toMatchObject({ status: 502, code: 'unknown' })
-  })
-
-  test('is never answered by a second try', async () => {
-    answer = (_request, response) => response.writeHead(503).end()
-    await failureOf(client.whoami())
-    expect(seen).toHaveLength(1)
   })
 })
 

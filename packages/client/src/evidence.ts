@@ -1,0 +1,95 @@
+import type { Receipt } from '@postern/contracts'
+import { type CallOptions, type Connection, fillPath, once, queryOf, readJson } from './connection.ts'
+import { type Content, type EvidenceDetails, type EvidenceFile, sha256, typeOf } from './content.ts'
+import { formOf } from './form.ts'
+import { type AnswerOf, type BodyOf, type QueryOf, operations } from './operations.ts'
+import { type Target, addressOf } from './resource.ts'
+import { type ResumableOptions, uploadResumably } from './resumable.ts'
+
+export interface EvidenceUpload extends CallOptions {
+  /** The file. A stream is sent as it comes, in constant memory, and never a second time. */
+  readonly content: Content | ReadableStream<Uint8Array>
+  readonly fileName: string
+  readonly contentType?: string
+  /** Ids or references of the test procedures that the file is evidence for. */
+  readonly testProcedures?: readonly string[]
+  /** What else there is to say of it. */
+  readonly about?: Omit<QueryOf<'uploadEvidence'>, 'file_name' | 'test_procedure'>
+}
+
+export interface EvidenceForm extends CallOptions {
+  readonly testProcedures?: readonly string[]
+  readonly about?: EvidenceDetails
+}
+
+/** Needs `write:evidence`. Keep the receipts: nothing uploaded can be read back with a key. */
+export interface Evidence {
+  /** One file as it is. What is at hand is sent with its SHA-256, and again if need be. */
+  upload(upload: EvidenceUpload): Promise<Receipt>
+  /** Up to ten files: all are taken or none. Gives their receipts in the same order. */
+  uploadAll(files: readonly EvidenceFile[], form?: EvidenceForm): Promise<Receipt[]>
+  /** One file in pieces (tus 1.0): goes on where it broke off, also in another process. For what takes minutes. */
+  uploadResumably(file: EvidenceFile, options?: ResumableOptions): Promise<Receipt>
+  /** A new version of a file that the same key has uploaded within the last 30 days. */
+  revise(target: Target, upload: EvidenceUpload): Promise<Receipt>
+  attach(
+    target: Target,
+    attachment: BodyOf<'attachEvidence'>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<'attachEvidence'>>
+  /** Public keys that verify receipts (RFC 7517). */
+  receiptKeys(options?: CallOptions): Promise<AnswerOf<'receiptKeys'>>
+}
+
+export function openEvidence(connection: Connection): Evidence {
+  return {
+    upload: async (upload) => await sendFile(connection, operations.uploadEvidence[1], upload),
+    uploadAll: async (files, form = {}) => await sendForm(connection, files, form),
+    uploadResumably: async (file, options = {}) => await uploadResumably(connection, file, options),
+    revise: async (target, upload) =>
+      await sendFile(connection, fillPath(operations.reviseEvidence[1], { id: addressOf(target) }), upload),
+    attach: async (target, body, options = {}) =>
+      await connection.call('attachEvidence', { params: { id: addressOf(target) }, body, ...options }),
+    receiptKeys: async (options = {}) => await connection.call('receiptKeys', options),
+  }
+}
+
+async function sendFile(connection: Connection, path: string, upload: EvidenceUpload): Promise<Receipt> {
+  const { content, fileName, contentType, testProcedures = [], about = {}, signal } = upload
+  const answer = await connection.send({
+    method: 'POST',
+    target: `${path}${queryOf({ ...about, file_name: fileName, test_procedure: testProcedures })}`,
+    headers: { 'content-type': contentType ?? typeOf(content), ...once('POST'), ...(await digestOf(content)) },
+    body: content,
+    signal,
+    isLong: true,
+  })
+  return await readJson(answer)
+}
+
+async function sendForm(
+  connection: Connection,
+  files: readonly EvidenceFile[],
+  { testProcedures, about = {}, signal }: EvidenceForm,
+): Promise<Receipt[]> {
+  // Made once: a second try under the same Idempotency-Key has to be the same request to the byte.
+  const { body, contentType } = formOf(
+    { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) },
+    files.map((file) => ({ ...file, contentType: file.contentType ?? typeOf(file.content) })),
+  )
+  const answer = await connection.send({
+    method: 'POST',
+    target: operations.uploadEvidence[1],
+    headers: { 'content-type': contentType, ...once('POST') },
+    body,
+    signal,
+    isLong: true,
+  })
+  return await readJson(answer)
+}
+
+/** What lies in memory is sent with its digest (RFC 9530), so that a byte that changes on the way is noticed. */
+async function digestOf(content: EvidenceUpload['content']): Promise<{ 'content-digest'?: string }> {
+  if (!(content instanceof Uint8Array)) return {}
+  return { 'content-digest': `sha-256=:${await sha256(content)}:` }
+}

@@ -1,0 +1,165 @@
+import type { ActionPlan, Finding, Recommendation } from '@postern/contracts'
+import type { CallOptions, Connection } from './connection.ts'
+import type { AnswerOf, BodyOf, ItemOf, QueryOf } from './operations.ts'
+import { type Pages, pagesOf } from './pages.ts'
+import {
+  type Changeable,
+  type MoveOptions,
+  type Readable,
+  type Target,
+  addressOf,
+  changeable,
+  ifMatchOf,
+  readable,
+} from './resource.ts'
+
+/** Reading needs `read:findings`, writing `write:findings`; a key that only writes is answered with stubs. */
+export interface Findings
+  extends Readable<Finding>, Changeable<Finding, BodyOf<'updateFinding'>, AnswerOf<'updateFinding'>> {
+  list(filter?: QueryOf<'listFindings'>, options?: CallOptions): Pages<Finding>
+  /** Counts by severity, status, entity, owner or age. */
+  summary(filter?: QueryOf<'summarizeFindings'>, options?: CallOptions): Promise<AnswerOf<'summarizeFindings'>>
+  create(finding: BodyOf<'createFinding'>, options?: CallOptions): Promise<AnswerOf<'createFinding'>>
+  /** Up to 500 new or changed findings: all or none, or each on its own. */
+  bulk(items: BodyOf<'bulkFindings'>, options?: CallOptions): Promise<AnswerOf<'bulkFindings'>>
+  /** Where the status can go, and what that needs. */
+  transitions(target: Target, options?: CallOptions): Promise<AnswerOf<'findingTransitions'>>
+  changeStatus(
+    target: Target,
+    move: BodyOf<'changeFindingStatus'>,
+    options?: MoveOptions,
+  ): Promise<AnswerOf<'changeFindingStatus'>>
+  recommendations(
+    target: Target,
+    filter?: QueryOf<'listRecommendationsOfFinding'>,
+    options?: CallOptions,
+  ): Pages<Recommendation>
+  recommend(
+    target: Target,
+    recommendation: BodyOf<'createRecommendation'>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<'createRecommendation'>>
+  actionPlans(target: Target, filter?: QueryOf<'listActionPlansOfFinding'>, options?: CallOptions): Pages<ActionPlan>
+  proposePlan(
+    target: Target,
+    plan: BodyOf<'createActionPlan'>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<'createActionPlan'>>
+  /** The remediation tracker log, oldest first. */
+  log(target: Target, filter?: QueryOf<'listLogOfFinding'>, options?: CallOptions): Pages<ItemOf<'listLogOfFinding'>>
+  addLogEntry(
+    target: Target,
+    entry: BodyOf<'createLogEntry'>,
+    options?: CallOptions,
+  ): Promise<AnswerOf<'createLogEntry'>>
+  verifyLog(target: Target, options?: CallOptions): Promise<AnswerOf<'verifyLogOfFinding'>>
+}
+
+export interface Recommendations
+  extends
+    Readable<Recommendation>,
+    Changeable<Recommendation, BodyOf<'updateRecommendation'>, AnswerOf<'updateRecommendation'>> {
+  list(filter?: QueryOf<'listRecommendations'>, options?: CallOptions): Pages<Recommendation>
+}
+
+export interface ActionPlans
+  extends Readable<ActionPlan>, Changeable<ActionPlan, BodyOf<'updateActionPlan'>, AnswerOf<'updateActionPlan'>> {
+  list(filter?: QueryOf<'listActionPlans'>, options?: CallOptions): Pages<ActionPlan>
+  changeStatus(
+    target: Target,
+    move: BodyOf<'changeActionPlanStatus'>,
+    options?: MoveOptions,
+  ): Promise<AnswerOf<'changeActionPlanStatus'>>
+  /** Agrees on a later due date. */
+  extend(
+    target: Target,
+    extension: BodyOf<'extendActionPlan'>,
+    options?: MoveOptions,
+  ): Promise<AnswerOf<'extendActionPlan'>>
+  bulk(items: BodyOf<'bulkActionPlans'>, options?: CallOptions): Promise<AnswerOf<'bulkActionPlans'>>
+}
+
+/** The tracker logs of all findings. */
+export interface RemediationLog {
+  list(filter?: QueryOf<'listLog'>, options?: CallOptions): Pages<ItemOf<'listLog'>>
+  /** A signed end of the log: keep it. */
+  checkpoint(query?: QueryOf<'getLogCheckpoint'>, options?: CallOptions): Promise<AnswerOf<'getLogCheckpoint'>>
+  /** Public keys that verify checkpoints (RFC 7517). */
+  keys(options?: CallOptions): Promise<AnswerOf<'logCheckpointKeys'>>
+}
+
+function of(target: Target): { id: string } {
+  return { id: addressOf(target) }
+}
+
+export function openFindings(connection: Connection): Findings {
+  return {
+    ...readable(connection, 'getFinding'),
+    ...changeable(connection, 'getFinding', 'updateFinding'),
+    list: (filter, options = {}) => pagesOf(connection, 'listFindings', {}, filter, options),
+    summary: async (query = {}, options = {}) => await connection.call('summarizeFindings', { query, ...options }),
+    create: async (body, options = {}) => await connection.call('createFinding', { body, ...options }),
+    bulk: async (body, options = {}) => await connection.call('bulkFindings', { body, ...options }),
+    transitions: async (target, options = {}) =>
+      await connection.call('findingTransitions', { params: of(target), ...options }),
+    changeStatus: async (target, body, { ifMatch, ...options } = {}) =>
+      await connection.call('changeFindingStatus', {
+        params: of(target),
+        body,
+        headers: ifMatchOf(target, ifMatch),
+        ...options,
+      }),
+    recommendations: (target, filter, options = {}) =>
+      pagesOf(connection, 'listRecommendationsOfFinding', of(target), filter, options),
+    recommend: async (target, body, options = {}) =>
+      await connection.call('createRecommendation', { params: of(target), body, ...options }),
+    actionPlans: (target, filter, options = {}) =>
+      pagesOf(connection, 'listActionPlansOfFinding', of(target), filter, options),
+    proposePlan: async (target, body, options = {}) =>
+      await connection.call('createActionPlan', { params: of(target), body, ...options }),
+    log: (target, filter, options = {}) => pagesOf(connection, 'listLogOfFinding', of(target), filter, options),
+    addLogEntry: async (target, body, options = {}) =>
+      await connection.call('createLogEntry', { params: of(target), body, ...options }),
+    verifyLog: async (target, options = {}) =>
+      await connection.call('verifyLogOfFinding', { params: of(target), ...options }),
+  }
+}
+
+export function openRecommendations(connection: Connection): Recommendations {
+  return {
+    ...readable(connection, 'getRecommendation'),
+    ...changeable(connection, 'getRecommendation', 'updateRecommendation'),
+    list: (filter, options = {}) => pagesOf(connection, 'listRecommendations', {}, filter, options),
+  }
+}
+
+export function openActionPlans(connection: Connection): ActionPlans {
+  return {
+    ...readable(connection, 'getActionPlan'),
+    ...changeable(connection, 'getActionPlan', 'updateActionPlan'),
+    list: (filter, options = {}) => pagesOf(connection, 'listActionPlans', {}, filter, options),
+    changeStatus: async (target, body, { ifMatch, ...options } = {}) =>
+      await connection.call('changeActionPlanStatus', {
+        params: { id: addressOf(target) },
+        body,
+        headers: ifMatchOf(target, ifMatch),
+        ...options,
+      }),
+    extend: async (target, body, { ifMatch, ...options } = {}) =>
+      await connection.call('extendActionPlan', {
+        params: { id: addressOf(target) },
+        body,
+        headers: ifMatchOf(target, ifMatch),
+        ...options,
+      }),
+    bulk: async (body, options = {}) => await connection.call('bulkActionPlans', { body, ...options }),
+  }
+}
+
+export function openRemediationLog(connection: Connection): RemediationLog {
+  return {
+    list: (filter, options = {}) => pagesOf(connection, 'listLog', {}, filter, options),
+    checkpoint: async (query = {}, options = {}) => await connection.call('getLogCheckpoint', { query, ...options }),
+    keys: async (options = {}) => await connection.call('logCheckpointKeys', options),
+  }
+}

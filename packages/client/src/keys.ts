@@ -1,0 +1,33 @@
+import type { ApiKey, ApiKeyEvent, CreatedApiKey } from '@postern/contracts'
+import type { CallOptions, Connection } from './connection.ts'
+import type { AnswerOf, BodyOf, QueryOf } from './operations.ts'
+import { type Pages, pagesOf } from './pages.ts'
+import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
+
+/** For the access token of a person with the role `admin`: an API key never manages keys. */
+export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updateApiKey'>, ApiKey> {
+  list(filter?: QueryOf<'listApiKeys'>, options?: CallOptions): Pages<ApiKey>
+  /** The value of the key is in this answer and never again. */
+  create(key: BodyOf<'createApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
+  /** Returns when no gateway accepts the key any more. */
+  revoke(target: Target, body?: BodyOf<'revokeApiKey'>, options?: CallOptions): Promise<AnswerOf<'revokeApiKey'>>
+  /** A new key in its place; the old one expires after the overlap. */
+  rotate(target: Target, body?: BodyOf<'rotateApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
+  /** The key's audit trail, newest first. */
+  events(target: Target, query?: QueryOf<'listApiKeyEvents'>, options?: CallOptions): Pages<ApiKeyEvent>
+}
+
+export function openKeys(connection: Connection): Keys {
+  return {
+    ...readable(connection, 'getApiKey'),
+    ...changeable(connection, 'getApiKey', 'updateApiKey'),
+    list: (filter, options = {}) => pagesOf(connection, 'listApiKeys', {}, filter, options),
+    create: async (body, options = {}) => await connection.call('createApiKey', { body, ...options }),
+    revoke: async (target, body = {}, options = {}) =>
+      await connection.call('revokeApiKey', { params: { id: addressOf(target) }, body, ...options }),
+    rotate: async (target, body = {}, options = {}) =>
+      await connection.call('rotateApiKey', { params: { id: addressOf(target) }, body, ...options }),
+    events: (target, query, options = {}) =>
+      pagesOf(connection, 'listApiKeyEvents', { id: addressOf(target) }, query, options),
+  }
+}

@@ -1,0 +1,116 @@
+import type * as contracts from '@postern/contracts'
+
+type Route = contracts.Route
+type Contracts = typeof contracts
+
+/** Names of the contracts of routes: what the operations here are named after. */
+type ContractName = { [N in keyof Contracts]: Contracts[N] extends Route ? N : never }[keyof Contracts]
+
+/** Method and path of each operation of the API. That they are those of its contract is checked by the compiler. */
+export const operations = {
+  whoami: ['GET', '/api/v1/whoami'],
+  listChanges: ['GET', '/api/v1/changes'],
+
+  listFindings: ['GET', '/api/v1/findings'],
+  getFinding: ['GET', '/api/v1/findings/:id'],
+  summarizeFindings: ['GET', '/api/v1/findings/summary'],
+  createFinding: ['POST', '/api/v1/findings'],
+  updateFinding: ['PATCH', '/api/v1/findings/:id'],
+  changeFindingStatus: ['POST', '/api/v1/findings/:id/status'],
+  findingTransitions: ['GET', '/api/v1/findings/:id/transitions'],
+  bulkFindings: ['POST', '/api/v1/findings/bulk'],
+  listRecommendations: ['GET', '/api/v1/recommendations'],
+  listRecommendationsOfFinding: ['GET', '/api/v1/findings/:id/recommendations'],
+  getRecommendation: ['GET', '/api/v1/recommendations/:id'],
+  createRecommendation: ['POST', '/api/v1/findings/:id/recommendations'],
+  updateRecommendation: ['PATCH', '/api/v1/recommendations/:id'],
+  listActionPlans: ['GET', '/api/v1/action-plans'],
+  listActionPlansOfFinding: ['GET', '/api/v1/findings/:id/action-plans'],
+  getActionPlan: ['GET', '/api/v1/action-plans/:id'],
+  createActionPlan: ['POST', '/api/v1/findings/:id/action-plans'],
+  updateActionPlan: ['PATCH', '/api/v1/action-plans/:id'],
+  changeActionPlanStatus: ['POST', '/api/v1/action-plans/:id/status'],
+  extendActionPlan: ['POST', '/api/v1/action-plans/:id/extensions'],
+  bulkActionPlans: ['POST', '/api/v1/action-plans/bulk'],
+  listLogOfFinding: ['GET', '/api/v1/findings/:id/log'],
+  createLogEntry: ['POST', '/api/v1/findings/:id/log'],
+  verifyLogOfFinding: ['GET', '/api/v1/findings/:id/log/verify'],
+  listLog: ['GET', '/api/v1/remediation-log'],
+  getLogCheckpoint: ['GET', '/api/v1/remediation-log/checkpoint'],
+  logCheckpointKeys: ['GET', '/api/v1/remediation-log/keys'],
+
+  listEntities: ['GET', '/api/v1/entities'],
+  getEntity: ['GET', '/api/v1/entities/:id'],
+  listChildrenOfEntity: ['GET', '/api/v1/entities/:id/children'],
+  listAncestorsOfEntity: ['GET', '/api/v1/entities/:id/ancestors'],
+  listHierarchies: ['GET', '/api/v1/hierarchies'],
+  getHierarchy: ['GET', '/api/v1/hierarchies/:key'],
+  listNodes: ['GET', '/api/v1/hierarchies/:key/nodes'],
+  getTree: ['GET', '/api/v1/hierarchies/:key/tree'],
+  diffHierarchy: ['GET', '/api/v1/hierarchies/:key/diff'],
+  listTestProcedures: ['GET', '/api/v1/test-procedures'],
+  getTestProcedure: ['GET', '/api/v1/test-procedures/:id'],
+  listPeople: ['GET', '/api/v1/people'],
+
+  uploadEvidence: ['POST', '/api/v1/evidence'],
+  reviseEvidence: ['POST', '/api/v1/evidence/:id/revisions'],
+  attachEvidence: ['POST', '/api/v1/evidence/:id/attachments'],
+  createUpload: ['POST', '/api/v1/evidence/uploads'],
+  readUpload: ['HEAD', '/api/v1/evidence/uploads/:id'],
+  appendUpload: ['PATCH', '/api/v1/evidence/uploads/:id'],
+  deleteUpload: ['DELETE', '/api/v1/evidence/uploads/:id'],
+  receiptKeys: ['GET', '/.well-known/jwks.json'],
+
+  listConnectors: ['GET', '/api/v1/connectors'],
+  pushEntities: ['POST', '/api/v1/sync/entities'],
+  pushOrgStructure: ['POST', '/api/v1/sync/org-structures/:key'],
+  pushTestProcedures: ['POST', '/api/v1/sync/test-procedures'],
+  pushPeople: ['POST', '/api/v1/sync/people'],
+
+  createApiKey: ['POST', '/api/v1/api-keys'],
+  listApiKeys: ['GET', '/api/v1/api-keys'],
+  getApiKey: ['GET', '/api/v1/api-keys/:id'],
+  updateApiKey: ['PATCH', '/api/v1/api-keys/:id'],
+  revokeApiKey: ['POST', '/api/v1/api-keys/:id/revoke'],
+  rotateApiKey: ['POST', '/api/v1/api-keys/:id/rotate'],
+  listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
+} as const satisfies { readonly [N in ContractName]?: readonly [Contracts[N]['method'], Contracts[N]['path']] }
+
+export type OperationName = keyof typeof operations
+
+/** The contract of an operation. */
+export type ContractOf<N extends OperationName> = Contracts[N]
+
+type StatusWithBody = 200 | 201 | 202
+type Schema = { readonly _zod: { readonly input: unknown; readonly output: unknown } }
+type Bodies<R extends Route> = {
+  [S in StatusWithBody]: R['answers'][S] extends { readonly schema: infer Z extends Schema }
+    ? Z['_zod']['output']
+    : never
+}[StatusWithBody]
+
+/** What an operation answers with; undefined where its answer has no body. */
+export type AnswerOf<N extends OperationName> = [Bodies<ContractOf<N>>] extends [never]
+  ? undefined
+  : Bodies<ContractOf<N>>
+
+/** One of what a list holds. */
+export type ItemOf<N extends OperationName> = AnswerOf<N> extends readonly (infer Item)[] ? Item : never
+
+/** What an operation takes as its body. */
+export type BodyOf<N extends OperationName> = ContractOf<N>['body'] extends Schema
+  ? ContractOf<N>['body']['_zod']['input']
+  : Exclude<ContractOf<N>['body'], undefined> extends Schema
+    ? Exclude<ContractOf<N>['body'], undefined>['_zod']['input'] | undefined
+    : undefined
+
+type OneOrSeveral<V> = V extends readonly (infer E)[] ? E | readonly E[] : V
+
+/** Parameters of the query; one that takes several values means any of them. Pages are followed: there is no cursor. */
+export type QueryOf<N extends OperationName> = ContractOf<N>['query'] extends Schema
+  ? {
+      readonly [P in Exclude<keyof ContractOf<N>['query']['_zod']['output'], 'cursor' | 'count'>]?: OneOrSeveral<
+        NonNullable<ContractOf<N>['query']['_zod']['output'][P]>
+      >
+    }
+  : Record<string, never>

@@ -1,0 +1,135 @@
+import type { Receipt } from '@postern/contracts'
+import { type CallOptions, type Connection, fillPath, once } from './connection.ts'
+import { type EvidenceDetails, type EvidenceFile, sha256, typeOf } from './content.ts'
+import { operations } from './operations.ts'
+import { PosternProblem } from './problem.ts'
+import { wait, waitBefore } from './retry.ts'
+
+export interface ResumableOptions extends CallOptions {
+  readonly testProcedures?: readonly string[]
+  readonly about?: EvidenceDetails
+  /** The id of an upload that broke off, as `onProgress` has told it: goes on there. Of the very same file. */
+  readonly resume?: string
+  /** Size of a piece in bytes, default 8 MiB: so much is sent again at most. */
+  readonly pieceBytes?: number
+  /** Told after the upload has begun and after each piece. To be able to resume, keep the id. */
+  readonly onProgress?: (progress: { readonly id: string; readonly sent: number; readonly size: number }) => void
+}
+
+const defaultPieceBytes = 8 * 1024 * 1024
+const version = { 'tus-resumable': '1.0.0' }
+/** Failures in a row, without a byte that has arrived between them. */
+const maxFailures = 5
+const longestWaitMs = 60_000
+
+/** Uploads a file in pieces (tus 1.0 with creation and checksum), each with its SHA-256. */
+export async function uploadResumably(
+  connection: Connection,
+  file: EvidenceFile,
+  options: ResumableOptions,
+): Promise<Receipt> {
+  const { signal, onProgress, pieceBytes = defaultPieceBytes } = options
+  const content = file.content instanceof Blob ? file.content : new Blob([file.content])
+  const id = options.resume ?? (await begin(connection, file, content.size, options))
+  const target = fillPath(operations.appendUpload[1], { id })
+  const state = async (): Promise<State> =>
+    readState(await connection.send({ method: 'HEAD', target, headers: version, signal }))
+  let at: State = options.resume === undefined ? { offset: 0, receipt: undefined } : await state()
+  for (let failures = 0; at.receipt === undefined;) {
+    onProgress?.({ id, sent: at.offset, size: content.size })
+    const before = at.offset
+    try {
+      at = await sendPiece(connection, target, content, at.offset, pieceBytes, signal)
+    } catch (error) {
+      signal?.throwIfAborted()
+      if (!mayGoOn(error)) throw error
+      failures += 1
+      if (failures > maxFailures) throw error
+      const asked = error instanceof PosternProblem ? error.retryAfterSeconds : undefined
+      const waitMs = waitBefore(failures, asked, longestWaitMs)
+      if (waitMs === undefined) throw error
+      await wait(waitMs, signal)
+      // The other side alone knows what has arrived of the piece.
+      at = await state()
+    }
+    if (at.offset > before) failures = 0
+  }
+  onProgress?.({ id, sent: content.size, size: content.size })
+  return receiptOf(at.receipt)
+}
+
+interface State {
+  readonly offset: number
+  readonly receipt: string | undefined
+}
+
+async function begin(
+  connection: Connection,
+  file: EvidenceFile,
+  size: number,
+  { testProcedures, about = {}, signal }: ResumableOptions,
+): Promise<string> {
+  const details = { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) }
+  const metadata = {
+    filename: file.fileName,
+    filetype: file.contentType ?? typeOf(file.content),
+    metadata: JSON.stringify(details),
+  }
+  const pairs = Object.entries(metadata).map(([name, value]) => `${name} ${inBase64(value)}`)
+  const headers = { ...version, ...once('POST'), 'upload-length': String(size), 'upload-metadata': pairs.join(',') }
+  const [method, target] = operations.createUpload
+  const answer = await connection.send({ method, target, headers, signal })
+  const location = connection.targetOf(answer.headers.get('location') ?? '')
+  return location.slice(location.lastIndexOf('/') + 1)
+}
+
+async function sendPiece(
+  connection: Connection,
+  target: string,
+  content: Blob,
+  offset: number,
+  pieceBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<State> {
+  const bytes = new Uint8Array(await content.slice(offset, offset + pieceBytes).arrayBuffer())
+  const answer = await connection.send({
+    method: 'PATCH',
+    target,
+    headers: {
+      ...version,
+      'content-type': 'application/offset+octet-stream',
+      'upload-offset': String(offset),
+      'upload-checksum': `sha256 ${await sha256(bytes)}`,
+    },
+    body: bytes,
+    signal,
+    isLong: true,
+  })
+  return readState(answer)
+}
+
+function readState({ headers }: Response): State {
+  const offset = Number(headers.get('upload-offset') ?? Number.NaN)
+  if (!Number.isSafeInteger(offset)) throw new TypeError('the answer does not say how much has arrived')
+  return { offset, receipt: headers.get('postern-receipt') ?? undefined }
+}
+
+/** A connection that broke, a service that was away, a piece that came damaged or after one that had arrived. */
+function mayGoOn(error: unknown): boolean {
+  if (!(error instanceof PosternProblem)) return error instanceof Error
+  return (error.status >= 502 && error.status <= 504) || [408, 409, 429, 460].includes(error.status)
+}
+
+/** The receipt is the payload of its own signature (RFC 7515 §7.1). */
+function receiptOf(jws: string): Receipt {
+  const payload = jws.split('.')[1] ?? ''
+  const bytes = Uint8Array.from(
+    atob(payload.replaceAll('-', '+').replaceAll('_', '/')),
+    (byte) => byte.codePointAt(0) ?? 0,
+  )
+  return { ...JSON.parse(new TextDecoder().decode(bytes)), jws }
+}
+
+function inBase64(text: string): string {
+  return btoa(String.fromCodePoint(...new TextEncoder().encode(text)))
+}

@@ -1,0 +1,173 @@
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createPosternClient } from '@postern/client'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { waitBefore } from '../src/retry.ts'
+
+const key = `postern_${'k3Y'.repeat(16)}z`
+const finding = { title: 'Late', condition: 'As seen.', severity: 'high' } as const
+
+interface Seen {
+  readonly method: string | undefined
+  readonly idempotencyKey: string | string[] | undefined
+  readonly body: string
+}
+
+type Step = (response: ServerResponse) => void
+
+let server: Server
+let baseUrl: string
+let seen: Seen[]
+/** What is answered, one after the other; then always 200. */
+let steps: Step[]
+
+beforeEach(async () => {
+  seen = []
+  steps = []
+  server = createServer((request, response) => void take(request, response))
+  const { promise, resolve } = Promise.withResolvers<void>()
+  server.listen(0, '127.0.0.1', resolve)
+  await promise
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it listens on a port
+  baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+})
+afterEach(() => {
+  server.closeAllConnections()
+  server.close()
+})
+
+async function take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const chunks: Buffer[] = []
+  for await (const chunk of request) chunks.push(Buffer.from(chunk))
+  const { method, headers } = request
+  seen.push({ method, idempotencyKey: headers['idempotency-key'], body: Buffer.concat(chunks).toString() })
+  const step = steps.shift()
+  if (step === undefined) response.end('{"id":"1"}')
+  else step(response)
+}
+
+function refuse(status: number, code: string, retryAfter?: string): Step {
+  return (response) => {
+    const problem = { type: 'about:blank', title: 'No', status, code, instance: 'req-1' }
+    const headers = retryAfter === undefined ? {} : { 'retry-after': retryAfter }
+    response.writeHead(status, { 'content-type': 'application/problem+json', ...headers }).end(JSON.stringify(problem))
+  }
+}
+
+const cutOff: Step = (response) => response.destroy()
+
+function client(options = {}): ReturnType<typeof createPosternClient> {
+  return createPosternClient({ baseUrl, key, ...options })
+}
+
+describe('a request is not sent again', () => {
+  test.each([
+    [400, 'bad_request'],
+    [401, 'key_revoked'],
+    [404, 'not_found'],
+    [409, 'conflict'],
+    [422, 'idempotency_key_reused'],
+    [500, 'internal_error'],
+    [507, 'insufficient_storage'],
+  ])('after %i %s', async (status, code) => {
+    steps = [refuse(status, code)]
+    await expect(client().findings.create(finding)).rejects.toMatchObject({ status, code })
+    expect(seen).toHaveLength(1)
+  })
+
+  test.each([
+    ['502', refuse(502, 'bad_gateway')],
+    ['503', refuse(503, 'service_unavailable', '0')],
+    ['a cut', cutOff],
+  ])('after %s, when it is a PATCH: it may have been carried out', async (_what, step) => {
+    steps = [step]
+    await expect(client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })).rejects.toThrow(
+      /502|503|fetch failed/,
+    )
+    expect(seen).toHaveLength(1)
+  })
+
+  test('when its body was a stream', async () => {
+    steps = [refuse(503, 'service_unavailable', '0')]
+    const content = new Blob(['fuzz']).stream()
+    await expect(client().evidence.upload({ content, fileName: 'a.txt' })).rejects.toMatchObject({ status: 503 })
+    expect(seen).toHaveLength(1)
+  })
+
+  test('more often than was asked', async () => {
+    steps = Array.from({ length: 9 }, () => refuse(503, 'service_unavailable', '0'))
+    await expect(client({ retries: 2 }).whoami()).rejects.toMatchObject({ status: 503 })
+    expect(seen).toHaveLength(3)
+    await expect(client({ retries: 0 }).whoami()).rejects.toMatchObject({ status: 503 })
+    expect(seen).toHaveLength(4)
+  })
+
+  test('when the answer asks for a longer wait than is wanted', async () => {
+    steps = [refuse(429, 'too_many_requests', '61')]
+    await expect(client().whoami()).rejects.toMatchObject({ status: 429, retryAfterSeconds: 61 })
+    expect(seen).toHaveLength(1)
+  })
+
+  test('when its signal aborts while it waits', async () => {
+    const controller = new AbortController()
+    steps = [
+      (response) => {
+        refuse(429, 'too_many_requests', '50')(response)
+        response.once('close', () => controller.abort(new Error('enough')))
+      },
+    ]
+    await expect(client().whoami({ signal: controller.signal })).rejects.toThrow('enough')
+    expect(seen).toHaveLength(1)
+  })
+})
+
+describe('a request is sent again', () => {
+  test.each([
+    ['429', refuse(429, 'too_many_requests', '0')],
+    ['502', refuse(502, 'bad_gateway')],
+    ['503', refuse(503, 'auth_unavailable', '0')],
+    ['504', refuse(504, 'gateway_timeout')],
+    ['409 while it is carried out', refuse(409, 'request_in_progress', '0')],
+    ['a cut', cutOff],
+  ])('after %s: a GET as it is, a POST under the same Idempotency-Key', async (_what, step) => {
+    steps = [step]
+    expect(await client().whoami()).toEqual({ id: '1' })
+    steps = [step]
+    expect(await client().findings.create(finding)).toEqual({ id: '1' })
+    const posts = seen.slice(2)
+    expect(seen.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST', 'POST'])
+    expect(posts[0]?.idempotencyKey).toMatch(/^[0-9a-f-]{36}$/)
+    expect(posts[1]).toEqual(posts[0])
+  })
+
+  test('under another Idempotency-Key when it is another request', async () => {
+    await client().findings.create(finding)
+    await client().findings.create(finding)
+    expect(seen[0]?.idempotencyKey).not.toBe(seen[1]?.idempotencyKey)
+  })
+
+  test('after 429, a PATCH too: it was not looked at', async () => {
+    steps = [refuse(429, 'too_many_requests', '0')]
+    await client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })
+    expect(seen.map(({ body }) => body)).toEqual(['{"severity":"low"}', '{"severity":"low"}'])
+  })
+
+  test('a form to the byte, or its key would be that of another request', async () => {
+    steps = [cutOff]
+    await client().evidence.uploadAll([{ content: new Blob(['fuzz']), fileName: 'a "b".txt' }])
+    expect(seen[0]?.body).toContain(String.raw`filename="a \"b\".txt"`)
+    expect(seen[1]).toEqual(seen[0])
+  })
+})
+
+test('waits grow, are spread by chance, follow Retry-After, and have an end', () => {
+  const least = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 0))
+  const most = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 1))
+  expect([least, most]).toEqual([
+    [125, 250, 500, 5000],
+    [250, 500, 1000, 10_000],
+  ])
+  expect(waitBefore(1, 7, 60_000, () => 0)).toBe(7000)
+  expect(waitBefore(1, 7, 60_000, () => 1)).toBe(8000)
+  expect(waitBefore(1, 61, 60_000)).toBeUndefined()
+})
