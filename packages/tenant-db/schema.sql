@@ -84,6 +84,24 @@ create policy tenant_only on tenancy.change_head as restrictive for all to poste
 grant select on table tenancy.change_head to postern_findings;
 grant insert, select, update on table tenancy.change_head to postern_tenancy;
 
+create table tenancy.link_count (
+  tenant_id uuid not null,
+  kind text not null,
+  resource_id uuid not null,
+  links integer not null,
+  constraint link_count_pk PRIMARY KEY (tenant_id, kind, resource_id),
+  constraint link_count_positive CHECK ((links > 0))
+);
+alter table tenancy.link_count enable row level security;
+alter table tenancy.link_count force row level security;
+create policy postern_tenancy_insert on tenancy.link_count as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.link_count as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.link_count as permissive for update to postern_tenancy using (true) with check (true);
+create policy postern_universe_select on tenancy.link_count as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on tenancy.link_count as restrictive for all to postern_owner, postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table tenancy.link_count to postern_tenancy;
+grant select on table tenancy.link_count to postern_universe;
+
 CREATE OR REPLACE PROCEDURE tenancy.admit_definer(IN protected regclass, IN definer name, IN commands text[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -147,6 +165,39 @@ $function$;
 alter routine tenancy.assert_operator() owner to postern_tenancy;
 grant execute on routine tenancy.assert_operator() to postern_keys;
 grant execute on routine tenancy.assert_operator() to postern_keys_definer;
+
+CREATE OR REPLACE PROCEDURE tenancy.count_links(IN counted regclass, IN kind text, IN id_column name)
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $procedure$
+begin
+  execute pg_catalog.format('create trigger count_new_links after insert on %s referencing new table as new_rows '
+    'for each statement execute function tenancy.count_new_links(%L, %L)', counted, kind, id_column);
+end
+$procedure$;
+
+CREATE OR REPLACE FUNCTION tenancy.count_new_links()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  execute pg_catalog.format($dml$
+    insert into tenancy.link_count as c (tenant_id, kind, resource_id, links)
+    select r.tenant_id, $1, r.%1$I::pg_catalog.uuid, pg_catalog.count(*)
+      from new_rows as r
+     where r.%1$I ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+     group by r.tenant_id, r.%1$I
+     order by r.tenant_id, r.%1$I
+    on conflict (tenant_id, kind, resource_id) do update
+       set links = c.links + excluded.links$dml$, tg_argv[1])
+    using tg_argv[0];
+  return null;
+end
+$function$;
+alter routine tenancy.count_new_links() owner to postern_tenancy;
+grant execute on routine tenancy.count_new_links() to postern_owner;
 
 CREATE OR REPLACE PROCEDURE tenancy.create_idempotency_table(IN schema_name name, IN runtime name)
  LANGUAGE plpgsql

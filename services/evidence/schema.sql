@@ -21,6 +21,7 @@ create table evidence.attachment (
 CREATE INDEX attachment_test_procedure ON evidence.attachment USING btree (tenant_id, test_procedure, file_id);
 CREATE TRIGGER attachment_is_never_emptied BEFORE TRUNCATE ON evidence.attachment FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER attachment_never_changes BEFORE DELETE OR UPDATE ON evidence.attachment FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER count_new_links AFTER INSERT ON evidence.attachment REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.count_new_links('evidence', 'test_procedure');
 alter table evidence.attachment enable row level security;
 alter table evidence.attachment force row level security;
 create policy postern_evidence_insert on evidence.attachment as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));

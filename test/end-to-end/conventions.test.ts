@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { changeSchema, itemSchemaOf, openApi, routeTable } from '@postern/contracts'
+import { changeSchema, itemSchemaOf, openApi, routeTable, testProcedureSchema } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -147,6 +147,36 @@ describe('every list', () => {
     })
     expect([poam.status, poam.headers['content-type']]).toEqual([200, 'application/oscal+json; charset=utf-8'])
     expect(poam.text).toContain(finding.title)
+  })
+})
+
+describe('a test procedure', () => {
+  test('says how much evidence it has, as soon as that is uploaded; another tenant’s does not', async () => {
+    const [one, two] = await Promise.all(
+      ['one', 'two'].map(async () => {
+        const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
+        await pushUniverse(key)
+        return key
+      }),
+    )
+    const target = '/api/v1/test-procedures/ext:rec'
+    const read = async (key: string | undefined) => {
+      const { json, headers } = await send(gateway, target, key === undefined ? {} : { key })
+      return { count: testProcedureSchema.parse(json).evidence_count, etag: headers['etag'] }
+    }
+    const before = await read(one)
+    for (const name of ['a', 'b']) {
+      const upload = `/api/v1/evidence?file_name=${name}.csv&test_procedure=ext:rec`
+      const headers = { 'content-type': 'text/csv' }
+      const { status, text } = await send(gateway, upload, { key: one ?? '', method: 'POST', body: name, headers })
+      expect(status, text).toBe(201)
+    }
+    const after = await read(one)
+    expect([before.count, after.count, (await read(two)).count]).toEqual([0, 2, 0])
+    expect(after.etag).not.toBe(before.etag)
+    expect((await send(gateway, '/api/v1/test-procedures?q=rec', { key: one ?? '' })).json).toMatchObject([
+      { evidence_count: 2 },
+    ])
   })
 })
 

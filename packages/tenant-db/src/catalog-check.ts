@@ -31,6 +31,8 @@ const ownAllowances = {
     // The change feed: triggers that note for a row's own tenant; nobody calls them.
     'tenancy.note_changes()',
     'tenancy.position_changes()',
+    // As these: it counts for a row's own tenant.
+    'tenancy.count_new_links()',
   ],
 }
 

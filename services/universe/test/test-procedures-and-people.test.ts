@@ -175,6 +175,26 @@ describe('pushing test procedures', () => {
 })
 
 describe('reading test procedures', () => {
+  test('tells how much evidence there is, which PostgreSQL counts and the service cannot change', async () => {
+    const [one, two] = [newTenant(), newTenant()]
+    for (const tenant of [one, two]) await pushProcedures(tenant, [procedure('a')])
+    const [made] = await listProcedures(one)
+    const count = {
+      text: `insert into tenancy.link_count values ($1, 'evidence', $2, 3)`,
+      values: [one.tenantId, made?.id],
+    }
+    await universe.asSuperuser.system(async (tx) => await tx.execute(count))
+    expect((await listProcedures(one)).map(({ evidence_count: n }) => n)).toEqual([3])
+    expect((await listProcedures(two)).map(({ evidence_count: n }) => n)).toEqual([0])
+    for (const text of ['update tenancy.link_count set links = 1', 'delete from tenancy.link_count', count.text]) {
+      const values = text === count.text ? count.values : []
+      const attempt = universe.asService.write(universe.assertionOf(one.tenantId), async (tx) =>
+        tx.execute({ text, values }),
+      )
+      await expect(attempt).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+
   test("another tenant's procedure is, to the byte, one that does not exist", async () => {
     const tenant = newTenant()
     await pushProcedures(tenant, [procedure('A')])
@@ -230,7 +250,7 @@ describe('reading test procedures', () => {
     expect(await keys('?engagement_ref=IA-1')).toEqual(['b'])
     expect(await keys('?control_ref=X-1')).toEqual(['a'])
     expect(await keys('?due_before=2026-03-01')).toEqual(['c'])
-    expect(await keys('?due_after=2026-01-01&due_before=0000-01-01')).toEqual([])
+    expect(await keys('?due_after=2026-01-01&due_before=0001-01-01')).toEqual([])
     expect(await keys('?due_after=2026-01-01')).toEqual(['a'])
     expect(await keys('?external_id=b')).toEqual(['b'])
     expect(await keys('?q=access')).toEqual(['c'])

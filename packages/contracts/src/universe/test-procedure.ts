@@ -38,6 +38,7 @@ export const testProcedureSchema = z
     due_date: dateSchema.nullable(),
     status: z.enum(testProcedureStatuses),
     conclusion: z.enum(testConclusions).nullable(),
+    evidence_count: z.int().min(0).meta({ description: 'Files that are attached as evidence' }),
     custom: customSchema,
     created_by: createdBySchema,
     created_at: timestampSchema,

@@ -55,7 +55,8 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, getTestProcedure, async ({ params, context, answer }) => {
     const procedure = await db.read(context, async (tx) => findTestProcedure(tx, parseResourceAddress(params.id)))
     if (procedure === undefined) throw problem('not_found')
-    answer.etag(`"${procedure.version}"`)
+    // Evidence is attached without a new version.
+    answer.etag(`"${procedure.version}.${procedure.evidence_count}"`)
     return procedure
   })
 

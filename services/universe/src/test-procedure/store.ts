@@ -151,11 +151,15 @@ function filterValues(filter: TestProcedureFilter): readonly unknown[] {
   ]
 }
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one.
+// Row level security narrows every statement to the tenant of the assertion: none of them names one. link_count_pk.
 const columns = `
   t.number, t.id, t.reference, t.external_id, t.title, t.control_ref, t.objective, t.procedure_text, t.method,
   t.test_type, t.entity_ids, t.engagement_ref, t.period_start_on as period_start, t.period_end_on as period_end,
   t.population_size, t.sample_size, t.tester, t.reviewer, t.due_on as due_date, t.status, t.conclusion, t.custom,
+  coalesce((
+    select c.links from tenancy.link_count c
+    where c.tenant_id = t.tenant_id and c.kind = 'evidence' and c.resource_id = t.id
+  ), 0) as evidence_count,
   t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version`
 
 // test_procedure_number_unique, test_procedure_by_title, test_procedure_by_change, test_procedure_by_due; those of an
