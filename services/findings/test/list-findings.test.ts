@@ -233,7 +233,7 @@ describe('listing findings', () => {
       ['?target_before=2024-02-01', []],
       ['?target_before=2024-02-02', [late]],
       ['?target_after=2024-02-01', [other]],
-      ['?target_after=0000-01-01&target_before=9999-12-31', [other, late]],
+      ['?target_after=0001-01-01&target_before=9999-12-31', [other, late]],
       ['?type=observation,exception', [late]],
       ['?source=regulator', [late]],
       ['?q=GOODS', [late]],
@@ -277,8 +277,9 @@ describe('listing findings', () => {
     const after = new Date(Date.parse(changed) + 1).toISOString()
     expect(await list(tenant, `?updated_since=${changed}`)).toHaveLength(1)
     expect(await list(tenant, `?updated_since=${after}`)).toHaveLength(0)
-    expect(await list(tenant, '?updated_since=0000-01-01T00:00:00Z')).toHaveLength(1)
-    expect(await list(tenant, '?updated_since=9999-12-31T23:59:59-23:59')).toHaveLength(0)
+    expect(await list(tenant, '?updated_since=0001-01-01T00:00:00Z')).toHaveLength(1)
+    expect(await list(tenant, '?updated_since=9999-12-31T23:59:59Z')).toHaveLength(0)
+    expect((await get(tenant, '?updated_since=9999-12-31T23:59:59-23:59')).status).toBe(400)
     expect(await list(tenant, '?updated_since=2020-01-01T00:00:00%2B02:00')).toHaveLength(1)
   })
 })

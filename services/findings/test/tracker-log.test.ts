@@ -242,7 +242,7 @@ describe('a checkpoint', () => {
     expect(kept).toMatchObject({ day: '2026-05-04', position: 1 })
     const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
     expect((await verifyExport(log, [kept.jws], await keys())).checkpoints[0]?.outcome).toBe('agrees')
-    expect((await service.call(tenant, 'GET', `${all}/checkpoint?day=0000-01-01`)).status).toBe(404)
+    expect((await service.call(tenant, 'GET', `${all}/checkpoint?day=0001-01-01`)).status).toBe(404)
     expect((await service.call(newTenant(), 'GET', `${all}/checkpoint?day=2026-05-05`)).status).toBe(404)
   })
 
