@@ -13,6 +13,7 @@ import { repositoryRoot } from '../src/paths.ts'
 import { findFreePort, isPortFree, loopback } from '../src/ports.ts'
 import { isAlive } from '../src/processes.ts'
 import { demoSchema } from '../src/seed.ts'
+import { createTestBrowser } from '../src/testing/test-browser.ts'
 
 const script = join(repositoryRoot, 'packages', 'local-stack', 'src', 'start.ts')
 
@@ -212,6 +213,17 @@ describe('npm start', { timeout: 180_000 }, () => {
     expect((await get(`findings/${finding?.id}/log/verify`)).json).toMatchObject({ is_intact: true })
     const tampered = log.map((line) => line.replace('Spoke with the owner: on track.', 'Spoke with the owner: done.'))
     expect((await verifyExport(tampered)).isIntact).toBe(false)
+  })
+
+  test('prints where the console is, and people of both demo tenants can sign in there', async () => {
+    const [, url = ''] = /^The console: (http:\S+) /m.exec(run.output()) ?? []
+    const { tenants } = await readDemo(home)
+    for (const slug of ['harbourline', 'korvex']) {
+      const browser = createTestBrowser()
+      expect((await browser.signIn(url, `${slug}-admin`)).status).toBe(200)
+      const { text } = await browser.send(`${url}/auth/session`)
+      expect(JSON.parse(text)).toMatchObject({ tenant: { id: tenants[slug]?.id }, roles: ['admin'] })
+    }
   })
 
   test('keeps secrets out of every log and every process list', async () => {

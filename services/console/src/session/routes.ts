@@ -17,7 +17,11 @@ export interface SessionAnswer {
 }
 
 /** `GET /auth/session`. Asking is no use of the session: a page left open must not keep it alive. */
-export function sessionRoutes(app: FastifyInstance, deps: Deps, { origin, apiUrl }: Pick<Config, 'origin' | 'apiUrl'>): void {
+export function sessionRoutes(
+  app: FastifyInstance,
+  deps: Deps,
+  { origin, apiUrl }: Pick<Config, 'origin' | 'apiUrl'>,
+): void {
   app.get('/auth/session', async (request): Promise<SessionAnswer> => {
     assertSameOrigin(request, origin)
     const session = await findSession(request, deps)
