@@ -66,8 +66,8 @@ function fill(value: string): string {
 
 /** Hosts that a service is configured to reach, by its environment and its secrets. */
 function destinations(name: string): string[] {
-  // The console's own name is not one that it reaches.
-  const { POSTERN_CONSOLE_URL: _own, ...environment } = environmentOf(name)
+  // Names that the console shows, and does not reach.
+  const { POSTERN_CONSOLE_URL: _own, POSTERN_API_URL: _shown, ...environment } = environmentOf(name)
   const texts = Object.entries(environment).map(([key, value]) =>
     key.startsWith('POSTERN_') && key.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
   )

@@ -78,8 +78,8 @@ function destinations(workload: Workload): string[] {
     const ini = readFileSync(join(deploy, 'pgbouncer/pgbouncer.ini'), 'utf8')
     return [...ini.matchAll(/host=(\S+) port=(\d+)/g)].map(([, host, port]) => `${host}:${port}`)
   }
-  // Its own name, under which browsers reach it.
-  const { POSTERN_CONSOLE_URL: _own, ...environment } = environmentOf(workload)
+  // Names that the console shows, and does not reach.
+  const { POSTERN_CONSOLE_URL: _own, POSTERN_API_URL: _shown, ...environment } = environmentOf(workload)
   const texts = Object.entries(environment).map(([name, value]) =>
     name.endsWith('_FILE') ? readFileSync(value, 'utf8').trim() : value,
   )
