@@ -28,6 +28,7 @@ export { parseJsonBody } from './json-body.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
+export { countPassedBytes } from './passed-bytes.ts'
 export { answerClientError, answerProblems } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {

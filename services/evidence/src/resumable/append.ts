@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { problem } from '@postern/service-kit'
+import { countPassedBytes, problem } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import type { Checksum } from './rules.ts'
 
@@ -39,6 +39,7 @@ export async function append(
       if (length > atMost)
         throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
       hash?.update(chunk)
+      countPassedBytes(chunk.length)
       await writer.write(chunk)
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
-import { problem } from '@postern/service-kit'
+import { countPassedBytes, problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
@@ -52,6 +52,7 @@ export async function receiveBody(
       if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
       await sniffer.add(chunk)
       hash.update(chunk)
+      countPassedBytes(chunk.length)
       await incoming.write(chunk)
       await scan.write(chunk)
     }

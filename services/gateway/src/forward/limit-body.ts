@@ -1,5 +1,6 @@
 import { Transform } from 'node:stream'
 import type { IncomingMessage } from 'node:http'
+import { countPassedBytes } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
 const checkEveryMs = 10_000
@@ -17,6 +18,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number): Transform
     readableHighWaterMark: 1,
     transform(chunk: Buffer, _encoding, done) {
       total += chunk.length
+      countPassedBytes(chunk.length)
       if (total > maxBytes) done(new BodyTooLargeError())
       else done(null, chunk)
     },
