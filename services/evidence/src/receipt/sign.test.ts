@@ -16,7 +16,9 @@ const content: ReceiptContent = {
   test_procedures: [],
   version_of: null,
   revision: 1,
+  status: 'accepted',
   scan: 'not_configured',
+  malware: null,
 }
 const makeKey = () => generateKeyPairSync('ed25519').privateKey
 
