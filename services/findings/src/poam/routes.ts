@@ -6,16 +6,8 @@ import { type FindingFilter, findingList, listFindings } from '../finding/list/s
 import { filterOf } from '../finding/routes.ts'
 import type { StoredFinding } from '../finding/rules.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
-import { type PoamMaker, type RiskParts, makePoam, poamStatuses } from './rules.ts'
-import {
-  type PoamEntry,
-  findFindings,
-  findLastChange,
-  listEntries,
-  listEvidence,
-  listPlansOf,
-  listRecommendationsOf,
-} from './store.ts'
+import { type PoamEntry, type PoamMaker, type RiskParts, makePoam, poamStatuses } from './rules.ts'
+import { findFindings, findLastChange, listEntries, listEvidence, listPlansOf, listRecommendationsOf } from './store.ts'
 
 type Context = RequestInfo['context']
 

@@ -2,6 +2,7 @@ import type {
   ActionPlan,
   EvidenceRef,
   Finding,
+  LogEntry,
   PersonRef,
   PoamFinding,
   PoamItem,
@@ -12,6 +13,7 @@ import type {
   PoamResponse,
   PoamRisk,
   PoamRiskStatus,
+  Recommendation,
 } from '@postern/contracts'
 import { oscalVersion } from '@postern/contracts'
 import type { StoredFinding } from '../finding/rules.ts'
@@ -27,7 +29,33 @@ import {
   properties,
   startOf,
 } from './oscal.ts'
-import type { PoamEntry, PoamPlan, PoamRecommendation } from './store.ts'
+
+/** What the document says of a recommendation. */
+export type PoamRecommendation = Pick<
+  Recommendation,
+  'id' | 'reference' | 'finding_id' | 'text' | 'priority' | 'response' | 'response_rationale' | 'status'
+>
+
+/** What the document says of an action plan. */
+export type PoamPlan = Pick<
+  ActionPlan,
+  | 'id'
+  | 'reference'
+  | 'finding_id'
+  | 'title'
+  | 'description'
+  | 'owner'
+  | 'due_date'
+  | 'original_due_date'
+  | 'extension_count'
+  | 'percent_complete'
+  | 'status'
+  | 'completed_date'
+  | 'verified_date'
+>
+
+/** An entry as it was hashed, without its hash. */
+export type PoamEntry = Omit<LogEntry, 'hash'>
 
 /** Findings that a plan of action is about where the caller names no status: what was raised, and not in error. */
 export const poamStatuses = ['open', 'in_remediation', 'pending_validation', 'risk_accepted', 'closed'] as const

@@ -1,35 +1,9 @@
-import type { ActionPlan, LogEntry, Recommendation } from '@postern/contracts'
+import type { LogEntry } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { type FindingRow, columns, toFinding } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
 import { statement } from '../keyset.ts'
-
-/** What the document says of a recommendation. */
-export type PoamRecommendation = Pick<
-  Recommendation,
-  'id' | 'reference' | 'finding_id' | 'text' | 'priority' | 'response' | 'response_rationale' | 'status'
->
-
-/** What the document says of an action plan. */
-export type PoamPlan = Pick<
-  ActionPlan,
-  | 'id'
-  | 'reference'
-  | 'finding_id'
-  | 'title'
-  | 'description'
-  | 'owner'
-  | 'due_date'
-  | 'original_due_date'
-  | 'extension_count'
-  | 'percent_complete'
-  | 'status'
-  | 'completed_date'
-  | 'verified_date'
->
-
-/** An entry as it was hashed, without its hash. */
-export type PoamEntry = Omit<LogEntry, 'hash'>
+import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
 /** Evidence that an entry of the log of a finding names. */
 export interface PoamEvidence {
