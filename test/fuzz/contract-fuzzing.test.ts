@@ -7,7 +7,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 import { type Fuzzer, createFuzzer } from './fuzzer.ts'
-import { createPool, harvest } from './pool.ts'
+import { spoilers } from './hostile.ts'
+import { createPool, harvest, marker } from './pool.ts'
 import { type Caller, requestsFor } from './requests.ts'
 import { populate } from './population.ts'
 import { type Witness, openWitness } from './witness.ts'
@@ -18,7 +19,7 @@ import { type Witness, openWitness } from './witness.ts'
  */
 const minutes = Number(process.env['POSTERN_FUZZ_MINUTES'] ?? '0')
 const seed = Number(process.env['POSTERN_FUZZ_SEED'] ?? randomInt(2 ** 31))
-const requestsEach = Number(process.env['POSTERN_FUZZ_REQUESTS'] ?? '10')
+const requestsEach = Number(process.env['POSTERN_FUZZ_REQUESTS'] ?? '8')
 
 let stack: TestStack
 let issuer: RunningIssuer
@@ -95,6 +96,20 @@ describe('no request makes the system fail, say too much, or do what its contrac
   test.each(routes.map((route) => [route.id, route] as const))('%s', { timeout: 120_000 }, async (_id, route) => {
     await expect(fuzz(route, seed)).resolves.toBeUndefined()
   })
+
+  test('a body that two readers could take for two things is refused by every operation that takes JSON', async () => {
+    const takingJson = routes.filter(({ body }) => body !== undefined)
+    expect(takingJson.length).toBeGreaterThan(10)
+    for (const route of takingJson) {
+      const params = Array.from(route.path.matchAll(/:/g), () => encodeURIComponent(marker('id', 'any', 0)))
+      for (const [spoiled, spoil] of Object.entries(spoilers)) {
+        const [contentType = 'application/json'] = route.bodyMediaTypes ?? []
+        const body = { contentType, content: spoil('{"a":[1]}'), spoiled }
+        const status = await fuzzer.run(route, { caller: 'fit', params, query: [], headers: {}, body })
+        expect([400, 422], `${route.id} with ${spoiled}`).toContain(status)
+      }
+    }
+  }, 60_000)
 
   test.runIf(minutes > 0)('all of them in turn, for as long as was asked', { timeout: 0 }, async () => {
     const until = Date.now() + minutes * 60_000

@@ -16,8 +16,8 @@ export interface FilledRequest {
 }
 
 export interface Fuzzer {
-  /** Sends a request and judges the answer. Throws with both where the answer is one that must not be. */
-  run(route: Route, draft: Draft): Promise<void>
+  /** Sends a request, judges the answer and gives its status. Throws with both where the answer is one that must not be. */
+  run(route: Route, draft: Draft): Promise<number>
   /** How often each operation was answered with which status. */
   readonly tally: ReadonlyMap<string, ReadonlyMap<number, number>>
 }
@@ -76,6 +76,7 @@ export function createFuzzer(options: {
       const fault = faultOf(route, request, answer, canary) ?? (await changedBy(witness, route, answer))
       if (fault !== undefined) throw new Error(`${fault}\n${describe(route, request, answer)}`)
       if (answer.status < 300) harvest(pool, request.path, answer)
+      return answer.status
     },
   }
 }

@@ -53,6 +53,8 @@ export interface Findings
     options?: CallOptions,
   ): Promise<AnswerOf<'createLogEntry'>>
   verifyLog(target: Target, options?: CallOptions): Promise<AnswerOf<'verifyLogOfFinding'>>
+  /** Findings and their plans as a NIST OSCAL plan of action and milestones. */
+  exportPoam(filter?: QueryOf<'exportPoam'>, options?: CallOptions): Promise<AnswerOf<'exportPoam'>>
 }
 
 export interface Recommendations
@@ -120,6 +122,7 @@ export function openFindings(connection: Connection): Findings {
     log: (target, filter, options = {}) => pagesOf(connection, 'listLogOfFinding', of(target), filter, options),
     addLogEntry: async (target, body, options = {}) =>
       await connection.call('createLogEntry', { params: of(target), body, ...options }),
+    exportPoam: async (query = {}, options = {}) => await connection.call('exportPoam', { query, ...options }),
     verifyLog: async (target, options = {}) =>
       await connection.call('verifyLogOfFinding', { params: of(target), ...options }),
   }

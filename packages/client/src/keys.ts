@@ -15,6 +15,10 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   rotate(target: Target, body?: BodyOf<'rotateApiKey'>, options?: CallOptions): Promise<CreatedApiKey>
   /** The key's audit trail, newest first. */
   events(target: Target, query?: QueryOf<'listApiKeyEvents'>, options?: CallOptions): Pages<ApiKeyEvent>
+  /** Its requests by day and by route. */
+  usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
+  /** What the tenant allows of a key. */
+  policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
 }
 
 export function openKeys(connection: Connection): Keys {
@@ -29,5 +33,8 @@ export function openKeys(connection: Connection): Keys {
       await connection.call('rotateApiKey', { params: { id: addressOf(target) }, body, ...options }),
     events: (target, query, options = {}) =>
       pagesOf(connection, 'listApiKeyEvents', { id: addressOf(target) }, query, options),
+    usage: async (target, options = {}) =>
+      await connection.call('getApiKeyUsage', { params: { id: addressOf(target) }, ...options }),
+    policy: async (options = {}) => await connection.call('getKeyPolicy', options),
   }
 }

@@ -38,6 +38,7 @@ export const operations = {
   listLog: ['GET', '/api/v1/remediation-log'],
   getLogCheckpoint: ['GET', '/api/v1/remediation-log/checkpoint'],
   logCheckpointKeys: ['GET', '/api/v1/remediation-log/keys'],
+  exportPoam: ['GET', '/api/v1/exports/poam.json'],
 
   listEntities: ['GET', '/api/v1/entities'],
   getEntity: ['GET', '/api/v1/entities/:id'],
@@ -74,6 +75,8 @@ export const operations = {
   revokeApiKey: ['POST', '/api/v1/api-keys/:id/revoke'],
   rotateApiKey: ['POST', '/api/v1/api-keys/:id/rotate'],
   listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
+  getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
+  getKeyPolicy: ['GET', '/api/v1/key-policy'],
 } as const satisfies { readonly [N in ContractName]?: readonly [Contracts[N]['method'], Contracts[N]['path']] }
 
 export type OperationName = keyof typeof operations
