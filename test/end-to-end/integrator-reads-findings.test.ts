@@ -56,6 +56,47 @@ describe('an integrator', () => {
     expect(read).toEqual(titles)
   })
 
+  test('sends many findings at once, and reads those of a part of the organization with what belongs to them', async () => {
+    const own = await stack.createTenant()
+    const { key } = await stack.createKey(own, { scopes: ['write:findings', 'read:*', 'admin:sync'] })
+    const { key: narrow } = await stack.createKey(own, { scopes: ['read:findings'] })
+    const entities = [
+      { external_id: 'bank', name: 'Bank', type: 'legal_entity' },
+      { external_id: 'cards', name: 'Cards', type: 'process', parent_external_id: 'bank' },
+    ]
+    const pushed = await send(gateway, '/api/v1/sync/entities', { key, method: 'POST', body: entities })
+    expect(pushed.status, pushed.text).toBeLessThan(300)
+    const cards = z.object({ id: z.string() }).parse((await send(gateway, '/api/v1/entities/ext:cards', { key })).json)
+    const items = [
+      { external_id: 'T-1', title: 'Shared accounts', condition: 'Seen.', severity: 'high', entity_ids: [cards.id] },
+      { external_id: 'T-2', title: 'No backup', condition: 'Seen.', severity: 'low' },
+      { external_id: 'T-3', title: 'Nothing else is said' },
+    ]
+    const made = await send(gateway, '/api/v1/findings/bulk', {
+      key,
+      method: 'POST',
+      body: { mode: 'best_effort', items },
+    })
+    expect(made.json).toMatchObject([
+      { index: 0, status: 201 },
+      { index: 1, status: 201 },
+      {
+        index: 2,
+        status: 422,
+        problem: { errors: [{ pointer: '/items/2/condition' }, { pointer: '/items/2/severity' }] },
+      },
+    ])
+    const below = await send(gateway, '/api/v1/findings?subtree_of=ext:bank&fields=title,external_id', { key: narrow })
+    expect(below.json).toEqual([{ external_id: 'T-1', title: 'Shared accounts' }])
+    const target = '/api/v1/findings/ext:T-1?expand=entities,log&fields=title'
+    expect((await send(gateway, target, { key: narrow })).json).toMatchObject({
+      title: 'Shared accounts',
+      entities: [{ id: cards.id, name: 'Cards' }],
+      log: [{ kind: 'created' }],
+    })
+    expect((await send(gateway, target, { key })).json).toMatchObject({ entities: [{ type: 'process' }] })
+  })
+
   test('is told by whoami which tenant, scopes and expiry the key has', async () => {
     const { key, id, masked, expires_at } = await stack.createKey(tenant, { scopes: ['read:*'], label: 'Nightly load' })
     const answer = await send(gateway, '/api/v1/whoami', { key })

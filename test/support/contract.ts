@@ -10,7 +10,7 @@ import {
   problemsOf,
   routeTable,
 } from '@postern/contracts'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { parseCsv } from './csv.ts'
 
 /** An answer, as much of it as the contract speaks of. */
@@ -39,7 +39,10 @@ export function assertInContract(method: string, target: string, answer: Checked
   const routeOf = (asked: string) =>
     routes.find((each) => each.route.method === asked && each.pattern.test(path))?.route
   const route = routeOf(method) ?? (method === 'HEAD' ? routeOf('GET') : undefined)
-  const fault = answer.status >= 400 ? faultOfProblem(route, method, answer) : faultOfSuccess(route, method, answer)
+  const fault =
+    answer.status >= 400
+      ? faultOfProblem(route, method, answer)
+      : faultOfSuccess(route, method, answer, membersAsked(target))
   if (fault !== undefined) throw new Error(`${method} ${path} was answered ${answer.status}, ${fault}: ${answer.text}`)
   if (typeof answer.headers['x-request-id'] !== 'string') throw new Error(`${method} ${path}: no X-Request-Id`)
 }
@@ -64,7 +67,29 @@ function knownCode(code: string): keyof typeof problemTypes | undefined {
   return Object.keys(problemTypes).find((name): name is keyof typeof problemTypes => name === code)
 }
 
-function faultOfSuccess(route: Route | undefined, method: string, answer: CheckedAnswer): string | undefined {
+/** The members that `fields` leaves, with those that `expand` adds; undefined: all of them. */
+function membersAsked(target: string): readonly string[] | undefined {
+  const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
+  const words = (name: string) => query.getAll(name).flatMap((value) => value.split(','))
+  return query.has('fields') ? [...words('fields'), ...words('expand')] : undefined
+}
+
+/** The schema of an answer that holds these members alone. */
+function limitedTo(schema: z.ZodType, members: readonly string[] | undefined): z.ZodType {
+  if (members === undefined) return schema
+  if (schema instanceof z.ZodArray && schema.element instanceof z.ZodType)
+    return z.array(limitedTo(schema.element, members))
+  if (!(schema instanceof z.ZodObject)) return schema
+  const kept = Object.entries(schema.shape).filter(([name]) => members.includes(name))
+  return z.object(Object.fromEntries(kept))
+}
+
+function faultOfSuccess(
+  route: Route | undefined,
+  method: string,
+  answer: CheckedAnswer,
+  members: readonly string[] | undefined,
+): string | undefined {
   if (route === undefined) return 'though there is no such route'
   const contract = route.answers[answer.status]
   if (contract === undefined) return 'which the contract of the route does not have'
@@ -72,9 +97,9 @@ function faultOfSuccess(route: Route | undefined, method: string, answer: Checke
   if (contract.schema === undefined) return undefined
   const mediaType = String(answer.headers['content-type']).split(';', 1)[0] ?? ''
   if (!mediaTypesOf(route).includes(mediaType)) return 'in a media type that the contract does not have'
-  if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text)
-  if (mediaType === 'text/csv') return faultOfCsv(route, answer.text)
-  return faultOfJson(contract.schema, answer.json)
+  if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text, members)
+  if (mediaType === 'text/csv') return faultOfCsv(route, answer.text, members)
+  return faultOfJson(limitedTo(contract.schema, members), answer.json)
 }
 
 function faultOfJson(schema: z.ZodType, json: unknown): string | undefined {
@@ -83,16 +108,18 @@ function faultOfJson(schema: z.ZodType, json: unknown): string | undefined {
   return isDeepStrictEqual(parsed.data, json) ? undefined : 'with members that are not in the contract'
 }
 
-function faultOfLines(route: Route, text: string): string | undefined {
+function faultOfLines(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
   const item = itemSchemaOf(route)
   if (item === undefined) return 'with lines, though it is no list'
   if (text !== '' && !text.endsWith('\n')) return 'with a last line that does not end'
   const lines = text.split('\n').slice(0, -1)
-  return lines.map((line) => faultOfJson(item, JSON.parse(line))).find((fault) => fault !== undefined)
+  const schema = limitedTo(item, members)
+  return lines.map((line) => faultOfJson(schema, JSON.parse(line))).find((fault) => fault !== undefined)
 }
 
-function faultOfCsv(route: Route, text: string): string | undefined {
+function faultOfCsv(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
   const [header = [], ...rows] = parseCsv(text)
-  if (!isDeepStrictEqual(header.toSorted(), [...columnsOf(route)].toSorted())) return 'with columns of its own'
+  const columns = columnsOf(route).filter((name) => members?.includes(name) ?? true)
+  if (!isDeepStrictEqual(header.toSorted(), columns.toSorted())) return 'with columns of its own'
   return rows.every((row) => row.length === header.length) ? undefined : 'with a row that has not all columns'
 }

@@ -43,7 +43,8 @@ export function fieldsOf(item: z.ZodObject) {
     )
     .optional()
     .meta({
-      description: 'Only these members, and those that `expand` adds; comma-separated. All where nothing is said',
+      description:
+        'Only these members, and those that `expand` adds; comma-separated. What the answer must hold otherwise may then be absent',
       examples: ['id'],
     })
 }
