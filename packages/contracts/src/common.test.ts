@@ -131,6 +131,8 @@ describe('dates and times', () => {
     '0000-06-01T00:00:00Z',
     '0001-01-01T00:00:00+00:01',
     '9999-12-31T23:59:59.999-00:01',
+    '2026-11-21T00:00:00-23:59',
+    '2026-11-21T00:00:00+15:00',
   ])('%s is no time that can be kept', (moment) => {
     expect(momentSchema.safeParse(moment).success).toBe(false)
   })

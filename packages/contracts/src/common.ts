@@ -16,11 +16,15 @@ export const dateSchema = z.iso
   .refine((date) => !date.startsWith('0000'), { message: 'must be in the year 0001 or later' })
   .meta({ examples: ['2026-11-21'] })
 
-/** A time as a person or a script writes it: RFC 3339 with any offset, in the years 0001 to 9999 of UTC. */
+/** A time as a person or a script writes it: RFC 3339 with the offset of a place on earth, in the years 0001 to 9999 of UTC. */
 export const momentSchema = z.iso
   .datetime({ offset: true })
   .refine((moment) => /^(?!0000)[0-9]{4}-/.test(isoOf(moment)), {
     message: 'must be in the years 0001 to 9999 of UTC',
+  })
+  // RFC 3339 has offsets up to 23:59, PostgreSQL up to 15:59; no clock is further from UTC than 14 hours.
+  .refine((moment) => /(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])$/.test(moment), {
+    message: 'must have an offset of less than 15 hours',
   })
   .meta({ examples: ['2026-11-21T10:30:00+01:00'] })
 
