@@ -33,11 +33,8 @@ export function AccountMenu({ isCompact = false }: { readonly isCompact?: boolea
 
   return (
     <MenuTrigger>
-      <Button
-        className={isCompact ? 'account account-compact' : 'account'}
-        aria-label={`Account of ${name}`}
-        isPending={isLeaving}
-      >
+      <Button className={isCompact ? 'account account-compact' : 'account'} isDisabled={isLeaving}>
+        <span className="for-listeners">{isCompact ? `Account of ${name}` : 'Account of '}</span>
         <span className="avatar" aria-hidden="true">
           {initials(name)}
         </span>

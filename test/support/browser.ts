@@ -1,0 +1,32 @@
+/// <reference lib="dom" />
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { findChromium } from '@postern/local-stack/testing'
+import { type Browser, type Page, chromium } from 'playwright-core'
+import { z } from 'zod'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const findingsSchema = z.array(z.string())
+
+/** Starts a Chromium without a window. */
+export async function startBrowser(): Promise<Browser> {
+  const { path, env } = await findChromium()
+  const inherited = Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]]))
+  return await chromium.launch({
+    executablePath: path,
+    // Its sandbox needs what containers do not give; it visits our own pages alone.
+    args: ['--no-sandbox'],
+    env: { ...Object.fromEntries(inherited), ...env },
+  })
+}
+
+/** What axe finds against WCAG 2.2 A and AA on the page as it is: rule and place, one line each. */
+export async function accessibilityFaults(page: Page): Promise<string[]> {
+  // What is still moving has neither its colours nor its place.
+  await page.evaluate(async () => await Promise.all(document.getAnimations().map(async (each) => await each.finished)))
+  await page.evaluate(axe)
+  const found: unknown = await page.evaluate(`axe
+    .run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] })
+    .then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => id + ' ' + target + ' ' + failureSummary)))`)
+  return findingsSchema.parse(found)
+}
