@@ -1,11 +1,9 @@
 /// <reference lib="dom" />
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
+import axe from 'axe-core'
 import { findChromium } from '@postern/local-stack/testing'
 import { type Browser, type Page, chromium } from 'playwright-core'
 import { z } from 'zod'
 
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const findingsSchema = z.array(z.string())
 
 /** Starts a Chromium without a window. */
@@ -24,7 +22,7 @@ export async function startBrowser(): Promise<Browser> {
 export async function accessibilityFaults(page: Page): Promise<string[]> {
   // What is still moving has neither its colours nor its place.
   await page.evaluate(async () => await Promise.all(document.getAnimations().map(async (each) => await each.finished)))
-  await page.evaluate(axe)
+  await page.evaluate(axe.source)
   const found: unknown = await page.evaluate(`axe
     .run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'] })
     .then(({ violations }) => violations.flatMap(({ id, nodes }) => nodes.map(({ target, failureSummary }) => id + ' ' + target + ' ' + failureSummary)))`)
