@@ -107,12 +107,29 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   }
 }
 
+/** A large file goes to the disk while it arrives, in steps of so many bytes, so that its end need not wait for it all. */
+const syncEveryBytes = 32 * 1024 * 1024
+
 function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
   let isOpen = true
+  let unsynced = 0
+  let syncing: Promise<void> | undefined
+  let syncFailure: unknown
   const close = async () => {
     if (!isOpen) return
     isOpen = false
+    await syncing
     await file.close()
+  }
+  const syncBehind = async () => {
+    try {
+      await file.datasync()
+    } catch (error) {
+      // The kernel tells a failure once: the sync at the end would know nothing of it.
+      syncFailure ??= error
+    } finally {
+      syncing = undefined
+    }
   }
   return {
     write: async (chunk) => {
@@ -121,8 +138,14 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
         const { bytesWritten } = await file.write(chunk, written, chunk.byteLength - written)
         written += bytesWritten
       }
+      unsynced += written
+      if (unsynced < syncEveryBytes || syncing !== undefined) return
+      unsynced = 0
+      syncing = syncBehind()
     },
     settle: async (tenantId, sha256) => {
+      await syncing
+      if (syncFailure !== undefined) throw syncFailure
       await file.sync()
       await close()
       const folder = join(settling, checked(tenantId, tenantPattern))

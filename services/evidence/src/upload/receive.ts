@@ -26,8 +26,8 @@ export interface ReceiveLimits {
 }
 
 /**
- * Reads a body into an incoming blob, chunk by chunk: what is in memory is one chunk and the first bytes, whatever the
- * size. Throws a problem as soon as the upload can no longer be taken; the caller then discards the blob.
+ * Reads a body into an incoming blob, chunk by chunk: a chunk is hashed while the one before it is written, so what is in
+ * memory is two chunks and the first bytes, whatever the size. Throws a problem as soon as the upload can no longer be taken; the caller then discards the blob.
  */
 export async function receiveBody(
   body: unknown,
@@ -40,6 +40,7 @@ export async function receiveBody(
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   let sizeBytes = 0
+  let storing: Promise<unknown> = Promise.resolve()
   const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
   try {
     scan = await scanner.begin()
@@ -53,9 +54,12 @@ export async function receiveBody(
       await sniffer.add(chunk)
       hash.update(chunk)
       countPassedBytes(chunk.length)
-      await incoming.write(chunk)
-      await scan.write(chunk)
+      await storing
+      storing = Promise.all([incoming.write(chunk), scan.write(chunk)])
+      // Told by the await of the next turn, or behind the loop.
+      storing.catch(() => undefined)
     }
+    await storing
     const received = { sizeBytes, sha256: hash.digest('hex'), detected: await sniffer.finish() }
     const refusal = judgeBody(declared, received)
     if (refusal !== undefined) throw refused(refusal)
@@ -63,6 +67,8 @@ export async function receiveBody(
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     discardRest(body)
+    // Nothing may still be written when the caller discards the blob.
+    await storing.catch(() => undefined)
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
