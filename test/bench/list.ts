@@ -8,8 +8,13 @@ import type { System } from './system.ts'
 export interface ListResult {
   readonly rows: number
   readonly throughEverything: number
+  /** Straight to the service, signed as the gateway signs. */
+  readonly throughService: number
   readonly sqlAlone: number
+  /** Gateway, service and row-level security ÷ SQL alone. */
   readonly ratio: number
+  /** Service and row-level security ÷ SQL alone. */
+  readonly serviceRatio: number
 }
 
 const pageSize = 50
@@ -27,6 +32,8 @@ export async function measureList(
   if (origin === undefined) throw new Error('there is no gateway')
   const { key } = await system.stack.createKey(system.tenant, { scopes: ['*'] })
   const client = new Client(origin)
+  const service = system.stack.caller('findings')
+  const reader = { tenantId: system.tenant.id, scopes: ['read:findings'] } as const
   const headers = { authorization: `ApiKey ${key}`, 'content-type': 'application/json' }
   try {
     for (let row = 0; row < rows; row += 1) {
@@ -46,19 +53,26 @@ export async function measureList(
         const found: unknown = JSON.parse(await body.text())
         return statusCode === 200 && Array.isArray(found) ? found.length : 0
       },
+      service: async () => {
+        const { status, json } = await service.call(reader, 'GET', `/api/v1/findings?limit=${pageSize}`)
+        return status === 200 && Array.isArray(json) ? json.length : 0
+      },
       sql: async () => (await system.sql.query(statement)).rows.length,
     }
-    const times = { everything: [] as number[], sql: [] as number[] }
+    const times = { everything: [] as number[], service: [] as number[], sql: [] as number[] }
     for (let turn = 0; turn < rounds; turn += 1) {
-      for (const way of ['everything', 'sql'] as const) times[way].push(await time(ways[way], repeats))
+      for (const way of ['everything', 'service', 'sql'] as const) times[way].push(await time(ways[way], repeats))
     }
     const throughEverything = median(times.everything)
+    const throughService = median(times.service)
     const sqlAlone = median(times.sql)
     return {
       rows,
       throughEverything: round(throughEverything, 3),
+      throughService: round(throughService, 3),
       sqlAlone: round(sqlAlone, 3),
       ratio: round(throughEverything / sqlAlone),
+      serviceRatio: round(throughService / sqlAlone),
     }
   } finally {
     await client.close()

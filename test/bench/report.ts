@@ -1,10 +1,12 @@
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import type { Measured, Ratio } from './compare.ts'
 import type { Latency } from './latency.ts'
+import type { FindingsScale } from './findings-scale.ts'
 import type { ListResult } from './list.ts'
 import type { ManyKeys } from './many-keys.ts'
 import type { RevocationLatency } from './revocation.ts'
 import { generatorName } from './load.ts'
+import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
 
 /** What bench/results.json holds. */
@@ -25,6 +27,9 @@ export interface Results {
   readonly latency: { readonly requestsPerSecond: number; readonly ways: readonly Latency[] }
   readonly manyKeys: readonly ManyKeys[]
   readonly list: ListResult
+  readonly upload?: UploadResult
+  /** Not in a quick run. */
+  readonly findingsScale?: FindingsScale
   readonly revocation: readonly RevocationLatency[]
 }
 
@@ -117,9 +122,15 @@ export function printResults(results: Results): void {
 
   title('A list of 50 findings, ms')
   table(
-    ['gateway, service and RLS', 'the same SQL alone', 'ratio'],
-    [[list.throughEverything, list.sqlAlone, list.ratio]],
+    ['', 'ms', '÷ the same SQL alone'],
+    [
+      ['gateway, service and RLS', list.throughEverything, list.ratio],
+      ['service and RLS', list.throughService, list.serviceRatio],
+      ['the same SQL alone', list.sqlAlone, 1],
+    ],
   )
+
+  printScale(results)
 
   title('Revocation, ms after the call')
   table(
@@ -135,6 +146,28 @@ export function printResults(results: Results): void {
       firstRefusal.max,
     ]),
   )
+}
+
+function printScale({ findingsScale: scale, upload }: Results): void {
+  if (scale !== undefined) {
+    const { few, many } = scale
+    title(
+      `A page of 100 findings, ms; ${many.tenants} tenants, ${many.findings} findings, ${many.logEntries} log entries`,
+    )
+    table(
+      ['', 'ms', 'ratio', 'of'],
+      [
+        [`first page of ${few.findings} findings`, scale.firstOfFew, undefined, undefined],
+        [`first page of ${many.findings}`, scale.first, scale.large, 'few'],
+        ['thousandth page', scale.thousandth, scale.deep, 'first'],
+      ],
+    )
+    console.log(`  filled in ${scale.fillSeconds} s`)
+  }
+  if (upload !== undefined) {
+    title(`One file of ${upload.mebibytes} MiB, MiB a second`)
+    table(['gateway and evidence', 'nginx, PUT', 'ratio'], [[String(upload.evidence), upload.nginx, upload.ratio]])
+  }
 }
 
 function title(text: string): void {

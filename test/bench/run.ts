@@ -7,6 +7,8 @@ import { startTestCluster } from '@postern/local-stack/testing'
 import { compare, ratio, targetOf } from './compare.ts'
 import { measureLatency } from './latency.ts'
 import { measureList } from './list.ts'
+import { measureFindingsScale } from './findings-scale.ts'
+import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
 import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
 import type { Peer } from './processes.ts'
@@ -36,6 +38,16 @@ const plan = quick
       fillSeconds: 150,
       revocations: { up: 100, down: 30 },
     }
+
+const scalePlan = {
+  tenants: 1000,
+  few: 10_000,
+  findings: 1_000_000,
+  measuredTenant: 110_000,
+  entriesPerFinding: 10,
+  fillSeconds: 480,
+  repeats: 60,
+}
 
 const path = '/api/v1/findings'
 const connections = 64
@@ -133,6 +145,13 @@ async function measureAll(): Promise<Results> {
   say('a list')
   const list = await measureList(system, { rows: 200, repeats: quick ? 100 : 500, rounds: 3 })
 
+  say('a large upload')
+  const upload = await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 })
+
+  say('many findings')
+  // Last: what is put into the database would be in the way of everything else.
+  const findingsScale = quick ? undefined : await measureFindingsScale(system, scalePlan)
+
   return {
     measuredAt,
     minutes: round((performance.now() - startedAt) / 60_000, 1),
@@ -148,6 +167,8 @@ async function measureAll(): Promise<Results> {
     latency: { requestsPerSecond: pace, ways },
     manyKeys,
     list,
+    upload,
+    ...(findingsScale === undefined ? {} : { findingsScale }),
     revocation,
   }
 }

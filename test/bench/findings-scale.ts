@@ -1,0 +1,119 @@
+import { Client } from 'undici'
+import { type FilledRows, fillFindings, preparePrototypes } from './fill-findings.ts'
+import { median, round } from './stats.ts'
+import type { System } from './system.ts'
+
+/** What a page of findings costs when there are many, milliseconds a request, one after the other; medians. */
+export interface FindingsScale {
+  readonly few: FilledRows
+  readonly many: FilledRows
+  readonly fillSeconds: number
+  /** The first page while there were few. */
+  readonly firstOfFew: number
+  readonly first: number
+  readonly thousandth: number
+  /** The thousandth page ÷ the first one. */
+  readonly deep: number
+  /** The first page among many ÷ among few. */
+  readonly large: number
+}
+
+const pageSize = 100
+/** The page that is a thousand pages in. */
+const deepPage = 1000
+
+export interface ScalePlan {
+  readonly tenants: number
+  /** Findings of all tenants together, and those of the one that is measured. */
+  readonly few: number
+  readonly findings: number
+  readonly measuredTenant: number
+  readonly entriesPerFinding: number
+  /** The log stops growing after so many seconds, however far it has come. */
+  readonly fillSeconds: number
+  readonly repeats: number
+}
+
+/**
+ * Measures pages of `GET /findings?limit=100` through gateway, service and row-level security, first with few findings
+ * in the database and then with many in many tenants, with an entry of the log after entry behind each.
+ */
+export async function measureFindingsScale(system: System, plan: ScalePlan): Promise<FindingsScale> {
+  await system.restartGateway({})
+  const [origin] = system.stack.gateways
+  if (origin === undefined) throw new Error('there is no gateway')
+  const { key } = await system.stack.createKey(system.tenant, { scopes: ['read:findings'] })
+  const client = new Client(origin)
+  const page = async (target: string): Promise<{ next: string | undefined; length: number }> => {
+    const { statusCode, headers, body } = await client.request({
+      method: 'GET',
+      path: target,
+      headers: { authorization: `ApiKey ${key}` },
+    })
+    const found: unknown = await body.json()
+    if (statusCode !== 200 || !Array.isArray(found)) throw new Error(`no list: ${statusCode}`)
+    return { next: /<([^>]+)>; rel="next"/.exec(String(headers['link'] ?? ''))?.[1], length: found.length }
+  }
+  const time = async (target: string): Promise<number> => {
+    const times: number[] = []
+    for (let turn = 0; turn < 2 * plan.repeats; turn += 1) {
+      const startedAt = performance.now()
+      const { length } = await page(target)
+      if (turn >= plan.repeats) times.push(performance.now() - startedAt)
+      if (length !== pageSize) throw new Error(`a page of ${length}`)
+    }
+    return median(times)
+  }
+  const firstPage = `/api/v1/findings?limit=${pageSize}`
+  try {
+    await preparePrototypes(system.sql)
+    const few = await fillFindings(system.sql, {
+      own: system.tenant.id,
+      ownFindings: plan.few,
+      others: 0,
+      perOther: 0,
+      entriesPerFinding: plan.entriesPerFinding,
+      deadline: Number.POSITIVE_INFINITY,
+      behind: 0,
+    })
+    const firstOfFew = await time(firstPage)
+
+    const startedAt = performance.now()
+    const others = plan.tenants - 1
+    const many = await fillFindings(system.sql, {
+      own: system.tenant.id,
+      behind: plan.few,
+      ownFindings: plan.measuredTenant - plan.few,
+      others,
+      perOther: Math.ceil((plan.findings - plan.measuredTenant) / others),
+      entriesPerFinding: plan.entriesPerFinding,
+      deadline: startedAt + plan.fillSeconds * 1000,
+    })
+    const fillSeconds = (performance.now() - startedAt) / 1000
+    let target = firstPage
+    for (let number = 1; number < Math.min(deepPage, Math.floor(plan.measuredTenant / pageSize)); number += 1) {
+      const { next } = await page(target)
+      if (next === undefined) throw new Error(`there is no page behind page ${number}`)
+      target = next
+    }
+    // Turn by turn: what changes on the machine meanwhile changes both.
+    const times = { first: [] as number[], deep: [] as number[] }
+    for (let turn = 0; turn < 3; turn += 1) {
+      times.first.push(await time(firstPage))
+      times.deep.push(await time(target))
+    }
+    const [first, thousandth] = [median(times.first), median(times.deep)]
+    return {
+      few,
+      many,
+      fillSeconds: round(fillSeconds, 0),
+      firstOfFew: round(firstOfFew, 3),
+      first: round(first, 3),
+      thousandth: round(thousandth, 3),
+      deep: round(thousandth / first),
+      large: round(first / firstOfFew),
+    }
+  } finally {
+    await client.close()
+  }
+}
