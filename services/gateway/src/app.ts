@@ -9,10 +9,10 @@ export interface AppOptions {
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
   readonly maxHeaderBytes: number
   readonly maxConnections: number
+  /** A client has this long to send the head of a request. */
+  readonly clientTimeoutMs: number
 }
 
-/** A client has this long to send the head of a request. */
-const headersTimeoutMs = 10_000
 const keepAliveMs = 65_000
 
 const idPrefix = randomBytes(9).toString('base64url').replaceAll(/[-_]/g, '0')
@@ -31,7 +31,7 @@ export function requestIdOf(given: string | undefined): string {
  * the CPU.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
-  const { handle, onCrash, maxHeaderBytes, maxConnections } = options
+  const { handle, onCrash, maxHeaderBytes, maxConnections, clientTimeoutMs } = options
 
   let closing = false
 
@@ -48,11 +48,11 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   const server = createServer(
     {
       maxHeaderSize: maxHeaderBytes,
-      headersTimeout: headersTimeoutMs,
+      headersTimeout: clientTimeoutMs,
       keepAliveTimeout: keepAliveMs,
       // Uploads may take long; slow bodies are cut by their rate, slow heads by the headers timeout.
       requestTimeout: 0,
-      connectionsCheckingInterval: 2000,
+      connectionsCheckingInterval: Math.ceil(clientTimeoutMs / 5),
       // A missing Host gets a problem document from us, not Node's empty 400.
       requireHostHeader: false,
       insecureHTTPParser: false,

@@ -169,6 +169,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
       clocks,
       databaseClock,
       usage,
+      clientTimeoutMs: config.clientTimeoutMs,
       isDraining: () => draining,
       onDone: done,
       onFailure: (exchange, error) => {
@@ -189,6 +190,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     onCrash: (request, response, error) => crash({ request, response, requestId: requestIdOf(undefined) }, error),
     maxHeaderBytes: config.maxHeaderBytes,
     maxConnections: config.maxConnections,
+    clientTimeoutMs: config.clientTimeoutMs,
   })
   const admin = createApp({
     config,

@@ -32,6 +32,8 @@ export interface ServeParts {
   readonly clocks: Clocks
   readonly databaseClock: DatabaseClock
   readonly usage: Pick<Usage, 'used'>
+  /** A body must come in faster than 10 KiB in this time. */
+  readonly clientTimeoutMs: number
   readonly isDraining: () => boolean
   /** Called once when the answer is complete; status 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
@@ -50,7 +52,7 @@ const pageHeaders = [
 
 /** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
-  const { upstreams, mint, clocks, databaseClock, usage, isDraining, onDone, onFailure } = parts
+  const { upstreams, mint, clocks, databaseClock, usage, clientTimeoutMs, isDraining, onDone, onFailure } = parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
     kind: 'service',
@@ -232,6 +234,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       hasBody,
       maxBodyBytes: route.maxBodyBytes,
       answerWithinMs: route.answerWithinMs,
+      clientTimeoutMs,
       onDone,
       onFailure,
     })

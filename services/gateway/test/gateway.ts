@@ -96,19 +96,23 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
 function serveFindings(forwarded: Forwarded[], ring: string): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'findings')
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
-    void text(request).then((body) => {
-      const { method = '', url: target = '', rawHeaders } = request
-      const verification = verifier.verify({ method, target, headers: rawHeaders }, Date.now())
-      forwarded.push({ method, target, headers: request.headers, body, verification })
-      response.end('done')
-    })
+    text(request).then(
+      (body) => {
+        const { method = '', url: target = '', rawHeaders } = request
+        const verification = verifier.verify({ method, target, headers: rawHeaders }, Date.now())
+        forwarded.push({ method, target, headers: request.headers, body, verification })
+        response.end('done')
+      },
+      // A body that the gateway gave up.
+      () => response.destroy(),
+    )
   })
   server.maxHeadersCount = 0
   return server
 }
 
 /** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
-export async function startTestGateway(): Promise<TestGateway> {
+export async function startTestGateway(settings: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   const rings = { internal: randomRing(), findings: randomRing() }
   const keys: FakeKeys = { records: new Map(), lease: {}, mode: 'well', renewals: 0, lookups: 0 }
   const forwarded: Forwarded[] = []
@@ -134,6 +138,7 @@ export async function startTestGateway(): Promise<TestGateway> {
       POSTERN_ASSERTION_KEYS: randomRing(),
       POSTERN_INTERNAL: rings.internal,
       POSTERN_CACHE_MAC: randomRing(),
+      ...settings,
     },
     { writeLog: (line) => void log.push(line) },
   )

@@ -192,14 +192,19 @@ describe('refused attempts with a key', () => {
   })
 })
 
-describe('the usage of a key', () => {
-  const usageOf = async (admin: Principal, id: string) => {
-    const answer = await service.call(admin, 'GET', `${path}/${id}/usage`)
-    expect(answer.status).toBe(200)
-    return apiKeyUsageSchema.parse(answer.json)
-  }
-  const dayOf = (at: number) => new Date(at).toISOString().slice(0, 10)
+async function usageOf(admin: Principal, id: string): Promise<z.infer<typeof apiKeyUsageSchema>> {
+  const answer = await service.call(admin, 'GET', `${path}/${id}/usage`)
+  expect(answer.status).toBe(200)
+  return apiKeyUsageSchema.parse(answer.json)
+}
 
+const dayMs = 86_400_000
+
+function dayOf(at: number): string {
+  return new Date(at).toISOString().slice(0, 10)
+}
+
+describe('the usage of a key', () => {
   test('of another tenant is not there', async () => {
     const [owner, other] = [await newTenant(service), await newTenant(service)]
     const { id } = await newKey(service, owner)
@@ -211,8 +216,8 @@ describe('the usage of a key', () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
     const now = Date.now()
-    const before = now - 3 * 86_400_000
-    const long = now - 40 * 86_400_000
+    const before = now - 3 * dayMs
+    const long = now - 40 * dayMs
     await report({
       uses: [
         useOf(admin, id, { lastUsedAt: now, count: 5, routes: { 'findings.list': 4, 'findings.get': 1 } }),
@@ -247,8 +252,8 @@ describe('the usage of a key', () => {
   test('is kept for a month', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
-    const at = (daysAgo: number) => Date.now() - daysAgo * 86_400_000
-    const use = (daysAgo: number) => useOf(admin, id, { lastUsedAt: at(daysAgo), routes: { 'findings.list': 1 } })
+    const use = (daysAgo: number) =>
+      useOf(admin, id, { lastUsedAt: Date.now() - daysAgo * dayMs, routes: { 'findings.list': 1 } })
     await report({ uses: [use(0), use(20), use(33), use(400)] })
     await service.asService.system(async (tx) => await pruneUses(tx, 1000))
     const kept = await service.asSuperuser.system(

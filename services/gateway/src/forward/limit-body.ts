@@ -3,12 +3,11 @@ import type { IncomingMessage } from 'node:http'
 import { countPassedBytes } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
-const checkEveryMs = 10_000
-/** Bytes that must arrive in each interval: a body slower than this ties up a connection for nothing. */
+/** Bytes that must arrive in each `withinMs`: a body slower than this ties up a connection for nothing. */
 const leastBytes = 10 * 1024
 
 /** Passes a body on and fails it when it grows past `maxBytes` or comes in too slowly. Memory stays flat. */
-export function limitBody(request: IncomingMessage, maxBytes: number): Transform {
+export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: number): Transform {
   let total = 0
   let atLastCheck = 0
   const body = new Transform({
@@ -32,7 +31,7 @@ export function limitBody(request: IncomingMessage, maxBytes: number): Transform
     const waitsForClient = !request.isPaused() && !request.complete
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
-  }, checkEveryMs)
+  }, withinMs)
   timer.unref()
   body.once('close', () => clearInterval(timer))
   // undici listens only while it sends: what fails after an early answer must not end the process.

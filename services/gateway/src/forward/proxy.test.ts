@@ -84,6 +84,7 @@ async function startGateway(
         hasBody: length !== undefined || headers.read['transfer-encoding'] !== undefined,
         maxBodyBytes: options.maxBodyBytes ?? 64 * mebibyte,
         answerWithinMs: options.answerWithinMs ?? 5000,
+        clientTimeoutMs: 10_000,
         onDone: (_exchange, status) => resolve({ status, failures }),
         onFailure: (_exchange, error) => void failures.push(error),
       })
@@ -91,6 +92,7 @@ async function startGateway(
     onCrash: (request, response) => sendProblem({ request, response, requestId: 'crash' }, 'internal_error'),
     maxHeaderBytes: 16_384,
     maxConnections: 100,
+    clientTimeoutMs: 10_000,
   })
   await app.listen({ host: '127.0.0.1', port: 0 })
   closers.push(async () => {

@@ -18,6 +18,8 @@ export interface Forwarding {
   readonly hasBody: boolean
   readonly maxBodyBytes: number
   readonly answerWithinMs: number
+  /** A body that brings less than 10 KiB in this time, without being held up by the service, is given up. */
+  readonly clientTimeoutMs: number
   /** Called once with the status, or with 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
@@ -54,9 +56,9 @@ const connectionWithinMs = 10_000
  * `dispatch` with one handler object a request, since undici's stream API costs 1.2 to 1.7 times the CPU.
  */
 export function forward(forwarding: Forwarding): void {
-  const { exchange, target, headers, hasBody, maxBodyBytes, answerWithinMs } = forwarding
+  const { exchange, target, headers, hasBody, maxBodyBytes, answerWithinMs, clientTimeoutMs } = forwarding
   const { request, response, method } = exchange
-  const body = hasBody ? limitBody(request, maxBodyBytes) : null
+  const body = hasBody ? limitBody(request, maxBodyBytes, clientTimeoutMs) : null
   const handler = new AnswerHandler(forwarding, body)
   // Not `once`, which makes a function of its own and takes it away again: the handler knows when it is done.
   response.on('close', handler.onClientClose)
