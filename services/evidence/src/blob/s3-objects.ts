@@ -169,7 +169,7 @@ export function openS3Objects(config: S3Config): S3Objects {
   }
 }
 
-async function* chunksOf(body: Readable): AsyncGenerator<unknown> {
+async function* chunksOf(body: Readable): AsyncGenerator {
   try {
     yield* body
   } catch (error) {
