@@ -1,0 +1,15 @@
+import type { SourceLimits } from './types.ts'
+
+const mebibyte = 1024 * 1024
+
+/** Bounds on a read, where the platform has set no others. */
+export const defaultLimits: SourceLimits = {
+  maxBytes: 2048 * mebibyte,
+  maxRows: 5_000_000,
+  maxPages: 100_000,
+  maxColumns: 500,
+  maxValueLength: 100_000,
+  maxDepth: 32,
+  maxDurationMs: 3_600_000,
+  maxSilenceMs: 60_000,
+}

@@ -1,0 +1,86 @@
+import type { Readable } from 'node:stream'
+import type { z } from 'zod'
+import type { Outbound } from '../outbound/outbound.ts'
+
+/** One item of a source as it stands there, before any mapping. */
+export interface SourceRow {
+  readonly kind: 'row'
+  /** Its place in the source, from 1. In a table with a header that is row 1, so that a spreadsheet shows the same number. */
+  readonly row: number
+  /** By column, attribute or member; a nested value stays nested. */
+  readonly values: Readonly<Record<string, unknown>>
+}
+
+/** An item that could not be read. The items after it still come. */
+export interface SourceRowError {
+  readonly kind: 'error'
+  readonly row: number
+  readonly field?: string
+  /** Stable, in snake_case. */
+  readonly code: string
+  /** What is wrong and what to mend, for the owner of the data. Holds no secret and no more than 80 characters of the data. */
+  readonly message: string
+}
+
+export type SourceItem = SourceRow | SourceRowError
+
+/** Bounds on one read. What goes over one ends the read with a SourceFailure. */
+export interface SourceLimits {
+  /** Bytes taken from the source, decompressed, over all its answers. */
+  readonly maxBytes: number
+  readonly maxRows: number
+  readonly maxPages: number
+  readonly maxColumns: number
+  /** Characters of one value, and bytes of one row of a table. */
+  readonly maxValueLength: number
+  /** How deep JSON may nest. */
+  readonly maxDepth: number
+  /** The whole read, in milliseconds. */
+  readonly maxDurationMs: number
+  /** How long the source may say nothing, in milliseconds. */
+  readonly maxSilenceMs: number
+}
+
+/** What a read is given. */
+export interface SourceContext<Config> {
+  readonly config: Config
+  /** Only those of the type's `secretNames`; one that is not set is not there. */
+  readonly secrets: Readonly<Record<string, string | undefined>>
+  readonly outbound: Outbound
+  /** Ends the read: it then throws the signal's reason, and has closed what it opened. */
+  readonly signal: AbortSignal
+  readonly limits: SourceLimits
+  /** The bytes that came with the request, for a source that is uploaded. */
+  readonly upload?: Readable | undefined
+}
+
+/** A kind of source that a connector may have. */
+export interface SourceType {
+  readonly type: string
+  /** What a connector of this type is set up with; secrets are no part of it. */
+  readonly configSchema: z.ZodType
+  readonly secretNames: readonly string[]
+  /**
+   * Reads the whole source, item by item and in its order, holding only as much as the reader has asked for. Throws a
+   * SourceFailure when it cannot be read to its end, and a ZodError for a `config` that is not of the schema.
+   */
+  read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
+}
+
+/** Makes a source type of a reader that takes its configuration parsed. */
+export function defineSourceType<Schema extends z.ZodType>(definition: {
+  readonly type: string
+  readonly configSchema: Schema
+  readonly secretNames: readonly string[]
+  read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
+}): SourceType {
+  const { type, configSchema, secretNames } = definition
+  return {
+    type,
+    configSchema,
+    secretNames,
+    async *read(context) {
+      yield* definition.read({ ...context, config: configSchema.parse(context.config) })
+    },
+  }
+}
