@@ -108,6 +108,8 @@ export const settings = {
   databaseUrl: url(['postgres', 'postgresql']),
   redisUrl: url(['redis', 'rediss']),
   httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
+  /** The name of an OpenID provider: compared to the letter, hence kept as it is, also with a slash at its end. */
+  issuerUrl: url(['http', 'https']),
   /** A private key that signs (RFC 8410). */
   ed25519Key,
   /** One or two secrets, current first: `id:base64url[,id:base64url]`. */

@@ -21,7 +21,7 @@ export interface UpstreamConfig {
 
 /** Whose access tokens are accepted. Without it, `Authorization: Bearer` is refused. */
 export interface OidcConfig {
-  /** As in the token's `iss`, and where `/.well-known/openid-configuration` is found. */
+  /** To the letter as in the token's `iss`; below it `/.well-known/openid-configuration` is found. */
   readonly issuer: string
   readonly audience: string
   /** Claim that holds the tenant's id. */
@@ -91,7 +91,7 @@ const shape = {
   POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
   POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
-  POSTERN_OIDC_ISSUER: settings.httpUrl.optional(),
+  POSTERN_OIDC_ISSUER: settings.issuerUrl.optional(),
   POSTERN_OIDC_AUDIENCE: settings.text('postern'),
   POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant'),
   POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles'),

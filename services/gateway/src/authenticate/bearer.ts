@@ -77,7 +77,8 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
 }
 
 async function discover(issuer: string): Promise<URL> {
-  const answer = await request(`${issuer}/.well-known/openid-configuration`, {
+  // A slash at the end belongs to the name, not to this address (OIDC Discovery §4.1).
+  const answer = await request(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
     headersTimeout: discoveryTimeoutMs,
     bodyTimeout: discoveryTimeoutMs,
   })
