@@ -42,7 +42,9 @@ create table keys.api_key (
   constraint api_key_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
 );
 CREATE CONSTRAINT TRIGGER api_key_change_is_logged AFTER UPDATE ON keys.api_key DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
+CREATE TRIGGER api_key_changed_by_policy BEFORE UPDATE OF allowed_addresses ON keys.api_key FOR EACH ROW WHEN ((new.allowed_addresses IS DISTINCT FROM old.allowed_addresses)) EXECUTE FUNCTION keys.guard_key_policy();
 CREATE TRIGGER api_key_guard BEFORE INSERT OR UPDATE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_api_key();
+CREATE TRIGGER api_key_made_by_policy BEFORE INSERT ON keys.api_key FOR EACH ROW EXECUTE FUNCTION keys.guard_key_policy();
 CREATE TRIGGER api_key_never_deleted BEFORE DELETE ON keys.api_key FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER api_key_never_emptied BEFORE TRUNCATE ON keys.api_key FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 alter table keys.api_key enable row level security;
@@ -82,7 +84,9 @@ alter table keys.api_key_address enable row level security;
 alter table keys.api_key_address force row level security;
 create policy postern_keys_definer_insert on keys.api_key_address as permissive for insert to postern_keys_definer with check (true);
 create policy postern_keys_definer_select on keys.api_key_address as permissive for select to postern_keys_definer using (true);
-create policy tenant_only on keys.api_key_address as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.api_key_address as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.api_key_address as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.api_key_address to postern_keys;
 grant insert, select on table keys.api_key_address to postern_keys_definer;
 
 create table keys.api_key_denial (
@@ -197,6 +201,53 @@ comment on column keys.idempotency_record.slot is 'SHA-256 over principal, route
 comment on column keys.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column keys.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
+create table keys.key_policy_event (
+  tenant_id uuid not null,
+  version integer not null,
+  at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  actor_type text not null,
+  actor_id text not null,
+  actor_label text not null,
+  max_key_days integer not null,
+  required_addresses cidr[] not null,
+  constraint key_policy_event_pk PRIMARY KEY (tenant_id, version),
+  constraint key_policy_event_actor_length CHECK (((char_length(actor_type) <= 100) AND (char_length(actor_id) <= 1000) AND (char_length(actor_label) <= 1000))),
+  constraint key_policy_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
+);
+CREATE TRIGGER key_policy_event_never_emptied BEFORE TRUNCATE ON keys.key_policy_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER key_policy_event_only_grows BEFORE DELETE OR UPDATE ON keys.key_policy_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table keys.key_policy_event enable row level security;
+alter table keys.key_policy_event force row level security;
+create policy postern_keys_insert on keys.key_policy_event as permissive for insert to postern_keys with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_select on keys.key_policy_event as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.key_policy_event as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.key_policy_event to postern_keys;
+comment on table keys.key_policy_event is 'Who set the policy to what: only grows. A change and its event are one transaction.';
+
+create table keys.member (
+  tenant_id uuid not null,
+  id text not null,
+  name text not null,
+  roles text[] not null,
+  first_seen_at timestamp with time zone not null,
+  last_seen_at timestamp with time zone not null,
+  constraint member_pk PRIMARY KEY (tenant_id, id),
+  constraint member_id_length CHECK (((char_length(id) >= 1) AND (char_length(id) <= 255))),
+  constraint member_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+  constraint member_roles_known CHECK ((roles <@ ARRAY['viewer'::text, 'auditor'::text, 'admin'::text])),
+  constraint member_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
+);
+alter table keys.member enable row level security;
+alter table keys.member force row level security;
+create policy postern_keys_definer_insert on keys.member as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.member as permissive for select to postern_keys_definer using (true);
+create policy postern_keys_definer_update on keys.member as permissive for update to postern_keys_definer using (true) with check (true);
+create policy postern_keys_select on keys.member as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on keys.member as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant select on table keys.member to postern_keys;
+grant insert, select, update on table keys.member to postern_keys_definer;
+comment on table keys.member is 'Who has signed in, with the name and roles that the identity provider gave them last.';
+
 create table keys.revocation (
   seq bigint not null,
   kind text not null,
@@ -238,12 +289,15 @@ create table keys.tenant (
   key_limit integer not null default 6000,
   tenant_limit integer not null default 60000,
   created_at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  required_addresses cidr[] not null default '{}'::cidr[],
+  policy_version integer not null default 1,
   constraint tenant_pk PRIMARY KEY (tenant_id),
   constraint tenant_slug_unique UNIQUE (slug),
   constraint tenant_id_not_nil CHECK ((tenant_id <> '00000000-0000-0000-0000-000000000000'::uuid)),
   constraint tenant_key_limit_positive CHECK ((key_limit >= 1)),
   constraint tenant_max_key_days_range CHECK (((max_key_days >= 1) AND (max_key_days <= 36500))),
   constraint tenant_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
+  constraint tenant_required_addresses_few CHECK ((cardinality(required_addresses) <= 100)),
   constraint tenant_slug_form CHECK ((slug ~ '^[a-z][a-z0-9-]{1,62}$'::text)),
   constraint tenant_status_known CHECK ((status = ANY (ARRAY['active'::text, 'suspended'::text]))),
   constraint tenant_tenant_limit_positive CHECK ((tenant_limit >= 1))
@@ -258,14 +312,19 @@ create policy postern_keys_definer_insert on keys.tenant as permissive for inser
 create policy postern_keys_definer_select on keys.tenant as permissive for select to postern_keys_definer using (true);
 create policy postern_keys_definer_update on keys.tenant as permissive for update to postern_keys_definer using (true) with check (true);
 create policy postern_keys_select on keys.tenant as permissive for select to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_keys_update on keys.tenant as permissive for update to postern_keys using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on keys.tenant as restrictive for all to postern_keys, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table keys.tenant to postern_keys;
 grant insert, select on table keys.tenant to postern_keys_definer;
+grant update (max_key_days) on table keys.tenant to postern_keys;
+grant update (required_addresses) on table keys.tenant to postern_keys;
 grant update (status) on table keys.tenant to postern_keys_definer;
 comment on column keys.tenant.version is 'Grows with every change of the status: what a gateway has cached of a lower version is void.';
 comment on column keys.tenant.max_key_days is 'How many days a key of this tenant may live at most.';
 comment on column keys.tenant.key_limit is 'Requests a minute that one key may make over all gateways.';
 comment on column keys.tenant.tenant_limit is 'Requests a minute that all keys of the tenant together may make over all gateways.';
+comment on column keys.tenant.required_addresses is 'Networks. Where there is one, a key must name addresses, and each must lie in one of them.';
+comment on column keys.tenant.policy_version is 'Grows with every change of max_key_days or required_addresses.';
 
 CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
  RETURNS void
@@ -414,6 +473,25 @@ $function$;
 grant execute on routine keys.guard_api_key() to postern_keys;
 grant execute on routine keys.guard_api_key() to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION keys.guard_key_policy()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  required cidr[];
+begin
+  select t.required_addresses into required from keys.tenant as t where t.tenant_id = new.tenant_id;
+  if found and not keys.narrows_addresses(new.allowed_addresses, required) then
+    raise exception using errcode = '23514', constraint = 'api_key_within_required_addresses',
+      message = 'the key is not limited to the networks that its tenant requires';
+  end if;
+  return new;
+end
+$function$;
+grant execute on routine keys.guard_key_policy() to postern_keys;
+grant execute on routine keys.guard_key_policy() to postern_keys_definer;
+
 CREATE OR REPLACE FUNCTION keys.guard_tenant()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -424,6 +502,8 @@ begin
     raise exception using errcode = '23514', constraint = 'tenant_origin_is_fixed', message = 'what a tenant was made as never changes';
   end if;
   new.version := old.version + case when new.status <> old.status then 1 else 0 end;
+  new.policy_version := old.policy_version + case
+    when (new.max_key_days, new.required_addresses) is distinct from (old.max_key_days, old.required_addresses) then 1 else 0 end;
   return new;
 end
 $function$;
@@ -697,6 +777,30 @@ end
 $function$;
 alter routine keys.record_denials(jsonb) owner to postern_keys_definer;
 grant execute on routine keys.record_denials(jsonb) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.record_people(people jsonb)
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  insert into keys.member as m (tenant_id, id, name, roles, first_seen_at, last_seen_at)
+  select distinct on (t.tenant_id, p.id)
+         t.tenant_id, p.id, p.name, p.roles, seen.at, seen.at
+    from pg_catalog.jsonb_to_recordset(people)
+         as p ("tenantId" pg_catalog.uuid, id pg_catalog.text, name pg_catalog.text, roles pg_catalog.text[], "lastSeenAt" pg_catalog.int8)
+    join keys.tenant as t on t.tenant_id = p."tenantId"
+   cross join lateral (
+           select least(pg_catalog.to_timestamp(p."lastSeenAt" / 1000.0),
+                        pg_catalog.date_trunc('milliseconds', pg_catalog.clock_timestamp())) as at) as seen
+  -- In one order, so that two reports about the same people do not lock each other out.
+   order by t.tenant_id, p.id, seen.at desc
+      on conflict (tenant_id, id) do update
+     set name = excluded.name, roles = excluded.roles, last_seen_at = excluded.last_seen_at
+   where m.last_seen_at < excluded.last_seen_at
+$function$;
+alter routine keys.record_people(jsonb) owner to postern_keys_definer;
+grant execute on routine keys.record_people(jsonb) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.record_uses(uses jsonb)
  RETURNS void

@@ -41,6 +41,8 @@ const opening = {
   'GET /api/v1/api-keys/:id/events': ['admin'],
   'GET /api/v1/api-keys/:id/usage': ['admin'],
   'GET /api/v1/key-policy': ['admin'],
+  'PATCH /api/v1/key-policy': ['admin'],
+  'GET /api/v1/members': ['admin'],
 
   'GET /api/v1/changes': ['read:findings', 'read:universe'],
 

@@ -22,6 +22,7 @@ const allowances = {
     'keys.read_leases()': 'leases belong to gateways',
     'keys.record_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.record_denials(jsonb)': 'as uses',
+    'keys.record_people(jsonb)': 'a gateway reports for all tenants at once, from verified tokens',
     'keys.note_pending_denials(integer)': 'housekeeping: gives a number',
     'keys.count_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.prune(bigint,integer)': 'housekeeping: gives a number',

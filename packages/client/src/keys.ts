@@ -1,8 +1,17 @@
-import type { ApiKey, ApiKeyEvent, CreatedApiKey } from '@postern/contracts'
+import type { ApiKey, ApiKeyEvent, CreatedApiKey, KeyPolicy, Member } from '@postern/contracts'
 import type { CallOptions, Connection } from './connection.ts'
+import { etagOf } from './etag.ts'
 import type { AnswerOf, BodyOf, QueryOf } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
-import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
+import {
+  type ChangeOptions,
+  type Changeable,
+  type Readable,
+  type Target,
+  addressOf,
+  changeable,
+  readable,
+} from './resource.ts'
 
 /** For the access token of a person with the role `admin`: an API key never manages keys. */
 export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updateApiKey'>, ApiKey> {
@@ -19,6 +28,10 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   usage(target: Target, options?: CallOptions): Promise<AnswerOf<'getApiKeyUsage'>>
   /** What the tenant allows of a key. */
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
+  /** Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. */
+  updatePolicy(policy: KeyPolicy, patch: BodyOf<'updateKeyPolicy'>, options?: ChangeOptions): Promise<KeyPolicy>
+  /** The people who have signed in. */
+  members(query?: QueryOf<'listMembers'>, options?: CallOptions): Pages<Member>
 }
 
 export function openKeys(connection: Connection): Keys {
@@ -36,5 +49,12 @@ export function openKeys(connection: Connection): Keys {
     usage: async (target, options = {}) =>
       await connection.call('getApiKeyUsage', { params: { id: addressOf(target) }, ...options }),
     policy: async (options = {}) => await connection.call('getKeyPolicy', options),
+    updatePolicy: async (policy, body, { ifMatch = etagOf(policy), signal } = {}) =>
+      await connection.call('updateKeyPolicy', {
+        headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
+        body,
+        signal,
+      }),
+    members: (query, options = {}) => pagesOf(connection, 'listMembers', {}, query, options),
   }
 }

@@ -77,6 +77,8 @@ export const operations = {
   listApiKeyEvents: ['GET', '/api/v1/api-keys/:id/events'],
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
   getKeyPolicy: ['GET', '/api/v1/key-policy'],
+  updateKeyPolicy: ['PATCH', '/api/v1/key-policy'],
+  listMembers: ['GET', '/api/v1/members'],
 } as const satisfies { readonly [N in ContractName]?: readonly [Contracts[N]['method'], Contracts[N]['path']] }
 
 export type OperationName = keyof typeof operations

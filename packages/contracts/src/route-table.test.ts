@@ -22,6 +22,8 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/api-keys/:id/events': 'person admin',
   'GET /api/v1/api-keys/:id/usage': 'person admin',
   'GET /api/v1/key-policy': 'person admin',
+  'PATCH /api/v1/key-policy': 'person admin',
+  'GET /api/v1/members': 'person admin',
   'GET /api/v1/changes': 'one of read:findings read:universe',
   'GET /api/v1/findings': 'scope read:findings',
   'POST /api/v1/findings': 'scope write:findings',

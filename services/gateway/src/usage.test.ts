@@ -1,7 +1,7 @@
 import type { UsageReport } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { keyRecord, scripted, silent } from '../test/builders.ts'
-import { keyPrincipal } from './authenticate/principal.ts'
+import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
 import { createUsage } from './usage.ts'
 
 function setUp() {
@@ -41,6 +41,25 @@ describe('a report of usage', () => {
     await flushed
     await usage.flush()
     expect(keys.calls).toHaveLength(1)
+  })
+
+  test('tells once who of the people was there, as they were last, also when the first report of it fails', async () => {
+    const { keys, usage, at } = setUp()
+    const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer' as const], expiresAt: 9e12 }
+    const tenant = keyRecord()
+    usage.used(userPrincipal(token, tenant), '192.0.2.1', 'gateway.whoami')
+    const failed = usage.flush()
+    at(2000)
+    usage.used(userPrincipal({ ...token, roles: ['admin'] }, tenant), '192.0.2.1', 'keys.list')
+    usage.used(userPrincipal({ ...token, subject: 'x'.repeat(256) }, tenant), '192.0.2.1', 'keys.list')
+    await keys.fail()
+    await failed
+    void usage.flush()
+    expect(keys.calls[1]).toEqual({
+      uses: [],
+      denials: [],
+      people: [{ tenantId: tenant.tenantId, id: 'ada', name: 'Ada Lund', roles: ['admin'], lastSeenAt: 2000 }],
+    })
   })
 
   test('that fails is kept and merged into the next', async () => {

@@ -5,10 +5,12 @@ import type { Principal } from './authenticate/principal.ts'
 
 type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
+type Person = NonNullable<UsageReport['people']>[number]
 
 /**
- * Collects when, from where and for which routes keys were used, and when they were refused, and reports it in batches. A report that fails is kept and
- * merged into the next; what a crash loses is at most one interval of usage, never an accepted request.
+ * Collects when, from where and for which routes keys were used, when they were refused, and who of the people was there,
+ * and reports it in batches. A report that fails is kept and merged into the next; what a crash loses is at most one
+ * interval of usage, never an accepted request.
  */
 export interface Usage {
   /** HOT PATH. */
@@ -21,6 +23,7 @@ export interface Usage {
 const maxPerReport = 5000
 /** Distinct keys and addresses between two reports; beyond it new ones are not counted. */
 const maxCollected = 100_000
+const maxIdLength = 255
 
 /** Starts empty. `now` gives milliseconds since the epoch. */
 export function createUsage(options: {
@@ -33,11 +36,21 @@ export function createUsage(options: {
   let usual = new Map<Principal, Use>()
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
+  const people = new Map<string, Person>()
 
   function count(use: Use, route: string): void {
     use.count += 1
     use.routes[route] = (use.routes[route] ?? 0) + 1
     use.lastUsedAt = now()
+  }
+
+  function see({ tenantId, id, label, roles }: Principal): void {
+    const known = people.get(`${tenantId} ${id}`)
+    if (known === undefined && people.size >= maxCollected) return
+    // Longer subjects than OpenID Connect has (Core §2) are left out: one of them would spoil the report.
+    if (id.length > maxIdLength) return
+    const name = label === '' ? id : label.slice(0, maxIdLength).toWellFormed()
+    people.set(`${tenantId} ${id}`, { tenantId, id, name, roles: [...roles], lastSeenAt: now() })
   }
 
   function gatherUsual(): void {
@@ -47,7 +60,10 @@ export function createUsage(options: {
 
   return {
     used: (principal, address, route) => {
-      if (principal.kind !== 'api_key') return
+      if (principal.kind !== 'api_key') {
+        see(principal)
+        return
+      }
       const first = usual.get(principal)
       if (first?.address === address) {
         count(first, route)
@@ -81,14 +97,24 @@ export function createUsage(options: {
     },
     flush: async () => {
       gatherUsual()
-      while (others.size > 0 || denials.size > 0) {
-        const report = { uses: takeSome(others), denials: takeSome(denials) }
+      while (others.size > 0 || denials.size > 0 || people.size > 0) {
+        const seen = takeSome(people)
+        const report = {
+          uses: takeSome(others),
+          denials: takeSome(denials),
+          ...(seen.length === 0 ? {} : { people: seen }),
+        }
         try {
           await keys.reportUsage(report)
         } catch (error) {
           for (const use of report.uses) merge(others, `${use.keyId} ${use.address}`, use)
           for (const denial of report.denials) {
             merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial)
+          }
+          for (const person of seen) {
+            const id = `${person.tenantId} ${person.id}`
+            // Who was seen again meanwhile is known better than before.
+            if (!people.has(id)) people.set(id, person)
           }
           logger.warn({ event: 'usage_report_failed', kept: others.size + denials.size, err: error })
           return

@@ -3,6 +3,8 @@ import { apiKeyRoutes } from './api-key/routes.ts'
 import { auditRoutes } from './audit/routes.ts'
 import type { Deps } from './deps.ts'
 import { lookupRoutes } from './lookup/routes.ts'
+import { memberRoutes } from './member/routes.ts'
+import { policyRoutes } from './policy/routes.ts'
 import { leaseRoutes } from './revocation/routes.ts'
 import { tenantRoutes } from './tenant/routes.ts'
 import { usageRoutes } from './usage/routes.ts'
@@ -12,6 +14,8 @@ export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   apiKeyRoutes(app, deps)
   auditRoutes(app, deps)
+  policyRoutes(app, deps)
+  memberRoutes(app, deps)
   lookupRoutes(app, deps)
   leaseRoutes(app, deps)
   usageRoutes(app, deps)

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { grantableScopes } from '../scope.ts'
+import { grantableScopes, roles } from '../scope.ts'
 
 /**
  * What the gateway and the keys service say to each other. None of this is public; every request is signed (RFC 9421)
@@ -101,7 +101,7 @@ export const lookupAnswerSchema = z.strictObject({ record: keyRecordSchema.nulla
 export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
-/** `POST /internal/v1/usage`: what a gateway saw of keys since its last report; 204. */
+/** `POST /internal/v1/usage`: what a gateway saw of keys and people since its last report; 204. */
 export const usageReportSchema = z.strictObject({
   uses: z
     .array(
@@ -128,6 +128,19 @@ export const usageReportSchema = z.strictObject({
       }),
     )
     .max(10_000),
+  /** Who has signed in, as their tokens say. A gateway of the release before does not tell it. */
+  people: z
+    .array(
+      z.strictObject({
+        tenantId: z.uuid(),
+        id: z.string().min(1).max(255),
+        name: z.string().min(1).max(255),
+        roles: z.array(z.enum(roles)),
+        lastSeenAt: z.int(),
+      }),
+    )
+    .max(10_000)
+    .optional(),
 })
 export type UsageReport = z.infer<typeof usageReportSchema>
 
@@ -145,4 +158,6 @@ export const internalPaths = {
   subtree: '/internal/v1/entities/subtree',
   entityNames: '/internal/v1/entities/names',
   lookupTestProcedures: '/internal/v1/test-procedures/lookup',
+  currentRows: '/internal/v1/current-rows',
+  rewrapSecrets: '/internal/v1/connector-secrets/rewrap',
 } as const

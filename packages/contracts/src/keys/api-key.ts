@@ -22,7 +22,8 @@ export const cidrSchema = z
   .union([z.cidrv4(), z.cidrv6(), z.ipv4(), z.ipv6()])
   .meta({ description: 'IPv4 or IPv6 range in CIDR notation, or one address', examples: ['203.0.113.0/24'] })
 
-const addressesSchema = z.array(cidrSchema).max(100)
+/** Of a key, and of a tenant's policy. */
+export const addressesSchema = z.array(cidrSchema).max(100)
 
 export const apiKeySchema = z
   .object({

@@ -13,7 +13,9 @@ import {
   rotateApiKeyBodySchema,
   updateApiKeyBodySchema,
 } from './api-key.ts'
-import { apiKeyUsageSchema, keyPolicySchema, usageDays } from './usage.ts'
+import { memberSchema } from './member.ts'
+import { keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
+import { apiKeyUsageSchema, usageDays } from './usage.ts'
 
 const base = { upstream: 'keys', tag: 'API keys', access: { kind: 'person', role: 'admin' } } as const
 
@@ -130,8 +132,33 @@ export const getKeyPolicy = defineRoute({
   method: 'GET',
   path: '/api/v1/key-policy',
   summary: 'What the tenant demands of every key',
-  answers: { 200: { description: 'The policy', schema: keyPolicySchema } },
+  answers: { 200: { description: 'The policy', schema: keyPolicySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
+})
+
+export const updateKeyPolicy = defineRoute({
+  ...base,
+  id: 'keys.change-policy',
+  method: 'PATCH',
+  path: '/api/v1/key-policy',
+  summary: 'Change what the tenant demands of every key',
+  description: 'Keys that there are work on as they are; what is made or rotated from then on must fit.',
+  body: updateKeyPolicyBodySchema,
+  bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
+  answers: { 200: { description: 'The policy as it is now', schema: keyPolicySchema } },
+  problems: ['not_found', 'precondition_failed', 'precondition_required', 'invalid_content'],
+})
+
+export const listMembers = defineRoute({
+  ...base,
+  tag: 'Access',
+  id: 'keys.list-members',
+  method: 'GET',
+  path: '/api/v1/members',
+  summary: 'List the people who have signed in',
+  description: 'Read only: who belongs to the tenant, and with which roles, is for its identity provider to say.',
+  query: z.strictObject(pageQuery),
+  answers: { 200: { description: 'People, in the order of their ids', schema: z.array(memberSchema) } },
 })
 
 export const keysRoutes = [
@@ -144,4 +171,6 @@ export const keysRoutes = [
   listApiKeyEvents,
   getApiKeyUsage,
   getKeyPolicy,
+  updateKeyPolicy,
+  listMembers,
 ] as const

@@ -1,10 +1,10 @@
 import { z } from 'zod'
-import { dateSchema } from '../common.ts'
+import { dateSchema, timestampSchema } from '../common.ts'
 
 /** Days that the usage of a key is told for, today among them. */
 export const usageDays = 30
 
-/** How often a key was used: by day and by route. Right within a minute. */
+/** How often a key was used, by day and by route, and from where. Right within a minute. */
 export const apiKeyUsageSchema = z
   .object({
     days: z
@@ -19,14 +19,9 @@ export const apiKeyUsageSchema = z
         }),
       )
       .meta({ description: 'What was called in these days, most often first' }),
+    addresses: z
+      .array(z.object({ address: z.string().meta({ examples: ['203.0.113.7'] }), first_used_at: timestampSchema }))
+      .meta({ description: 'From where it was ever used: the first hundred addresses, the newest first' }),
   })
   .meta({ id: 'ApiKeyUsage' })
 export type ApiKeyUsage = z.infer<typeof apiKeyUsageSchema>
-
-/** What the tenant demands of every key. */
-export const keyPolicySchema = z
-  .object({
-    max_key_days: z.int().min(1).meta({ description: 'Longest life of a key, in days' }),
-  })
-  .meta({ id: 'KeyPolicy' })
-export type KeyPolicy = z.infer<typeof keyPolicySchema>

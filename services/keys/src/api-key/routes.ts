@@ -2,7 +2,6 @@ import { generateKey } from '@postern/api-key'
 import {
   createApiKey,
   getApiKey,
-  getKeyPolicy,
   listApiKeys,
   revokeApiKey,
   rotateApiKey,
@@ -22,27 +21,20 @@ import {
 } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
+import { findKeyPolicy } from '../policy/store.ts'
 import { confirmed } from '../revocation/revoke.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
+import { allowedBy } from './refuse.ts'
 import {
-  type Ruling,
   decideAddresses,
   decideChange,
   decideExpiry,
   decideOverlap,
+  decideRequired,
   decideSuccessorExpiry,
   decideText,
 } from './rules.ts'
-import {
-  countKeys,
-  findKey,
-  findKeyForChange,
-  findKeyPolicy,
-  insertKey,
-  listKeys,
-  revokeKey,
-  updateKey,
-} from './store.ts'
+import { countKeys, findKey, findKeyForChange, insertKey, listKeys, revokeKey, updateKey } from './store.ts'
 
 /**
  * From this overlap on, a rotation need not wait: any gateway that has not heard of the old key's new expiry by then has
@@ -60,6 +52,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const key = await db.write(context, async (tx) => {
       const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
       const expiresAt = allowedBy(decideExpiry({ choice: body.expires_in, expiresAt: body.expires_at, ...policy }))
+      allowedBy(decideRequired(addresses, policy.requiredAddresses))
       const made = { hash, lastFour, label, scopes: body.scopes, addresses, rotatedFrom: null }
       const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
       await keepRefusal(tx, madeBefore(created.id))
@@ -108,11 +101,6 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return toApiKey(key)
   })
 
-  contractRoute(app, getKeyPolicy, async ({ context }) => {
-    const policy = (await db.read(context, findKeyPolicy)) ?? refuseTenant()
-    return { max_key_days: policy.maxKeyDays }
-  })
-
   contractRoute(app, revokeApiKey, async ({ params, body, context, answer }) => {
     const actor = actorOf(context)
     const reason = body?.reason === undefined ? undefined : allowedBy(decideText('/reason', body.reason))
@@ -158,6 +146,10 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
               errors: change.errors,
             })
           }
+          if (change.changes['allowed_addresses'] !== undefined) {
+            const policy = (await findKeyPolicy(tx)) ?? refuseTenant()
+            allowedBy(decideRequired(change.next.addresses, policy.requiredAddresses))
+          }
           // Nothing to do; but an earlier, equal request may have been left without an answer, so what there is is enforced.
           if (Object.keys(change.changes).length === 0) return { key: current, isNarrowing: true }
           const detail = { changes: change.changes }
@@ -192,6 +184,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             decideSuccessorExpiry({ choice: body?.expires_in, madeForMs: current.madeForMs, ...policy }),
           )
           const { label, scopes, addresses } = current
+          if (!decideRequired(addresses, policy.requiredAddresses).ok) {
+            throw problem('conflict', {
+              detail:
+                'The key is not limited to the networks that the tenant requires by now. Narrow its allowed addresses first, or create a new key.',
+            })
+          }
           const made = { hash, lastFour, label, scopes, addresses, rotatedFrom: current.id }
           const created = await insertKey(tx, context.tenantId, { ...made, createdAt: policy.now, expiresAt }, actor)
           const end = new Date(Math.min(current.expiresAt.valueOf(), policy.now.valueOf() + overlapMs))
@@ -227,11 +225,6 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
 /** The value of a key is in one answer only, and nowhere kept: a repeated request learns what the first has made. */
 function madeBefore(id: string): string {
   return `The request was carried out before and has made the API key ${id}. Its value was in that answer alone. If it did not reach you, revoke this key and make another one, with a new Idempotency-Key.`
-}
-
-function allowedBy<T>(ruling: Ruling<T>): T {
-  if (ruling.ok) return ruling.value
-  throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors: ruling.errors })
 }
 
 function futureOf(text: string, now: Date): Date {

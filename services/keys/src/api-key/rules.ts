@@ -73,14 +73,14 @@ export function decideOverlap(overlap: string): Ruling<number> {
 }
 
 /** Gives an address list in the form in which it is stored, without repeats. */
-export function decideAddresses(given: readonly string[]): Ruling<string[]> {
+export function decideAddresses(given: readonly string[], pointer = '/allowed_addresses'): Ruling<string[]> {
   const errors: InputError[] = []
   const ranges = new Set<string>()
   for (const [place, text] of given.entries()) {
     const range = canonicalRange(text)
     if (range === undefined) {
       errors.push({
-        pointer: `/allowed_addresses/${place}`,
+        pointer: `${pointer}/${place}`,
         code: 'invalid',
         detail: 'must be an address or a CIDR range',
       })
@@ -89,6 +89,31 @@ export function decideAddresses(given: readonly string[]): Ruling<string[]> {
     }
   }
   return errors.length > 0 ? { ok: false, errors } : allow([...ranges])
+}
+
+/** Refuses a list that lets in addresses outside the networks that the tenant requires. */
+export function decideRequired(addresses: readonly string[], required: readonly string[]): Ruling<readonly string[]> {
+  if (required.length === 0) return allow(addresses)
+  const networks = required.join(', ')
+  if (addresses.length === 0) {
+    return refuse(
+      '/allowed_addresses',
+      'required',
+      `must name addresses: this tenant requires them, within ${networks}`,
+    )
+  }
+  const errors = addresses.flatMap((range, place): InputError[] =>
+    isNarrowerOrEqualList([range], required)
+      ? []
+      : [
+          {
+            pointer: `/allowed_addresses/${place}`,
+            code: 'outside_required',
+            detail: `must lie within ${networks}, which this tenant requires`,
+          },
+        ],
+  )
+  return errors.length > 0 ? { ok: false, errors } : allow(addresses)
 }
 
 const keyInText = /postern_[0-9A-Za-z]{49}/

@@ -67,16 +67,6 @@ const columns = `
   k.revoked_at, k.revoked_by_type, k.revoked_by_id, k.revoked_by_label, k.revoke_reason,
   k.last_used_at, k.rotated_from, k.version, clock_timestamp() as read_at`
 
-/** The database clock and the longest life of a key of this tenant. Undefined when there is no such tenant. */
-export async function findKeyPolicy(tx: Tx): Promise<{ now: Date; maxKeyDays: number } | undefined> {
-  const [row] = await tx.query<{ now: Date; max_key_days: number }>({
-    name: 'keys_find_key_policy',
-    text: `select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days from keys.tenant as t`,
-    values: [],
-  })
-  return row === undefined ? undefined : { now: row.now, maxKeyDays: row.max_key_days }
-}
-
 /** Stores a new key and its event in one statement, so that neither can be without the other. */
 export async function insertKey(tx: Tx, tenantId: string, key: NewKey, actor: Actor): Promise<StoredKey> {
   const [row] = await tx.query<KeyRow>({

@@ -3,7 +3,8 @@ import { internalPaths, usageReportSchema } from '@postern/contracts/internal'
 import { type App, contractRoute, internalRoute, problem } from '@postern/service-kit'
 import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
-import { listDaysOfUse, listRoutesOfUse, recordDenials, recordUses } from './store.ts'
+import { recordPeople } from '../member/store.ts'
+import { listAddressesOfUse, listDaysOfUse, listRoutesOfUse, recordDenials, recordUses } from './store.ts'
 
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
@@ -25,18 +26,24 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     async ({ body, answer }) => {
       for (const uses of batches(body.uses)) await db.system(async (tx) => await recordUses(tx, uses))
       for (const denials of batches(body.denials)) await db.system(async (tx) => await recordDenials(tx, denials))
+      for (const people of batches(body.people ?? [])) await db.system(async (tx) => await recordPeople(tx, people))
       answer.status(204)
     },
   )
 
   contractRoute(app, getApiKeyUsage, async ({ params, context }) => {
-    const [exists, days, routes] = await db.read(
+    const [exists, days, routes, addresses] = await db.read(
       context,
       async (tx) =>
-        await Promise.all([hasKey(tx, params.id), listDaysOfUse(tx, params.id), listRoutesOfUse(tx, params.id)]),
+        await Promise.all([
+          hasKey(tx, params.id),
+          listDaysOfUse(tx, params.id),
+          listRoutesOfUse(tx, params.id),
+          listAddressesOfUse(tx, params.id),
+        ]),
     )
     if (!exists) throw problem('not_found')
-    return { days, routes }
+    return { days, routes, addresses }
   })
 }
 

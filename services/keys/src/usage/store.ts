@@ -71,3 +71,17 @@ export async function listRoutesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsag
     values: [keyId, usageDays],
   })
 }
+
+/** From where a key was ever used, the newest address first: a hundred at most are kept. Served by api_key_address_pk. */
+export async function listAddressesOfUse(tx: Tx, keyId: string): Promise<ApiKeyUsage['addresses']> {
+  const rows = await tx.query<{ address: string; first_used_at: Date }>({
+    name: 'keys_list_addresses_of_use',
+    text: `
+      select a.address, a.first_used_at
+        from keys.api_key_address as a
+       where a.key_id = $1
+       order by a.first_used_at desc, a.address`,
+    values: [keyId],
+  })
+  return rows.map(({ address, first_used_at: at }) => ({ address, first_used_at: at.toISOString() }))
+}

@@ -1,0 +1,57 @@
+import { getKeyPolicy, updateKeyPolicy } from '@postern/contracts'
+import { type App, contractRoute, problem } from '@postern/service-kit'
+import { actorOf } from '../actor.ts'
+import { allowedBy } from '../api-key/refuse.ts'
+import { decideAddresses } from '../api-key/rules.ts'
+import type { Deps } from '../deps.ts'
+import { findKeyPolicy, findKeyPolicyForChange, setKeyPolicy, toKeyPolicy } from './store.ts'
+
+/** What the tenant demands of its keys: read and set by its administrators. */
+export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  contractRoute(app, getKeyPolicy, async ({ context, answer }) => {
+    const policy = await db.read(context, findKeyPolicy)
+    if (policy === undefined) throw problem('not_found')
+    answer.etag(etagOf(policy))
+    return toKeyPolicy(policy)
+  })
+
+  contractRoute(app, updateKeyPolicy, async ({ body, context, answer, raw, log }) => {
+    const actor = actorOf(context)
+    const wanted =
+      body.required_addresses === undefined
+        ? undefined
+        : allowedBy(decideAddresses(body.required_addresses, '/required_addresses'))
+    const policy = await db.write(context, async (tx) => {
+      const current = await findKeyPolicyForChange(tx)
+      if (current === undefined) throw problem('not_found')
+      assertVersion(raw.headers['if-match'], current)
+      const next = {
+        maxKeyDays: body.max_key_days ?? current.maxKeyDays,
+        requiredAddresses: wanted ?? current.requiredAddresses,
+      }
+      const isSame =
+        next.maxKeyDays === current.maxKeyDays &&
+        JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
+      if (isSame) return current
+      await setKeyPolicy(tx, next, actor)
+      return (await findKeyPolicy(tx)) ?? current
+    })
+    log.info({ event: 'key_policy_set', version: policy.version, actor_type: actor.type, actor_id: actor.id })
+    answer.etag(etagOf(policy))
+    return toKeyPolicy(policy)
+  })
+}
+
+function etagOf({ version }: { readonly version: number }): string {
+  return `"${version}"`
+}
+
+/** `If-Match` (RFC 9110 §13.1.1): nobody sets a policy that somebody else has set meanwhile. */
+function assertVersion(given: string | undefined, current: { readonly version: number }): void {
+  if (given === undefined) {
+    throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the policy as you read it.' })
+  }
+  const tags = given.split(',').map((tag) => tag.trim())
+  if (tags.includes('*') || tags.includes(etagOf(current))) return
+  throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
+}

@@ -1,0 +1,91 @@
+import type { KeyPolicy } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { Actor } from '../actor.ts'
+
+/** What the tenant demands of a key that is made now. */
+export interface StoredPolicy {
+  /** Database clock when it was read. */
+  readonly now: Date
+  readonly maxKeyDays: number
+  /** Networks; empty where a key need not be limited to any. */
+  readonly requiredAddresses: readonly string[]
+  readonly version: number
+  readonly changed: { readonly at: Date; readonly by: Actor } | null
+}
+
+interface PolicyRow {
+  readonly [column: string]: unknown
+  readonly now: Date
+  readonly max_key_days: number
+  readonly required_addresses: string[]
+  readonly policy_version: number
+  readonly at: Date | null
+  readonly actor_type: string | null
+  readonly actor_id: string | null
+  readonly actor_label: string | null
+}
+
+// The event that made this version; none as long as nobody has changed the policy. Served by key_policy_event_pk.
+const select = `
+  select date_trunc('milliseconds', clock_timestamp()) as now, t.max_key_days,
+         t.required_addresses::text[] as required_addresses, t.policy_version,
+         e.at, e.actor_type, e.actor_id, e.actor_label
+    from keys.tenant as t
+    left join keys.key_policy_event as e on e.tenant_id = t.tenant_id and e.version = t.policy_version`
+
+/** The policy of the tenant, with the database clock. Undefined when there is no such tenant. */
+export async function findKeyPolicy(tx: Tx): Promise<StoredPolicy | undefined> {
+  const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy', text: select, values: [] })
+  return row === undefined ? undefined : toPolicy(row)
+}
+
+/** The same, which nobody else changes until the transaction ends. */
+export async function findKeyPolicyForChange(tx: Tx): Promise<StoredPolicy | undefined> {
+  const text = `${select}\n   for no key update of t`
+  const [row] = await tx.query<PolicyRow>({ name: 'keys_find_key_policy_for_change', text, values: [] })
+  return row === undefined ? undefined : toPolicy(row)
+}
+
+/** Sets the policy and notes who did, in one statement, so that neither can be without the other. */
+export async function setKeyPolicy(
+  tx: Tx,
+  { maxKeyDays, requiredAddresses }: Pick<StoredPolicy, 'maxKeyDays' | 'requiredAddresses'>,
+  actor: Actor,
+): Promise<void> {
+  await tx.execute({
+    name: 'keys_set_key_policy',
+    text: `
+      with changed as (
+        update keys.tenant as t
+           set max_key_days = $1, required_addresses = $2::text[]::cidr[]
+        returning t.tenant_id, t.policy_version, t.max_key_days, t.required_addresses)
+      insert into keys.key_policy_event (
+        tenant_id, version, actor_type, actor_id, actor_label, max_key_days, required_addresses)
+      select c.tenant_id, c.policy_version, $3, $4, $5, c.max_key_days, c.required_addresses
+        from changed as c`,
+    values: [maxKeyDays, requiredAddresses, actor.type, actor.id, actor.label],
+  })
+}
+
+/** Gives a policy as the API shows it. */
+export function toKeyPolicy({ maxKeyDays, requiredAddresses, version, changed }: StoredPolicy): KeyPolicy {
+  return {
+    max_key_days: maxKeyDays,
+    required_addresses: [...requiredAddresses],
+    changed_at: changed?.at.toISOString() ?? null,
+    changed_by: changed?.by ?? null,
+    version,
+  }
+}
+
+function toPolicy(row: PolicyRow): StoredPolicy {
+  const { at, actor_type: type, actor_id: id, actor_label: label } = row
+  const isKnown = at !== null && type !== null && id !== null && label !== null
+  return {
+    now: row.now,
+    maxKeyDays: row.max_key_days,
+    requiredAddresses: row.required_addresses,
+    version: row.policy_version,
+    changed: isKnown ? { at, by: { type, id, label } } : null,
+  }
+}

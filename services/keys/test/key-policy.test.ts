@@ -1,0 +1,163 @@
+import { type KeyPolicy, keyPolicySchema } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type KeysUnderTest, failureOf, keyBody, newKey, newTenant, path, sql, startKeys } from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+const policyPath = '/api/v1/key-policy'
+
+async function policyOf(admin: Principal): Promise<KeyPolicy & { readonly etag: string }> {
+  const { json, headers } = await service.call(admin, 'GET', policyPath)
+  return { ...keyPolicySchema.parse(json), etag: headers['etag'] ?? '' }
+}
+
+async function setPolicy(admin: Principal, body: object, headers: Record<string, string> = { 'if-match': '*' }) {
+  return await service.call(admin, 'PATCH', policyPath, { body, headers })
+}
+
+const make = async (admin: Principal, given: object = {}) =>
+  await service.call(admin, 'POST', path, { body: keyBody(given) })
+
+describe('the policy of a tenant is not changed', () => {
+  test('by an auditor, an API key, or anybody for another tenant', async () => {
+    const [admin, other] = [await newTenant(service), await newTenant(service)]
+    const auditor = { ...admin, roles: ['auditor'] }
+    expect((await service.call(auditor, 'GET', policyPath)).status).toBe(403)
+    expect((await setPolicy(auditor, { max_key_days: 1 })).status).toBe(403)
+    const key = { tenantId: admin.tenantId, kind: 'api_key', scopes: ['admin:sync'] } as const
+    expect((await setPolicy(key, { max_key_days: 1 })).json).toMatchObject({ code: 'role_required' })
+    expect((await setPolicy(other, { max_key_days: 30 })).status).toBe(200)
+    expect(await policyOf(admin)).toMatchObject({ max_key_days: 1825, version: 1, changed_by: null })
+  })
+
+  test('without If-Match, nor when somebody else has changed it meanwhile', async () => {
+    const admin = await newTenant(service)
+    const { etag } = await policyOf(admin)
+    expect((await setPolicy(admin, { max_key_days: 90 }, {})).status).toBe(428)
+    expect((await setPolicy(admin, { max_key_days: 90 }, { 'if-match': etag })).status).toBe(200)
+    expect((await setPolicy(admin, { max_key_days: 30 }, { 'if-match': etag })).status).toBe(412)
+    expect((await policyOf(admin)).max_key_days).toBe(90)
+  })
+
+  test.each([
+    [{}],
+    [{ max_key_days: 0 }],
+    [{ max_key_days: 1826 }],
+    [{ max_key_days: 1.5 }],
+    [{ required_addresses: ['everywhere'] }],
+    [{ required_addresses: null }],
+    [{ version: 7 }],
+  ])('to what is no policy: %j', async (body) => {
+    const admin = await newTenant(service)
+    expect((await setPolicy(admin, body)).status).toBe(422)
+    expect((await policyOf(admin)).version).toBe(1)
+  })
+})
+
+describe('a policy that an administrator has set', () => {
+  test('says who did, and since when; the same once more changes nothing', async () => {
+    const admin = await newTenant(service)
+    const answer = await setPolicy(admin, {
+      max_key_days: 90,
+      required_addresses: ['203.0.113.77/24', '203.0.113.0/24'],
+    })
+    expect(answer.json).toEqual({
+      max_key_days: 90,
+      required_addresses: ['203.0.113.0/24'],
+      changed_at: expect.stringMatching(/^20/),
+      changed_by: { type: 'user', id: 'ada', label: 'Ada Lund' },
+      version: 2,
+    })
+    expect((await setPolicy({ ...admin, id: 'bo', label: 'Bo' }, { max_key_days: 90 })).json).toEqual(answer.json)
+    expect((await setPolicy(admin, { required_addresses: [] })).json).toMatchObject({ max_key_days: 90, version: 3 })
+  })
+
+  test('binds the life of what is made from then on', async () => {
+    const admin = await newTenant(service)
+    const old = await newKey(service, admin, { expires_in: '1y' })
+    await setPolicy(admin, { max_key_days: 30 })
+    expect((await make(admin, { expires_in: '90d' })).status).toBe(422)
+    expect((await make(admin, { expires_in: '30d' })).status).toBe(201)
+    expect((await service.call(admin, 'GET', `${path}/${old.id}`)).json).toMatchObject({ state: 'active' })
+  })
+
+  test('lets no key be made that is not limited to the networks that it requires', async () => {
+    const admin = await newTenant(service)
+    await setPolicy(admin, { required_addresses: ['203.0.113.0/24', '2001:db8::/32'] })
+    for (const allowed_addresses of [
+      [],
+      ['203.0.112.0/23'],
+      ['203.0.113.7', '198.51.100.7'],
+      ['0.0.0.0/0'],
+      ['::/0'],
+    ]) {
+      const refused = await make(admin, { allowed_addresses })
+      expect([refused.status, refused.text.includes('/allowed_addresses')], refused.text).toEqual([422, true])
+    }
+    expect((await make(admin, { allowed_addresses: ['203.0.113.7', '2001:db8:7::/48'] })).status).toBe(201)
+  })
+
+  test('lets a key from before be narrowed to these networks and to no others, and rotated after that alone', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    await setPolicy(admin, { required_addresses: ['203.0.113.0/24'] })
+    const change = async (body: object) =>
+      await service.call(admin, 'PATCH', `${path}/${key.id}`, { body, headers: { 'if-match': '*' } })
+    const rotate = async () =>
+      await service.call(admin, 'POST', `${path}/${key.id}/rotate`, { body: { overlap: '1h' } })
+    expect((await rotate()).json).toMatchObject({ status: 409, code: 'conflict' })
+    expect((await change({ allowed_addresses: ['198.51.100.0/24'] })).status).toBe(422)
+    expect((await change({ label: 'Renamed' })).status).toBe(200)
+    expect((await change({ allowed_addresses: ['203.0.113.7'] })).status).toBe(200)
+    expect((await rotate()).json).toMatchObject({ allowed_addresses: ['203.0.113.7/32'] })
+  })
+})
+
+describe('PostgreSQL keeps the policy, whatever the service does:', () => {
+  test('no key is made, and none moved, outside the required networks', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin, { allowed_addresses: ['203.0.113.0/24', '198.51.100.0/24'] })
+    await setPolicy(admin, { required_addresses: ['203.0.113.0/24'] })
+    const insert = `insert into keys.api_key (tenant_id, hash, last_four, label, scopes, allowed_addresses,
+        created_by_type, created_by_id, created_by_label, expires_at, made_for)
+      select $1, sha256(gen_random_uuid()::text::bytea), 'abcd', 'x', '{read:findings}', $2::text[]::cidr[],
+        'user', 'ada', 'Ada', now() + interval '1 day', interval '1 day'`
+    const asAnybody = async (...statement: Parameters<typeof sql>) =>
+      await failureOf(service.asSuperuser.system(async (tx) => await tx.execute(sql(...statement))))
+    const outside = { kind: 'check', constraint: 'api_key_within_required_addresses' }
+    expect(await asAnybody(insert, admin.tenantId, [])).toMatchObject(outside)
+    expect(await asAnybody(insert, admin.tenantId, ['198.51.100.0/24'])).toMatchObject(outside)
+    const move = 'update keys.api_key set allowed_addresses = $2::text[]::cidr[] where id = $1'
+    expect(await asAnybody(move, id, ['198.51.100.0/24'])).toMatchObject(outside)
+    expect(await asAnybody(move, id, ['203.0.113.0/28'])).toBeUndefined()
+  })
+
+  test('the service’s role changes nothing else of a tenant, and takes no entry of the trail back', async () => {
+    const admin = await newTenant(service)
+    await setPolicy(admin, { max_key_days: 90 })
+    const asService = async (text: string) =>
+      await failureOf(
+        service.asService.write(service.assertionOf(admin.tenantId), async (tx) => await tx.execute(sql(text))),
+      )
+    for (const text of [
+      `update keys.tenant set status = 'suspended'`,
+      'update keys.tenant set key_limit = 1000000',
+      'update keys.tenant set policy_version = 1',
+      'delete from keys.tenant',
+      'update keys.key_policy_event set max_key_days = 1',
+      'delete from keys.key_policy_event',
+    ]) {
+      expect(await asService(text), text).toBeDefined()
+    }
+    const rows = await service.asSuperuser.system(
+      async (tx) =>
+        await tx.query(sql('select version from keys.key_policy_event where tenant_id = $1', admin.tenantId)),
+    )
+    expect(rows).toEqual([{ version: 2 }])
+  })
+})
