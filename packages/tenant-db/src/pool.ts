@@ -19,6 +19,7 @@ const idleTimeoutMs = 30_000
 const dateOid = 1082
 
 const lost = new WeakMap<object, Error>()
+const altered = new WeakSet<object>()
 
 /** A bounded pool of pipelined connections. One that fails while idle is dropped in silence: its failure is nobody's. */
 export function openPool(options: PoolOptions): Pool {
@@ -37,6 +38,8 @@ export function openPool(options: PoolOptions): Pool {
   // While a connection is lent out the pool does not listen to it, and an error event without a listener ends the process.
   pool.on('connect', (client) => {
     client.on('error', (error) => lost.set(client, error))
+    // PostgreSQL says when one of the settings changes that decide how values and names are read.
+    client.connection.on('parameterStatus', () => altered.add(client))
   })
   return pool
 }
@@ -58,6 +61,11 @@ export async function acquire(pool: Pool): Promise<PoolClient> {
 /** Why the connection is gone; undefined while it can be used. Known before the statements under way are rejected. */
 export function whyLost(client: PoolClient): Error | undefined {
   return lost.get(client)
+}
+
+/** Whether the session reads times, texts or names differently than it did when it began. */
+export function isAltered(client: PoolClient): boolean {
+  return altered.has(client)
 }
 
 /** Ends a connection at once, also when the server no longer answers, and gives its place in the pool to another. */

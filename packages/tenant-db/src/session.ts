@@ -1,6 +1,6 @@
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { destroy, whyLost } from './pool.ts'
+import { destroy, isAltered, whyLost } from './pool.ts'
 import { DatabaseTimeout, DatabaseUnavailable } from './sql-error.ts'
 
 /** A statement and its parameters. With a name it is prepared once a connection; a name always has the same text. */
@@ -29,12 +29,28 @@ const consequence = '25P02'
 const ordinaryStates = new Set([consequence, '25006', '28000', '42501', '55000', '55P03', '57014', 'P0001'])
 const ordinaryClasses = new Set(['22', '23', '40'])
 
+// What statements of ours are answered with. Whoever gets another one carried out (PREPARE, DO, DECLARE, LISTEN …) may have
+// left something in the session that would act in the next tenant's request.
+const ordinaryCommands = new Set([
+  'BEGIN',
+  'COMMIT',
+  'ROLLBACK',
+  'SAVEPOINT',
+  'RELEASE',
+  'SELECT',
+  'INSERT',
+  'UPDATE',
+  'DELETE',
+  'MERGE',
+])
+
 /** One transaction on a borrowed connection, and what became of it. */
 export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
   #ended = false
   #odd = false
+  #mayHaveLeftSomething = false
   #timedOut = false
   #outstanding = 0
   #timer: NodeJS.Timeout | undefined
@@ -105,6 +121,8 @@ export class Session implements Tx {
     this.#ended = true
     const isWell =
       !this.#odd &&
+      !this.#mayHaveLeftSomething &&
+      !isAltered(this.#client) &&
       this.#outstanding === 0 &&
       whyLost(this.#client) === undefined &&
       this.#client.getTransactionStatus() === 'I'
@@ -119,7 +137,9 @@ export class Session implements Tx {
       )
     }
     const { text, values, name } = statement
-    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take)
+    // One statement a message, also without values: what is smuggled in behind a semicolon is a syntax error.
+    const sent = { text, values: [...values], queryMode: 'extended' as const }
+    return this.#promise<Row, T>(name === undefined ? sent : { ...sent, name }, take)
   }
 
   #promise<Row extends QueryResultRow, T>(
@@ -149,11 +169,23 @@ export class Session implements Tx {
       settled = true
       this.#stopWaiting()
       if (error) settle(this.#failed(error))
-      else settle(undefined, result)
+      else {
+        this.#watch(statement, result.command)
+        settle(undefined, result)
+      }
     })
   }
 
+  #watch(statement: string | SentStatement, command: string): void {
+    if (ordinaryCommands.has(command)) return
+    const text = typeof statement === 'string' ? statement : statement.text
+    if (command === 'SET' && text.startsWith('set local ')) return
+    this.#mayHaveLeftSomething = true
+  }
+
   #failed(error: unknown): unknown {
+    // What a DO block has prepared is not undone when it fails.
+    if (error instanceof DatabaseError && error.where?.includes('inline_code_block')) this.#mayHaveLeftSomething = true
     const translated = this.#translate(error)
     this.#firstFailure ??= translated
     if (!isOrdinary(translated)) this.#odd = true
@@ -192,6 +224,7 @@ function ignore(): void {}
 interface SentStatement {
   readonly text: string
   readonly name?: string
+  readonly queryMode?: 'extended'
   values: unknown[]
 }
 
