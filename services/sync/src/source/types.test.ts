@@ -7,7 +7,9 @@ import { type SourceItem, defineSourceType } from './types.ts'
 
 const outbound: Outbound = {
   resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'none is')),
-  request: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'none is')),
+  http: () => {
+    throw new SourceFailure('address_not_allowed', 'none is')
+  },
 }
 
 const counting = defineSourceType({

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { z } from 'zod'
 import type { Outbound } from '../outbound/outbound.ts'
+import { SourceFailure } from './failure.ts'
 
 /** One item of a source as it stands there, before any mapping. */
 export interface SourceRow {
@@ -31,7 +32,7 @@ export interface SourceLimits {
   readonly maxRows: number
   readonly maxPages: number
   readonly maxColumns: number
-  /** Characters of one value, and bytes of one row of a table. */
+  /** Characters of one value. */
   readonly maxValueLength: number
   /** How deep JSON may nest. */
   readonly maxDepth: number
@@ -67,7 +68,10 @@ export interface SourceType {
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
 }
 
-/** Makes a source type of a reader that takes its configuration parsed. */
+/**
+ * Makes a source type of a reader that takes its configuration parsed. Its items are counted and its time is measured here, so
+ * that no type can forget to.
+ */
 export function defineSourceType<Schema extends z.ZodType>(definition: {
   readonly type: string
   readonly configSchema: Schema
@@ -80,7 +84,36 @@ export function defineSourceType<Schema extends z.ZodType>(definition: {
     configSchema,
     secretNames,
     async *read(context) {
-      yield* definition.read({ ...context, config: configSchema.parse(context.config) })
+      const config = configSchema.parse(context.config)
+      const { maxRows, maxDurationMs } = context.limits
+      const timeLimit = AbortSignal.timeout(maxDurationMs)
+      const over = new AbortController()
+      const signal = AbortSignal.any([context.signal, timeLimit, over.signal])
+      let items = 0
+      try {
+        signal.throwIfAborted()
+        for await (const item of definition.read({ ...context, config, signal })) {
+          items++
+          if (items > maxRows) {
+            throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
+          }
+          yield item
+          // Asking costs more than an item does, and those that wait for the source are ended by the signal themselves.
+          if (items % 256 === 0) signal.throwIfAborted()
+        }
+      } catch (error) {
+        // Whatever broke first when the read was ended, this is why.
+        context.signal.throwIfAborted()
+        if (!timeLimit.aborted) throw error
+        const minutes = Math.round(maxDurationMs / 60_000)
+        throw new SourceFailure('source_too_slow', `the source was not read to its end within ${minutes} minutes`, {
+          retryable: true,
+          cause: error,
+        })
+      } finally {
+        // Also where the reader has had enough: what was opened for it closes now, whatever it waits for.
+        over.abort(new Error('the read is over'))
+      }
     },
   }
 }

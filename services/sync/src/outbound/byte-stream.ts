@@ -1,0 +1,65 @@
+import type { Readable } from 'node:stream'
+import { SourceFailure } from '../source/failure.ts'
+
+/** What a read may still take. */
+export interface ByteBudget {
+  /** Throws a SourceFailure when there is not so much left. */
+  take(bytes: number): void
+}
+
+export function createByteBudget(maxBytes: number): ByteBudget {
+  let taken = 0
+  return {
+    take: (bytes) => {
+      taken += bytes
+      if (taken <= maxBytes) return
+      throw new SourceFailure('source_too_large', `the source has more than ${maxBytes} bytes: export less`)
+    },
+  }
+}
+
+/**
+ * The bytes of a stream, as they are asked for. Throws a SourceFailure when they are more than the budget or when none comes
+ * for `maxSilenceMs`, and the signal's reason when that is aborted. The stream is destroyed however this ends.
+ */
+export async function* readBytes(
+  stream: Readable,
+  {
+    budget,
+    maxSilenceMs,
+    signal,
+  }: { readonly budget: ByteBudget; readonly maxSilenceMs: number; readonly signal: AbortSignal },
+): AsyncGenerator<Uint8Array> {
+  const stop = (): void => void stream.destroy(asError(signal.reason))
+  signal.addEventListener('abort', stop, { once: true })
+  const chunks = stream[Symbol.asyncIterator]()
+  try {
+    signal.throwIfAborted()
+    while (true) {
+      const silence = setTimeout(() => stream.destroy(tooSlow(maxSilenceMs)), maxSilenceMs)
+      let next: IteratorResult<unknown>
+      try {
+        next = await chunks.next()
+      } finally {
+        clearTimeout(silence)
+      }
+      if (next.done === true) return
+      const bytes = next.value
+      if (!(bytes instanceof Uint8Array)) throw new TypeError('a source gives bytes')
+      budget.take(bytes.length)
+      yield bytes
+    }
+  } finally {
+    signal.removeEventListener('abort', stop)
+    stream.destroy()
+  }
+}
+
+function tooSlow(maxSilenceMs: number): SourceFailure {
+  const message = `the source sent nothing for ${Math.round(maxSilenceMs / 1000)} s`
+  return new SourceFailure('source_too_slow', message, { retryable: true })
+}
+
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new Error('the read was ended', { cause: reason })
+}

@@ -1,0 +1,125 @@
+import { z } from 'zod'
+import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
+import { SourceFailure } from '../failure.ts'
+import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import { findCellFault } from './cell.ts'
+import { decodeText, encodings } from './decode.ts'
+import { type Column, excerpt, readHeader } from './header.ts'
+import { findSeparator, parseRecords } from './parse.ts'
+
+const configSchema = z.strictObject({
+  encoding: z.enum(encodings).default('auto'),
+  /** Found out when it is not set. */
+  delimiter: z.enum([',', ';', '\t', '|']).optional(),
+  /** The columns to read; the header must have them, in any order. All, when it is not set. */
+  columns: z.array(z.string().trim().min(1).max(255)).min(1).max(500).optional(),
+  /** Takes a quote that stands inside a value for a part of it. */
+  lenient_quotes: z.boolean().default(false),
+  /** Takes cells that a row lacks at its end for empty ones, as some spreadsheets leave them out. */
+  short_rows: z.boolean().default(false),
+})
+type CsvConfig = z.output<typeof configSchema>
+
+/** A table of text, RFC 4180 and what spreadsheets make of it: uploaded. */
+export const csv: SourceType = defineSourceType({ type: 'csv', configSchema, secretNames: [], read: readCsv })
+
+async function* readCsv(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
+  const { config, limits } = context
+  const { sample, text } = await peek(decodeText(openTable(context), config.encoding))
+  refuseOtherFormats(sample)
+  const delimiter = config.delimiter ?? (await findSeparator(sample))
+  const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
+  let columns: readonly Column[] | undefined
+  let width = 0
+  let row = 0
+  for await (const record of parseRecords(text, options)) {
+    row++
+    if (isEmpty(record)) continue
+    if (columns === undefined) {
+      columns = readHeader(record, config.columns, limits.maxColumns)
+      width = record.length
+      continue
+    }
+    yield toItem(record, row, { columns, width, shortRows: config.short_rows, maxLength: limits.maxValueLength })
+  }
+  if (columns === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
+}
+
+function openTable({ upload, limits, signal }: SourceContext<CsvConfig>): AsyncIterable<Uint8Array> {
+  if (upload === undefined) throw new SourceFailure('upload_missing', 'no file came with the run: upload one')
+  const { maxBytes, maxSilenceMs } = limits
+  return readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
+}
+
+interface Shape {
+  readonly columns: readonly Column[]
+  /** Cells of the header, hence of every row. */
+  readonly width: number
+  readonly shortRows: boolean
+  readonly maxLength: number
+}
+
+function toItem(record: readonly string[], row: number, { columns, width, shortRows, maxLength }: Shape): SourceItem {
+  const fits = record.length === width || (shortRows && record.length < width)
+  if (!fits) {
+    const message = `the row has ${record.length} cells and the header ${width}: a separator or a quote is missing, or one too many`
+    return { kind: 'error', row, code: 'cell_count', message }
+  }
+  const values: Record<string, string> = {}
+  for (const { name, place } of columns) {
+    const value = record[place] ?? ''
+    const fault = findCellFault(value, maxLength)
+    if (fault !== undefined) return { kind: 'error', row, field: excerpt(name), ...fault }
+    if (name === '__proto__') Object.defineProperty(values, name, { value, enumerable: true })
+    else values[name] = value
+  }
+  return { kind: 'row', row, values }
+}
+
+/** A line without values, or with separators alone, as spreadsheets leave them below a table. */
+function isEmpty(record: readonly string[]): boolean {
+  return record.every((cell) => cell === '')
+}
+
+const sampleCharacters = 65_536
+
+/** The beginning of a text, and the whole of it. */
+async function peek(
+  chunks: AsyncGenerator<string>,
+): Promise<{ readonly sample: string; readonly text: AsyncGenerator<string> }> {
+  let sample = ''
+  while (sample.length < sampleCharacters) {
+    const next = await chunks.next()
+    if (next.done === true) break
+    sample += next.value
+  }
+  return { sample, text: followedBy(sample, chunks) }
+}
+
+async function* followedBy(first: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {
+  try {
+    yield first
+    yield* rest
+  } finally {
+    await rest.return(undefined)
+  }
+}
+
+/** How files begin that are often taken for tables of text. */
+const otherFormats: readonly { readonly begins: string; readonly is: string }[] = [
+  { begins: 'PK\u0003\u0004', is: 'an Excel workbook or a ZIP archive: save the sheet as CSV (UTF-8)' },
+  { begins: 'ÐÏ\u0011', is: 'an old Excel workbook: save the sheet as CSV (UTF-8)' },
+  { begins: '%PDF-', is: 'a PDF: export the table as CSV' },
+  { begins: '\u001f', is: 'compressed: send it as it is' },
+]
+
+function refuseOtherFormats(sample: string): void {
+  const start = sample.trimStart()
+  const format = otherFormats.find(({ begins }) => start.startsWith(begins))
+  if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format.is}`)
+  if (/^<(?:!doctype|html|\?xml|head|body)/i.test(start)) {
+    const message = 'it is a web page or XML, perhaps one that asks to sign in: check the address and the credentials'
+    throw new SourceFailure('not_a_table', message)
+  }
+  if (/^[{[]/.test(start)) throw new SourceFailure('not_a_table', 'it is JSON: use a connector of type http_json')
+}

@@ -1,0 +1,102 @@
+import { isAscii } from 'node:buffer'
+import { TextDecoder } from 'node:util'
+
+/** Encodings that a connector may name, and `auto`. All are WHATWG labels, which Node knows. */
+export const encodings = [
+  'auto',
+  'utf-8',
+  'utf-16le',
+  'utf-16be',
+  'windows-1250',
+  'windows-1251',
+  'windows-1252',
+  'windows-1253',
+  'windows-1254',
+  'windows-1257',
+  'iso-8859-2',
+  'iso-8859-15',
+  'macintosh',
+  'shift_jis',
+  'euc-kr',
+  'gb18030',
+  'big5',
+] as const
+type Encoding = (typeof encodings)[number]
+
+/** Stands for bytes that are none of the encoding. */
+export const replacementCharacter = '\uFFFD'
+
+/** How much is looked at where the encoding has to be found out. */
+const sampleBytes = 65_536
+
+/**
+ * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else it is
+ * UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
+ * encoding become U+FFFD, so that only their row suffers.
+ */
+export async function* decodeText(bytes: AsyncIterable<Uint8Array>, encoding: Encoding): AsyncGenerator<string> {
+  const chunks = bytes[Symbol.asyncIterator]()
+  try {
+    let decoder = encoding === 'auto' ? undefined : new TextDecoder(encoding)
+    let held = await gather(chunks, new Uint8Array(), sampleBytes)
+    decoder ??= markedDecoder(held)
+    // A text may be ASCII for long before it shows what else it is.
+    while (decoder === undefined && held.length > 0) {
+      const plain = asciiLength(held)
+      if (plain > 0) yield Buffer.from(held.buffer, held.byteOffset, plain).toString('latin1')
+      held = await gather(chunks, held.subarray(plain), sampleBytes)
+      if (held.length > 0 && asciiLength(held) === 0) decoder = new TextDecoder(guessEncoding(held))
+    }
+    if (decoder === undefined) return
+    yield decoder.decode(held, { stream: true })
+    for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
+      yield decoder.decode(next.value, { stream: true })
+    }
+    const rest = decoder.decode()
+    if (rest !== '') yield rest
+  } finally {
+    await chunks.return?.(undefined)
+  }
+}
+
+/** Reads on until there are `wanted` bytes, or no more. */
+async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wanted: number): Promise<Uint8Array> {
+  const parts = [held]
+  let length = held.length
+  while (length < wanted) {
+    const next = await chunks.next()
+    if (next.done === true) break
+    parts.push(next.value)
+    length += next.value.length
+  }
+  return parts.length === 1 ? held : Buffer.concat(parts)
+}
+
+function markedDecoder(bytes: Uint8Array): TextDecoder | undefined {
+  const [first, second, third] = bytes
+  if (first === 0xef && second === 0xbb && third === 0xbf) return new TextDecoder('utf-8')
+  if (first === 0xff && second === 0xfe) return new TextDecoder('utf-16le')
+  if (first === 0xfe && second === 0xff) return new TextDecoder('utf-16be')
+  // Without a mark: a table begins with a letter of its header, hence one half of its first unit is zero.
+  if (first !== 0 && second === 0) return new TextDecoder('utf-16le')
+  if (first === 0 && second !== undefined && second !== 0) return new TextDecoder('utf-16be')
+  return undefined
+}
+
+function asciiLength(bytes: Uint8Array): number {
+  if (isAscii(bytes)) return bytes.length
+  const found = bytes.findIndex((byte) => byte > 0x7f)
+  return found === -1 ? bytes.length : found
+}
+
+/** UTF-8 unless more characters beyond ASCII are broken in it than whole: text of one byte a character is hardly ever whole. */
+function guessEncoding(bytes: Uint8Array): Encoding {
+  const text = new TextDecoder('utf-8').decode(bytes, { stream: true })
+  let whole = 0
+  let broken = 0
+  for (const [character] of text.matchAll(/[^\0-\x7f]/gu)) {
+    if (character === replacementCharacter) broken++
+    else whole++
+  }
+  return broken > whole ? 'windows-1252' : 'utf-8'
+}

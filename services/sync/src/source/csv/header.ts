@@ -1,0 +1,78 @@
+import { SourceFailure } from '../failure.ts'
+
+/** A column that is read: its name, and its place in a row. */
+export interface Column {
+  readonly name: string
+  readonly place: number
+}
+
+/**
+ * The columns to read of a header: those named in `wanted`, or all. Throws a SourceFailure for a header that does not tell its
+ * columns apart, or lacks one that is wanted.
+ */
+export function readHeader(
+  cells: readonly string[],
+  wanted: readonly string[] | undefined,
+  maxColumns: number,
+): readonly Column[] {
+  if (cells.length > maxColumns) {
+    throw new SourceFailure(
+      'too_many_columns',
+      `the header has more than ${maxColumns} columns: export fewer, or set the \`delimiter\` that the file has`,
+      { row: 1 },
+    )
+  }
+  const columns = cells.map((cell, place) => ({ name: cell.trim(), place }))
+  const seen = new Map<string, number>()
+  for (const { name, place } of columns) {
+    if (name === '') continue
+    const earlier = seen.get(name)
+    if (earlier !== undefined) {
+      throw new SourceFailure(
+        'column_repeated',
+        `columns ${earlier + 1} and ${place + 1} are both named ${excerpt(name)}: give each a name of its own`,
+        { row: 1, field: excerpt(name) },
+      )
+    }
+    seen.set(name, place)
+  }
+  if (wanted === undefined) return checkAllNamed(columns)
+  const missing = wanted.filter((name) => !seen.has(name))
+  const [first] = missing
+  if (first !== undefined) {
+    const found = excerpt(columns.map(({ name }) => name).join(', '))
+    const hint = nearest(first, [...seen.keys()])
+    const names = missing.map(excerpt).join(', ')
+    throw new SourceFailure(
+      'column_missing',
+      `the header lacks ${names}${hint === undefined ? '' : ` (it has ${excerpt(hint)})`}: it reads ${found}. ` +
+        'Name the columns as before, or change the connector',
+      { row: 1, field: excerpt(first) },
+    )
+  }
+  return wanted.map((name) => ({ name, place: seen.get(name) ?? 0 }))
+}
+
+function checkAllNamed(columns: readonly Column[]): readonly Column[] {
+  const nameless = columns.find(({ name }) => name === '')
+  if (nameless === undefined) return columns
+  throw new SourceFailure(
+    'column_unnamed',
+    `column ${nameless.place + 1} has no name: name it, or list the \`columns\` to read`,
+    { row: 1 },
+  )
+}
+
+/** A column of the file that differs from the wanted one in case, blanks and the like alone. */
+function nearest(name: string, found: readonly string[]): string | undefined {
+  return found.find((each) => plain(each) === plain(name))
+}
+
+function plain(text: string): string {
+  return text.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '')
+}
+
+/** At most 80 characters of what stands in a source. */
+export function excerpt(text: string): string {
+  return text.length <= 80 ? text : `${text.slice(0, 79)}…`
+}

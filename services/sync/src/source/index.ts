@@ -1,0 +1,7 @@
+import { csv } from './csv/csv.ts'
+import type { SourceType } from './types.ts'
+
+const types: readonly SourceType[] = [csv]
+
+/** The kinds of source that a connector may have, by their names. */
+export const sourceTypes: ReadonlyMap<string, SourceType> = new Map(types.map((each) => [each.type, each]))

@@ -1,0 +1,241 @@
+import { Readable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import type { SourceItem } from '../src/source/types.ts'
+import { failureOf, fileOf, openSource, readSource } from './source-support.ts'
+
+async function readCsv(content: string | Uint8Array, config: unknown = {}): Promise<SourceItem[]> {
+  return await readSource('csv', { config, upload: fileOf(content) })
+}
+
+/** The rows alone; fails on an error item. */
+async function valuesOf(content: string | Uint8Array, config: unknown = {}): Promise<unknown[]> {
+  const items = await readCsv(content, config)
+  return items.map((item) => (item.kind === 'row' ? item.values : expect.fail(item.message)))
+}
+
+async function failure(content: string | Uint8Array, config: unknown = {}) {
+  const { code, message, row, field, retryable } = await failureOf('csv', { config, upload: fileOf(content) })
+  return { code, message, row, field, retryable }
+}
+
+async function lastOf(bytes: Buffer): Promise<SourceItem | undefined> {
+  return (await readSource('csv', { upload: fileOf(bytes, 65_536) })).at(-1)
+}
+
+/** A source that never says anything. */
+const stalled = (): Readable => new Readable({ read: () => undefined })
+
+/** cp1252 and UTF-16 as spreadsheets write them. */
+const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1')
+const utf16le = (text: string): Buffer => Buffer.from(text, 'utf16le')
+const utf16be = (text: string): Buffer => utf16le(text).swap16()
+
+describe('a table that cannot be read to its end is refused', () => {
+  test('when it is empty, or came with no file', async () => {
+    expect(await failure('')).toMatchObject({ code: 'source_empty' })
+    expect(await failure('\r\n\r\n')).toMatchObject({ code: 'source_empty' })
+    expect((await failureOf('csv')).code).toBe('upload_missing')
+  })
+
+  test('when it is another kind of file, which is named', async () => {
+    const html = await failure('\n<!DOCTYPE html><html><title>Sign in</title></html>')
+    expect(html).toMatchObject({ code: 'not_a_table', message: expect.stringContaining('web page') })
+    const workbook = Buffer.concat([Buffer.from('PK\u0003\u0004'), Buffer.from([0x14, 0, 6, 0, 0xff])])
+    expect(await failure(workbook)).toMatchObject({ message: expect.stringContaining('save the sheet as CSV') })
+    const oldWorkbook = Buffer.from('d0cf11e0a1b11ae10000', 'hex')
+    expect(await failure(oldWorkbook)).toMatchObject({ message: expect.stringContaining('old Excel workbook') })
+    expect(await failure('[{"id": 1}]')).toMatchObject({ message: expect.stringContaining('http_json') })
+  })
+
+  test('when its header lacks a column that is read, with the one that may be meant', async () => {
+    const drifted = await failure('External-ID,Title\nA,B\n', { columns: ['external_id', 'name'] })
+    expect(drifted).toMatchObject({ code: 'column_missing', row: 1, field: 'external_id' })
+    expect(drifted.message).toContain('external_id, name')
+    expect(drifted.message).toContain('(it has External-ID)')
+    expect(await valuesOf('name,extra,external_id\nB,x,A\n', { columns: ['external_id', 'name'] })).toEqual([
+      { external_id: 'A', name: 'B' },
+    ])
+  })
+
+  test('when two columns have the same name, or one has none', async () => {
+    expect(await failure('id,name, id\n1,2,3\n')).toMatchObject({
+      code: 'column_repeated',
+      row: 1,
+      field: 'id',
+      message: 'columns 1 and 3 are both named id: give each a name of its own',
+    })
+    expect(await failure('id,,name\n1,2,3\n')).toMatchObject({ code: 'column_unnamed', row: 1 })
+  })
+
+  test('when it has a million columns, in its header or below', async () => {
+    const commas = ','.repeat(1_000_000)
+    expect((await failureOf('csv', { upload: fileOf(`a${commas}\n`, 65_536) })).code).toBe('too_many_columns')
+    const names = `a${','.repeat(9)}`.repeat(100_000)
+    expect((await failureOf('csv', { upload: fileOf(names, 65_536) })).code).toBe('too_many_columns')
+    const quoted = '"a",'.repeat(250_000)
+    expect((await failureOf('csv', { upload: fileOf(`id,name\n1,2\n${quoted}\n`, 65_536) })).row).toBe(3)
+  })
+
+  test('where a quote is not closed, or stands inside a value, with its row and column', async () => {
+    expect(await failure('id,name\n1,one\n2,"two\n3,three\n')).toMatchObject({ code: 'quote_open', row: 3 })
+    expect(await failure('id,name\n1,6" pipe\n')).toMatchObject({ code: 'quote_misplaced', row: 2, field: 'column 2' })
+    expect(await failure('id,name\n1,"a "b" c"\n')).toMatchObject({ code: 'quote_misplaced', row: 2 })
+    expect(await valuesOf('id,name\n1,6" pipe\n', { lenient_quotes: true })).toEqual([{ id: '1', name: '6" pipe' }])
+  })
+
+  test('when an open quote swallows a mebibyte', async () => {
+    const swallowing = `id,name\n1,"${'x\n'.repeat(600_000)}`
+    expect((await failureOf('csv', { upload: fileOf(swallowing, 65_536) })).code).toBe('row_too_long')
+  })
+
+  test('when it has more bytes or rows than may be read', async () => {
+    const file = 'id\n1\n2\n3\n'
+    expect((await failureOf('csv', { limits: { maxBytes: 8 }, upload: fileOf(file) })).code).toBe('source_too_large')
+    expect((await failureOf('csv', { limits: { maxRows: 2 }, upload: fileOf(file) })).code).toBe('too_many_rows')
+    expect(await readSource('csv', { limits: { maxBytes: 9, maxRows: 3 }, upload: fileOf(file) })).toHaveLength(3)
+  })
+
+  test('when nothing comes for too long, or the whole takes too long, and may be tried again', async () => {
+    const silent = await failureOf('csv', { limits: { maxSilenceMs: 20 }, upload: stalled() })
+    expect(silent).toMatchObject({ code: 'source_too_slow', retryable: true })
+    const endless = await failureOf('csv', { limits: { maxDurationMs: 20 }, upload: stalled() })
+    expect(endless).toMatchObject({ code: 'source_too_slow', retryable: true })
+  })
+})
+
+describe('a row that cannot be read is an error, and those after it are read', () => {
+  test('a row with too few or too many cells', async () => {
+    expect(await readCsv('id,name\n1\n2,two\n3,three,more\n')).toEqual([
+      { kind: 'error', row: 2, code: 'cell_count', message: expect.stringContaining('1 cells and the header 2') },
+      { kind: 'row', row: 3, values: { id: '2', name: 'two' } },
+      { kind: 'error', row: 4, code: 'cell_count', message: expect.stringContaining('3 cells and the header 2') },
+    ])
+    expect(await valuesOf('id,name\n1\n', { short_rows: true })).toEqual([{ id: '1', name: '' }])
+  })
+
+  test.each([
+    ['=HYPERLINK("x")', 'formula'],
+    ['@SUM(A1:A2)', 'formula'],
+    ["+cmd|' /C calc'!A0", 'formula'],
+    ['#REF!', 'formula_failed'],
+    ['a\u0000b', 'control_character'],
+    ['x'.repeat(100_001), 'value_too_long'],
+  ])('a cell with %s is %s', async (cell, code) => {
+    const content = `id,name\n1,"${cell.replaceAll('"', '""')}"\n2,two\n`
+    const [error, row] = await readSource('csv', { upload: fileOf(content, 4096) })
+    expect(error).toMatchObject({ kind: 'error', row: 2, field: 'name', code })
+    expect(row).toEqual({ kind: 'row', row: 3, values: { id: '2', name: 'two' } })
+  })
+
+  test('what begins like a formula and is none is a value', async () => {
+    const cells = ['+49 30 1234', '-5', '-12,50', '@handle', '#1', '- none -']
+    expect(await valuesOf(`name\n${cells.map((cell) => `"${cell}"`).join('\n')}\n`)).toEqual(
+      cells.map((name) => ({ name })),
+    )
+  })
+
+  test('a formula in a column that is not read does no harm', async () => {
+    expect(await valuesOf('id,sum\n1,=A1\n', { columns: ['id'] })).toEqual([{ id: '1' }])
+  })
+
+  test('bytes that are not of the encoding', async () => {
+    const broken = Buffer.concat([Buffer.from('id,name\n1,Köln\n2,M'), latin1('ü'), Buffer.from('nchen\n3,Jena\n')])
+    const [, error, last] = await readCsv(broken)
+    expect(error).toMatchObject({ kind: 'error', row: 3, field: 'name', code: 'encoding_broken' })
+    expect(last).toMatchObject({ kind: 'row', row: 4 })
+  })
+})
+
+describe('a table is read', () => {
+  const text = 'id;name\r\n1;Köln – 5 €\r\n'
+  const values = [{ id: '1', name: 'Köln – 5 €' }]
+  const cp1252 = Buffer.concat([
+    latin1('id;name\r\n1;Köln '),
+    Buffer.from([0x96]),
+    latin1(' 5 '),
+    Buffer.from([0x80, 0x0d]),
+  ])
+
+  test.each([
+    ['UTF-8', Buffer.from(text)],
+    ['UTF-8 with a byte order mark', Buffer.from(`\uFEFF${text}`)],
+    ['UTF-16, little end first, with a mark', utf16le(`\uFEFF${text}`)],
+    ['UTF-16, big end first, with a mark', utf16be(`\uFEFF${text}`)],
+    ['UTF-16 without a mark', utf16le(text)],
+    ['windows-1252', cp1252],
+  ])('in %s', async (_, bytes) => {
+    expect(await valuesOf(bytes)).toEqual(values)
+    // Every split, also inside a character and inside a line end.
+    expect((await readSource('csv', { upload: fileOf(bytes, 1) })).length).toBe(1)
+  })
+
+  test('in an encoding that shows only after long ASCII', async () => {
+    const rows = 'name\n' + 'plain\n'.repeat(12_000)
+    expect(await lastOf(Buffer.concat([Buffer.from(rows), latin1('Köln\n')]))).toMatchObject({
+      values: { name: 'Köln' },
+    })
+    expect(await lastOf(Buffer.from(`${rows}Köln\n`))).toMatchObject({ values: { name: 'Köln' } })
+  })
+
+  test('in the encoding that the connector names', async () => {
+    expect(await valuesOf(Buffer.from([0x6e, 0x0a, 0xa3]), { encoding: 'iso-8859-2' })).toEqual([{ n: 'Ł' }])
+  })
+
+  test.each([',', ';', '\t', '|'])('with %j between its cells', async (separator) => {
+    const other = separator === ',' ? ';' : ','
+    expect(await valuesOf(`id${separator}name\n1${separator}a${other}b\n`)).toEqual([{ id: '1', name: `a${other}b` }])
+  })
+
+  test('with a separator inside a quoted name', async () => {
+    expect(await valuesOf('"a,b,c";d\n1;2\n')).toEqual([{ 'a,b,c': '1', d: '2' }])
+  })
+
+  test('with line ends and quotes inside values, and rows counted as a spreadsheet does', async () => {
+    const items = await readCsv('id,note\r\n1,"two\r\nlines, and ""quotes"""\r\n\r\n,\r\n2,last')
+    expect(items).toEqual([
+      { kind: 'row', row: 2, values: { id: '1', note: 'two\r\nlines, and "quotes"' } },
+      { kind: 'row', row: 5, values: { id: '2', note: 'last' } },
+    ])
+  })
+
+  test('with line ends of several kinds', async () => {
+    expect(await valuesOf('id\r\n1\n2\r3')).toEqual([{ id: '1' }, { id: '2' }, { id: '3' }])
+  })
+
+  test('with a column named as a member that every object has', async () => {
+    const [row] = await valuesOf('__proto__,constructor\n1,2\n')
+    expect(Object.entries(row ?? {})).toEqual([
+      ['__proto__', '1'],
+      ['constructor', '2'],
+    ])
+  })
+
+  test('only as far as its reader has asked for, and is then let go of', async () => {
+    let given = 0
+    const endless = new Readable({
+      read() {
+        given += 65_536
+        this.push(given === 65_536 ? Buffer.from('id\n') : Buffer.alloc(65_536, '1\n'))
+      },
+    })
+    let rows = 0
+    for await (const item of openSource('csv', { upload: endless })) {
+      expect(item.kind).toBe('row')
+      rows++
+      if (rows === 20_000) break
+    }
+    // 20,000 rows are 40,000 bytes; the rest is what lies in buffers on the way.
+    expect(given).toBeLessThan(1_000_000)
+    expect(endless.destroyed).toBe(true)
+  })
+
+  test('until the run is cancelled', async () => {
+    const cancel = new AbortController()
+    const file = stalled()
+    file.push('id\n1\n')
+    const reading = readSource('csv', { upload: file, signal: cancel.signal })
+    cancel.abort(new Error('cancelled'))
+    await expect(reading).rejects.toThrow('cancelled')
+    expect(file.destroyed).toBe(true)
+  })
+})

@@ -1,0 +1,62 @@
+import { Readable } from 'node:stream'
+import type { Outbound } from '../src/outbound/outbound.ts'
+import { SourceFailure } from '../src/source/failure.ts'
+import { sourceTypes } from '../src/source/index.ts'
+import { defaultLimits } from '../src/source/limits.ts'
+import type { SourceItem, SourceLimits } from '../src/source/types.ts'
+
+/** What a read is given beside what the test says. */
+interface ReadOptions {
+  readonly config?: unknown
+  readonly secrets?: Readonly<Record<string, string>>
+  readonly limits?: Partial<SourceLimits>
+  readonly upload?: Readable
+  readonly outbound?: Outbound
+  readonly signal?: AbortSignal
+}
+
+/** A way out that leads nowhere. */
+const noWayOut: Outbound = {
+  resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'this test has no network')),
+  http: () => {
+    throw new SourceFailure('address_not_allowed', 'this test has no network')
+  },
+}
+
+/** Reads from a source of the type. */
+export function openSource(type: string, options: ReadOptions = {}): AsyncIterable<SourceItem> {
+  const found = sourceTypes.get(type)
+  if (found === undefined) throw new Error(`there is no source type ${type}`)
+  const { config = {}, secrets = {}, limits = {}, upload, outbound = noWayOut } = options
+  const signal = options.signal ?? new AbortController().signal
+  return found.read({ config, secrets, outbound, signal, limits: { ...defaultLimits, ...limits }, upload })
+}
+
+/** All items of a source. */
+export async function readSource(type: string, options: ReadOptions = {}): Promise<SourceItem[]> {
+  const items: SourceItem[] = []
+  for await (const item of openSource(type, options)) items.push(item)
+  return items
+}
+
+/** Why the source could not be read; fails when it could be. */
+export async function failureOf(type: string, options: ReadOptions = {}): Promise<SourceFailure> {
+  try {
+    await readSource(type, options)
+  } catch (error) {
+    if (error instanceof SourceFailure) return error
+    throw error
+  }
+  throw new Error('the source could be read')
+}
+
+/** A file as it is uploaded, in small pieces, so that every boundary falls inside something. */
+export function fileOf(content: string | Uint8Array, pieceBytes = 7): Readable {
+  const bytes = Buffer.from(content)
+  return Readable.from(
+    (function* pieces() {
+      for (let start = 0; start < bytes.length; start += pieceBytes) yield bytes.subarray(start, start + pieceBytes)
+    })(),
+    { objectMode: false },
+  )
+}
