@@ -125,12 +125,17 @@ describe('no request makes the system fail, say too much, or do what its contrac
     expect(rounds).toBeGreaterThan(0)
   })
 
-  test('and nearly every operation was also carried out: these were not only requests that nobody looks at', () => {
-    const tried = routeTable.filter(({ id }) => fuzzer.tally.has(id))
-    const never = tried
-      .map(({ id }) => id)
-      .filter((id) => ![...(fuzzer.tally.get(id)?.keys() ?? [])].some((status) => status < 400))
-    // What ten requests of chance do not reach, thousands of the long form do.
-    expect(never.length / Math.max(tried.length, 1), never.join(', ')).toBeLessThan(0.15)
-  })
+  test('and nearly every operation was also carried out: these were not only requests that nobody looks at', async () => {
+    const tried = routes.filter(({ id }) => fuzzer.tally.has(id))
+    const notCarriedOut = (): Route[] =>
+      tried.filter(({ id }) => ![...(fuzzer.tally.get(id)?.keys() ?? [])].some((status) => status < 400))
+    const mostThatMayRemain = Math.floor(tried.length * 0.15)
+    // What a few requests of chance did not reach, a few more do; only that no request reaches is a fault of this test.
+    for (let more = 1; more <= 6 && notCarriedOut().length > mostThatMayRemain; more += 1) {
+      for (const route of notCarriedOut()) await fuzz(route, seed + more)
+    }
+    expect(tried.length).toBeGreaterThan(10)
+    const never = notCarriedOut().map(({ id }) => id)
+    expect(never.length, never.join(', ')).toBeLessThanOrEqual(mostThatMayRemain)
+  }, 120_000)
 })
