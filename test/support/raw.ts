@@ -36,6 +36,22 @@ export async function sendRaw(
   return { statuses: statusesOf(text), text, closed }
 }
 
+/** Writes bytes and goes away: with a reset at once, or at the first byte of an answer or after a moment without one. */
+export async function breakOff(origin: string, bytes: string, atOnce: boolean): Promise<void> {
+  const { hostname, port } = new URL(origin)
+  const socket = connect({ host: hostname, port: Number(port) })
+  const done = Promise.withResolvers<void>()
+  socket.on('error', () => undefined)
+  socket.once('close', () => done.resolve())
+  socket.write(bytes, 'latin1', () => {
+    if (atOnce) socket.resetAndDestroy()
+  })
+  socket.once('data', () => socket.resetAndDestroy())
+  const limit = setTimeout(() => socket.resetAndDestroy(), 20)
+  await done.promise
+  clearTimeout(limit)
+}
+
 function statusesOf(text: string): number[] {
   return [...text.matchAll(/HTTP\/1\.1 (\d{3}) /g)].map((match) => Number(match[1]))
 }

@@ -111,9 +111,24 @@ export async function ensureDatabase(superuserConnectionString: string, database
       revoke all on database ${name} from public;
       grant connect on database ${name} to ${Object.values(loginRoles).join(', ')};
       revoke all on schema public from public;
+      ${closeLargeObjects}
       commit`)
   })
 }
+
+// A large object belongs to a role and not to a tenant, and anyone may make one: a place outside of row security, where what
+// a request of one tenant leaves, a request of another finds.
+const closeLargeObjects = [
+  'lo_creat(integer)',
+  'lo_create(oid)',
+  'lo_from_bytea(oid, bytea)',
+  'lo_open(oid, integer)',
+  'lo_put(oid, bigint, bytea)',
+  'lo_get(oid)',
+  'lo_get(oid, bigint, integer)',
+]
+  .map((name) => `revoke execute on function pg_catalog.${name} from public;`)
+  .join('\n      ')
 
 /** A secret that tenant assertions are made with. */
 export interface AssertionSecret {

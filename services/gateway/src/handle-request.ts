@@ -30,10 +30,20 @@ export interface Steps {
 export function createRequestHandler(steps: Steps): (request: IncomingMessage, response: ServerResponse) => void {
   const { match: matchRoute, authenticate, rateLimit, serve, clientAddress, requestId, maxUrlBytes, onRefusal } = steps
   const limitsOf = new WeakMap<Principal, Limits>()
+  const spoiled = new WeakSet<object>()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer?: ProblemAnswer): void {
     sendProblem(exchange, code, answer)
     onRefusal(exchange, code)
+  }
+
+  /**
+   * Refuses a request of which it is not certain where it ends, and takes nothing more from its connection: what Node reads
+   * as the next request, and would carry out before the connection is closed, may have been hidden in a body.
+   */
+  function refuseAndEnd(exchange: Exchange, code: ProblemCode, detail: string): void {
+    spoiled.add(exchange.request.socket)
+    refuse(exchange, code, { detail, headers: ['connection', 'close'] })
   }
 
   function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
@@ -84,6 +94,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   }
 
   return (request, response) => {
+    if (spoiled.has(request.socket)) return
     const headers = readHeaders(request.rawHeaders)
     const method = request.method ?? ''
     const url = request.url ?? ''
@@ -104,18 +115,15 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       limits: undefined,
     }
     if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
-      refuse(exchange, 'malformed_http', { detail: 'Send HTTP/1.1 with one Host header.' })
+      refuseAndEnd(exchange, 'malformed_http', 'Send HTTP/1.1 with one Host header.')
       return
     }
     if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
-      refuse(exchange, 'malformed_http', {
-        detail: 'The only transfer coding is chunked, and HTTP/1.0 has none.',
-        headers: ['connection', 'close'],
-      })
+      refuseAndEnd(exchange, 'malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
       return
     }
     if (headers.duplicate !== undefined) {
-      refuse(exchange, 'duplicate_header', { detail: `Send the header ${headers.duplicate} once.` })
+      refuseAndEnd(exchange, 'duplicate_header', `Send the header ${headers.duplicate} once.`)
       return
     }
     if (!target.ok) {
