@@ -159,7 +159,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     },
   )
 
-  test.each(['api_key_address', 'api_key_denial', 'revocation', 'revocation_seq', 'gateway_lease'])(
+  test.each(['api_key_denial', 'revocation', 'revocation_seq', 'gateway_lease'])(
     'keys.%s is out of the service’s own reach',
     async (table) => {
       const { tenantId } = await newTenant(service)
@@ -216,6 +216,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.record_uses(jsonb)',
           'keys.count_uses(jsonb)',
           'keys.record_denials(jsonb)',
+          'keys.record_people(jsonb)',
           'keys.note_pending_denials(integer)',
           'keys.prune(bigint,integer)',
           'keys.prune_uses(integer,integer)',
