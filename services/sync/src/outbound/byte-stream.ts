@@ -51,7 +51,8 @@ export async function* readBytes(
     }
   } finally {
     signal.removeEventListener('abort', stop)
-    stream.destroy()
+    // What breaks when it is let go of breaks for nobody.
+    stream.on('error', () => undefined).destroy()
   }
 }
 

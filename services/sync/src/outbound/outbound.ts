@@ -23,6 +23,8 @@ export interface OutboundAnswer {
   readonly headers: Readonly<Record<string, string | undefined>>
   /** Decompressed; counted against what the read may take in all. Throws a SourceFailure. */
   readonly body: AsyncGenerator<Uint8Array>
+  /** Lets go of a body that is not read. */
+  discard(): void
 }
 
 /** Connections to HTTP sources, kept alive for one read. */

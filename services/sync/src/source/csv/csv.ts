@@ -1,6 +1,9 @@
 import { z } from 'zod'
 import { createByteBudget, readBytes } from '../../outbound/byte-stream.ts'
 import { SourceFailure } from '../failure.ts'
+import { askOnceReady } from '../http/ask.ts'
+import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
+import { caSchema, urlSchema } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
@@ -8,6 +11,10 @@ import { type Column, excerpt, readHeader } from './header.ts'
 import { findSeparator, parseRecords } from './parse.ts'
 
 const configSchema = z.strictObject({
+  /** Where the file is fetched from; one that is not set is uploaded with each run. */
+  url: urlSchema.optional(),
+  auth: staticAuthSchema.default({ kind: 'none' }),
+  ca: caSchema.optional(),
   encoding: z.enum(encodings).default('auto'),
   /** Found out when it is not set. */
   delimiter: z.enum([',', ';', '\t', '|']).optional(),
@@ -20,8 +27,13 @@ const configSchema = z.strictObject({
 })
 type CsvConfig = z.output<typeof configSchema>
 
-/** A table of text, RFC 4180 and what spreadsheets make of it: uploaded. */
-export const csv: SourceType = defineSourceType({ type: 'csv', configSchema, secretNames: [], read: readCsv })
+/** A table of text, RFC 4180 and what spreadsheets make of it: uploaded, or fetched from a URL. */
+export const csv: SourceType = defineSourceType({
+  type: 'csv',
+  configSchema,
+  secretNames: staticSecretNames,
+  read: readCsv,
+})
 
 async function* readCsv(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
   const { config, limits } = context
@@ -45,10 +57,22 @@ async function* readCsv(context: SourceContext<CsvConfig>): AsyncGenerator<Sourc
   if (columns === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
 }
 
-function openTable({ upload, limits, signal }: SourceContext<CsvConfig>): AsyncIterable<Uint8Array> {
-  if (upload === undefined) throw new SourceFailure('upload_missing', 'no file came with the run: upload one')
+async function* openTable(context: SourceContext<CsvConfig>): AsyncGenerator<Uint8Array> {
+  const { config, secrets, upload, outbound, limits, signal } = context
+  const { url, auth, ca } = config
   const { maxBytes, maxSilenceMs } = limits
-  return readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
+  if (url === undefined) {
+    if (upload === undefined) throw new SourceFailure('upload_missing', 'no file came with the run: upload one')
+    yield* readBytes(upload, { budget: createByteBudget(maxBytes), maxSilenceMs, signal })
+    return
+  }
+  const headers = { accept: 'text/csv, text/plain;q=0.9, */*;q=0.1', ...credentialHeaders(auth, secrets) }
+  const http = outbound.http({ ca, maxBytes, maxSilenceMs })
+  try {
+    yield* (await askOnceReady(http, { url, headers, signal })).body
+  } finally {
+    await http.close()
+  }
 }
 
 interface Shape {

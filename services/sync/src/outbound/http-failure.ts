@@ -1,0 +1,47 @@
+import { SourceFailure } from '../source/failure.ts'
+
+const unreachable: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'EADDRNOTAVAIL',
+  'ETIMEDOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+])
+const slow: ReadonlySet<unknown> = new Set(['UND_ERR_HEADERS_TIMEOUT', 'UND_ERR_BODY_TIMEOUT'])
+const cutOff: ReadonlySet<unknown> = new Set([
+  'ECONNRESET',
+  'EPIPE',
+  'UND_ERR_SOCKET',
+  'UND_ERR_RES_CONTENT_LENGTH_MISMATCH',
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'Z_BUF_ERROR',
+])
+const broken: ReadonlySet<unknown> = new Set(['Z_DATA_ERROR', 'UND_ERR_HEADERS_OVERFLOW'])
+
+/** Says of an error of an HTTP source what to mend. One that is nobody's fault there is given back as it is. */
+export function httpFailure(error: unknown, host: string): unknown {
+  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  const code = 'code' in error ? error.code : undefined
+  const fail = (name: string, message: string, retryable: boolean): SourceFailure =>
+    new SourceFailure(name, message, { retryable, cause: error })
+  if (unreachable.has(code)) return fail('source_unreachable', `${host} cannot be reached`, true)
+  if (slow.has(code)) return fail('source_too_slow', `${host} did not answer in time`, true)
+  if (cutOff.has(code)) return fail('source_cut_off', `${host} ended the connection amid its answer`, true)
+  if (isCertificateError(code)) {
+    return fail(
+      'certificate_not_trusted',
+      `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``,
+      false,
+    )
+  }
+  if (broken.has(code) || (typeof code === 'string' && code.startsWith('HPE_'))) {
+    return fail('answer_broken', `${host} answers in broken HTTP or broken gzip`, false)
+  }
+  return error
+}
+
+/** Node names what OpenSSL says of a certificate, and its own check of the name in it. */
+export function isCertificateError(code: unknown): boolean {
+  return typeof code === 'string' && (/CERT|_SIGNATURE|_CRL/.test(code) || code.startsWith('ERR_TLS_CERT'))
+}

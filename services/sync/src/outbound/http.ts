@@ -1,0 +1,182 @@
+import { isIP } from 'node:net'
+import { type Readable, pipeline } from 'node:stream'
+import { createGunzip } from 'node:zlib'
+import { Agent, type Dispatcher, buildConnector } from 'undici'
+import { SourceFailure } from '../source/failure.ts'
+import { createByteBudget, readBytes } from './byte-stream.ts'
+import { httpFailure } from './http-failure.ts'
+import type { Outbound, OutboundAnswer, OutboundHttp, OutboundHttpOptions, OutboundRequest } from './outbound.ts'
+
+const connectTimeoutMs = 10_000
+const maxRedirects = 5
+const maxHeaderBytes = 32_768
+const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
+
+interface Ways {
+  readonly resolve: Outbound['resolve']
+  /** Whether the platform has listed the address: only there may a source be asked without encryption. */
+  readonly isListed: (address: string) => boolean
+}
+
+/** Connections to HTTP sources. Nothing is asked twice, and no proxy of the environment is used. */
+export function openHttp({ ca, maxBytes, maxSilenceMs }: OutboundHttpOptions, ways: Ways): OutboundHttp {
+  const budget = createByteBudget(maxBytes)
+  const closing = new AbortController()
+  const agent = new Agent({
+    connect: createConnector(ways, ca, closing.signal),
+    pipelining: 1,
+    headersTimeout: maxSilenceMs,
+    // The body's silence is measured where it is read.
+    bodyTimeout: 0,
+    maxHeaderSize: maxHeaderBytes,
+  })
+  const ask = async (
+    target: URL,
+    request: OutboundRequest,
+    isFirstOrigin: boolean,
+  ): Promise<Dispatcher.ResponseData> => {
+    try {
+      return await agent.request({
+        origin: target.origin,
+        path: `${target.pathname}${target.search}`,
+        method: request.method ?? 'GET',
+        headers: {
+          'user-agent': 'Postern',
+          'accept-encoding': 'gzip',
+          ...(isFirstOrigin ? request.headers : { accept: request.headers?.['accept'] ?? '*/*' }),
+        },
+        body: request.body ?? null,
+        signal: request.signal,
+      })
+    } catch (error) {
+      throw httpFailure(error, target.host)
+    }
+  }
+  return {
+    request: async (request) => {
+      const first = parseTarget(request.url)
+      let target = first
+      for (let followed = 0; followed <= maxRedirects; followed++) {
+        const answer = await ask(target, request, target.origin === first.origin)
+        const location = singleHeader(answer.headers, 'location')
+        if (!redirects.has(answer.statusCode) || location === undefined) {
+          return toAnswer(answer, target, async function* readBody(stream) {
+            try {
+              yield* readBytes(stream, { budget, maxSilenceMs, signal: request.signal })
+            } catch (error) {
+              throw httpFailure(error, target.host)
+            }
+          })
+        }
+        discard(answer.body)
+        target = nextTarget(target, location, request)
+      }
+      throw new SourceFailure('redirects_endless', `${first.host} redirects more than ${maxRedirects} times`)
+    },
+    close: async () => {
+      closing.abort(new Error('the read is over'))
+      await agent.destroy()
+    },
+  }
+}
+
+/** Connects to the address that was checked, and not to a name that could lead elsewhere by then. */
+function createConnector(
+  { resolve, isListed }: Ways,
+  ca: string | undefined,
+  signal: AbortSignal,
+): buildConnector.connector {
+  const connect = buildConnector({
+    timeout: connectTimeoutMs,
+    allowH2: false,
+    maxCachedSessions: 0,
+    ...(ca === undefined ? {} : { ca }),
+  })
+  const open = async (options: buildConnector.Options): Promise<buildConnector.Options> => {
+    const { address } = await resolve(options.hostname, signal)
+    if (options.protocol !== 'https:' && !isListed(address)) {
+      throw new SourceFailure('not_encrypted', `${options.hostname} is asked without encryption: use https`)
+    }
+    const servername = isIP(options.hostname) === 0 ? { servername: options.hostname } : {}
+    return { ...options, hostname: address, ...servername }
+  }
+  return (options, callback) => {
+    open(options).then(
+      (checked) => connect(checked, callback),
+      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), null),
+    )
+  }
+}
+
+function parseTarget(text: string, base?: URL): URL {
+  if (!URL.canParse(text, base?.href)) throw new SourceFailure('address_invalid', 'the source is at no valid URL')
+  const url = new URL(text, base?.href)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') {
+    throw new SourceFailure(
+      'address_invalid',
+      `a source is asked over https, and not over ${url.protocol.slice(0, -1)}`,
+    )
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new SourceFailure('address_invalid', 'a URL with a password in it is not used: set it as a secret')
+  }
+  return url
+}
+
+function nextTarget(from: URL, location: string, request: OutboundRequest): URL {
+  if (request.body !== undefined) {
+    throw new SourceFailure('redirect_refused', `${from.host} redirects a request that holds credentials`)
+  }
+  const next = parseTarget(location, from)
+  if (from.protocol === 'https:' && next.protocol !== 'https:') {
+    throw new SourceFailure('not_encrypted', `${from.host} redirects to ${next.host} without encryption`)
+  }
+  return next
+}
+
+function toAnswer(
+  answer: Dispatcher.ResponseData,
+  target: URL,
+  read: (stream: Readable) => AsyncGenerator<Uint8Array>,
+): OutboundAnswer {
+  const encoding = singleHeader(answer.headers, 'content-encoding')?.toLowerCase() ?? 'identity'
+  const stream = decompress(answer.body, encoding)
+  // It may break before anyone reads it, or after.
+  stream.on('error', () => undefined)
+  const names = Object.keys(answer.headers)
+  return {
+    url: target.href,
+    status: answer.statusCode,
+    headers: Object.fromEntries(names.map((name) => [name, singleHeader(answer.headers, name)])),
+    body: read(stream),
+    discard: () => discard(stream),
+  }
+}
+
+/** Closes the connection with what is left of an answer. */
+function discard(body: Readable): void {
+  body.on('error', () => undefined).destroy()
+}
+
+function decompress(body: Readable, encoding: string): Readable {
+  switch (encoding) {
+    case 'identity':
+      return body
+    case 'gzip':
+    case 'x-gzip': {
+      const gunzip = createGunzip()
+      // What breaks in the body reaches its reader through the decompressor, which is destroyed with it.
+      return pipeline(body, gunzip, () => undefined)
+    }
+    default:
+      discard(body)
+      throw new SourceFailure('encoding_unknown', 'the source compresses in a way that it was not asked for')
+  }
+}
+
+/** The last value of a header that came more than once would be a guess: only `link` may. */
+function singleHeader(headers: Dispatcher.ResponseData['headers'], name: string): string | undefined {
+  const value = headers[name]
+  if (Array.isArray(value)) return name === 'link' ? value.join(', ') : value[0]
+  return value
+}

@@ -1,0 +1,67 @@
+import { lookup as lookUp } from 'node:dns/promises'
+import { isIP } from 'node:net'
+import { SourceFailure } from '../source/failure.ts'
+import { createAddressPolicy, plainAddress } from './address-policy.ts'
+import { openHttp } from './http.ts'
+import type { Outbound, OutboundAddress } from './outbound.ts'
+
+/** Finds all addresses of a host. */
+export type Lookup = (host: string) => Promise<readonly { readonly address: string }[]>
+
+const systemLookup: Lookup = async (host) => await lookUp(host, { all: true })
+
+/**
+ * The way out to sources. `networks` are the ranges (CIDR) of the platform's own network that sources may be in; every other
+ * address must be a public one.
+ */
+export function openOutbound({
+  networks,
+  lookup = systemLookup,
+}: {
+  readonly networks: readonly string[]
+  readonly lookup?: Lookup
+}): Outbound {
+  const policy = createAddressPolicy(networks)
+  const resolve = async (host: string, signal: AbortSignal): Promise<OutboundAddress> => {
+    const name = host.replace(/^\[(.*)\]$/, '$1')
+    const addresses = isIP(name) === 0 ? await findAddresses(name, lookup, signal) : [name]
+    // All of them: a name that leads inside now and then is as bad as one that always does.
+    if (!addresses.every((address) => policy.mayConnect(address))) throw notAllowed(host)
+    // IPv4 first: where there is no way out over IPv6, there often seems to be one.
+    const plain = addresses.map(plainAddress)
+    const address = plain.find((each) => isIP(each) === 4) ?? plain[0]
+    if (address === undefined) throw unknownHost(host)
+    return { address, family: isIP(address) === 4 ? 4 : 6 }
+  }
+  return {
+    resolve,
+    http: (options) => openHttp(options, { resolve, isListed: policy.isListed }),
+  }
+}
+
+async function findAddresses(host: string, lookup: Lookup, signal: AbortSignal): Promise<readonly string[]> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>()
+  const stop = (): void => reject(signal.reason)
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    signal.throwIfAborted()
+    const found = await Promise.race([lookup(host), aborted])
+    return found.map(({ address }) => address)
+  } catch (cause) {
+    signal.throwIfAborted()
+    throw unknownHost(host, cause)
+  } finally {
+    signal.removeEventListener('abort', stop)
+  }
+}
+
+function unknownHost(host: string, cause?: unknown): SourceFailure {
+  const message = `no address is known for the host ${host}: check its name`
+  return new SourceFailure('host_unknown', message, { retryable: true, cause })
+}
+
+/** Says nothing of the address: who may set up a connector may not explore the network with it. */
+function notAllowed(host: string): SourceFailure {
+  const message = `the host ${host} is at an address that connectors may not reach: have the platform list its network`
+  return new SourceFailure('address_not_allowed', message)
+}

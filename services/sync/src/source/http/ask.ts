@@ -1,0 +1,52 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import type { OutboundAnswer, OutboundHttp, OutboundRequest } from '../../outbound/outbound.ts'
+import { SourceFailure } from '../failure.ts'
+
+/** How often a source is asked again that says it cannot answer now, and how long it may have it put off in all. */
+const maxAttempts = 5
+const maxWaitMs = 300_000
+
+const putOff: ReadonlySet<number> = new Set([429, 503])
+
+/**
+ * Asks a source for something that can be asked twice, and again when it is told to wait (Retry-After, RFC 9110 section
+ * 10.2.3). Answers with status 200 alone; throws a SourceFailure for every other.
+ */
+export async function askOnceReady(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
+  let waited = 0
+  for (let attempt = 1; ; attempt++) {
+    const answer = await http.request(request)
+    if (answer.status === 200) return answer
+    answer.discard()
+    const delay = retryDelayMs(answer, attempt)
+    waited += delay
+    if (!putOff.has(answer.status) || attempt === maxAttempts || waited > maxWaitMs) throw statusFailure(answer)
+    await wait(delay, undefined, { signal: request.signal })
+  }
+}
+
+function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
+  const text = headers['retry-after']
+  if (text !== undefined && /^\d{1,6}$/.test(text)) return Number(text) * 1000
+  const date = text === undefined ? Number.NaN : Date.parse(text)
+  return Number.isNaN(date) ? 2 ** (attempt - 1) * 1000 : Math.max(0, date - Date.now())
+}
+
+function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
+  const { host } = new URL(url)
+  const fail = (code: string, message: string, retryable = false): SourceFailure =>
+    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable })
+  switch (status) {
+    case 401:
+    case 403:
+      return fail('not_authorized', 'check the credentials of the connector and what they may read')
+    case 404:
+    case 410:
+      return fail('not_found', 'check the address of the connector')
+    case 429:
+      return fail('source_throttles', 'it wants to be asked less often; run the connector later', true)
+    default:
+      if (status >= 500) return fail('source_failing', 'something is broken there; run the connector later', true)
+      return fail('answer_refused', 'check the address and the settings of the connector')
+  }
+}
