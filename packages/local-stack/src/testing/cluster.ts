@@ -46,6 +46,7 @@ export interface RunningCluster {
  */
 export async function startTestCluster(): Promise<RunningCluster> {
   await removeAbandoned()
+  const before = process.env[clusterVariable]
   const home = await mkdtemp(join(tmpdir(), homePrefix))
   await writeFile(join(home, 'pid'), String(process.pid))
   const secrets = await openSecrets(home)
@@ -53,7 +54,9 @@ export async function startTestCluster(): Promise<RunningCluster> {
   const port = await findFreePort()
   const postgres = await startPostgres({ home, port, password: superuser, durable: false, maxConnections: 400 })
   const stop = async (): Promise<void> => {
-    delete process.env[clusterVariable]
+    // One that was started inside a test leaves the others to theirs.
+    if (before === undefined) delete process.env[clusterVariable]
+    else process.env[clusterVariable] = before
     await postgres.stop()
     try {
       await assertNoKeyIn(home)
