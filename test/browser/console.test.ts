@@ -1,118 +1,51 @@
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
 import { apiKeySchema } from '@postern/contracts'
-import { type TestStack, startTestStack } from '@postern/local-stack/testing'
-import type { Browser, BrowserContext, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
-import { accessibilityFaults, startBrowser } from '../support/browser.ts'
+import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
+import { fillTenant } from './many-keys.ts'
+import {
+  type World,
+  choose,
+  closeReveal,
+  copyKey,
+  fillForm,
+  generate,
+  open,
+  openWorld,
+  signInByHand,
+  statusOf,
+  submit,
+} from './world.ts'
 
 // A browser beside a whole system, on a machine that may have other work.
-vi.setConfig({ testTimeout: 120_000 })
+vi.setConfig({ testTimeout: 240_000 })
 
-let stack: TestStack
-let browser: Browser
-let context: BrowserContext
-let page: Page
-/** Some other page of the same browser, into which one pastes. */
-let notepad: Page
-let tenant: { readonly id: string }
-/** What a page has said against itself: a refused script, an error that nobody caught. */
-const complaints: string[] = []
-
-async function signedIn(person: string): Promise<{ context: BrowserContext; page: Page }> {
-  const ownContext = await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1440, height: 900 } })
-  await ownContext.grantPermissions(['clipboard-read', 'clipboard-write'])
-  const ownPage = await ownContext.newPage()
-  ownPage.setDefaultTimeout(20_000)
-  ownPage.on('pageerror', (error) => complaints.push(error.message))
-  ownPage.on('console', (message) => {
-    // Chromium itself writes a line for every answer that is a refusal.
-    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
-      complaints.push(message.text())
-  })
-  await ownPage.goto(`${stack.consoleUrl}/settings/api-keys`)
-  await ownPage.getByRole('link', { name: 'Continue with your organization' }).click()
-  await ownPage.locator(`button[value="${person}"]`).click()
-  await ownPage.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-  return { context: ownContext, page: ownPage }
-}
-
+let world: World
 beforeAll(async () => {
-  const [running, started] = await Promise.all([startTestStack({ console: true, gateways: 2 }), startBrowser()])
-  stack = running
-  browser = started
-  tenant = await stack.createTenant('harbourline')
-  await stack.nameTenants({ harbourline: tenant, korvex: await stack.createTenant('korvex') })
-  ;({ context, page } = await signedIn('harbourline-admin'))
-  notepad = await context.newPage()
-  await notepad.route('**/*', async (route) => await route.fulfill({ contentType: 'text/html', body: '<p>Notes' }))
-  await notepad.goto('http://localhost/')
-  await page.bringToFront()
-}, 300_000)
-
-afterAll(async () => {
-  await browser.close()
-  await stack.stop()
-})
-
-async function openList(): Promise<void> {
-  await page.goto(`${stack.consoleUrl}/settings/api-keys`)
-  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-}
-
-async function fillForm(label: string): Promise<void> {
-  await page.getByRole('button', { name: 'Generate key' }).first().click()
-  await page.getByRole('textbox', { name: 'Label', exact: true }).fill(label)
-  await page.getByText('Read findings, recommendations').click()
-}
-
-const submit = async () => await page.getByRole('button', { name: 'Generate', exact: true }).click()
-
-async function closeReveal(): Promise<void> {
-  await page.getByRole('button', { name: 'Done' }).click()
-  await page.getByRole('button', { name: /^(?:Yes, close|Close without it)$/ }).click()
-  await page.getByRole('dialog').waitFor({ state: 'detached' })
-}
-
-/** Copies as a person does, and reads what is then in the clipboard. */
-async function copyKey(): Promise<string> {
-  await page.getByRole('button', { name: 'Copy key' }).click()
-  await page.getByRole('button', { name: 'Copied' }).waitFor()
-  // Not there: the console's own pages may write to the clipboard, and not read it.
-  await notepad.bringToFront()
-  const text = await notepad.evaluate(async () => await navigator.clipboard.readText())
-  await page.bringToFront()
-  return text
-}
-
-async function generate(label: string): Promise<string> {
-  await fillForm(label)
-  await submit()
-  const value = await copyKey()
-  await closeReveal()
-  return value
-}
-
-async function choose(label: string, action: string): Promise<void> {
-  await page.getByRole('button', { name: `Actions for ${label}` }).click()
-  await page.getByRole('menuitem', { name: action }).click()
-}
-
-const statusOf = async (key: string, gateway: number) =>
-  (await send(stack.gateways[gateway] ?? '', '/api/v1/whoami', { key })).status
+  world = await openWorld()
+}, 600_000)
+afterAll(async () => await world.close())
 
 describe('who may not manage keys', () => {
-  test.each(['auditor', 'viewer'])('a person with the role %s sees why, and no key', async (role) => {
-    const other = await signedIn(`harbourline-${role}`)
-    await other.page.getByText('Only administrators manage API keys').waitFor()
-    expect(await other.page.getByRole('table').count()).toBe(0)
-    expect(await accessibilityFaults(other.page)).toEqual([])
-    await other.context.close()
+  test.each(['auditor', 'viewer'])('a person with the role %s sees why, and neither keys nor people', async (role) => {
+    const { page, context } = await world.openFor(`harbourline-${role}`)
+    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    for (const name of ['API keys', 'Key policy']) {
+      await open(page, name)
+      await page.getByText('Only administrators manage API keys').waitFor()
+      expect(await page.getByRole('table').count()).toBe(0)
+    }
+    expect(await accessibilityFaults(page)).toEqual([])
+    await open(page, 'People and roles')
+    expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
+    await context.close()
   })
 
   test('another site can make the browser of an administrator change nothing', async () => {
+    const { page, context, stack } = world
     const csrf = await page.evaluate(async () => {
       const body = JSON.stringify({ label: 'Forged', expires_in: '30d', scopes: ['*'] })
       const headers = { 'content-type': 'application/json' }
@@ -134,14 +67,14 @@ describe('who may not manage keys', () => {
     ])
     expect([401, 403]).toContain(answer.status())
     await evil.close()
-    await openList()
+    await page.reload()
     await page.getByText('No keys yet').waitFor()
   })
 })
 
 describe('a key', () => {
   test('is generated for 30 days, 90 days, a year or until a day of one’s own', async () => {
-    await openList()
+    const { page } = world
     const dayMs = 86_400_000
     for (const [choice, days] of [
       ['30 days', 30],
@@ -149,7 +82,7 @@ describe('a key', () => {
       ['1 year', 365],
       ['Custom', 3],
     ] as const) {
-      await fillForm(`For ${choice}`)
+      await fillForm(page, `For ${choice}`)
       await page.getByRole('radio', { name: choice }).press('Space')
       if (choice === 'Custom') {
         const day = new Date(Date.now() + days * dayMs)
@@ -158,9 +91,9 @@ describe('a key', () => {
           await page.getByRole('spinbutton', { name }).pressSequentially(String(parts[index]))
         }
       }
-      await submit()
+      await submit(page)
       await page.getByText('This is the only time that you see this key').waitFor()
-      await closeReveal()
+      await closeReveal(page)
     }
     const keys = z
       .array(apiKeySchema)
@@ -179,74 +112,73 @@ describe('a key', () => {
   })
 
   test('is copied once, opens what it was made for, and nothing when it has been revoked', async () => {
-    await openList()
-    await fillForm('Leaking')
-    await submit()
+    const { page, stack } = world
+    await fillForm(page, 'Leaking')
+    await submit(page)
     const command = await page.getByLabel('A command that uses the key').textContent()
-    const value = await copyKey()
+    const value = await copyKey(world)
     expect(value).toMatch(/^postern_[0-9A-Za-z]{49}$/)
     expect(command).toBe(`curl -H 'Authorization: ApiKey ${value}' ${stack.gateways[0]}/api/v1/whoami`)
     expect(await accessibilityFaults(page)).toEqual([])
-    await closeReveal()
+    await closeReveal(page)
     expect(await page.content()).not.toContain(value)
     await page.getByRole('link', { name: 'Leaking' }).waitFor()
-    expect([await statusOf(value, 0), await statusOf(value, 1)]).toEqual([200, 200])
+    expect([await statusOf(world, value, 0), await statusOf(world, value, 1)]).toEqual([200, 200])
 
-    await choose('Leaking', 'Revoke…')
+    await choose(page, 'Leaking', 'Revoke…')
     const question = page.getByRole('alertdialog')
     await question.getByText('Leaking', { exact: true }).waitFor()
     await question.getByText('Last used').waitFor()
     expect(await accessibilityFaults(page)).toEqual([])
     await question.getByRole('button', { name: 'Revoke key' }).click()
     await page.getByText(/Enforced on all gateways in [\d.]+ m?s/).waitFor()
-    expect([await statusOf(value, 0), await statusOf(value, 1)]).toEqual([401, 401])
+    expect([await statusOf(world, value, 0), await statusOf(world, value, 1)]).toEqual([401, 401])
     await page.getByRole('button', { name: 'Close' }).last().click()
   })
 
-  test('is nowhere but in that dialog: not in the address, the history, storage or a cookie', async () => {
-    await openList()
-    const value = await generate('Nowhere')
+  test('is rotated: the new one works, and the old one until the overlap is over', async () => {
+    const { page } = world
+    const old = await generate(world, 'Rotating')
+    await choose(page, 'Rotating', 'Rotate…')
+    expect(await accessibilityFaults(page)).toEqual([])
+    await page.getByRole('button', { name: 'Generate new key' }).click()
+    const successor = await copyKey(world)
+    await closeReveal(page)
+    expect(successor).not.toBe(old)
+    expect([await statusOf(world, old, 0), await statusOf(world, successor, 1)]).toEqual([200, 200])
+    await page.getByRole('link', { name: 'Rotating' }).first().click()
+    await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
+    await page.getByText('What it can call').waitFor()
+    expect(await accessibilityFaults(page)).toEqual([])
+    // All that there is of the new key, wherever a browser keeps things: its value is in none of them.
     const kept = await page.evaluate(async () => {
       const names = (await indexedDB.databases()).map(({ name }) => name)
       const state: unknown = history.state
       return JSON.stringify([location.href, state, { ...localStorage }, { ...sessionStorage }, document.cookie, names])
     })
-    expect(kept).not.toContain(value.slice(8))
     await page.goBack()
-    await page.goForward()
-    expect(await page.content()).not.toContain(value.slice(8))
-  })
-
-  test('is rotated: the new one works, and the old one until the overlap is over', async () => {
-    await openList()
-    const old = await generate('Rotating')
-    await choose('Rotating', 'Rotate…')
-    expect(await accessibilityFaults(page)).toEqual([])
-    await page.getByRole('button', { name: 'Generate new key' }).click()
-    const successor = await copyKey()
-    await closeReveal()
-    expect(successor).not.toBe(old)
-    expect([await statusOf(old, 0), await statusOf(successor, 1)]).toEqual([200, 200])
-    await page.getByRole('link', { name: 'Rotating' }).first().click()
-    await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
-    await page.getByText('What it can call').waitFor()
-    expect(await accessibilityFaults(page)).toEqual([])
+    await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+    for (const value of [old, successor]) {
+      expect(kept).not.toContain(value.slice(8))
+      expect(await page.content()).not.toContain(value.slice(8))
+    }
   })
 
   test('with a label that is a script is shown as text', async () => {
-    await openList()
+    const { page } = world
     const label = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
-    await generate(label)
+    await generate(world, label)
     await page.getByRole('link', { name: label }).click()
     await page.getByRole('heading', { level: 1, name: label }).waitFor()
     expect(await page.locator('img, h1 script').count()).toBe(0)
     expect(await page.title()).toContain('<img')
+    await open(page, 'API keys')
   })
 
   test('is not made without a label and a scope, and a refused address is told', async () => {
-    await openList()
-    await page.getByRole('button', { name: 'Generate key' }).click()
-    await submit()
+    const { page } = world
+    await page.getByRole('button', { name: 'Generate key' }).first().click()
+    await submit(page)
     await page.getByText('Say which program will use the key').waitFor()
     await page.getByText('Choose at least one scope').waitFor()
     expect(await accessibilityFaults(page)).toEqual([])
@@ -254,45 +186,144 @@ describe('a key', () => {
     await page.getByText('Read findings, recommendations').click()
     await page.getByRole('button', { name: 'Advanced' }).click()
     await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
-    await submit()
+    await submit(page)
     await page.getByText('No key was generated').waitFor()
     await page.getByRole('button', { name: 'Cancel' }).click()
   })
 })
 
-test.each(['light', 'dark'] as const)(
-  'every page is for everybody (WCAG 2.2 AA), wide and narrow, %s',
-  async (scheme) => {
-    await page.emulateMedia({ colorScheme: scheme })
-    for (const width of [1440, 360]) {
-      await page.setViewportSize({ width, height: 800 })
-      for (const path of ['/settings/api-keys', '/settings/people', '/settings/policy', '/verify', '/nowhere']) {
-        await page.goto(stack.consoleUrl + path, { waitUntil: 'networkidle' })
-        await page.locator('h1').waitFor()
-        expect(await accessibilityFaults(page), `${path} ${width}`).toEqual([])
+test('the policy that an administrator sets binds the next key', async () => {
+  const { page } = world
+  await open(page, 'Key policy')
+  await page.getByRole('button', { name: 'Change' }).click()
+  await page.getByRole('button', { name: /Longest life of a key/ }).click()
+  await page.getByRole('option', { name: '90 days' }).click()
+  await page.getByRole('textbox', { name: 'Required networks' }).fill('203.0.113.0/24')
+  expect(await accessibilityFaults(page)).toEqual([])
+  await page.getByRole('button', { name: 'Save' }).click()
+  await page.getByText('Changed by Amara Osei').waitFor()
+
+  await open(page, 'API keys')
+  await fillForm(page, 'From the office')
+  expect(await page.getByRole('radio', { name: '1 year' }).isDisabled()).toBe(true)
+  await submit(page)
+  await page.getByText('Your organization requires addresses').waitFor()
+  const addresses = page.getByRole('textbox', { name: 'Allowed addresses' })
+  await addresses.fill('198.51.100.7')
+  await submit(page)
+  await page.getByText('must lie within 203.0.113.0/24').waitFor()
+  expect(await accessibilityFaults(page)).toEqual([])
+  await addresses.fill('203.0.113.7')
+  await submit(page)
+  const value = await copyKey(world)
+  await closeReveal(page)
+  // Made, and refused from here: this machine is not in the network.
+  expect(await statusOf(world, value, 0)).toBe(403)
+})
+
+test('a receipt is shown to be true, and a spoiled one to be none', async () => {
+  const { page, stack } = world
+  // Of any tenant: a receipt is true for everybody.
+  const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['write:evidence'] })
+  const headers = { 'content-type': 'text/plain' }
+  const upload = { key, method: 'POST', headers, body: 'As seen.' } as const
+  const receipt = await send(stack.gateways[0] ?? '', '/api/v1/evidence?file_name=seen.txt', upload)
+  expect(receipt.status, receipt.text).toBe(201)
+  await open(page, 'Verify a receipt')
+  const chooser = page.getByLabel('File to verify')
+  await chooser.setInputFiles(fileOf(receipt.text))
+  await page.getByText('The signature is valid').waitFor()
+  expect(await page.getByText('Changed after it was signed').count()).toBe(0)
+  expect(await accessibilityFaults(page)).toEqual([])
+  await chooser.setInputFiles(fileOf(receipt.text.replace('seen.txt', 'sent.txt')))
+  await page.getByText('Changed after it was signed: file_name').waitFor()
+})
+
+function fileOf(text: string) {
+  return { name: 'receipt.json', mimeType: 'application/json', buffer: Buffer.from(text) }
+}
+
+test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark', async () => {
+  const { page, stack } = world
+  // Those who have signed in are told every few seconds.
+  await expect
+    .poll(
+      async () => {
+        await page.goto(`${stack.consoleUrl}/settings/people`)
+        await page.getByRole('heading', { name: 'People', exact: true }).waitFor()
+        await page.getByText(/Amara Osei \(you\)|Nobody yet/).waitFor()
+        return await page.getByRole('row', { name: /Jonas Lindqvist.*auditor/ }).count()
+      },
+      { timeout: 60_000, interval: 2000 },
+    )
+    .toBe(1)
+  for (const name of ['People and roles', 'Key policy', 'Verify a receipt', 'API keys', undefined]) {
+    if (name === undefined) await page.goto(`${stack.consoleUrl}/nowhere`)
+    else await open(page, name)
+    await page.locator('[aria-busy]').first().waitFor({ state: 'detached' })
+    for (const colorScheme of ['light', 'dark'] as const) {
+      for (const width of [1280, 360]) {
+        await page.emulateMedia({ colorScheme })
+        await page.setViewportSize({ width, height: 640 })
+        expect(await accessibilityFaults(page), `${name}, ${colorScheme}, ${width}`).toEqual([])
         const isTooWide = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)
-        expect(isTooWide, `${path} ${width} scrolls sideways`).toBe(false)
+        expect(isTooWide, `${name} scrolls sideways at ${width}`).toBe(false)
       }
     }
-    await page.setViewportSize({ width: 1440, height: 900 })
-  },
-)
+    await page.setViewportSize({ width: 1280, height: 640 })
+  }
+  // Loaded at this width, and the way to the other pages that there is at it.
+  await page.setViewportSize({ width: 360, height: 640 })
+  await page.goto(`${stack.consoleUrl}/settings/api-keys`)
+  await page.getByRole('button', { name: 'Menu' }).click()
+  await page.getByRole('dialog', { name: 'Menu' }).waitFor()
+  expect(await accessibilityFaults(page)).toEqual([])
+  await open(page, 'Key policy')
+  await page.setViewportSize({ width: 1280, height: 640 })
+})
 
-test('a session that has ended leaves nothing on the screen, and signing in leads back', async () => {
-  const other = await signedIn('korvex-admin')
-  await other.page.goto(`${stack.consoleUrl}/settings/policy`)
-  await other.page.getByRole('heading', { level: 1, name: 'Key policy' }).waitFor()
-  await other.context.clearCookies({ domain: '127.0.0.1' })
-  await other.page.getByRole('link', { name: 'API keys' }).click()
-  await other.page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
-  expect(await other.page.getByText('korvex').count()).toBe(0)
-  expect(await accessibilityFaults(other.page)).toEqual([])
-  await other.page.getByRole('link', { name: 'Sign in again' }).click()
-  await other.page.locator('button[value="korvex-admin"]').click()
-  await other.page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
-  await other.context.close()
+test('of five thousand keys only those near the screen are drawn, and one is found at once', async () => {
+  await fillTenant(world.stack, world.tenants.korvex.id, 5000)
+  const { page, context } = await world.openFor('korvex-admin')
+  await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+  const table = page.getByRole('table', { name: 'API keys' })
+  await expect.poll(async () => await table.getAttribute('aria-rowcount'), { timeout: 60_000 }).toBe('5001')
+  const drawn = async () => await table.getByRole('row').count()
+  expect(await drawn()).toBeLessThan(60)
+  await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight))
+  await page.getByRole('link', { name: 'Key 0001', exact: true }).waitFor()
+  expect(await drawn()).toBeLessThan(60)
+  await page.getByRole('searchbox').fill('key 4711')
+  await page.getByRole('link', { name: 'Key 4711', exact: true }).waitFor()
+  expect(await drawn()).toBe(2)
+  await context.close()
+})
+
+describe('a session', () => {
+  test('that was not used for half an hour has ended, leaves nothing on the screen, and signing in leads back', async () => {
+    const { page, context } = await world.openFor('korvex-admin')
+    await page.goto(`${world.stack.consoleUrl}/settings/policy`)
+    await page.getByRole('heading', { level: 1, name: 'Key policy' }).waitFor()
+    expect(await page.getByText('korvex').count()).toBeGreaterThan(0)
+    await world.letSessionsLie(31 * 60_000)
+    await page.getByRole('link', { name: 'API keys' }).click()
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+    expect(await page.getByText('korvex').count()).toBe(0)
+    expect(await accessibilityFaults(page)).toEqual([])
+    await signInByHand(page, 'Sign in again', 'korvex-admin')
+
+    await page.getByRole('button', { name: /^Account of/ }).click()
+    await page.getByRole('menuitem', { name: 'Sign out' }).click()
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click()
+    await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
+    expect(await accessibilityFaults(page)).toEqual([])
+    await page.goBack()
+    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
+    await context.close()
+  })
 })
 
 test('no page has met an error or broken its content policy', () => {
-  expect(complaints).toEqual([])
+  expect(world.complaints).toEqual([])
 })

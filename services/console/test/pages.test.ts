@@ -56,6 +56,7 @@ describe('the pages', () => {
         /script-src 'nonce-([^']+)' 'strict-dynamic';/.exec(String(headers['content-security-policy'])) ?? []
       expect([status, headers['cache-control']]).toEqual([200, 'no-store'])
       expect(nonce).toMatch(/^[A-Za-z0-9+/]{22}==$/)
+      expect(headers['content-security-policy']).toContain("require-trusted-types-for 'script'; trusted-types default")
       const html = bytes.toString()
       expect([...html.matchAll(/nonce="([^"]*)"/g)].map(([, each]) => each)).toEqual([nonce, nonce, nonce])
       expect(html).not.toContain('__CSP_NONCE__')

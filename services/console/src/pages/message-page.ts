@@ -50,7 +50,7 @@ const messages: Readonly<Record<Refusal, { status: number; title: string; text: 
 export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '/'): FastifyReply {
   const { status, title, text } = messages[reason]
   const retry = `/auth/login?return_to=${encodeURIComponent(returnTo)}`
-  return answerPage(reply, status, title, `<p>${text}</p><p><a href="${retry}">Sign in again</a></p>`)
+  return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
 }
 
 /** What is shown as long as the pages have not been built. */
@@ -58,6 +58,9 @@ export function answerUnbuilt(reply: FastifyReply): FastifyReply {
   const links = '<p><a href="/auth/login">Sign in</a> · <a href="/auth/session">Session</a></p>'
   return answerPage(reply, 200, 'Postern', `<p>The pages of the console are not built yet.</p>${links}`)
 }
+
+/** As in web/src/shell/brand.tsx. */
+const mark = `<svg width="44" height="44" viewBox="0 0 32 32" fill="none" stroke="#fff" stroke-width="2.4" stroke-linecap="round" aria-hidden="true"><rect width="32" height="32" rx="8" fill="#0b6b58" stroke="none"/><path d="M9 25V14.5a7 7 0 0 1 14 0V25M16 17v5"/><circle cx="16" cy="15.2" r="2.2" fill="#fff" stroke="none"/></svg>`
 
 /** A page without scripts. `body` is trusted: it is made of the texts above. */
 function answerPage(reply: FastifyReply, status: number, title: string, body: string): FastifyReply {
@@ -68,12 +71,19 @@ function answerPage(reply: FastifyReply, status: number, title: string, body: st
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>${title} · Postern</title>
 <style nonce="${nonce}">
-  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
-  body { display: grid; place-content: center; min-height: 100vh; margin: 0; padding: 1rem; box-sizing: border-box }
-  main { max-width: 30rem }
-  h1 { font-size: 1.5rem; line-height: 1.25 }
+  :root { color-scheme: light dark; font: 15px/1.5 -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif;
+    color: light-dark(#12201c, #e9f0ed); background: light-dark(#f6f8f7, #0d1211) }
+  body { display: grid; place-items: center; min-height: 100vh; margin: 0; padding: 1rem; box-sizing: border-box }
+  main { display: grid; gap: .8rem; box-sizing: border-box; width: min(420px, 100%); padding: 36px; border-radius: 16px;
+    border: 1px solid light-dark(#e0e6e3, #27322f); background: light-dark(#fff, #151c1a);
+    box-shadow: 0 12px 40px light-dark(rgb(16 32 27 / 12%), rgb(0 0 0 / 60%)) }
+  h1 { margin: 0; font-size: 1.5rem; line-height: 1.25; letter-spacing: -.015em }
+  p { margin: 0; color: light-dark(#465651, #b0beb9) }
+  a { color: light-dark(#085746, #74dcc3) }
+  .button { margin-top: .6rem; padding: 9px 16px; border-radius: 8px; font-weight: 560; text-align: center;
+    text-decoration: none; color: light-dark(#fff, #04211a); background: light-dark(#0b6b58, #56cfb3) }
 </style>
-<main><h1>${title}</h1>${body}</main>
+<main>${mark}<h1>${title}</h1>${body}</main>
 </html>
 `
   return reply

@@ -1,15 +1,7 @@
-import type {
-  ApiKey,
-  ApiKeyEvent,
-  ApiKeyUsage,
-  CreatedApiKey,
-  Enforcement,
-  GrantableScope,
-  KeyPolicy,
-} from '@postern/contracts'
+import type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope } from '@postern/contracts'
 import { request } from './request.ts'
 
-export type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope, KeyPolicy }
+export type { ApiKey, ApiKeyEvent, ApiKeyUsage, CreatedApiKey, Enforcement, GrantableScope }
 export type Expiry = '30d' | '90d' | '1y' | 'custom'
 
 export interface NewKey {
@@ -38,7 +30,7 @@ export async function listKeys(signal: AbortSignal, onPage: (keys: readonly ApiK
 }
 
 /** The target of `rel="next"` (RFC 8288), as a path on this origin. */
-function nextPage(link: string | null): string | undefined {
+export function nextPage(link: string | null): string | undefined {
   const target = /<([^>]*)>\s*;\s*rel="?next"?/.exec(link ?? '')?.[1]
   if (target === undefined) return undefined
   const { pathname, search } = new URL(target, location.origin)
@@ -86,11 +78,6 @@ export async function revokeKey(id: string, reason: string): Promise<RevokedKey>
   const body = reason === '' ? {} : { reason }
   // No Idempotency-Key: a repetition shall wait for the enforcement anew, not read an old answer.
   return (await request<RevokedKey>(path, { method: 'POST', body })).body
-}
-
-/** Reads what the tenant allows of a key. */
-export async function readKeyPolicy(signal: AbortSignal): Promise<KeyPolicy> {
-  return (await request<KeyPolicy>('/api/v1/key-policy', { signal })).body
 }
 
 /** How often a key was used, a day at a time, and which routes it called. */

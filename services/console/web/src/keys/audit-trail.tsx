@@ -89,11 +89,11 @@ function Event({ event }: { readonly event: ApiKeyEvent }) {
 
 /** The details of an event that a person wants, in words. */
 function detailsOf({ type, detail }: ApiKeyEvent): readonly string[] {
-  const { reason, overlap, changes, count } = detail
+  const { reason, overlap, changes, attempts } = detail
   const lines: string[] = []
   if (typeof reason === 'string') lines.push(type === 'revoked' ? `“${reason}”` : reason)
   if (typeof overlap === 'string') lines.push(`Overlap: ${overlap}`)
-  if (typeof count === 'number' && count > 1) lines.push(`${count} times`)
+  if (typeof attempts === 'number' && attempts > 1) lines.push(`${attempts.toLocaleString()} times`)
   if (typeof changes === 'object' && changes !== null) {
     for (const [field, change] of Object.entries(changes)) lines.push(`${field.replaceAll('_', ' ')}: ${shown(change)}`)
   }

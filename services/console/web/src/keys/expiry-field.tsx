@@ -20,7 +20,7 @@ import { Text } from 'react-aria-components/Text'
 import type { Expiry } from '../api/keys.ts'
 import { Icon } from '../ui/icon.tsx'
 import { dayOf, timeZone } from '../ui/when.tsx'
-import { endOf, expiryChoices } from './expiry.ts'
+import { endOf, expiryChoices, isAllowed } from './expiry.ts'
 
 interface Props {
   readonly choice: Expiry
@@ -49,10 +49,14 @@ export function ExpiryField({ choice, onChoice, day, onDay, error, maxDays }: Pr
         <Label>Expiration</Label>
         <div className="choices">
           {expiryChoices.map(({ value, label }) => (
-            <Radio key={value} value={value} className="choice period">
+            <Radio key={value} value={value} className="choice period" isDisabled={!isAllowed(value, maxDays)}>
               <span className="choice-title">{label}</span>
               <span className="choice-help">
-                {value === 'custom' ? 'Choose a date' : dayOf(new Date(endOf(value, now)).toISOString())}
+                {value === 'custom'
+                  ? 'Choose a date'
+                  : isAllowed(value, maxDays)
+                    ? dayOf(new Date(endOf(value, now)).toISOString())
+                    : 'Not allowed'}
               </span>
             </Radio>
           ))}

@@ -11,9 +11,21 @@ export const expiryChoices: readonly { readonly value: Expiry; readonly label: s
   { value: 'custom', label: 'Custom' },
 ]
 
+const choiceDays = { '30d': 30, '90d': 90, '1y': 365 } as const
+
+/** Whether a tenant that lets keys live so long allows a period. */
+export function isAllowed(choice: Expiry, maxDays: number): boolean {
+  return choice === 'custom' || choiceDays[choice] <= maxDays
+}
+
+/** The period that is chosen as long as nobody has chosen one: 90 days, or the longest that the tenant allows below. */
+export function usualExpiry(maxDays: number): Expiry {
+  return (['90d', '30d'] as const).find((choice) => isAllowed(choice, maxDays)) ?? 'custom'
+}
+
 /** When a key that is made now with this period will end, in milliseconds. */
 export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
-  return now + { '30d': 30, '90d': 90, '1y': 365 }[choice] * dayMs
+  return now + choiceDays[choice] * dayMs
 }
 
 /** The last second of a day in the person's zone: whoever says until Friday means all of Friday. */

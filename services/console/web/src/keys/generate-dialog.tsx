@@ -11,28 +11,31 @@ import { Icon } from '../ui/icon.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
 import { ExpiryField } from './expiry-field.tsx'
-import { endOfDay } from './expiry.ts'
+import { endOfDay, usualExpiry } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
 import { KeyReveal } from './key-reveal.tsx'
 import { ScopeCards } from './scope-cards.tsx'
-import { useKeyPolicy } from './use-key-policy.ts'
+import type { KeyRules } from './use-key-policy.ts'
 
 interface Props {
+  /** What the tenant demands of the key. */
+  readonly policy: KeyRules
   readonly onClose: () => void
   readonly onMade: (key: ApiKey) => void
 }
 
 interface Faults {
-  readonly label?: string
-  readonly day?: string
-  readonly scopes?: string
+  readonly label?: string | undefined
+  readonly day?: string | undefined
+  readonly scopes?: string | undefined
+  readonly addresses?: string | undefined
 }
 
 /** Makes a key: asks what it is for, how long it lives and what it may do; then shows it, once. */
-export function GenerateDialog({ onClose, onMade }: Props) {
+export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const form = useId()
   const [label, setLabel] = useState('')
-  const [expiry, setExpiry] = useState<Expiry>('90d')
+  const [expiry, setExpiry] = useState<Expiry>(() => usualExpiry(policy.maxDays))
   const [day, setDay] = useState<CalendarDate | null>(null)
   const [scopes, setScopes] = useState<readonly GrantableScope[]>([])
   const [addresses, setAddresses] = useState('')
@@ -41,13 +44,16 @@ export function GenerateDialog({ onClose, onMade }: Props) {
   const [isBusy, setBusy] = useState(false)
   const [made, setMade] = useState<CreatedApiKey>()
   const attempt = useRef(crypto.randomUUID())
-  const { maxDays } = useKeyPolicy()
+  const { maxDays, requiredAddresses } = policy
+  const mustNameAddresses = requiredAddresses.length > 0
 
   const generate = async () => {
+    const ranges = addresses.split(/[\s,;]+/).filter((address) => address !== '')
     const found: Faults = {
       ...(label.trim() === '' ? { label: 'Say which program will use the key' } : {}),
       ...(expiry === 'custom' && day === null ? { day: 'Choose the last day of the key' } : {}),
       ...(scopes.length === 0 ? { scopes: 'Choose at least one scope' } : {}),
+      ...(mustNameAddresses && ranges.length === 0 ? { addresses: 'Your organization requires addresses' } : {}),
     }
     setFaults(found)
     setFailure(undefined)
@@ -69,7 +75,7 @@ export function GenerateDialog({ onClose, onMade }: Props) {
           expires_in: expiry,
           ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day).toISOString() } : {}),
           scopes,
-          allowed_addresses: addresses.split(/[\s,;]+/).filter((address) => address !== ''),
+          allowed_addresses: ranges,
         },
         attempt.current,
       )
@@ -133,7 +139,10 @@ export function GenerateDialog({ onClose, onMade }: Props) {
         <TextBox
           label="Label"
           value={label}
-          onChange={setLabel}
+          onChange={(text) => {
+            setLabel(text)
+            setFaults({ ...faults, label: undefined })
+          }}
           error={faults.label}
           maxLength={100}
           placeholder="Nightly export to the BI warehouse"
@@ -144,28 +153,53 @@ export function GenerateDialog({ onClose, onMade }: Props) {
           choice={expiry}
           onChoice={setExpiry}
           day={day}
-          onDay={setDay}
+          onDay={(chosen) => {
+            setDay(chosen)
+            setFaults({ ...faults, day: undefined })
+          }}
           error={faults.day}
           maxDays={maxDays}
         />
-        <ScopeCards value={scopes} onChange={setScopes} error={faults.scopes} />
-        <Disclosure className="disclosure">
-          <AriaButton slot="trigger" className="disclosure-button">
-            <Icon name="chevron" size={16} />
-            Advanced
-          </AriaButton>
-          <DisclosurePanel>
-            <TextBox
-              label="Allowed addresses"
-              isOptional
-              value={addresses}
-              onChange={setAddresses}
-              rows={3}
-              placeholder={'203.0.113.0/24\n2001:db8::/32'}
-              help="IPv4 or IPv6 addresses or networks, one a line. Requests from elsewhere are refused. Empty: from anywhere."
-            />
-          </DisclosurePanel>
-        </Disclosure>
+        <ScopeCards
+          value={scopes}
+          onChange={(chosen) => {
+            setScopes(chosen)
+            setFaults({ ...faults, scopes: undefined })
+          }}
+          error={faults.scopes}
+        />
+        {mustNameAddresses ? (
+          <TextBox
+            label="Allowed addresses"
+            value={addresses}
+            onChange={(text) => {
+              setAddresses(text)
+              setFaults({ ...faults, addresses: undefined })
+            }}
+            error={faults.addresses}
+            rows={3}
+            placeholder={requiredAddresses.slice(0, 3).join('\n')}
+            help={`From where the program calls, one address or network a line. Your organization requires that they are within ${requiredAddresses.join(', ')}.`}
+          />
+        ) : (
+          <Disclosure className="disclosure">
+            <AriaButton slot="trigger" className="disclosure-button">
+              <Icon name="chevron" size={16} />
+              Advanced
+            </AriaButton>
+            <DisclosurePanel>
+              <TextBox
+                label="Allowed addresses"
+                isOptional
+                value={addresses}
+                onChange={setAddresses}
+                rows={3}
+                placeholder={'203.0.113.0/24\n2001:db8::/32'}
+                help="IPv4 or IPv6 addresses or networks, one a line. Requests from elsewhere are refused. Empty: from anywhere."
+              />
+            </DisclosurePanel>
+          </Disclosure>
+        )}
       </form>
     </Dialog>
   )

@@ -18,6 +18,7 @@ import { CallableRoutes } from './callable-routes.tsx'
 import { LastUse, ScopeList, StateBadge } from './key-parts.tsx'
 import { useKeys } from './keys-store.tsx'
 import { attentionOf, oldDays } from './select-keys.ts'
+import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
 
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
@@ -104,7 +105,10 @@ function Key({ id }: { readonly id: string }) {
           isActive={apiKey.state === 'active'}
           used={usage.resource.state === 'ready' ? usage.resource.value.routes : undefined}
         />
-        <AuditTrail events={events.resource} onRetry={events.reload} />
+        <div className="key-side">
+          <UsedFrom usage={usage.resource} allowed={apiKey.allowed_addresses} />
+          <AuditTrail events={events.resource} onRetry={events.reload} />
+        </div>
       </div>
       <Suspense>
         {open === 'revoke' ? (
@@ -188,20 +192,6 @@ function Facts({ apiKey, now }: { readonly apiKey: ApiKey; readonly now: number 
             <span className="second-line">
               <When at={apiKey.last_used_at} />
             </span>
-          )}
-        </dd>
-      </div>
-      <div>
-        <dt>Allowed addresses</dt>
-        <dd>
-          {apiKey.allowed_addresses.length === 0 ? (
-            <span className="faint">Any address</span>
-          ) : (
-            apiKey.allowed_addresses.map((address) => (
-              <code key={address} className="address">
-                {address}
-              </code>
-            ))
           )}
         </dd>
       </div>

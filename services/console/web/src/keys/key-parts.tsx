@@ -1,7 +1,7 @@
 import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { When, dayOf, distance, exactUtc } from '../ui/when.tsx'
+import { When, ago, dayOf, distance, exactUtc } from '../ui/when.tsx'
 import { type Attention, oldDays } from './select-keys.ts'
 
 const states = {
@@ -19,9 +19,9 @@ export function StateBadge({ state }: { readonly state: KeyState }) {
   )
 }
 
-/** The scopes of a key; from the third on only their number, with the names on hover. */
+/** The scopes of a key; where there are more than `limit`, one and the number of the others, with their names on hover. */
 export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]; limit?: number }) {
-  const shown = limit === undefined || scopes.length <= limit ? scopes : scopes.slice(0, limit)
+  const shown = limit === undefined || scopes.length <= limit ? scopes : scopes.slice(0, 1)
   const rest = scopes.slice(shown.length)
   return (
     <span className="scopes">
@@ -43,7 +43,7 @@ export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]
 /** When a key ends or has ended. */
 export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   const at = apiKey.state === 'revoked' && apiKey.revoked_at !== null ? apiKey.revoked_at : apiKey.expires_at
-  const words = apiKey.state === 'revoked' ? `revoked ${distance(at, now)}` : distance(at, now)
+  const words = apiKey.state === 'revoked' ? `revoked ${ago(at, now)}` : distance(at, now)
   return (
     <span className="two-lines" title={exactUtc(at)}>
       <time dateTime={apiKey.expires_at}>{dayOf(apiKey.expires_at)}</time>
@@ -67,10 +67,10 @@ export function KeyAge({ apiKey, attention, now }: { apiKey: ApiKey; attention: 
       {attention.includes('old') ? (
         <span className="second-line warn" title={`Older than ${oldDays} days: consider rotating it`}>
           <Icon name="warning" size={14} />
-          {distance(apiKey.created_at, now)}
+          {ago(apiKey.created_at, now)}
         </span>
       ) : (
-        <span className="second-line">{distance(apiKey.created_at, now)}</span>
+        <span className="second-line">{ago(apiKey.created_at, now)}</span>
       )}
     </span>
   )

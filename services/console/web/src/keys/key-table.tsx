@@ -36,13 +36,13 @@ const headers: readonly { readonly column?: Column; readonly label: string }[] =
 ]
 
 /** From this width of the list on, in pixels, the columns have room. */
-const tableWidth = 940
-const rowHeights = { table: 64, cards: 190 } as const
+const tableWidth = 950
+const rowHeights = { table: 64, cards: 184 } as const
 
 /** The keys as a table, or as cards where there is no room; only what is near the screen is drawn. */
 export function KeyTable({ keys, sorting, onSort, now, isLoading, ...actions }: Props) {
   const list = useRef<HTMLDivElement>(null)
-  const wasWide = useRef(matchMedia('(min-width: 1220px)').matches)
+  const wasWide = useRef(matchMedia('(min-width: 1275px)').matches)
   const rowHeight = rowHeights[wasWide.current ? 'table' : 'cards']
   const rows = useVirtualRows(list, keys.length, rowHeight)
   if (rows.width > 0) wasWide.current = rows.width >= tableWidth

@@ -11,6 +11,7 @@ import { timeZone } from '../ui/when.tsx'
 import { AdminsOnly } from './admins-only.tsx'
 import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
 import { useKeys } from './keys-store.tsx'
+import { useKeyPolicy } from './use-key-policy.ts'
 import {
   type Filter,
   type Sorting,
@@ -46,6 +47,8 @@ function Keys() {
   const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
   const [open, setOpen] = useState<Open>()
   const now = useNow()
+  // Read with the page, not with the dialog: a form that grows while it is filled in would jump.
+  const policy = useKeyPolicy()
 
   useEffect(reload, [reload])
   useEffect(() => {
@@ -141,7 +144,7 @@ function Keys() {
         </>
       )}
       <Suspense>
-        {open?.kind === 'generate' ? <GenerateDialog onClose={close} onMade={put} /> : undefined}
+        {open?.kind === 'generate' ? <GenerateDialog policy={policy} onClose={close} onMade={put} /> : undefined}
         {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
         {open?.kind === 'rotate' ? (
           <RotateDialog

@@ -6,7 +6,9 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Select } from '../ui/select.tsx'
 import { When } from '../ui/when.tsx'
+import { isAllowed } from './expiry.ts'
 import { KeyReveal } from './key-reveal.tsx'
+import { useKeyPolicy } from './use-key-policy.ts'
 
 interface Props {
   readonly apiKey: ApiKey
@@ -36,6 +38,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<unknown>()
   const [made, setMade] = useState<{ readonly created: CreatedApiKey; readonly oldEnd: string }>()
+  const { maxDays } = useKeyPolicy()
   const attempt = useRef(crypto.randomUUID())
 
   const rotate = async () => {
@@ -109,7 +112,12 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
         can change over without an interruption.
       </p>
       <Select label="The old key goes on for" choices={overlaps} value={overlap} onChange={setOverlap} />
-      <Select label="The new key lives for" choices={lives} value={life} onChange={setLife} />
+      <Select
+        label="The new key lives for"
+        choices={lives.filter(({ value }) => value === 'same' || isAllowed(value, maxDays))}
+        value={life}
+        onChange={setLife}
+      />
     </Dialog>
   )
 }

@@ -1,11 +1,21 @@
+import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { useResource } from '../ui/use-resource.ts'
-import { type KeyPolicy, readKeyPolicy } from '../api/keys.ts'
 
-/** Longest life of a key, in days, as long as the tenant's own is not known; the API decides in any case. */
-const usualMaxDays = 1825
+/** What the tenant demands of a key that is made now. */
+export interface KeyRules {
+  /** Longest life, in days. */
+  readonly maxDays: number
+  /** Networks that the key must be limited to; empty where it need not be. */
+  readonly requiredAddresses: readonly string[]
+}
+
+/** As long as the tenant's own are not known; the API decides in any case. */
+const usualRules: KeyRules = { maxDays: 1825, requiredAddresses: [] }
 
 /** What the tenant allows of a key. */
-export function useKeyPolicy(): { readonly maxDays: number } {
-  const { resource } = useResource<KeyPolicy>(readKeyPolicy)
-  return { maxDays: resource.state === 'ready' ? resource.value.max_key_days : usualMaxDays }
+export function useKeyPolicy(): KeyRules {
+  const { resource } = useResource<TaggedPolicy>(readKeyPolicy)
+  if (resource.state !== 'ready') return usualRules
+  const { max_key_days: maxDays, required_addresses: requiredAddresses } = resource.value.policy
+  return { maxDays, requiredAddresses }
 }

@@ -4,6 +4,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Notice } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
+import { Members } from './members.tsx'
 
 const tellsOf: Readonly<Record<Role, string>> = {
   viewer: 'Reads the audit universe and findings.',
@@ -21,7 +22,10 @@ const abilities: readonly { readonly label: string; readonly can: (role: Role) =
   { label: 'Generate, rotate and revoke API keys', can: (role) => role === 'admin' },
 ]
 
-/** Settings → People and roles: who is signed in, and what each role may do. Roles are given at the identity provider. */
+/**
+ * Settings → People and roles: who is signed in, who else has been, and what each role may do. Nothing is changed here:
+ * people and their roles are the identity provider's.
+ */
 export function PeoplePage() {
   const { session } = useSession()
   return (
@@ -57,6 +61,7 @@ export function PeoplePage() {
           </div>
         </dl>
       </section>
+      {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
       <section className="card" aria-labelledby="roles-title">
         <h2 id="roles-title">What each role may do</h2>
         <div className="table-scroll" role="region" aria-labelledby="roles-title" tabIndex={0}>

@@ -1,26 +1,42 @@
-import { type KeyPolicy, readKeyPolicy } from '../api/keys.ts'
+import { Suspense, lazy, useState } from 'react'
 import { ApiProblem } from '../api/request.ts'
+import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { expiringDays, oldDays } from '../keys/select-keys.ts'
 import { useSession } from '../shell/session-gate.tsx'
-import { Failure, Notice } from '../ui/notice.tsx'
+import { Button } from '../ui/button.tsx'
+import { Failure } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useResource } from '../ui/use-resource.ts'
+import { When } from '../ui/when.tsx'
+import { daysInWords } from './words.ts'
 
-/** Settings → Key policy: what holds for every key of the tenant. Read only: the platform's operator sets it. */
+const PolicyDialog = lazy(async () => ({ default: (await import('./policy-dialog.tsx')).PolicyDialog }))
+
+/** Settings → Key policy: what holds for every key of the tenant, and who has said so. */
 export function PolicyPage() {
   const { session } = useSession()
   return session.roles.includes('admin') ? <Policy /> : <AdminsOnly title="Key policy" />
 }
 
 function Policy() {
-  const { resource, reload } = useResource<KeyPolicy>(readKeyPolicy)
+  const { resource, reload, set } = useResource<TaggedPolicy>(readKeyPolicy)
+  const [isChanging, setChanging] = useState(false)
   if (resource.state === 'failed' && resource.error instanceof ApiProblem && resource.error.problem.status === 403) {
     return <AdminsOnly title="Key policy" />
   }
+  const policy = resource.state === 'ready' ? resource.value.policy : undefined
   return (
-    <Page title="Key policy" lead="What holds for every API key of your organization.">
+    <Page
+      title="Key policy"
+      lead="What holds for every API key of your organization."
+      actions={
+        <Button icon="pen" isDisabled={policy === undefined} onPress={() => setChanging(true)}>
+          Change
+        </Button>
+      }
+    >
       {resource.state === 'failed' ? (
         <Failure error={resource.error} title="The policy cannot be shown" onRetry={reload} />
       ) : (
@@ -30,19 +46,31 @@ function Policy() {
             <div>
               <dt>Longest life of a key</dt>
               <dd>
-                {resource.state === 'ready' ? (
-                  <strong>{inWords(resource.value.max_key_days)}</strong>
-                ) : (
-                  <Skeleton width="6rem" />
-                )}
+                {policy === undefined ? <Skeleton width="6rem" /> : <strong>{daysInWords(policy.max_key_days)}</strong>}
                 <span className="help">A later date is refused when a key is generated or rotated.</span>
               </dd>
             </div>
             <div>
-              <dt>Allowed addresses</dt>
+              <dt>Required networks</dt>
               <dd>
-                <strong>Optional</strong>
-                <span className="help">A key with a list of networks is refused from everywhere else.</span>
+                {policy === undefined ? (
+                  <Skeleton width="9rem" />
+                ) : policy.required_addresses.length === 0 ? (
+                  <strong>None</strong>
+                ) : (
+                  <span className="networks">
+                    {policy.required_addresses.map((network) => (
+                      <code key={network} className="scope">
+                        {network}
+                      </code>
+                    ))}
+                  </span>
+                )}
+                <span className="help">
+                  {policy === undefined || policy.required_addresses.length === 0
+                    ? 'A key may be limited to addresses, and need not be.'
+                    : 'Every new key names the addresses that it is used from, all within these.'}
+                </span>
               </dd>
             </div>
             <div>
@@ -64,17 +92,32 @@ function Policy() {
               </dd>
             </div>
           </dl>
+          <p className="fine-print">
+            {policy === undefined ? (
+              <Skeleton width="14rem" />
+            ) : policy.changed_at === null ? (
+              'As it was when your organization was set up.'
+            ) : (
+              <>
+                Changed by {policy.changed_by?.label}, <When at={policy.changed_at} />.
+              </>
+            )}
+          </p>
         </section>
       )}
-      <Notice tone="info" title="To change the policy">
-        It is set by whoever operates Postern for you. Ask them for a shorter life of keys.
-      </Notice>
+      <Suspense>
+        {isChanging && resource.state === 'ready' ? (
+          <PolicyDialog
+            current={resource.value}
+            onClose={() => setChanging(false)}
+            onChanged={(value) => set({ state: 'ready', value })}
+            onOutdated={() => {
+              setChanging(false)
+              reload()
+            }}
+          />
+        ) : undefined}
+      </Suspense>
     </Page>
   )
-}
-
-function inWords(days: number): string {
-  const years = days / 365
-  if (days >= 365 && Number.isInteger(years)) return years === 1 ? '1 year' : `${years} years`
-  return days === 1 ? '1 day' : `${days} days`
 }

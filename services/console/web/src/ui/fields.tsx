@@ -12,7 +12,8 @@ interface Props {
   readonly onChange: (value: string) => void
   readonly help?: ReactNode
   readonly error?: string | undefined
-  readonly isOptional?: boolean
+  /** `unsaid`: where nobody would take it for required. */
+  readonly isOptional?: boolean | 'unsaid'
   readonly maxLength?: number
   readonly placeholder?: string
   readonly rows?: number
@@ -30,7 +31,7 @@ export function TextBox(props: Props) {
       value={value}
       onChange={onChange}
       isInvalid={error !== undefined}
-      isRequired={!isOptional}
+      isRequired={isOptional === false}
       validationBehavior="aria"
       autoFocus={autoFocus ?? false}
       autoComplete="off"
@@ -38,7 +39,7 @@ export function TextBox(props: Props) {
     >
       <Label>
         {label}
-        {isOptional ? <span className="optional">optional</span> : undefined}
+        {isOptional === true ? <span className="optional">optional</span> : undefined}
       </Label>
       {rows === undefined ? (
         <Input className="input" spellCheck={false} {...hint} />

@@ -26,6 +26,11 @@ export function distance(at: string, now: number): string {
   return relativeForm.format(Math.trunc(difference / (365.25 * day)), 'year')
 }
 
+/** How long ago a time is that has been: clocks differ, and pages are some seconds old. */
+export function ago(at: string, now: number): string {
+  return distance(at, Math.max(now, Date.parse(at)))
+}
+
 /** A date in the person's zone. */
 export function dayOf(at: string): string {
   return dayForm.format(new Date(at))
@@ -33,14 +38,14 @@ export function dayOf(at: string): string {
 
 interface Props {
   readonly at: string
-  /** What is shown: the day, the day with the time of day, or how long ago. */
+  /** What is shown: the day, the day with the time of day, or how long ago it was. */
   readonly as?: 'day' | 'moment' | 'distance'
   readonly now?: number
 }
 
 /** A time in the person's zone; the exact one in UTC shows on hover. */
 export function When({ at, as = 'moment', now = Date.now() }: Props) {
-  const shown = as === 'day' ? dayOf(at) : as === 'moment' ? momentForm.format(new Date(at)) : distance(at, now)
+  const shown = as === 'day' ? dayOf(at) : as === 'moment' ? momentForm.format(new Date(at)) : ago(at, now)
   return (
     <time dateTime={at} title={exactUtc(at)}>
       {shown}

@@ -108,7 +108,7 @@ export function VerifyPage() {
           value={text}
           onChange={setText}
           rows={5}
-          isOptional
+          isOptional="unsaid"
           help="The receipt as JSON, or its signature alone (three parts with dots between them)."
         />
         <div>

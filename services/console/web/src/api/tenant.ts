@@ -1,0 +1,45 @@
+import type { KeyPolicy, Member } from '@postern/contracts'
+import { nextPage } from './keys.ts'
+import { request } from './request.ts'
+
+export type { KeyPolicy, Member }
+
+/** What the tenant demands of a key, and the tag by which a change of it says what it is a change of. */
+export interface TaggedPolicy {
+  readonly policy: KeyPolicy
+  readonly etag: string
+}
+
+const policyPath = '/api/v1/key-policy'
+
+/** Reads what the tenant demands of a key. */
+export async function readKeyPolicy(signal: AbortSignal): Promise<TaggedPolicy> {
+  const { body, headers } = await request<KeyPolicy>(policyPath, { signal })
+  return { policy: body, etag: headers.get('etag') ?? '' }
+}
+
+export type PolicyChange = Partial<Pick<KeyPolicy, 'max_key_days' | 'required_addresses'>>
+
+/** Changes the policy, if nobody else has since it was read. */
+export async function changeKeyPolicy(change: PolicyChange, etag: string): Promise<TaggedPolicy> {
+  const { body, headers } = await request<KeyPolicy>(policyPath, {
+    method: 'PATCH',
+    body: change,
+    headers: { 'if-match': etag },
+  })
+  return { policy: body, etag: headers.get('etag') ?? '' }
+}
+
+/** Everybody of the tenant who has signed in. */
+export async function listMembers(signal: AbortSignal): Promise<readonly Member[]> {
+  const members: Member[] = []
+  let next: string | undefined = '/api/v1/members?limit=1000'
+  while (next !== undefined) {
+    const { body, headers }: { body: readonly Member[]; headers: Headers } = await request<readonly Member[]>(next, {
+      signal,
+    })
+    members.push(...body)
+    next = nextPage(headers.get('link'))
+  }
+  return members
+}

@@ -1,0 +1,93 @@
+import { useState } from 'react'
+import { mostKeyDays } from '@postern/contracts'
+import { type TaggedPolicy, changeKeyPolicy } from '../api/tenant.ts'
+import { ApiProblem } from '../api/request.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { TextBox } from '../ui/fields.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { Select } from '../ui/select.tsx'
+import { daysInWords } from './words.ts'
+
+interface Props {
+  readonly current: TaggedPolicy
+  readonly onClose: () => void
+  readonly onChanged: (policy: TaggedPolicy) => void
+  /** Reads the policy anew: somebody else has changed it. */
+  readonly onOutdated: () => void
+}
+
+const lives: readonly number[] = [7, 30, 90, 180, 365, 730, mostKeyDays]
+
+/** Changes what the tenant demands of the keys that are made from now on. */
+export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props) {
+  const { policy, etag } = current
+  const [days, setDays] = useState(String(policy.max_key_days))
+  const [networks, setNetworks] = useState(policy.required_addresses.join('\n'))
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+  const choices = [...new Set([...lives, policy.max_key_days])]
+    .toSorted((one, other) => one - other)
+    .map((life) => ({ value: String(life), label: daysInWords(life) }))
+  const required = networks.split(/[\s,;]+/).filter((network) => network !== '')
+  const isOutdated = failure instanceof ApiProblem && failure.problem.status === 412
+
+  const save = async () => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      onChanged(await changeKeyPolicy({ max_key_days: Number(days), required_addresses: required }, etag))
+      onClose()
+    } catch (error) {
+      setFailure(error)
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Dialog
+      title="Change key policy"
+      isOpen
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          {isOutdated ? (
+            <Button look="primary" onPress={onOutdated}>
+              Show it as it is now
+            </Button>
+          ) : (
+            <Button
+              look="primary"
+              isBusy={isBusy}
+              onPress={() => {
+                void save()
+              }}
+            >
+              Save
+            </Button>
+          )}
+        </>
+      }
+    >
+      {failure === undefined ? undefined : isOutdated ? (
+        <Notice tone="warning" title="Somebody else has changed it meanwhile" isNews>
+          Nothing of yours was saved.
+        </Notice>
+      ) : (
+        <Failure error={failure} title="The policy was not changed" />
+      )}
+      <Select label="Longest life of a key" choices={choices} value={days} onChange={setDays} />
+      <TextBox
+        label="Required networks"
+        isOptional
+        value={networks}
+        onChange={setNetworks}
+        rows={4}
+        placeholder={'203.0.113.0/24\n2001:db8::/32'}
+        help="One a line. Every new key must then name the addresses that it is used from, all within these networks. Empty: keys may be used from anywhere."
+      />
+      <p className="help">Keys that there are already work on as they are. What is generated or rotated must fit.</p>
+    </Dialog>
+  )
+}

@@ -1,0 +1,153 @@
+// What is evaluated in a page is written here and runs there.
+/// <reference lib="dom" />
+import { type TestStack, createTestBrowser, startTestStack } from '@postern/local-stack/testing'
+import { Redis } from 'ioredis'
+import type { Browser, BrowserContext, Page } from 'playwright-core'
+import { startBrowser } from '../support/browser.ts'
+import { send } from '../support/http.ts'
+
+/** A running system with two demo tenants, and an administrator of one of them in a browser. */
+export interface World {
+  readonly stack: TestStack
+  /** The administrator's page, signed in by hand. */
+  readonly page: Page
+  readonly context: BrowserContext
+  readonly tenants: Readonly<Record<'harbourline' | 'korvex', { readonly id: string }>>
+  /** What pages have said against themselves: a refused script, an error that nobody caught. */
+  readonly complaints: readonly string[]
+  /** A browser of somebody else's: with the session of a demo person, or none. */
+  openFor(person?: string): Promise<{ readonly context: BrowserContext; readonly page: Page }>
+  /** What is in the clipboard, pasted elsewhere: the console's own pages may write there and not read. */
+  paste(): Promise<string>
+  /** Makes it so long that any session was used. */
+  letSessionsLie(ms: number): Promise<void>
+  close(): Promise<void>
+}
+
+/** Signs in as people do: at the provider's page. */
+export async function signInByHand(page: Page, link: string, person: string): Promise<void> {
+  await page.getByRole('link', { name: link }).click()
+  await page.locator(`button[value="${person}"]`).click()
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+}
+
+async function newPage(context: BrowserContext, complaints: string[]): Promise<Page> {
+  const page = await context.newPage()
+  page.setDefaultTimeout(60_000)
+  page.on('pageerror', (error) => complaints.push(error.message))
+  page.on('console', (message) => {
+    // Chromium itself writes a line for every answer that is a refusal.
+    const isRefusal = message.text().startsWith('Failed to load resource')
+    if (message.type() === 'error' && !isRefusal) complaints.push(message.text())
+  })
+  return page
+}
+
+export async function openWorld(): Promise<World> {
+  const [stack, browser] = await Promise.all([startTestStack({ console: true, gateways: 2 }), startBrowser()])
+  const complaints: string[] = []
+  const tenants = { harbourline: await stack.createTenant('harbourline'), korvex: await stack.createTenant('korvex') }
+  await stack.nameTenants(tenants)
+  const context = await newContext(browser)
+  await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+  const page = await newPage(context, complaints)
+  await page.goto(stack.consoleUrl)
+  await signInByHand(page, 'Continue with your organization', 'harbourline-admin')
+  const notepad = await context.newPage()
+  await notepad.route('**/*', async (route) => await route.fulfill({ contentType: 'text/html', body: '<p>Notes' }))
+  await notepad.goto('http://localhost/')
+  await page.bringToFront()
+  return {
+    stack,
+    page,
+    context,
+    tenants,
+    complaints,
+    openFor: async (person) => {
+      const other = await newContext(browser)
+      if (person !== undefined) await other.addCookies(await cookiesOf(stack.consoleUrl, person))
+      return { context: other, page: await newPage(other, complaints) }
+    },
+    paste: async () => {
+      await notepad.bringToFront()
+      const text = await notepad.evaluate(async () => await navigator.clipboard.readText())
+      await page.bringToFront()
+      return text
+    },
+    letSessionsLie: async (ms) => {
+      const redis = new Redis(stack.redis.url)
+      for (const key of await redis.keys('postern:console:session:*')) await redis.hset(key, 'seen', Date.now() - ms)
+      redis.disconnect()
+    },
+    close: async () => {
+      await browser.close()
+      await stack.stop()
+    },
+  }
+}
+
+async function newContext(browser: Browser): Promise<BrowserContext> {
+  // Every pixel is drawn by the processor: no more of them than the wide layout needs.
+  return await browser.newContext({ reducedMotion: 'reduce', viewport: { width: 1280, height: 640 } })
+}
+
+/** The cookies of a person who has just signed in, at the cost of some requests and no page. */
+async function cookiesOf(url: string, person: string) {
+  const { cookies, signIn } = createTestBrowser()
+  await signIn(url, person)
+  const { host } = new URL(url)
+  return [...cookies].flatMap(([name, value]) =>
+    name.startsWith(`${host} `) ? [{ name: name.slice(host.length + 1), value, url }] : [],
+  )
+}
+
+/** What one gateway answers to a key. */
+export async function statusOf({ stack }: World, key: string, gateway: number): Promise<number> {
+  return (await send(stack.gateways[gateway] ?? '', '/api/v1/whoami', { key })).status
+}
+
+/** Opens another page by its link, as people do. */
+export async function open(page: Page, name: string): Promise<void> {
+  await page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click()
+  await page.getByRole('heading', { level: 1, name }).waitFor()
+}
+
+/** Opens the form of a new key and fills in what every key needs. */
+export async function fillForm(page: Page, label: string): Promise<void> {
+  await page.getByRole('button', { name: 'Generate key' }).first().click()
+  await page.getByRole('textbox', { name: 'Label', exact: true }).fill(label)
+  await page.getByText('Read findings, recommendations').click()
+}
+
+export async function submit(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Generate', exact: true }).click()
+}
+
+/** Copies the key as people do, and gives what is then in the clipboard. */
+export async function copyKey({ page, paste }: World): Promise<string> {
+  await page.getByRole('button', { name: 'Copy key' }).click()
+  await page.getByRole('button', { name: 'Copied' }).waitFor()
+  return await paste()
+}
+
+/** Closes the dialog that shows a key: it asks once more. */
+export async function closeReveal(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Done' }).click()
+  await page.getByRole('button', { name: /^(?:Yes, close|Close without it)$/ }).click()
+  await page.getByRole('dialog').waitFor({ state: 'detached' })
+}
+
+/** Makes a key in the console and gives its value. */
+export async function generate(world: World, label: string): Promise<string> {
+  await fillForm(world.page, label)
+  await submit(world.page)
+  const value = await copyKey(world)
+  await closeReveal(world.page)
+  return value
+}
+
+/** Chooses from the menu of a key in the list. */
+export async function choose(page: Page, label: string, action: string): Promise<void> {
+  await page.getByRole('button', { name: `Actions for ${label}` }).click()
+  await page.getByRole('menuitem', { name: action }).click()
+}
