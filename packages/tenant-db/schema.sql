@@ -21,6 +21,7 @@ create table tenancy.assertion_secret (
 grant select (key_id) on table tenancy.assertion_secret to postern_tenancy;
 grant select (inner_pad) on table tenancy.assertion_secret to postern_tenancy;
 grant select (outer_pad) on table tenancy.assertion_secret to postern_tenancy;
+grant select (created_at) on table tenancy.assertion_secret to postern_tenancy;
 grant select (not_after) on table tenancy.assertion_secret to postern_tenancy;
 
 create table tenancy.change (
@@ -83,6 +84,25 @@ create policy postern_tenancy_update on tenancy.change_head as permissive for up
 create policy tenant_only on tenancy.change_head as restrictive for all to postern_findings, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant select on table tenancy.change_head to postern_findings;
 grant insert, select, update on table tenancy.change_head to postern_tenancy;
+
+create table tenancy.granted_work (
+  tenant_id uuid not null,
+  work_id uuid not null,
+  holder uuid,
+  granted_at timestamp with time zone not null default now(),
+  constraint granted_work_pk PRIMARY KEY (tenant_id, work_id),
+  constraint granted_work_id_unique UNIQUE (work_id)
+);
+alter table tenancy.granted_work enable row level security;
+alter table tenancy.granted_work force row level security;
+create policy postern_sync_delete on tenancy.granted_work as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on tenancy.granted_work as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on tenancy.granted_work as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_tenancy_select on tenancy.granted_work as permissive for select to postern_tenancy using (true);
+create policy postern_tenancy_update on tenancy.granted_work as permissive for update to postern_tenancy using (true) with check (true);
+create policy tenant_only on tenancy.granted_work as restrictive for all to postern_owner, postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table tenancy.granted_work to postern_sync;
+grant select, update on table tenancy.granted_work to postern_tenancy;
 
 create table tenancy.link_count (
   tenant_id uuid not null,
@@ -280,12 +300,59 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION tenancy.hold_work(work uuid, worker uuid)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  update tenancy.granted_work as g
+     set holder = worker
+   where g.work_id = work;
+  return found;
+end
+$function$;
+alter routine tenancy.hold_work(uuid,uuid) owner to postern_tenancy;
+grant execute on routine tenancy.hold_work(uuid,uuid) to postern_sync;
+
 CREATE OR REPLACE FUNCTION tenancy.is_valid(assertion text, inner_pad bytea, outer_pad bytea)
  RETURNS boolean
  LANGUAGE sql
  STABLE PARALLEL SAFE
 RETURN CASE WHEN ((octet_length(assertion) <= 128) AND starts_with(assertion, 'v1.'::text) AND (sha256((inner_pad || convert_to(assertion, 'UTF8'::name))) = sha256((inner_pad || convert_to((("left"(assertion, '-44'::integer) || '.'::text) || translate(encode(sha256((outer_pad || sha256((inner_pad || convert_to("left"(assertion, '-44'::integer), 'UTF8'::name))))), 'base64'::text), '+/='::text, '-_'::text)), 'UTF8'::name))))) THEN (((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) > (0)::numeric) AND ((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) <= (300)::numeric)) ELSE NULL::boolean END;
 grant execute on routine tenancy.is_valid(text,bytea,bytea) to postern_tenancy;
+
+CREATE OR REPLACE FUNCTION tenancy.issue_for_run(work uuid, worker uuid)
+ RETURNS text
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  tenant pg_catalog.uuid;
+  secret record;
+  said pg_catalog.text;
+begin
+  select g.tenant_id into tenant from tenancy.granted_work as g where g.work_id = work and g.holder = worker;
+  select s.key_id, s.inner_pad, s.outer_pad
+    into secret
+    from tenancy.assertion_secret as s
+   where s.not_after is null
+   order by s.created_at desc, s.key_id
+   limit 1;
+  if tenant is null or secret.key_id is null then
+    raise exception using errcode = '28000', message = 'tenant assertion refused';
+  end if;
+  said := pg_catalog.concat_ws('.', 'v1', secret.key_id, tenant,
+    (pg_catalog.floor(extract(epoch from pg_catalog.statement_timestamp())) + 60)::pg_catalog.int8);
+  return said || '.' || pg_catalog.translate(pg_catalog.encode(
+    pg_catalog.sha256(secret.outer_pad || pg_catalog.sha256(secret.inner_pad || pg_catalog.convert_to(said, 'UTF8'))),
+    'base64'), '+/=', '-_');
+end
+$function$;
+alter routine tenancy.issue_for_run(uuid,uuid) owner to postern_tenancy;
+grant execute on routine tenancy.issue_for_run(uuid,uuid) to postern_sync;
 
 CREATE OR REPLACE FUNCTION tenancy.note_changes()
  RETURNS trigger

@@ -13,13 +13,28 @@ create table sync.connector (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   version integer not null default 1,
+  hierarchy jsonb,
+  config jsonb not null default '{}'::jsonb,
+  mapping jsonb not null default '[]'::jsonb,
+  schedule_cron text,
+  schedule_time_zone text,
+  next_run_at timestamp with time zone,
+  missing_policy text not null default 'flag'::text,
+  safety jsonb not null default '{"min_rows": 1, "max_change_pct": 40, "max_deactivate": 50, "max_deactivate_pct": 10}'::jsonb,
+  consecutive_failures integer not null default 0,
+  retired_at timestamp with time zone,
   constraint connector_pk PRIMARY KEY (tenant_id, id),
   constraint connector_key_unique UNIQUE (tenant_id, key),
+  constraint connector_config_is_object CHECK ((jsonb_typeof(config) = 'object'::text)),
   constraint connector_dataset_known CHECK ((dataset = ANY (ARRAY['org_structure'::text, 'auditable_entities'::text, 'people'::text, 'test_procedures'::text]))),
+  constraint connector_failures_not_negative CHECK ((consecutive_failures >= 0)),
+  constraint connector_hierarchy_is_object CHECK ((jsonb_typeof(hierarchy) = 'object'::text)),
   constraint connector_key_form CHECK ((key ~ '^[a-z0-9][a-z0-9_-]{0,63}$'::text)),
+  constraint connector_missing_policy_known CHECK ((missing_policy = ANY (ARRAY['ignore'::text, 'flag'::text, 'deactivate'::text]))),
   constraint connector_name_length CHECK (((char_length(name) >= 1) AND (char_length(name) <= 255))),
+  constraint connector_schedule_whole CHECK (((schedule_cron IS NULL) = (schedule_time_zone IS NULL))),
   constraint connector_state_known CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'error'::text]))),
-  constraint connector_type_known CHECK ((type = ANY (ARRAY['csv_upload'::text, 'inline_json'::text, 'http_json'::text, 'scim_pull'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text, 'sftp_csv'::text])))
+  constraint connector_type_known CHECK ((type = ANY (ARRAY['csv'::text, 'inline_json'::text, 'http_json'::text, 'scim'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text, 'csv_upload'::text, 'scim_pull'::text, 'sftp_csv'::text])))
 );
 alter table sync.connector enable row level security;
 alter table sync.connector force row level security;
@@ -30,6 +45,28 @@ create policy tenant_only on sync.connector as restrictive for all to public usi
 grant insert, select, update on table sync.connector to postern_sync;
 comment on table sync.connector is 'Where the audit universe comes from. The connector `inline` stands for pushes and is made by the first one.';
 comment on column sync.connector.last_run_at is 'When the last run began. Not a change of the connector: version and updated_at stay.';
+comment on column sync.connector.next_run_at is 'When the schedule is due next. Not a change of the connector.';
+comment on column sync.connector.retired_at is 'Deleted for its clients: kept because runs point at it. Its key is then made of its id, so that it can be given again.';
+
+create table sync.connector_secret (
+  tenant_id uuid not null,
+  connector_id uuid not null,
+  name text not null,
+  sealed text not null,
+  updated_at timestamp with time zone not null default now(),
+  constraint connector_secret_pk PRIMARY KEY (tenant_id, connector_id, name),
+  constraint connector_secret_form CHECK ((sealed ~ '^v1\.[A-Za-z0-9_-]{1,32}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$'::text)),
+  constraint connector_secret_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
+);
+alter table sync.connector_secret enable row level security;
+alter table sync.connector_secret force row level security;
+create policy postern_sync_delete on sync.connector_secret as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.connector_secret as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.connector_secret as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.connector_secret as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.connector_secret as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.connector_secret to postern_sync;
+comment on column sync.connector_secret.sealed is 'Encrypted with a key of its own (AES-256-GCM), which is encrypted with the key that is named. src/secret/seal.ts.';
 
 create table sync.idempotency_record (
   tenant_id uuid not null,
@@ -56,13 +93,36 @@ comment on column sync.idempotency_record.slot is 'SHA-256 over principal, route
 comment on column sync.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column sync.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
+create table sync.known_row (
+  tenant_id uuid not null,
+  scope text not null,
+  source_key text not null,
+  connector_id uuid not null,
+  hash bytea,
+  run_id uuid,
+  missing_since timestamp with time zone,
+  constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key),
+  constraint known_row_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
+);
+CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
+alter table sync.known_row enable row level security;
+alter table sync.known_row force row level security;
+create policy postern_sync_delete on sync.known_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.known_row as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.known_row as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.known_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.known_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.known_row to postern_sync;
+comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
+comment on column sync.known_row.hash is 'Of the row as it was taken in. Null: somebody else has written it since, or how it stands is not known.';
+
 create table sync.run (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
   connector_id uuid,
   source text not null,
   status text not null default 'running'::text,
-  fetched_count integer not null,
+  fetched_count integer not null default 0,
   created_count integer not null default 0,
   updated_count integer not null default 0,
   unchanged_count integer not null default 0,
@@ -71,21 +131,49 @@ create table sync.run (
   created_by_id text not null,
   created_by_label text not null,
   request_id text not null,
-  started_at timestamp with time zone not null default now(),
+  started_at timestamp with time zone default now(),
   finished_at timestamp with time zone,
   deactivated_count integer not null default 0,
+  mode text not null default 'apply'::text,
+  trigger text not null default 'push'::text,
+  created_at timestamp with time zone not null default now(),
+  upload_id uuid,
+  input_sha256 text,
+  valid_count integer not null default 0,
+  invalid_count integer not null default 0,
+  moved_count integer not null default 0,
+  reactivated_count integer not null default 0,
+  missing_count integer not null default 0,
+  applied_count integer not null default 0,
+  breaches jsonb not null default '[]'::jsonb,
+  failure_message text,
+  diff_hash text,
+  rollback_of uuid,
+  override_safety boolean not null default false,
+  approved boolean not null default false,
+  cancel_asked boolean not null default false,
+  reason text,
+  attempt integer not null default 0,
+  holder uuid,
+  revision integer not null default 1,
   constraint run_pk PRIMARY KEY (tenant_id, id),
   constraint run_counts_not_negative CHECK (((fetched_count >= 0) AND (created_count >= 0) AND (updated_count >= 0) AND (unchanged_count >= 0))),
   constraint run_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
   constraint run_deactivated_not_negative CHECK ((deactivated_count >= 0)),
-  constraint run_failure_known CHECK ((failure = ANY (ARRAY['refused'::text, 'conflict'::text, 'unreachable'::text, 'outcome_unknown'::text, 'internal'::text, 'interrupted'::text]))),
+  constraint run_failure_form CHECK ((failure ~ '^[a-z][a-z0-9_]{0,63}$'::text)),
   constraint run_failure_when_failed CHECK (((failure IS NOT NULL) = (status = 'failed'::text))),
-  constraint run_finished_when_not_running CHECK (((finished_at IS NULL) = (status = 'running'::text))),
-  constraint run_source_known CHECK ((source = 'inline'::text)),
-  constraint run_status_known CHECK ((status = ANY (ARRAY['running'::text, 'succeeded'::text, 'failed'::text]))),
-  constraint run_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
+  constraint run_finished_at_its_end CHECK (((finished_at IS NOT NULL) = (status = ANY (ARRAY['succeeded'::text, 'partial'::text, 'failed'::text, 'cancelled'::text])))),
+  constraint run_mode_known CHECK ((mode = ANY (ARRAY['dry_run'::text, 'apply'::text, 'rollback'::text]))),
+  constraint run_source_known CHECK ((source = ANY (ARRAY['inline'::text, 'connector'::text]))),
+  constraint run_status_known CHECK ((status = ANY (ARRAY['running'::text, 'queued'::text, 'fetching'::text, 'validating'::text, 'diffing'::text, 'needs_approval'::text, 'applying'::text, 'succeeded'::text, 'partial'::text, 'failed'::text, 'cancelled'::text]))),
+  constraint run_trigger_known CHECK ((trigger = ANY (ARRAY['api'::text, 'schedule'::text, 'upload'::text, 'push'::text]))),
+  constraint run_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id),
+  constraint run_rollback_of_fk FOREIGN KEY (tenant_id, rollback_of) REFERENCES sync.run(tenant_id, id)
 );
+CREATE INDEX run_by_status ON sync.run USING btree (tenant_id, status, id);
 CREATE INDEX run_connector ON sync.run USING btree (tenant_id, connector_id, id);
+CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, connector_id) WHERE ((source = 'connector'::text) AND (status = ANY (ARRAY['queued'::text, 'fetching'::text, 'validating'::text, 'diffing'::text, 'applying'::text])));
+CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
 alter table sync.run enable row level security;
 alter table sync.run force row level security;
@@ -96,3 +184,95 @@ create policy tenant_only on sync.run as restrictive for all to public using ((t
 grant insert, select, update on table sync.run to postern_sync;
 comment on table sync.run is 'One attempt to bring the universe up to date, from its start to its outcome.';
 comment on column sync.run.failure is 'Why a run failed. outcome_unknown: the universe may hold the rows; pushing them again is harmless.';
+comment on column sync.run.holder is 'The worker that carries it out. Whatever a worker writes, it writes only while it stands here.';
+comment on column sync.run.revision is 'Counts what clients can see change.';
+
+create table sync.run_change (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  seq integer not null,
+  op text not null,
+  source_key text not null,
+  depth integer not null default 1,
+  before jsonb,
+  after jsonb,
+  applied_at timestamp with time zone,
+  error text,
+  constraint run_change_pk PRIMARY KEY (tenant_id, run_id, seq),
+  constraint run_change_key_unique UNIQUE (tenant_id, run_id, source_key),
+  constraint run_change_applied_once CHECK (((applied_at IS NULL) OR (error IS NULL))),
+  constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
+  constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text]))),
+  constraint run_change_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
+);
+alter table sync.run_change enable row level security;
+alter table sync.run_change force row level security;
+create policy postern_sync_delete on sync.run_change as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.run_change as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.run_change as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.run_change as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.run_change as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.run_change to postern_sync;
+
+create table sync.run_error (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  seq integer not null,
+  "row" integer,
+  source_key text,
+  field text,
+  code text not null,
+  message text not null,
+  value_excerpt text,
+  constraint run_error_pk PRIMARY KEY (tenant_id, run_id, seq),
+  constraint run_error_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
+);
+alter table sync.run_error enable row level security;
+alter table sync.run_error force row level security;
+create policy postern_sync_delete on sync.run_error as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.run_error as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.run_error as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.run_error as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.run_error to postern_sync;
+
+create table sync.staged_row (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  "row" integer not null,
+  source_key text,
+  parent_key text,
+  content jsonb,
+  hash bytea,
+  state text not null,
+  depth integer,
+  constraint staged_row_pk PRIMARY KEY (tenant_id, run_id, "row"),
+  constraint staged_row_state_known CHECK ((state = ANY (ARRAY['valid'::text, 'invalid'::text]))),
+  constraint staged_row_valid_is_whole CHECK (((state = 'invalid'::text) OR ((source_key IS NOT NULL) AND (content IS NOT NULL))))
+);
+CREATE INDEX staged_row_by_key ON sync.staged_row USING btree (tenant_id, run_id, source_key);
+CREATE INDEX staged_row_by_parent ON sync.staged_row USING btree (tenant_id, run_id, parent_key) WHERE (parent_key IS NOT NULL);
+alter table sync.staged_row enable row level security;
+alter table sync.staged_row force row level security;
+create policy postern_sync_delete on sync.staged_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.staged_row as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.staged_row as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.staged_row as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.staged_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.staged_row to postern_sync;
+
+create table sync.upload_chunk (
+  tenant_id uuid not null,
+  upload_id uuid not null,
+  index integer not null,
+  content bytea not null,
+  stored_at timestamp with time zone not null default now(),
+  constraint upload_chunk_pk PRIMARY KEY (tenant_id, upload_id, index)
+);
+CREATE INDEX upload_chunk_by_stored_at ON sync.upload_chunk USING btree (tenant_id, stored_at);
+alter table sync.upload_chunk enable row level security;
+alter table sync.upload_chunk force row level security;
+create policy postern_sync_delete on sync.upload_chunk as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.upload_chunk as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.upload_chunk as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.upload_chunk as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.upload_chunk to postern_sync;

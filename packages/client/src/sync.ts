@@ -1,12 +1,48 @@
-import type { CallOptions, Connection } from './connection.ts'
-import type { AnswerOf, BodyOf, ItemOf, QueryOf } from './operations.ts'
+import { type CallOptions, type Connection, type RequestBody, fillPath, once, queryOf, readJson } from './connection.ts'
+import { type AnswerOf, type BodyOf, type ItemOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
+import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
 
 type Result = AnswerOf<'pushEntities'>
+type Run = AnswerOf<'getRun'>
+
+/** How a connector is run. `content` is the file, for a connector whose source is uploaded. */
+export interface RunInput extends CallOptions {
+  readonly query?: QueryOf<'startRun'>
+  readonly content?: RequestBody
+  readonly contentType?: string
+}
+
+export interface Connectors
+  extends
+    Readable<AnswerOf<'getConnector'>>,
+    Changeable<AnswerOf<'getConnector'>, BodyOf<'updateConnector'>, AnswerOf<'updateConnector'>> {
+  list(query?: QueryOf<'listConnectors'>, options?: CallOptions): Pages<ItemOf<'listConnectors'>>
+  create(connector: BodyOf<'createConnector'>, options?: CallOptions): Promise<AnswerOf<'createConnector'>>
+  /** Retires it. Its runs stay. */
+  remove(target: Target, options?: CallOptions): Promise<void>
+  /** Reads at most 20 rows and says what they become; stores nothing. */
+  test(target: Target, input?: Omit<RunInput, 'query'>): Promise<AnswerOf<'testConnector'>>
+  /** Has a worker run it; follow the run with `runs.follow`. */
+  run(target: Target, input?: RunInput): Promise<Run>
+}
+
+export interface Runs extends Readable<Run> {
+  list(query?: QueryOf<'listRuns'>, options?: CallOptions): Pages<ItemOf<'listRuns'>>
+  changes(target: Target, query?: QueryOf<'listRunChanges'>, options?: CallOptions): Pages<ItemOf<'listRunChanges'>>
+  errors(target: Target, query?: QueryOf<'listRunErrors'>, options?: CallOptions): Pages<ItemOf<'listRunErrors'>>
+  /** The run whenever it has changed, until it has ended or waits for approval. */
+  follow(target: Target, options?: CallOptions): AsyncGenerator<Run>
+  approve(target: Target, body: BodyOf<'approveRun'>, options?: CallOptions): Promise<Run>
+  cancel(target: Target, options?: CallOptions): Promise<Run>
+  /** A new run that undoes what this one has applied. */
+  rollback(target: Target, body?: BodyOf<'rollbackRun'>, options?: CallOptions): Promise<Run>
+}
 
 /** Needs `admin:sync`. A push takes in all rows or none; a row is matched by its source's own key. */
 export interface Sync {
-  connectors(query?: QueryOf<'listConnectors'>, options?: CallOptions): Pages<ItemOf<'listConnectors'>>
+  readonly connectors: Connectors
+  readonly runs: Runs
   pushEntities(rows: BodyOf<'pushEntities'>, options?: CallOptions): Promise<Result>
   pushOrgStructure(key: string, hierarchy: BodyOf<'pushOrgStructure'>, options?: CallOptions): Promise<Result>
   pushTestProcedures(rows: BodyOf<'pushTestProcedures'>, options?: CallOptions): Promise<Result>
@@ -15,11 +51,94 @@ export interface Sync {
 
 export function openSync(connection: Connection): Sync {
   return {
-    connectors: (query, options = {}) => pagesOf(connection, 'listConnectors', {}, query, options),
+    connectors: openConnectors(connection),
+    runs: openRuns(connection),
     pushEntities: async (body, options = {}) => await connection.call('pushEntities', { body, ...options }),
     pushOrgStructure: async (key, body, options = {}) =>
       await connection.call('pushOrgStructure', { params: { key }, body, ...options }),
     pushTestProcedures: async (body, options = {}) => await connection.call('pushTestProcedures', { body, ...options }),
     pushPeople: async (body, options = {}) => await connection.call('pushPeople', { body, ...options }),
   }
+}
+
+function openConnectors(connection: Connection): Connectors {
+  const sendFile = async <T>(path: string, target: Target, { query, content, contentType, signal }: RunInput) => {
+    const answer = await connection.send({
+      method: 'POST',
+      target: `${fillPath(path, { id: addressOf(target) })}${queryOf(query ?? {})}`,
+      headers: { ...(content === undefined ? {} : { 'content-type': contentType ?? 'text/csv' }), ...once('POST') },
+      ...(content === undefined ? {} : { body: content }),
+      signal,
+      isLong: content !== undefined,
+    })
+    return await readJson<T>(answer)
+  }
+  return {
+    ...readable(connection, 'getConnector'),
+    ...changeable(connection, 'getConnector', 'updateConnector'),
+    list: (query, options = {}) => pagesOf(connection, 'listConnectors', {}, query, options),
+    create: async (body, options = {}) => await connection.call('createConnector', { body, ...options }),
+    remove: async (target, options = {}) => {
+      await connection.call('deleteConnector', { params: { id: addressOf(target) }, ...options })
+    },
+    test: async (target, input = {}) => await sendFile(operations.testConnector[1], target, input),
+    run: async (target, input = {}) => await sendFile(operations.startRun[1], target, input),
+  }
+}
+
+function openRuns(connection: Connection): Runs {
+  return {
+    ...readable(connection, 'getRun'),
+    list: (query, options = {}) => pagesOf(connection, 'listRuns', {}, query, options),
+    changes: (target, query, options = {}) =>
+      pagesOf(connection, 'listRunChanges', { id: addressOf(target) }, query, options),
+    errors: (target, query, options = {}) =>
+      pagesOf(connection, 'listRunErrors', { id: addressOf(target) }, query, options),
+    follow: (target, options = {}) => follow(connection, addressOf(target), options),
+    approve: async (target, body, options = {}) =>
+      await connection.call('approveRun', { ...paramsOf(target), body, ...options }),
+    cancel: async (target, options = {}) => await connection.call('cancelRun', { ...paramsOf(target), ...options }),
+    rollback: async (target, body, options = {}) =>
+      await connection.call('rollbackRun', {
+        ...paramsOf(target),
+        ...(body === undefined ? {} : { body }),
+        ...options,
+      }),
+  }
+}
+
+/** Reads the stream of events, and the next one when it has ended before the run has. */
+async function* follow(connection: Connection, id: string, { signal }: CallOptions): AsyncGenerator<Run> {
+  for (;;) {
+    const answer = await connection.send({
+      method: 'GET',
+      target: fillPath(operations.followRun[1], { id }),
+      headers: { accept: 'text/event-stream' },
+      signal,
+      isLong: true,
+    })
+    for await (const { event, data } of eventsOf(answer)) {
+      if (event === 'end') return
+      if (event === 'run') yield JSON.parse(data)
+    }
+  }
+}
+
+/** Server-sent events (WHATWG HTML §9.2.6), of those the members that are used here. */
+async function* eventsOf(answer: Response): AsyncGenerator<{ readonly event: string; readonly data: string }> {
+  let text = ''
+  for await (const part of answer.body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    text += part
+    for (let end = text.indexOf('\n\n'); end !== -1; end = text.indexOf('\n\n')) {
+      const lines = text.slice(0, end).split('\n')
+      text = text.slice(end + 2)
+      const valueOf = (name: string) =>
+        lines.flatMap((line) => (line.startsWith(`${name}: `) ? [line.slice(name.length + 2)] : [])).join('\n')
+      yield { event: valueOf('event'), data: valueOf('data') }
+    }
+  }
+}
+
+function paramsOf(target: Target) {
+  return { params: { id: addressOf(target) } }
 }

@@ -169,7 +169,7 @@ describe('through the gateway', () => {
     ])
     expect((await all.testProcedures.list({ q: 'review' }).all()).length).toBe(1)
     expect((await all.people.list({ email: 'ada.lund@x.example' }).all()).length).toBe(1)
-    expect((await all.sync.connectors().all()).length).toBeGreaterThan(0)
+    expect((await all.sync.connectors.list().all()).length).toBeGreaterThan(0)
     const reader = await clientWith('read:universe')
     expect(await collect(reader.entities.list({ type: ['vendor', 'project'] }))).toEqual([])
   })

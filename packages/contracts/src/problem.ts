@@ -27,6 +27,8 @@ export const problemTypes = {
   not_acceptable: { status: 406, title: 'No representation is acceptable to the client' },
   request_timeout: { status: 408, title: 'The request took too long to arrive' },
   conflict: { status: 409, title: 'The request conflicts with the state of the resource' },
+  run_in_progress: { status: 409, title: 'A run of the connector is under way' },
+  diff_stale: { status: 409, title: 'The changes would be others by now' },
   request_in_progress: { status: 409, title: 'The same request is still being carried out' },
   invalid_transition: { status: 409, title: 'The state cannot change in this way' },
   procedure_locked: { status: 409, title: 'The test procedure is completed' },

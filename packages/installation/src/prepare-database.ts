@@ -11,6 +11,7 @@ import {
   setAssertionSecret,
   tenancyMigrations,
 } from '@postern/tenant-db'
+import { prepareQueue } from './prepare-queue.ts'
 import type { Secrets } from './secrets.ts'
 
 /** Who logs in to PostgreSQL, beside the superuser. */
@@ -74,6 +75,7 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
       options.onFailure(schema, error)
     }
   }
+  await prepareQueue(connectionString)
   const retired =
     options.retireOtherAssertionKeys === true
       ? await retireAssertionSecrets(

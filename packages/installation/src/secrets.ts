@@ -18,6 +18,7 @@ export const ringNames = [
   'POSTERN_INTERNAL',
   'POSTERN_CACHE_MAC',
   'POSTERN_CONSOLE_SESSION',
+  'POSTERN_SYNC_SECRETS',
 ] as const
 export type RingName = (typeof ringNames)[number]
 

@@ -90,7 +90,12 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
     upstreams: ['universe'],
   },
   sync: {
-    rings: ['POSTERN_SIGNING_SYNC', 'POSTERN_SIGNING_SYNC_UNIVERSE'],
+    rings: [
+      'POSTERN_SIGNING_SYNC',
+      'POSTERN_SIGNING_SYNC_UNIVERSE',
+      'POSTERN_SIGNING_OPERATOR',
+      'POSTERN_SYNC_SECRETS',
+    ],
     database: true,
     redis: false,
     upstreams: ['universe'],

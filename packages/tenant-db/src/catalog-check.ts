@@ -33,6 +33,9 @@ const ownAllowances = {
     'tenancy.position_changes()',
     // As these: it counts for a row's own tenant.
     'tenancy.count_new_links()',
+    // For work that the tenant has asked for, in a transaction of its own.
+    'tenancy.hold_work(uuid,uuid)',
+    'tenancy.issue_for_run(uuid,uuid)',
   ],
 }
 

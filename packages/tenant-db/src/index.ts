@@ -9,6 +9,8 @@ export type { TenantAssertion, TenantDb, TenantDbOptions } from './tenant-transa
 export { openTenantDb, refusingWhenAway } from './tenant-transaction.ts'
 export type { CatalogAllowances, CatalogRule, Violation } from './catalog-check.ts'
 export { checkCatalog } from './catalog-check.ts'
+export type { RunAsOwner } from './as-owner.ts'
+export { asOwner } from './as-owner.ts'
 export { describeSchema } from './describe-schema.ts'
 export type { AnswerMemory } from './idempotency.ts'
 export { openAnswerMemory } from './idempotency.ts'

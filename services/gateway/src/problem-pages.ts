@@ -29,6 +29,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   not_acceptable: 'Accept application/json.',
   request_timeout: 'Send the request faster, or in smaller parts.',
   conflict: 'Read the resource, decide anew, and repeat.',
+  run_in_progress: 'Wait until the run has ended, or cancel it.',
+  diff_stale: 'Run the connector again and review the new changes.',
   request_in_progress:
     'Wait as long as Retry-After says and send the same request again: it gives the answer of the first.',
   invalid_transition: 'Choose one of the states that `allowed` lists.',

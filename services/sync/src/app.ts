@@ -1,11 +1,17 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import { connectorRoutes } from './connector/routes.ts'
+import { connectorTestRoutes } from './connector/test-routes.ts'
 import type { Deps } from './deps.ts'
 import { pushRoutes } from './push/routes.ts'
+import { runEventRoutes } from './run/events.ts'
+import { runRoutes } from './run/routes.ts'
 
 /** Registers what the sync service answers. */
 export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   connectorRoutes(app, deps)
+  connectorTestRoutes(app, deps)
+  runRoutes(app, deps)
+  runEventRoutes(app, deps)
   pushRoutes(app, deps)
 }

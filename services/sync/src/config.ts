@@ -7,8 +7,17 @@ import {
   settings,
 } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
+import { z } from 'zod'
 
 export interface Config extends BaseConfig {
+  /** Encrypts the secrets of connectors where they are stored. */
+  readonly secretRing: KeyRing
+  /** Runs that this process carries out at a time; 0: it only answers requests. Default 2. */
+  readonly workers: number
+  /** How often a worker looks for a run to carry out. Milliseconds, default 1 s. */
+  readonly queuePollMs: number
+  /** Ranges (CIDR) of the platform's own network in which sources may be. Default none: every source is outside. */
+  readonly networks: readonly string[]
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. None is held while the universe is waited for. Default 10. */
   readonly maxConnections: number
@@ -30,11 +39,20 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_SYNC: settings.keyRing,
     POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_OPERATOR: settings.keyRing,
+    POSTERN_SYNC_SECRETS: settings.keyRing,
+    POSTERN_SYNC_WORKERS: settings.integer({ min: 0, max: 16, fallback: 2 }),
+    POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
+    POSTERN_SYNC_NETWORKS: networksSetting,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
   })
   return {
-    ...baseConfig(values, { sync: values.POSTERN_SIGNING_SYNC }),
+    ...baseConfig(values, { sync: values.POSTERN_SIGNING_SYNC, operator: values.POSTERN_SIGNING_OPERATOR }),
+    secretRing: values.POSTERN_SYNC_SECRETS,
+    workers: values.POSTERN_SYNC_WORKERS,
+    queuePollMs: values.POSTERN_SYNC_POLL_MS,
+    networks: values.POSTERN_SYNC_NETWORKS,
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     universe: {
@@ -44,3 +62,16 @@ export function readConfig(env: Environment): Config {
     },
   }
 }
+
+const networksSetting = z
+  .string()
+  .default('')
+  .transform((text) =>
+    text
+      .split(',')
+      .map((range) => range.trim())
+      .filter((range) => range !== ''),
+  )
+  .refine((ranges) => ranges.every((range) => /^[0-9a-fA-F.:]+\/[0-9]{1,3}$/.test(range)), {
+    message: 'must be ranges in CIDR notation, separated by commas',
+  })

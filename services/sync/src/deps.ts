@@ -1,35 +1,85 @@
-import { databaseAway } from '@postern/service-kit'
+import { type Logger, databaseAway } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
+import { openOutbound } from './outbound/open-outbound.ts'
+import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
+import { type Queue, openQueue } from './queue/queue.ts'
+import { runSchedule } from './schedule/due.ts'
+import { sourceTypes } from './source/index.ts'
+import { defaultLimits } from './source/limits.ts'
+import type { SourceLimits, SourceType } from './source/types.ts'
+import { type WorkerParts, carryOut, endLostRun } from './worker/carry-out.ts'
 
 export interface Deps {
   readonly db: TenantDb
   readonly answers: AnswerMemory
   readonly universe: Universe
+  readonly queue: Queue
+  readonly sources: ReadonlyMap<string, SourceType>
+  readonly outbound: Outbound
+  readonly limits: SourceLimits
+  readonly secretRing: KeyRing
+  readonly now: () => Date
   ready(): Promise<void>
   close(): Promise<void>
 }
 
-/** Opens the database and the connections to the universe service. */
-export async function openDeps(config: Config): Promise<Deps> {
-  const db = openTenantDb({
-    connectionString: config.databaseUrl,
-    maxConnections: config.maxConnections,
-    connectTimeoutMs: 2_000,
-    queryTimeoutMs: 6_000,
-    applicationName: 'postern-sync',
-  })
+const now = (): Date => new Date()
+
+/** Statements of a worker go over whole sources: longer than PostgreSQL lets them run (`allowLongStatements`). */
+const workerQueryTimeoutMs = 130_000
+
+/** Opens the database, the queue with its workers, and the connections to the universe service. */
+export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
+  const open = (maxConnections: number, queryTimeoutMs: number, applicationName: string): TenantDb =>
+    openTenantDb({
+      connectionString: config.databaseUrl,
+      maxConnections,
+      connectTimeoutMs: 2_000,
+      queryTimeoutMs,
+      applicationName,
+    })
+  const db = open(config.maxConnections, 6_000, 'postern-sync')
+  const workerDb = open(Math.max(1, config.workers) * 2, workerQueryTimeoutMs, 'postern-sync-worker')
   const universe = openUniverse(config.universe, Date.now)
   const answering = refusingWhenAway(db, databaseAway)
+  const outbound = openOutbound({ networks: config.networks })
+  const { secretRing } = config
+  const queue = openQueue({ connectionString: config.databaseUrl, pollMs: config.queuePollMs, logger })
+  const parts: WorkerParts = {
+    workerDb,
+    universe,
+    sources: sourceTypes,
+    outbound,
+    limits: defaultLimits,
+    secretRing,
+    logger,
+  }
+  // Not waited for: the queue may have to wait for the database.
+  const working = queue.work(config.workers, {
+    run: async (runId, attempt) => await carryOut(parts, runId, attempt),
+    schedule: async (connectorId, due) => await runSchedule({ workerDb, queue, logger, now }, connectorId, due),
+    lost: async (runId) => await endLostRun(parts, runId),
+  })
+  working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   return {
     db: answering,
     answers: openAnswerMemory(answering, 'sync'),
     universe,
+    queue,
+    sources: sourceTypes,
+    outbound,
+    limits: defaultLimits,
+    secretRing,
+    now,
     // Lists of connectors need no universe, and a push says for itself that it is away.
     ready: async () => await db.ping(),
     close: async () => {
+      await queue.close()
       await universe.close()
+      await workerDb.close()
       await db.close()
     },
   }

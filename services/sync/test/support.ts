@@ -18,7 +18,13 @@ import { syncService } from '../src/service.ts'
 /** A database of its own, and the secrets that sync and universe share. */
 export async function makeWorld() {
   const database = await createTestDatabase()
-  const rings = { sync: randomRing(), universe: randomRing(), syncUniverse: randomRing() }
+  const rings = {
+    sync: randomRing(),
+    universe: randomRing(),
+    syncUniverse: randomRing(),
+    operator: randomRing(),
+    secrets: randomRing(),
+  }
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 1,
@@ -42,6 +48,9 @@ export async function makeWorld() {
         POSTERN_DATABASE_URL: database.url('sync'),
         POSTERN_SIGNING_SYNC: rings.sync,
         POSTERN_SIGNING_SYNC_UNIVERSE: rings.syncUniverse,
+        POSTERN_SIGNING_OPERATOR: rings.operator,
+        POSTERN_SYNC_SECRETS: rings.secrets,
+        POSTERN_SYNC_POLL_MS: '500',
         POSTERN_UNIVERSE_URL: universeUrl,
         POSTERN_REQUEST_LOG: 'off',
         POSTERN_CHECK_ANSWERS: 'on',

@@ -1,4 +1,5 @@
 import type { App } from '@postern/service-kit'
+import { currentRowRoutes } from './current-rows/routes.ts'
 import type { Deps } from './deps.ts'
 import { entityRoutes } from './entity/routes.ts'
 import { hierarchyRoutes } from './hierarchy/routes.ts'
@@ -17,6 +18,7 @@ export function buildApp(app: App, deps: Deps): void {
   testProcedureRoutes(app, deps)
   personRoutes(app, deps)
   subtreeRoutes(app, deps)
+  currentRowRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)
   pushTestProcedureRoutes(app, deps)

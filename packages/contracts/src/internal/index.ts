@@ -1,4 +1,6 @@
+export * from './current-rows.ts'
 export * from './entities.ts'
 export * from './leases.ts'
+export * from './queue.ts'
 export * from './tenants.ts'
 export * from './test-procedures.ts'

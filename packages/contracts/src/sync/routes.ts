@@ -1,39 +1,15 @@
 import { z } from 'zod'
-import { externalIdSchema, line, timestampSchema, uuidSchema } from '../common.ts'
-import { pageQuery } from '../page.ts'
+import { externalIdSchema, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, pushedHierarchySchema } from '../universe/hierarchy.ts'
 import { pushPeopleBodySchema } from '../universe/person.ts'
 import { entityFields } from '../universe/routes.ts'
 import { pushTestProceduresBodySchema } from '../universe/test-procedure.ts'
+import { connectorRoutes } from './connector-routes.ts'
 
-export const connectorTypes = [
-  'csv_upload',
-  'inline_json',
-  'http_json',
-  'scim_pull',
-  'scim_inbound',
-  'ldap',
-  'sql',
-  'sftp_csv',
-] as const
-export const datasets = ['org_structure', 'auditable_entities', 'people', 'test_procedures'] as const
-
-export const connectorSchema = z
-  .object({
-    id: uuidSchema,
-    key: z.string(),
-    name: z.string(),
-    type: z.enum(connectorTypes),
-    dataset: z.enum(datasets),
-    state: z.enum(['active', 'paused', 'error']),
-    last_run_at: timestampSchema.nullable(),
-    created_at: timestampSchema,
-    updated_at: timestampSchema,
-    version: z.int(),
-  })
-  .meta({ id: 'Connector' })
-export type Connector = z.infer<typeof connectorSchema>
+export * from './connector.ts'
+export * from './connector-routes.ts'
+export * from './run.ts'
 
 /** One row of a push: the source's own key, its parent's key if any, and the entity's fields. */
 export const pushedEntitySchema = z
@@ -62,16 +38,6 @@ export const pushResultSchema = z
 export type PushResult = z.infer<typeof pushResultSchema>
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
-
-export const listConnectors = defineRoute({
-  ...base,
-  id: 'sync.list-connectors',
-  method: 'GET',
-  path: '/api/v1/connectors',
-  summary: 'List connectors',
-  query: z.strictObject({ ...pageQuery, key: line(1, 64).optional() }),
-  answers: { 200: { description: 'Connectors, by key', schema: z.array(connectorSchema) } },
-})
 
 export const pushEntities = defineRoute({
   ...base,
@@ -129,4 +95,4 @@ export const pushPeople = defineRoute({
   problems: ['invalid_content', 'conflict', 'content_too_large'],
 })
 
-export const syncRoutes = [listConnectors, pushEntities, pushOrgStructure, pushTestProcedures, pushPeople] as const
+export const syncRoutes = [...connectorRoutes, pushEntities, pushOrgStructure, pushTestProcedures, pushPeople] as const

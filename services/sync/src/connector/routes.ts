@@ -1,13 +1,157 @@
-import { listConnectors } from '@postern/contracts'
-import { type App, allPages, contractList, openPage } from '@postern/service-kit'
+import {
+  type Connector,
+  createConnector,
+  deleteConnector,
+  getConnector,
+  listConnectors,
+  updateConnector,
+} from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
+import {
+  type App,
+  allPages,
+  assertIfMatch,
+  contractList,
+  contractRoute,
+  internalRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { countConnectors, selectConnectors } from './store.ts'
+import { allowWork, disallowWork } from '../run/store.ts'
+import { nextRun } from '../schedule/next-run.ts'
+import { rewrapSecret, sealSecret } from '../secret/seal.ts'
+import { setupFaults } from './rules.ts'
+import {
+  type ConnectorState,
+  type Tx,
+  countConnectors,
+  findConnector,
+  insertConnector,
+  resealSecrets,
+  reservedKeys,
+  retireConnector,
+  selectConnectors,
+  sqlError,
+  storeSecret,
+  updateConnector as updateStored,
+} from './store.ts'
 
 const pageKey = z.string()
 
-/** Lists the connectors of a tenant. */
-export function connectorRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+type Parts = Pick<Deps, 'db' | 'queue' | 'sources' | 'secretRing' | 'now'>
+
+/** Connectors: listed, set up, changed, retired. */
+export function connectorRoutes(app: App, deps: Parts): void {
+  const { db, queue, sources, secretRing, now } = deps
+  listRoute(app, deps)
+
+  contractRoute(app, createConnector, async ({ body, context, answer, keepRefusal }) => {
+    const setup = { ...body, secretNames: Object.keys(body.secrets) }
+    refuse(setupFaults(setup, sources, now()))
+    if (reservedKeys.has(body.key)) throw taken()
+    const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
+    const made = await db
+      .write(context, async (tx) => {
+        const id = crypto.randomUUID()
+        await insertConnector(tx, id, body, due)
+        for (const [name, value] of Object.entries(body.secrets)) {
+          const place = { tenantId: context.tenantId, connectorId: id, name }
+          await storeSecret(tx, id, name, sealSecret(secretRing, place, value))
+        }
+        if (due !== undefined) {
+          await allowWork(tx, id)
+          await queue.sendSchedule(tx, id, due)
+        }
+        await keepRefusal(tx, `The connector was made already: ${id}.`)
+        return await present(tx, id)
+      })
+      .catch(refuseTakenKey)
+    answer.header('location', `/api/v1/connectors/${made.id}`)
+    answer.etag(etagOf(made))
+    return made
+  })
+
+  contractRoute(app, getConnector, async ({ params, context, answer }) => {
+    const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))
+    if (connector === undefined) throw problem('not_found')
+    answer.etag(etagOf(connector))
+    return connector
+  })
+
+  contractRoute(app, updateConnector, async (input) => {
+    const { params, body, context, answer } = input
+    const changed = await db.write(context, async (tx) => {
+      const before = await findConnector(tx, params.id)
+      if (before === undefined) throw problem('not_found')
+      assertIfMatch(input, etagOf(before))
+      if (before.type === 'inline_json' || before.type === 'scim_inbound') {
+        throw problem('conflict', { detail: 'This connector stands for what is pushed. There is nothing to change.' })
+      }
+      const next = {
+        type: before.type,
+        dataset: before.dataset,
+        name: body.name ?? before.name,
+        config: body.config ?? before.config,
+        mapping: body.mapping ?? before.mapping,
+        schedule: body.schedule === undefined ? before.schedule : body.schedule,
+        missingPolicy: body.missing_policy ?? before.missing_policy,
+        safety: body.safety ?? before.safety,
+        state: body.state ?? before.state,
+      }
+      const secretNames = Object.keys(body.secrets ?? {})
+      refuse(setupFaults({ ...next, secretNames }, sources, now()))
+      const due = next.schedule === null || next.state === 'paused' ? undefined : nextRun(next.schedule, now())
+      const { type: _type, dataset: _dataset, ...state } = next
+      const to: ConnectorState = { ...state, nextRunAt: due ?? null }
+      if (!(await updateStored(tx, before.id, before.version, to))) {
+        throw problem('precondition_failed', { detail: 'Read the connector again and repeat the change.' })
+      }
+      for (const [name, value] of Object.entries(body.secrets ?? {})) {
+        const place = { tenantId: context.tenantId, connectorId: before.id, name }
+        await storeSecret(tx, before.id, name, value === null ? null : sealSecret(secretRing, place, value))
+      }
+      if (due === undefined) await disallowWork(tx, before.id)
+      else {
+        await allowWork(tx, before.id)
+        await queue.sendSchedule(tx, before.id, due)
+      }
+      return await present(tx, before.id)
+    })
+    answer.etag(etagOf(changed))
+    return changed
+  })
+
+  contractRoute(app, deleteConnector, async ({ params, context }) => {
+    await db.write(context, async (tx) => {
+      const connector = await findConnector(tx, params.id)
+      if (connector === undefined || connector.type === 'inline_json') throw problem('not_found')
+      if (!(await retireConnector(tx, connector.id))) {
+        throw problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
+      }
+      await disallowWork(tx, connector.id)
+    })
+    return undefined
+  })
+
+  // The operator, tenant by tenant: after a new key was promoted, and before the old one is retired.
+  internalRoute(
+    app,
+    { method: 'POST', path: internalPaths.rewrapSecrets, signedBy: ['operator'], callers: ['operator'] },
+    async ({ context }) => ({
+      rewrapped: await db.write(
+        context,
+        async (tx) =>
+          await resealSecrets(tx, (connectorId, { name, sealed }) =>
+            rewrapSecret(secretRing, { tenantId: context.tenantId, connectorId, name }, sealed),
+          ),
+      ),
+    }),
+  )
+}
+
+function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
   contractList(app, listConnectors, {
     page: async (input) => {
       const { context, query } = input
@@ -37,3 +181,25 @@ export function connectorRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
 /** Connectors that an export holds in memory at a time. */
 const exportBatch = 500
+
+export function etagOf({ id, version, last_run_at, next_run_at, state }: Connector): string {
+  return `"${id}.${version}.${state}.${last_run_at ?? ''}.${next_run_at ?? ''}"`
+}
+
+async function present(tx: Tx, id: string): Promise<Connector> {
+  const connector = await findConnector(tx, id)
+  if (connector === undefined) throw new Error('the connector is not there')
+  return connector
+}
+
+function refuse(errors: ReturnType<typeof setupFaults>): void {
+  if (errors.length > 0) throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+}
+
+function taken() {
+  return problem('conflict', { detail: 'Another connector has this key.' })
+}
+
+function refuseTakenKey(error: unknown): never {
+  throw sqlError(error).constraint === 'connector_key_unique' ? taken() : error
+}

@@ -1,5 +1,12 @@
-import type { Connector } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
+import type { Statement, Tx } from '@postern/tenant-db'
+
+export type { Tx } from '@postern/tenant-db'
+export { type SqlError, sqlError } from '@postern/tenant-db'
+
+function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values })
+}
 
 interface ConnectorRow {
   readonly id: string
@@ -7,23 +14,45 @@ interface ConnectorRow {
   readonly name: string
   readonly type: Connector['type']
   readonly dataset: Connector['dataset']
+  readonly hierarchy: Connector['hierarchy']
+  readonly config: Connector['config']
+  readonly secrets: { readonly name: string; readonly at: string }[]
+  readonly mapping: Connector['mapping']
+  readonly schedule_cron: string | null
+  readonly schedule_time_zone: string | null
+  readonly missing_policy: Connector['missing_policy']
+  readonly safety: Connector['safety']
   readonly state: Connector['state']
+  readonly consecutive_failures: number
   readonly last_run_at: Date | null
+  readonly next_run_at: Date | null
   readonly created_at: Date
   readonly updated_at: Date
   readonly version: number
 }
 
+const columns = `
+  c.id, c.key, c.name, c.type, c.dataset, c.hierarchy, c.config, c.mapping, c.schedule_cron, c.schedule_time_zone,
+  c.missing_policy, c.safety, c.state, c.consecutive_failures, c.last_run_at, c.next_run_at, c.created_at, c.updated_at,
+  c.version,
+  (
+    select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'at', s.updated_at) order by s.name), '[]')
+    from sync.connector_secret s
+    where s.tenant_id = c.tenant_id and s.connector_id = c.id
+  ) as secrets`
+
 // The key is unique in the tenant, hence a total order; served by connector_key_unique, whose collation is that of the
 // comparison.
-const selectConnectorsText = `
-  select id, key, name, type, dataset, state, last_run_at, created_at, updated_at, version
-  from sync.connector
-  where tenant_id = (select tenancy.tenant_id())
-    and ($1::text is null or key = $1)
-    and ($2::text is null or key > $2)
-  order by key
-  limit $3`
+const selectPage = statement(
+  'sync_select_connectors',
+  `select ${columns}
+  from sync.connector c
+  where c.retired_at is null
+    and ($1::text is null or c.key = $1)
+    and ($2::text is null or c.key > $2)
+  order by c.key
+  limit $3`,
+)
 
 /** Connectors by key, those after `after`, at most `limit`; all of one `key` when it is given. */
 export async function selectConnectors(
@@ -34,28 +63,199 @@ export async function selectConnectors(
     limit,
   }: { readonly key: string | undefined; readonly after: string | undefined; readonly limit: number },
 ): Promise<Connector[]> {
-  const rows = await tx.query<ConnectorRow>({
-    name: 'sync_select_connectors',
-    text: selectConnectorsText,
-    values: [key ?? null, after ?? null, limit],
-  })
+  const rows = await tx.query<ConnectorRow & { [column: string]: unknown }>(
+    selectPage([key ?? null, after ?? null, limit]),
+  )
   return rows.map(toConnector)
 }
 
-const countConnectorsText = `
-  select count(*)::integer as total
-  from sync.connector
-  where tenant_id = (select tenancy.tenant_id())
-    and ($1::text is null or key = $1)`
+const count = statement(
+  'sync_count_connectors',
+  `select count(*)::integer as total
+  from sync.connector c
+  where c.retired_at is null and ($1::text is null or c.key = $1)`,
+)
 
 /** How many connectors the list holds over all its pages. */
 export async function countConnectors(tx: Tx, key: string | undefined): Promise<number> {
-  const [row] = await tx.query<{ total: number }>({
-    name: 'sync_count_connectors',
-    text: countConnectorsText,
-    values: [key ?? null],
-  })
+  const [row] = await tx.query<{ total: number }>(count([key ?? null]))
   return row?.total ?? 0
+}
+
+// By the primary key or connector_key_unique.
+const findById = statement(
+  'sync_find_connector',
+  `select ${columns} from sync.connector c where c.id = $1::uuid and c.retired_at is null`,
+)
+const findByKey = statement(
+  'sync_find_connector_by_key',
+  `select ${columns} from sync.connector c where c.key = $1::text and c.retired_at is null`,
+)
+
+/** A connector by its address: an id, or `key:` and a key. */
+export async function findConnector(tx: Tx, address: string): Promise<Connector | undefined> {
+  const one = address.startsWith('key:') ? findByKey([address.slice(4)]) : findById([address])
+  const [row] = await tx.query<ConnectorRow & { [column: string]: unknown }>(one)
+  return row === undefined ? undefined : toConnector(row)
+}
+
+const insert = statement(
+  'sync_insert_connector',
+  `insert into sync.connector (
+    tenant_id, id, key, name, type, dataset, hierarchy, config, mapping, schedule_cron, schedule_time_zone, next_run_at,
+    missing_policy, safety
+  )
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+)
+
+/** Makes a connector without its secrets; `connector_key_unique` refuses a key that another one has. */
+export async function insertConnector(
+  tx: Tx,
+  id: string,
+  body: CreateConnectorBody,
+  nextRunAt: Date | undefined,
+): Promise<void> {
+  await tx.execute(
+    insert([
+      id,
+      body.key,
+      body.name,
+      body.type,
+      body.dataset,
+      body.hierarchy === undefined ? null : JSON.stringify(body.hierarchy),
+      JSON.stringify(body.config),
+      JSON.stringify(body.mapping),
+      body.schedule?.cron ?? null,
+      body.schedule?.time_zone ?? null,
+      nextRunAt ?? null,
+      body.missing_policy,
+      JSON.stringify(body.safety),
+    ]),
+  )
+}
+
+/** What of a connector can be changed. */
+export interface ConnectorState {
+  readonly name: string
+  readonly config: Connector['config']
+  readonly mapping: Connector['mapping']
+  readonly schedule: Schedule | null
+  readonly nextRunAt: Date | null
+  readonly missingPolicy: Connector['missing_policy']
+  readonly safety: Connector['safety']
+  readonly state: Connector['state']
+}
+
+const update = statement(
+  'sync_update_connector',
+  `update sync.connector c
+  set
+    name = $3, config = $4, mapping = $5, schedule_cron = $6, schedule_time_zone = $7, next_run_at = $8,
+    missing_policy = $9, safety = $10, state = $11,
+    consecutive_failures = case when $11::text = 'active' and c.state <> 'active' then 0 else c.consecutive_failures end,
+    updated_at = now(), version = c.version + 1
+  where c.id = $1::uuid and c.version = $2::integer and c.retired_at is null`,
+)
+
+/** Changes a connector that is still of this version; false where it is not. */
+export async function updateConnector(tx: Tx, id: string, version: number, to: ConnectorState): Promise<boolean> {
+  const changed = await tx.execute(
+    update([
+      id,
+      version,
+      to.name,
+      JSON.stringify(to.config),
+      JSON.stringify(to.mapping),
+      to.schedule?.cron ?? null,
+      to.schedule?.time_zone ?? null,
+      to.nextRunAt,
+      to.missingPolicy,
+      JSON.stringify(to.safety),
+      to.state,
+    ]),
+  )
+  return changed > 0
+}
+
+const retire = statement(
+  'sync_retire_connector',
+  `update sync.connector c
+  set
+    retired_at = now(), key = 'retired-' || c.id, schedule_cron = null, schedule_time_zone = null, next_run_at = null,
+    config = '{}', state = 'paused', updated_at = now(), version = c.version + 1
+  where c.id = $1::uuid and c.retired_at is null
+    and not exists (
+      select
+      from sync.run r
+      where r.connector_id = c.id and r.source = 'connector'
+        and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
+    )`,
+)
+const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
+const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
+
+/** Retires a connector and erases its secrets; false while it has a run under way. */
+export async function retireConnector(tx: Tx, id: string): Promise<boolean> {
+  if ((await tx.execute(retire([id]))) === 0) return false
+  await tx.execute(forgetSecrets([id]))
+  await tx.execute(forgetRows([id]))
+  return true
+}
+
+const putSecret = statement(
+  'sync_put_secret',
+  `insert into sync.connector_secret (tenant_id, connector_id, name, sealed)
+  values ((select tenancy.tenant_id()), $1, $2, $3)
+  on conflict (tenant_id, connector_id, name) do update set sealed = excluded.sealed, updated_at = now()`,
+)
+const dropSecret = statement(
+  'sync_drop_secret',
+  'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
+)
+const selectSecrets = statement(
+  'sync_select_secrets',
+  'select s.name, s.sealed from sync.connector_secret s where s.connector_id = $1 order by s.name',
+)
+
+/** Stores a sealed secret, or removes one (null). */
+export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
+  await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
+}
+
+export interface SealedSecret {
+  readonly name: string
+  readonly sealed: string
+}
+
+export async function listSecrets(tx: Tx, connectorId: string): Promise<SealedSecret[]> {
+  return await tx.query<SealedSecret & { [column: string]: unknown }>(selectSecrets([connectorId]))
+}
+
+const selectAllSecrets = statement(
+  'sync_select_all_secrets',
+  `select s.connector_id, s.name, s.sealed
+  from sync.connector_secret s
+  order by s.connector_id, s.name
+  for update`,
+)
+const replaceSeal = statement(
+  'sync_replace_seal',
+  'update sync.connector_secret s set sealed = $3 where s.connector_id = $1 and s.name = $2',
+)
+
+/** Seals every secret of the tenant anew; `seal` gives undefined where one is to stay. Answers how many were changed. */
+export async function resealSecrets(
+  tx: Tx,
+  seal: (connectorId: string, secret: SealedSecret) => string | undefined,
+): Promise<number> {
+  const rows = await tx.query<SealedSecret & { connector_id: string; [column: string]: unknown }>(selectAllSecrets([]))
+  let changed = 0
+  for (const { connector_id: id, ...secret } of rows) {
+    const sealed = seal(id, secret)
+    if (sealed === undefined) continue
+    changed += await tx.execute(replaceSeal([id, secret.name, sealed]))
+  }
+  return changed
 }
 
 /** The connectors that stand for pushes: one a dataset. */
@@ -66,38 +266,69 @@ const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: st
   people: { key: 'inline-people', name: 'Inline pushes of people' },
 }
 
+/** Keys that connectors for pushes have, or will have. */
+export const reservedKeys: ReadonlySet<string> = new Set(Object.values(inlineConnectors).map(({ key }) => key))
+
 // Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either.
-const ensureInlineText = `
-  insert into sync.connector (tenant_id, key, name, type, dataset)
+const ensureInline = statement(
+  'sync_ensure_inline',
+  `insert into sync.connector (tenant_id, key, name, type, dataset)
   values ((select tenancy.tenant_id()), $1, $2, 'inline_json', $3)
-  on conflict (tenant_id, key) do nothing`
+  on conflict (tenant_id, key) do nothing`,
+)
 
 // The row stays as it is but for the time: a run is no change of the connector. Served by connector_key_unique.
-const touchInlineText = `
-  update sync.connector
+const touchInline = statement(
+  'sync_touch_inline',
+  `update sync.connector
   set last_run_at = now()
   where tenant_id = (select tenancy.tenant_id())
     and key = $1
-  returning id`
+  returning id`,
+)
 
 /** Notes that a push of the dataset begins, whose connector the tenant's first such push makes; answers its id. */
 export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']): Promise<string> {
   const { key, name } = inlineConnectors[dataset]
-  await tx.execute({ name: 'sync_ensure_inline', text: ensureInlineText, values: [key, name, dataset] })
-  const [row] = await tx.query<{ id: string }>({ name: 'sync_touch_inline', text: touchInlineText, values: [key] })
+  await tx.execute(ensureInline([key, name, dataset]))
+  const [row] = await tx.query<{ id: string }>(touchInline([key]))
   if (row === undefined) throw new Error('the inline connector is not there')
   return row.id
 }
 
+const setNextRun = statement(
+  'sync_set_next_run',
+  `update sync.connector c
+  set next_run_at = $3
+  where c.id = $1::uuid and c.next_run_at = $2::timestamptz and c.state <> 'paused'`,
+)
+
+/** Moves the schedule on; false where it was changed since, and `due` means nothing any more. */
+export async function moveSchedule(tx: Tx, id: string, due: Date, next: Date | undefined): Promise<boolean> {
+  return (await tx.execute(setNextRun([id, due, next ?? null]))) > 0
+}
+
 function toConnector(row: ConnectorRow): Connector {
+  const { schedule_cron: cron, schedule_time_zone: zone } = row
   return {
     id: row.id,
     key: row.key,
     name: row.name,
     type: row.type,
     dataset: row.dataset,
+    hierarchy: row.hierarchy,
+    config: row.config,
+    secrets: Object.fromEntries(
+      row.secrets.map(({ name, at }) => [name, { set: true as const, updated_at: new Date(at).toISOString() }]),
+    ),
+    mapping: row.mapping,
+    schedule: cron === null || zone === null ? null : { cron, time_zone: zone },
+    missing_policy: row.missing_policy,
+    safety: row.safety,
     state: row.state,
+    consecutive_failures: row.consecutive_failures,
     last_run_at: row.last_run_at?.toISOString() ?? null,
+    next_run_at: row.next_run_at?.toISOString() ?? null,
     created_at: row.created_at.toISOString(),
     updated_at: row.updated_at.toISOString(),
     version: row.version,

@@ -2,7 +2,8 @@ import { type PushResult, pushEntities, pushOrgStructure, pushPeople, pushTestPr
 import { type App, type RequestInfo, contractRoute, problem } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
-import { type Actor, interruptedAfterSeconds } from '../run/rules.ts'
+import { actorOf } from '../run/actor.ts'
+import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
 import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
@@ -96,8 +97,4 @@ function answerOf(runId: string, fetched: number, outcome: ApplicationOutcome): 
     default:
       return outcome satisfies never
   }
-}
-
-function actorOf({ kind, id, label }: RequestInfo['context']): Actor {
-  return { type: kind === 'service' ? 'connector' : kind, id, label }
 }

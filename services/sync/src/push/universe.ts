@@ -1,4 +1,11 @@
-import { type ApplyAnswer, applyAnswerSchema, internalPaths } from '@postern/contracts/internal'
+import {
+  type ApplyAnswer,
+  type CurrentRowsAnswer,
+  type CurrentRowsBody,
+  applyAnswerSchema,
+  currentRowsAnswerSchema,
+  internalPaths,
+} from '@postern/contracts/internal'
 import {
   type Connector,
   type InputError,
@@ -22,8 +29,8 @@ const destinations: Readonly<Record<Dataset, { readonly path: string; readonly l
   people: { path: internalPaths.pushPeople, list: 'people' },
 }
 
-/** One push, as the universe is asked to apply it: all rows or none. */
-interface Application {
+/** In whose name the universe is asked. */
+export interface Asker {
   readonly tenantId: string
   /** Passed on from the gateway: the universe's rows open to it as they would to a request of the same tenant. */
   readonly assertion: string
@@ -31,6 +38,10 @@ interface Application {
   /** Whose push it is, for the universe's own records. */
   readonly label: string
   readonly requestId: string
+}
+
+/** One push, as the universe is asked to apply it: all rows or none. */
+interface Application extends Asker {
   readonly dataset: Dataset
   /** The body, but for the run's id. */
   readonly body: object
@@ -52,13 +63,21 @@ export type ApplicationOutcome =
   /** It answered what the contract does not have. */
   | { readonly kind: 'unexpected'; readonly status: number }
 
+/** The universe gave no answer that could be used. Nothing was changed by asking. */
+export class UniverseUnavailable extends Error {
+  override readonly name = 'UniverseUnavailable'
+}
+
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
+  /** How rows stand now, by their keys. Throws UniverseUnavailable. */
+  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']>
   close(): Promise<void>
 }
 
 const maxConnections = 16
-const maxAnswerBytes = 4 * 1024 * 1024
+/** Rows as they stand are as large as the push that made them. */
+const maxAnswerBytes = 128 * 1024 * 1024
 const connectTimeoutMs = 2_000
 
 /** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
@@ -75,42 +94,53 @@ export function openUniverse(
     maxResponseSize: maxAnswerBytes,
   })
   const signer = createSigner(ring, 'sync-universe')
+  const post = async (asker: Asker, path: string, content: object): Promise<{ status: number; body: unknown }> => {
+    const body = Buffer.from(JSON.stringify(content))
+    const method = 'POST'
+    const headers = signedHeaders(asker, body.length)
+    const { signatureInput, signature } = signer.sign(
+      {
+        method,
+        target: path,
+        context: headers[contextHeader],
+        assertion: headers[assertionHeader],
+        requestId: headers[requestIdHeader],
+        contentType: headers['content-type'],
+        contentLength: headers['content-length'],
+      },
+      now(),
+    )
+    const answer = await pool.request({
+      method,
+      path,
+      headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
+      body,
+      signal: AbortSignal.timeout(timeoutMs),
+    })
+    return { status: answer.statusCode, body: parseJson(await answer.body.text()) }
+  }
   return {
     apply: async (application) => {
-      const body = Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body }))
-      const method = 'POST'
       const { path, list } = destinations[application.dataset]
-      const headers = signedHeaders(application, body.length)
-      const { signatureInput, signature } = signer.sign(
-        {
-          method,
-          target: path,
-          context: headers[contextHeader],
-          assertion: headers[assertionHeader],
-          requestId: headers[requestIdHeader],
-          contentType: headers['content-type'],
-          contentLength: headers['content-length'],
-        },
-        now(),
-      )
       try {
-        const answer = await pool.request({
-          method,
-          path,
-          headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
-          body,
-          signal: AbortSignal.timeout(timeoutMs),
-        })
-        return outcomeOf(answer.statusCode, parseJson(await answer.body.text()), list)
+        const answer = await post(application, path, { run_id: application.runId, ...application.body })
+        return outcomeOf(answer.status, answer.body, list)
       } catch (error) {
         return failureOf(error)
       }
+    },
+    currentRows: async (asker, body) => {
+      const answer = await post(asker, internalPaths.currentRows, body).catch((cause: unknown) => {
+        throw new UniverseUnavailable('the universe cannot be asked', { cause })
+      })
+      if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)
+      return currentRowsAnswerSchema.parse(answer.body).rows
     },
     close: async () => await pool.close(),
   }
 }
 
-function signedHeaders({ tenantId, assertion, runId, label, requestId }: Application, contentLength: number) {
+function signedHeaders({ tenantId, assertion, runId, label, requestId }: Asker, contentLength: number) {
   return {
     [contextHeader]: serializeContext({ tenantId, kind: 'service', id: runId, label, scopes: [], roles: [] }),
     [assertionHeader]: assertion,

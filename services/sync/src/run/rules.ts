@@ -1,7 +1,9 @@
-/** Why a run failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
-type RunFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
+import type { Connector, Run, SafetyBreach } from '@postern/contracts'
 
-interface RunCounts {
+/** Why a push failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
+type PushFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
+
+interface PushCounts {
   readonly created: number
   readonly updated: number
   readonly unchanged: number
@@ -9,10 +11,10 @@ interface RunCounts {
   readonly deactivated?: number | undefined
 }
 
-/** How a run ended. */
+/** How a push ended. */
 export type RunOutcome =
-  | { readonly status: 'succeeded'; readonly counts: RunCounts }
-  | { readonly status: 'failed'; readonly failure: RunFailure }
+  | { readonly status: 'succeeded'; readonly counts: PushCounts }
+  | { readonly status: 'failed'; readonly failure: PushFailure }
 
 /** Who made a run, as its row keeps it. */
 export interface Actor {
@@ -22,7 +24,45 @@ export interface Actor {
 }
 
 /**
- * Age, in seconds, at which a run that is still running is taken for one whose process has died: far beyond the time that
- * any run may take.
+ * Age, in seconds, at which a push that is still running is taken for one whose process has died: far beyond the time
+ * that any push may take.
  */
 export const interruptedAfterSeconds = 300
+
+/** What the limits of a connector are held against. */
+export interface Impact {
+  readonly valid: number
+  /** Rows that the connector had brought before. */
+  readonly known: number
+  readonly missing: number
+  /** Changes of rows that were there, deactivations among them. */
+  readonly changed: number
+}
+
+/** The limits that a run would break. A connector that has brought nothing yet can change and lose nothing. */
+export function breachesOf(
+  safety: Connector['safety'],
+  missingPolicy: Connector['missing_policy'],
+  { valid, known, missing, changed }: Impact,
+): SafetyBreach[] {
+  const breaches: SafetyBreach[] = []
+  const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
+    if (isBroken) breaches.push({ limit, actual: Math.round(actual * 100) / 100, allowed })
+  }
+  const share = (part: number) => (known === 0 ? 0 : (part / known) * 100)
+  check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
+  if (missingPolicy !== 'ignore') {
+    check('max_deactivate', missing, safety.max_deactivate, missing > safety.max_deactivate)
+    const lost = share(missing)
+    check('max_deactivate_pct', lost, safety.max_deactivate_pct, lost > safety.max_deactivate_pct)
+  }
+  const moved = share(changed)
+  check('max_change_pct', moved, safety.max_change_pct, moved > safety.max_change_pct)
+  return breaches
+}
+
+const final: ReadonlySet<Run['status']> = new Set(['succeeded', 'partial', 'failed', 'cancelled'])
+
+export function isFinal(status: Run['status']): boolean {
+  return final.has(status)
+}

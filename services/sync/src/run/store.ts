@@ -1,27 +1,37 @@
-import type { Tx } from '@postern/tenant-db'
+import type { Run, SafetyBreach } from '@postern/contracts'
+import type { Statement, Tx } from '@postern/tenant-db'
 import type { Actor, RunOutcome } from './rules.ts'
 
-// Served by run_running.
-const failInterruptedText = `
-  update sync.run
-  set status = 'failed',
-    failure = 'interrupted',
-    finished_at = now()
-  where tenant_id = (select tenancy.tenant_id())
-    and status = 'running'
-    and started_at < now() - make_interval(secs => $1)`
+export type { Tx } from '@postern/tenant-db'
 
-/** Ends the tenant's runs that began more than `olderThanSeconds` ago and never came to an end; answers how many. */
-export async function failInterruptedRuns(tx: Tx, olderThanSeconds: number): Promise<number> {
-  return await tx.execute({ name: 'sync_fail_interrupted', text: failInterruptedText, values: [olderThanSeconds] })
+function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values })
 }
 
-const startRunText = `
-  insert into sync.run (
-    tenant_id, connector_id, source, fetched_count, created_by_type, created_by_id, created_by_label, request_id
+// Served by run_running.
+const failInterrupted = statement(
+  'sync_fail_interrupted',
+  `update sync.run
+  set status = 'failed', failure = 'interrupted', finished_at = now()
+  where tenant_id = (select tenancy.tenant_id())
+    and status = 'running'
+    and started_at < now() - make_interval(secs => $1)`,
+)
+
+/** Ends the tenant's pushes that began more than `olderThanSeconds` ago and never came to an end; answers how many. */
+export async function failInterruptedRuns(tx: Tx, olderThanSeconds: number): Promise<number> {
+  return await tx.execute(failInterrupted([olderThanSeconds]))
+}
+
+const startInline = statement(
+  'sync_start_run',
+  `insert into sync.run (
+    tenant_id, connector_id, source, status, trigger, fetched_count, created_by_type, created_by_id, created_by_label,
+    request_id
   )
-  values ((select tenancy.tenant_id()), $1, 'inline', $2, $3, $4, $5, $6)
-  returning id`
+  values ((select tenancy.tenant_id()), $1, 'inline', 'running', 'push', $2, $3, $4, $5, $6)
+  returning id`,
+)
 
 /** Records that a push of `fetched` rows begins; answers the run's id. */
 export async function startInlineRun(
@@ -29,38 +39,317 @@ export async function startInlineRun(
   run: { readonly connectorId: string; readonly fetched: number; readonly actor: Actor; readonly requestId: string },
 ): Promise<string> {
   const { connectorId, fetched, actor, requestId } = run
-  const [row] = await tx.query<{ id: string }>({
-    name: 'sync_start_run',
-    text: startRunText,
-    values: [connectorId, fetched, actor.type, actor.id, actor.label, requestId],
-  })
+  const [row] = await tx.query<{ id: string }>(
+    startInline([connectorId, fetched, actor.type, actor.id, actor.label, requestId]),
+  )
   if (row === undefined) throw new Error('the run was not recorded')
   return row.id
 }
 
-// A run ends once: one that was taken for interrupted stays so. Served by the primary key.
-const finishRunText = `
-  update sync.run
-  set status = $2,
-    failure = $3,
-    created_count = $4,
-    updated_count = $5,
-    unchanged_count = $6,
-    deactivated_count = $7,
+// A push ends once: one that was taken for interrupted stays so. Served by the primary key.
+const finishInline = statement(
+  'sync_finish_run',
+  `update sync.run
+  set status = $2, failure = $3, created_count = $4, updated_count = $5, unchanged_count = $6, deactivated_count = $7,
     finished_at = now()
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
-    and status = 'running'`
+    and status = 'running'`,
+)
 
 const nothing: Extract<RunOutcome, { status: 'succeeded' }>['counts'] = { created: 0, updated: 0, unchanged: 0 }
 
-/** Records how a run has ended. Does nothing where it has ended already. */
+/** Records how a push has ended. Does nothing where it has ended already. */
 export async function finishRun(tx: Tx, runId: string, outcome: RunOutcome): Promise<void> {
   const { created, updated, unchanged, deactivated = 0 } = outcome.status === 'succeeded' ? outcome.counts : nothing
   const failure = outcome.status === 'failed' ? outcome.failure : null
-  await tx.execute({
-    name: 'sync_finish_run',
-    text: finishRunText,
-    values: [runId, outcome.status, failure, created, updated, unchanged, deactivated],
-  })
+  await tx.execute(finishInline([runId, outcome.status, failure, created, updated, unchanged, deactivated]))
+}
+
+interface RunRow {
+  readonly id: string
+  readonly connector_id: string | null
+  readonly connector_key: string | null
+  readonly mode: Run['mode']
+  readonly trigger: Run['trigger']
+  readonly status: Run['status'] | 'running'
+  readonly fetched_count: number
+  readonly valid_count: number
+  readonly invalid_count: number
+  readonly created_count: number
+  readonly updated_count: number
+  readonly moved_count: number
+  readonly reactivated_count: number
+  readonly deactivated_count: number
+  readonly unchanged_count: number
+  readonly missing_count: number
+  readonly applied_count: number
+  readonly breaches: SafetyBreach[]
+  readonly failure: string | null
+  readonly failure_message: string | null
+  readonly diff_hash: string | null
+  readonly input_sha256: string | null
+  readonly rollback_of: string | null
+  readonly reason: string | null
+  readonly attempt: number
+  readonly created_by_type: Actor['type']
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly created_at: Date
+  readonly started_at: Date | null
+  readonly finished_at: Date | null
+  readonly revision: number
+}
+
+const columns = `
+  r.id, r.connector_id, c.key as connector_key, r.mode, r.trigger, r.status, r.fetched_count, r.valid_count,
+  r.invalid_count, r.created_count, r.updated_count, r.moved_count, r.reactivated_count, r.deactivated_count,
+  r.unchanged_count, r.missing_count, r.applied_count, r.breaches, r.failure, r.failure_message, r.diff_hash,
+  r.input_sha256, r.rollback_of, r.reason, r.attempt, r.created_by_type, r.created_by_id, r.created_by_label,
+  r.created_at, r.started_at, r.finished_at, r.revision`
+const joined = `
+  from sync.run r
+  left join sync.connector c on c.tenant_id = r.tenant_id and c.id = r.connector_id`
+
+// Served by the primary key.
+const findRunById = statement('sync_find_run', `select ${columns} ${joined} where r.id = $1`)
+
+/** A run as clients see it, and the number of its changes. */
+export async function findRun(
+  tx: Tx,
+  id: string,
+): Promise<{ readonly run: Run; readonly revision: number } | undefined> {
+  const [row] = await tx.query<RunRow>(findRunById([id]))
+  return row === undefined ? undefined : { run: toRun(row), revision: row.revision }
+}
+
+// Newest first: ids are version 7. Served by the primary key, run_connector or run_by_status.
+const selectRuns = statement(
+  'sync_list_runs',
+  `select ${columns} ${joined}
+  where ($1::text is null or c.key = $1)
+    and ($2::text[] is null or r.status = any ($2))
+    and ($3::uuid is null or r.id < $3)
+  order by r.id desc
+  limit $4`,
+)
+
+export interface RunFilter {
+  readonly connector: string | undefined
+  readonly statuses: readonly string[] | undefined
+}
+
+/** Runs, newest first, those before `after`. */
+export async function listRuns(
+  tx: Tx,
+  { connector, statuses }: RunFilter,
+  after: string | undefined,
+  limit: number,
+): Promise<Run[]> {
+  const rows = await tx.query<RunRow>(selectRuns([connector ?? null, storedStatuses(statuses), after ?? null, limit]))
+  return rows.map(toRun)
+}
+
+const countAllRuns = statement(
+  'sync_count_runs',
+  `select count(*)::integer as total ${joined}
+  where ($1::text is null or c.key = $1) and ($2::text[] is null or r.status = any ($2))`,
+)
+
+export async function countRuns(tx: Tx, { connector, statuses }: RunFilter): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countAllRuns([connector ?? null, storedStatuses(statuses)]))
+  return row?.total ?? 0
+}
+
+/** A push that runs is applied by the universe while its caller waits. */
+function storedStatuses(statuses: readonly string[] | undefined): readonly string[] | null {
+  if (statuses === undefined) return null
+  return statuses.includes('applying') ? [...statuses, 'running'] : statuses
+}
+
+const insertConnectorRun = statement(
+  'sync_insert_run',
+  `insert into sync.run (
+    tenant_id, connector_id, source, status, mode, trigger, upload_id, input_sha256, override_safety, reason, rollback_of,
+    created_by_type, created_by_id, created_by_label, request_id, started_at
+  )
+  values ((select tenancy.tenant_id()), $1, 'connector', 'queued', $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, null)
+  returning id`,
+)
+
+// Work that the tenant has asked for: what tenancy.issue_for_run goes by.
+const grantWork = statement(
+  'sync_grant_work',
+  `insert into tenancy.granted_work (tenant_id, work_id)
+  values ((select tenancy.tenant_id()), $1)
+  on conflict do nothing`,
+)
+const endWork = statement('sync_end_work', 'delete from tenancy.granted_work g where g.work_id = $1')
+
+/** Allows workers to act for the tenant in this: a run, or a connector with a schedule. */
+export async function allowWork(tx: Tx, id: string): Promise<void> {
+  await tx.execute(grantWork([id]))
+}
+
+export async function disallowWork(tx: Tx, id: string): Promise<void> {
+  await tx.execute(endWork([id]))
+}
+
+export interface NewRun {
+  readonly connectorId: string
+  readonly mode: Run['mode']
+  readonly trigger: Run['trigger']
+  readonly uploadId: string | undefined
+  readonly inputSha256: string | undefined
+  readonly overrideSafety: boolean
+  readonly reason: string | undefined
+  readonly rollbackOf: string | undefined
+  readonly actor: Actor
+  readonly requestId: string
+}
+
+// A review that nobody has finished is overtaken by a newer look at the source. Served by run_connector.
+const supersede = statement(
+  'sync_supersede_runs',
+  `update sync.run r
+  set status = 'cancelled', finished_at = now(), revision = r.revision + 1
+  where r.connector_id = $1 and r.status = 'needs_approval'
+  returning r.id`,
+)
+
+const touchConnector = statement('sync_touch_connector', 'update sync.connector set last_run_at = now() where id = $1')
+
+/** Records a run to be carried out; `run_one_a_connector` refuses it while another one is under way. */
+export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
+  const superseded = await tx.query<{ id: string }>(supersede([run.connectorId]))
+  const [row] = await tx.query<{ id: string }>(
+    insertConnectorRun([
+      run.connectorId,
+      run.mode,
+      run.trigger,
+      run.uploadId ?? null,
+      run.inputSha256 ?? null,
+      run.overrideSafety,
+      run.reason ?? null,
+      run.rollbackOf ?? null,
+      run.actor.type,
+      run.actor.id,
+      run.actor.label,
+      run.requestId,
+    ]),
+  )
+  if (row === undefined) throw new Error('the run was not recorded')
+  for (const { id } of superseded) await disallowWork(tx, id)
+  await tx.execute(grantWork([row.id]))
+  await tx.execute(touchConnector([run.connectorId]))
+  return row.id
+}
+
+// Served by run_one_a_connector.
+const underWay = statement(
+  'sync_run_under_way',
+  `select exists (
+    select
+    from sync.run r
+    where r.connector_id = $1 and r.source = 'connector'
+      and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
+  ) as found`,
+)
+
+/** Whether the connector has a run that a worker carries out, or is about to. */
+export async function isRunUnderWay(tx: Tx, connectorId: string): Promise<boolean> {
+  const [row] = await tx.query<{ found: boolean }>(underWay([connectorId]))
+  return row?.found === true
+}
+
+const approve = statement(
+  'sync_approve_run',
+  `update sync.run r
+  set status = 'applying', approved = true, reason = coalesce($3, r.reason), revision = r.revision + 1
+  where r.id = $1 and r.status = 'needs_approval' and r.diff_hash = $2`,
+)
+
+/** Lets exactly the changes with this hash be applied; false where the run does not wait for that. */
+export async function approveRun(tx: Tx, id: string, diffHash: string, reason: string | undefined): Promise<boolean> {
+  const approved = (await tx.execute(approve([id, diffHash, reason ?? null]))) > 0
+  if (approved) await tx.execute(grantWork([id]))
+  return approved
+}
+
+const cancelWaiting = statement(
+  'sync_cancel_run',
+  `update sync.run r
+  set
+    cancel_asked = true,
+    status = case when r.status in ('queued', 'needs_approval') then 'cancelled' else r.status end,
+    finished_at = case when r.status in ('queued', 'needs_approval') then now() end,
+    revision = r.revision + 1
+  where r.id = $1 and r.source = 'connector'
+    and r.status in ('queued', 'fetching', 'validating', 'diffing', 'needs_approval', 'applying')
+  returning r.status`,
+)
+
+/** Cancels a run at once where no worker has it, or asks its worker to stop; undefined where it has ended. */
+export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'asked' | undefined> {
+  const [row] = await tx.query<{ status: string }>(cancelWaiting([id]))
+  if (row?.status === 'cancelled') await tx.execute(endWork([id]))
+  return row === undefined ? undefined : row.status === 'cancelled' ? 'cancelled' : 'asked'
+}
+
+// What a later run has written since: run_change_key_unique and the primary key, once a change.
+const touchedSince = statement(
+  'sync_touched_since',
+  `select exists (
+    select
+    from sync.run_change mine
+    join sync.run r on r.tenant_id = mine.tenant_id and r.id = mine.run_id
+    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
+    join sync.run_change theirs
+      on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = mine.source_key
+    where mine.run_id = $1 and mine.applied_at is not null and theirs.applied_at is not null
+  ) as touched`,
+)
+
+/** Whether a later run of the same connector has changed something that this run had changed. */
+export async function isTouchedSince(tx: Tx, id: string): Promise<boolean> {
+  const [row] = await tx.query<{ touched: boolean }>(touchedSince([id]))
+  return row?.touched === true
+}
+
+function toRun(row: RunRow): Run {
+  return {
+    id: row.id,
+    connector_id: row.connector_id,
+    connector_key: row.connector_key,
+    mode: row.mode,
+    trigger: row.trigger,
+    status: row.status === 'running' ? 'applying' : row.status,
+    counts: {
+      fetched: row.fetched_count,
+      valid: row.valid_count,
+      invalid: row.invalid_count,
+      created: row.created_count,
+      updated: row.updated_count,
+      moved: row.moved_count,
+      reactivated: row.reactivated_count,
+      deactivated: row.deactivated_count,
+      unchanged: row.unchanged_count,
+      missing: row.missing_count,
+      applied: row.applied_count,
+    },
+    breaches: row.breaches,
+    failure:
+      row.failure === null
+        ? null
+        : { code: row.failure, message: row.failure_message ?? 'The push failed; its answer said why.' },
+    diff_hash: row.diff_hash,
+    input_sha256: row.input_sha256,
+    rollback_of: row.rollback_of,
+    reason: row.reason,
+    attempt: row.attempt,
+    created_by: { type: row.created_by_type, id: row.created_by_id, label: row.created_by_label },
+    created_at: row.created_at.toISOString(),
+    started_at: row.started_at?.toISOString() ?? null,
+    finished_at: row.finished_at?.toISOString() ?? null,
+  }
 }

@@ -1,0 +1,24 @@
+import { z } from 'zod'
+import { externalIdSchema } from '../common.ts'
+import { datasets } from '../sync/connector.ts'
+import { hierarchyKeySchema } from '../universe/hierarchy.ts'
+
+/** Most rows that are asked for at once. */
+export const maxCurrentRows = 5000
+
+/** `POST /internal/v1/current-rows` (sync → universe): how the rows with these keys stand now. */
+export const currentRowsBodySchema = z
+  .strictObject({
+    dataset: z.enum(datasets),
+    /** Of the dataset `org_structure`: which one. */
+    hierarchy: hierarchyKeySchema.optional(),
+    keys: z.array(externalIdSchema).min(1).max(maxCurrentRows),
+  })
+  .refine(({ dataset, hierarchy }) => (dataset === 'org_structure') === (hierarchy !== undefined))
+export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>
+
+/** Those that there are, each as a push would say it: members that are empty are left out, and so are defaults. */
+export const currentRowsAnswerSchema = z.strictObject({
+  rows: z.array(z.strictObject({ key: z.string(), row: z.record(z.string(), z.json()) })),
+})
+export type CurrentRowsAnswer = z.infer<typeof currentRowsAnswerSchema>

@@ -1,0 +1,182 @@
+import { z } from 'zod'
+import { line, text, timestampSchema, uuidSchema } from '../common.ts'
+import { hierarchyKeySchema, hierarchyKinds } from '../universe/hierarchy.ts'
+
+export const connectorTypes = ['csv', 'inline_json', 'http_json', 'scim', 'scim_inbound', 'ldap', 'sql'] as const
+export const datasets = ['org_structure', 'auditable_entities', 'people', 'test_procedures'] as const
+export const missingPolicies = ['ignore', 'flag', 'deactivate'] as const
+
+export const connectorKeySchema = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
+  .meta({ examples: ['hr-nightly'] })
+
+/** Changes the value of a source field on its way to a target. */
+const transformSchema = z.discriminatedUnion('kind', [
+  z.strictObject({ kind: z.literal('trim') }),
+  z.strictObject({ kind: z.literal('lower') }),
+  z.strictObject({ kind: z.literal('upper') }),
+  z.strictObject({ kind: z.literal('number') }),
+  z.strictObject({ kind: z.literal('boolean') }),
+  z.strictObject({ kind: z.literal('split'), separator: text(1, 10) }),
+  z.strictObject({
+    kind: z.literal('date'),
+    format: z.enum(['YYYY-MM-DD', 'DD.MM.YYYY', 'DD/MM/YYYY', 'MM/DD/YYYY', 'YYYYMMDD']),
+  }),
+  z.strictObject({
+    kind: z.literal('map'),
+    values: z
+      .record(text(0, 255), text(0, 255))
+      .refine((values) => Object.keys(values).length <= 200, { message: 'must hold at most 200 values' }),
+  }),
+])
+export type Transform = z.infer<typeof transformSchema>
+
+export const mappingRuleSchema = z
+  .strictObject({
+    target: z
+      .string()
+      .regex(/^(custom\.[^\p{Cc}\p{Cs}]{1,64}|[a-z_]{1,64}(\.[a-z_]{1,64})?)$/u)
+      .meta({
+        description: 'A field of the dataset; a member of one after a dot, as `owner.email` or `custom.region`',
+        examples: ['name'],
+      }),
+    source: line(1, 255)
+      .optional()
+      .meta({ description: 'A column or attribute; with a leading `/`, a JSON Pointer (RFC 6901) into the item' }),
+    constant: z.union([text(0, 4000), z.number(), z.boolean()]).optional(),
+    default: z
+      .union([text(0, 4000), z.number(), z.boolean()])
+      .optional()
+      .meta({ description: 'Taken where the source is absent or empty' }),
+    transforms: z.array(transformSchema).max(5).optional(),
+  })
+  .refine((rule) => (rule.source === undefined) !== (rule.constant === undefined), {
+    message: 'must have either a source or a constant',
+  })
+  .meta({ id: 'MappingRule', examples: [{ target: 'name', source: 'Department name' }] })
+export type MappingRule = z.infer<typeof mappingRuleSchema>
+
+const mappingSchema = z
+  .array(mappingRuleSchema)
+  .max(100)
+  .refine((rules) => new Set(rules.map(({ target }) => target)).size === rules.length, {
+    message: 'must name each target once',
+  })
+  .meta({ description: 'Where nothing is said, fields are taken from columns of the same name' })
+
+export const safetySchema = z
+  .strictObject({
+    max_deactivate_pct: z.number().min(0).max(100).default(10),
+    max_deactivate: z.int().min(0).max(10_000_000).default(50),
+    min_rows: z.int().min(0).max(10_000_000).default(1),
+    max_change_pct: z.number().min(0).max(100).default(40),
+  })
+  .meta({
+    id: 'ConnectorSafety',
+    description:
+      'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before; rows that are gone count under every policy but `ignore`',
+  })
+export type Safety = z.infer<typeof safetySchema>
+
+export const scheduleSchema = z
+  .strictObject({
+    cron: line(9, 100).meta({
+      description: 'Minute, hour, day of month, month, day of week; runs at least five minutes apart',
+      examples: ['30 2 * * *'],
+    }),
+    time_zone: line(1, 64).meta({ description: 'An IANA time zone', examples: ['Europe/Berlin'] }),
+  })
+  .meta({ id: 'ConnectorSchedule' })
+export type Schedule = z.infer<typeof scheduleSchema>
+
+const hierarchyOfConnectorSchema = z
+  .strictObject({ key: hierarchyKeySchema, name: line(1, 255), kind: z.enum(hierarchyKinds) })
+  .meta({ id: 'ConnectorHierarchy' })
+
+/** What a source is set up with; its members are those of the connector's type. */
+const configSchema = z
+  .record(line(1, 64), z.json())
+  .refine((config) => JSON.stringify(config).length <= 32_768, { message: 'must be at most 32 KiB of JSON' })
+
+const secretName = z.string().regex(/^[a-z][a-z0-9_]{0,63}$/)
+
+export const connectorSchema = z
+  .object({
+    id: uuidSchema,
+    key: z.string(),
+    name: z.string(),
+    type: z.enum(connectorTypes),
+    dataset: z.enum(datasets),
+    hierarchy: hierarchyOfConnectorSchema.nullable().meta({ description: 'Of the dataset `org_structure` alone' }),
+    config: configSchema,
+    secrets: z
+      .record(secretName, z.object({ set: z.literal(true), updated_at: timestampSchema }))
+      .meta({ description: 'Which secrets are set. Their values are never answered' }),
+    mapping: mappingSchema,
+    schedule: scheduleSchema.nullable(),
+    missing_policy: z
+      .enum(missingPolicies)
+      .meta({ description: 'What becomes of a row that the source has no longer. Nothing is ever deleted' }),
+    safety: safetySchema,
+    state: z.enum(['active', 'paused', 'error']).meta({ description: '`error` after five failed runs in a row' }),
+    consecutive_failures: z.int(),
+    last_run_at: timestampSchema.nullable(),
+    next_run_at: timestampSchema.nullable(),
+    created_at: timestampSchema,
+    updated_at: timestampSchema,
+    version: z.int(),
+  })
+  .meta({ id: 'Connector' })
+export type Connector = z.infer<typeof connectorSchema>
+
+/** Types that a connector can be made with: those for pushes are there by themselves. */
+export const creatableConnectorTypes = ['csv', 'http_json', 'scim', 'ldap', 'sql'] as const
+
+const secretValue = text(1, 16_384)
+
+export const createConnectorBodySchema = z
+  .strictObject({
+    key: connectorKeySchema,
+    name: line(1, 255),
+    type: z.enum(creatableConnectorTypes),
+    dataset: z.enum(datasets).meta({ examples: ['auditable_entities'] }),
+    hierarchy: hierarchyOfConnectorSchema.optional(),
+    config: configSchema.default({}),
+    secrets: z.record(secretName, secretValue).default({}),
+    mapping: mappingSchema.default([]),
+    schedule: scheduleSchema.nullable().default(null),
+    missing_policy: z.enum(missingPolicies).default('flag'),
+    safety: safetySchema.default(safetySchema.parse({})),
+  })
+  .refine((body) => (body.dataset === 'org_structure') === (body.hierarchy !== undefined), {
+    message: 'must be given for the dataset org_structure, and for no other',
+    path: ['hierarchy'],
+  })
+  .meta({ id: 'NewConnector' })
+export type CreateConnectorBody = z.output<typeof createConnectorBodySchema>
+
+export const updateConnectorBodySchema = z
+  .strictObject({
+    name: line(1, 255).optional(),
+    config: configSchema.optional().meta({ description: 'Replaces the whole of it' }),
+    secrets: z
+      .record(secretName, secretValue.nullable())
+      .optional()
+      .meta({ description: 'Sets those that are named; null removes one' }),
+    mapping: mappingSchema.optional(),
+    schedule: scheduleSchema.nullable().optional(),
+    missing_policy: z.enum(missingPolicies).optional(),
+    safety: safetySchema.optional(),
+    state: z.enum(['active', 'paused']).optional(),
+  })
+  .refine((body) => Object.keys(body).length > 0, { message: 'must change something' })
+  .meta({ id: 'ConnectorChange', examples: [{ name: 'Departments', state: 'paused' }] })
+export type UpdateConnectorBody = z.output<typeof updateConnectorBodySchema>
+
+/** A connector's address: its id, or `key:` and its key. */
+export const connectorAddressSchema = z
+  .union([uuidSchema, z.string().regex(/^key:[a-z0-9][a-z0-9_-]{0,63}$/)])
+  .meta({ description: 'An id, or `key:` and the key of a connector' })
+
+export const connectorParams = z.strictObject({ id: connectorAddressSchema })

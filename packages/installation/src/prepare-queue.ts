@@ -1,0 +1,38 @@
+import { queueSchema, syncQueues } from '@postern/contracts/internal'
+import { asOwner, loginRoles } from '@postern/tenant-db'
+import { PgBoss } from 'pg-boss'
+
+/**
+ * Brings the tables of the job queue (pg-boss) to what its release needs, as the migrator, and opens them to the sync
+ * service. The queue's own code never runs with the right to change a schema again. May run in several processes at once.
+ */
+export async function prepareQueue(migratorUrl: string): Promise<void> {
+  await asOwner(migratorUrl, 'postern.queue', async (run) => {
+    const boss = new PgBoss({ db: { executeSql: run }, schema: queueSchema, supervise: false, schedule: false })
+    // What fails here also rejects.
+    boss.on('error', () => undefined)
+    await boss.start()
+    for (const { name, ...options } of syncQueues) {
+      await boss.createQueue(name, options)
+      await boss.updateQueue(name, options)
+    }
+    await boss.stop({ graceful: false })
+    await run(dropStatistics)
+    await run(`
+      grant usage on schema ${queueSchema} to ${loginRoles.sync};
+      grant select, insert, update, delete on all tables in schema ${queueSchema} to ${loginRoles.sync};
+      grant execute on all functions in schema ${queueSchema} to ${loginRoles.sync}`)
+  })
+}
+
+// Of statistics, which nobody keeps here, there would be a table a day.
+const dropStatistics = `
+do $$
+declare
+  part regclass;
+begin
+  for part in select i.inhrelid from pg_inherits as i where i.inhparent = '${queueSchema}.queue_stats'::regclass loop
+    execute format('drop table %s', part);
+  end loop;
+end
+$$`

@@ -1,0 +1,84 @@
+import type { CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
+import { type Dataset, datasetRules } from '../dataset/rules.ts'
+import { unknownTargets } from '../mapping/map-row.ts'
+import { scheduleFault } from '../schedule/next-run.ts'
+import type { SourceType } from '../source/types.ts'
+
+interface Setup {
+  readonly type: string
+  readonly dataset: Dataset
+  readonly config: CreateConnectorBody['config']
+  readonly mapping: readonly MappingRule[]
+  readonly schedule: Schedule | null
+  /** Names of the secrets that are given now, or undefined where none is spoken of. */
+  readonly secretNames: readonly string[]
+}
+
+/** What is wrong with the setup of a connector: its configuration is its type's, its targets are its dataset's. */
+export function setupFaults(setup: Setup, sources: ReadonlyMap<string, SourceType>, now: Date): InputError[] {
+  const source = sources.get(setup.type)
+  if (source === undefined) {
+    return [{ pointer: '/type', code: 'unknown', detail: 'is a type that this installation does not have' }]
+  }
+  return [
+    ...configFaults(source, setup.config),
+    ...secretFaults(source, setup.secretNames),
+    ...mappingFaults(setup.dataset, setup.mapping),
+    ...scheduleFaults(source, setup, now),
+  ]
+}
+
+function configFaults(source: SourceType, config: object): InputError[] {
+  const parsed = source.configSchema.safeParse(config)
+  // The message of an issue never quotes the value: a secret that was put in the wrong place must not come back.
+  return (parsed.error?.issues ?? []).map(({ path, message }) => ({
+    pointer: ['/config', ...path.map((part) => pointerPart(String(part)))].join('/'),
+    code: 'invalid',
+    detail: message,
+  }))
+}
+
+function secretFaults(source: SourceType, names: readonly string[]): InputError[] {
+  return names
+    .filter((name) => !source.secretNames.includes(name))
+    .map((name) => ({
+      pointer: `/secrets/${pointerPart(name)}`,
+      code: 'unknown',
+      detail:
+        source.secretNames.length === 0
+          ? 'is not known: connectors of this type have no secrets'
+          : `is not known: it must be one of ${source.secretNames.join(', ')}`,
+    }))
+}
+
+function mappingFaults(dataset: Dataset, mapping: readonly MappingRule[]): InputError[] {
+  const rules = datasetRules[dataset]
+  const faults: InputError[] = unknownTargets(mapping, rules).map((index) => ({
+    pointer: `/mapping/${index}/target`,
+    code: 'unknown',
+    detail: `is no field of the dataset: ${Object.keys(rules.schema.shape).join(', ')}`,
+  }))
+  if (mapping.length > 0 && !mapping.some(({ target }) => target === rules.keyField)) {
+    faults.push({ pointer: '/mapping', code: 'missing', detail: `must have the target ${rules.keyField}` })
+  }
+  return faults
+}
+
+function scheduleFaults(source: SourceType, { schedule, config }: Setup, now: Date): InputError[] {
+  if (schedule === null) return []
+  if (isUploaded(source.type, config)) {
+    return [{ pointer: '/schedule', code: 'invalid', detail: 'a source that is uploaded has no schedule' }]
+  }
+  const fault = scheduleFault(schedule, now)
+  return fault === undefined ? [] : [{ pointer: `/schedule/${fault.field}`, code: 'invalid', detail: fault.detail }]
+}
+
+/** Whether a run of the connector reads a file that comes with the request. */
+export function isUploaded(type: string, config: Readonly<Record<string, unknown>>): boolean {
+  return type === 'csv' && config['url'] === undefined
+}
+
+/** RFC 6901 §3. */
+function pointerPart(name: string): string {
+  return name.replaceAll('~', '~0').replaceAll('/', '~1')
+}

@@ -1,0 +1,85 @@
+import { Readable } from 'node:stream'
+import { type ConnectorTest, testConnector } from '@postern/contracts'
+import { type App, contractRoute, problem } from '@postern/service-kit'
+import { datasetRules } from '../dataset/rules.ts'
+import type { Deps } from '../deps.ts'
+import { createMapper } from '../mapping/map-row.ts'
+import { openSecret } from '../secret/seal.ts'
+import { SourceFailure } from '../source/failure.ts'
+import type { SourceItem } from '../source/types.ts'
+import { findConnector, listSecrets } from './store.ts'
+
+const rowsShown = 20
+/** Below what the gateway waits. */
+const testMs = 20_000
+
+/** Trying a connector: the first rows of its source and what they become. Nothing is stored. */
+export function connectorTestRoutes(
+  app: App,
+  { db, sources, secretRing, outbound, limits }: Pick<Deps, 'db' | 'sources' | 'secretRing' | 'outbound' | 'limits'>,
+): void {
+  contractRoute(app, testConnector, async ({ params, context, raw, log, requestId }): Promise<ConnectorTest> => {
+    const found = await db.write(context, async (tx) => {
+      const connector = await findConnector(tx, params.id)
+      return connector === undefined ? undefined : { connector, sealed: await listSecrets(tx, connector.id) }
+    })
+    if (found === undefined) throw problem('not_found')
+    const { connector, sealed } = found
+    const source = sources.get(connector.type)
+    if (source === undefined) throw problem('invalid_content', { detail: 'Connectors of this type cannot be tried.' })
+    const secrets = Object.fromEntries(
+      sealed.map(({ name, sealed: text }) => [
+        name,
+        openSecret(secretRing, { tenantId: context.tenantId, connectorId: connector.id, name }, text),
+      ]),
+    )
+    const mapper = createMapper(connector.mapping, datasetRules[connector.dataset])
+    const rows: ConnectorTest['rows'] = []
+    const upload = raw.body instanceof Readable ? raw.body : undefined
+    const ended = new AbortController()
+    const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(testMs)])
+    try {
+      const bounds = { ...limits, maxDurationMs: testMs }
+      for await (const item of source.read({
+        config: connector.config,
+        secrets,
+        outbound,
+        signal,
+        limits: bounds,
+        upload,
+      })) {
+        rows.push(show(item, mapper))
+        if (rows.length >= rowsShown) break
+      }
+    } catch (error) {
+      log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
+      if (error instanceof SourceFailure) {
+        const errors = [{ code: error.code, detail: error.message }]
+        throw problem('invalid_content', { detail: `The source cannot be read: ${error.message}`, errors })
+      }
+      throw problem('bad_gateway', { detail: 'The source cannot be read.', cause: error })
+    } finally {
+      ended.abort()
+      upload?.resume()
+    }
+    return { rows }
+  })
+}
+
+function show(item: SourceItem, mapper: ReturnType<typeof createMapper>): ConnectorTest['rows'][number] {
+  if (item.kind === 'error') {
+    const { row, field = null, code, message } = item
+    return { row, values: {}, mapped: null, errors: [{ field, code, message }] }
+  }
+  const mapped = mapper(item.values)
+  // As JSON says it: dates of a database are text, what JSON cannot say is left out.
+  const values = JSON.parse(
+    JSON.stringify(item.values, (_name, value) => (typeof value === 'bigint' ? String(value) : value)),
+  )
+  return {
+    row: item.row,
+    values,
+    mapped: mapped.ok ? JSON.parse(JSON.stringify(mapped.content)) : null,
+    errors: mapped.ok ? [] : mapped.faults.map(({ field, code, message }) => ({ field, code, message })),
+  }
+}

@@ -1,0 +1,81 @@
+import {
+  type Connector,
+  maxNodeDepth,
+  pushedEntitySchema,
+  pushedNodeSchema,
+  pushedPersonSchema,
+  pushedTestProcedureSchema,
+} from '@postern/contracts'
+import type { z } from 'zod'
+
+export type Dataset = Connector['dataset']
+
+/** What the engine has to know of a dataset; everything else it treats alike. */
+export interface DatasetRules {
+  /** A row as the universe takes it. */
+  readonly schema: z.ZodObject
+  /** The field by which a row is known again. */
+  readonly keyField: string
+  /** The field that holds the key of the row above; null where rows are no tree. */
+  readonly parentField: string | null
+  readonly maxDepth: number
+  /** The field that says whether a row is active, and what stands there when it is not; null where there is none. */
+  readonly statusField: string | null
+  readonly inactive: string | boolean | null
+  /** Fields whose text is read as a number, a yes or no, or a list, where a source knows text alone. */
+  readonly numbers: readonly string[]
+  readonly booleans: readonly string[]
+  readonly lists: readonly string[]
+}
+
+export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
+  auditable_entities: {
+    schema: pushedEntitySchema,
+    keyField: 'external_id',
+    parentField: 'parent_external_id',
+    maxDepth: 12,
+    statusField: 'status',
+    inactive: 'archived',
+    numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
+    booleans: [],
+    lists: [],
+  },
+  org_structure: {
+    schema: pushedNodeSchema,
+    keyField: 'node_key',
+    parentField: 'parent_key',
+    maxDepth: maxNodeDepth,
+    statusField: 'status',
+    inactive: 'inactive',
+    numbers: [],
+    booleans: [],
+    lists: ['entities'],
+  },
+  people: {
+    schema: pushedPersonSchema,
+    keyField: 'external_id',
+    parentField: null,
+    maxDepth: 1,
+    statusField: 'active',
+    inactive: false,
+    numbers: [],
+    booleans: ['active'],
+    lists: [],
+  },
+  test_procedures: {
+    schema: pushedTestProcedureSchema,
+    keyField: 'external_id',
+    parentField: null,
+    maxDepth: 1,
+    statusField: null,
+    inactive: null,
+    numbers: ['population_size', 'sample_size'],
+    booleans: [],
+    lists: ['entities'],
+  },
+}
+
+/** Which rows of the universe have keys in common: those of a dataset; of hierarchies, of one of them. */
+export function scopeOf(dataset: Dataset, hierarchyKey: string | undefined): string {
+  return dataset === 'org_structure' ? `${dataset}/${hierarchyKey ?? ''}` : dataset
+}

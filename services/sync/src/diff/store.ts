@@ -1,0 +1,429 @@
+import type { RunChange, RunCounts, RunError } from '@postern/contracts'
+import type { Statement, Tx } from '@postern/tenant-db'
+
+export type { Tx } from '@postern/tenant-db'
+
+function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values })
+}
+
+/** What is compared: the rows of a run with what the connector, and the universe, are known to hold. */
+export interface Comparison {
+  readonly runId: string
+  readonly connectorId: string
+  readonly scope: string
+  readonly keyField: string
+  readonly parentField: string | null
+  readonly statusField: string | null
+  readonly inactive: string | boolean | null
+}
+
+/** Where a walk over rows stands. */
+export interface Place {
+  readonly depth: number
+  readonly row: number
+}
+
+export const start: Place = { depth: 0, row: 0 }
+
+// Rows that are not as the connector last brought them: staged_row_pk, and known_row_pk once a row.
+const candidates = statement(
+  'sync_list_candidates',
+  `select s.row, s.depth, s.source_key as key
+  from sync.staged_row s
+  left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
+  where s.run_id = $1::uuid and s.state = 'valid'
+    and (s.depth, s.row) > ($3::integer, $4::integer)
+    and (k.hash is null or k.hash <> s.hash or k.missing_since is not null)
+  order by s.depth, s.row
+  limit $5`,
+)
+
+export interface Candidate extends Place {
+  readonly key: string
+}
+
+/** The next rows that may change something, parents before their children. */
+export async function listCandidates(
+  tx: Tx,
+  { runId, scope }: Comparison,
+  after: Place,
+  limit: number,
+): Promise<Candidate[]> {
+  return await tx.query<Candidate & { [column: string]: unknown }>(
+    candidates([runId, scope, after.depth, after.row, limit]),
+  )
+}
+
+const opOf = `
+  case
+    when compared.before is null then 'create'
+    when $5::text is not null and compared.before -> $5 = $6::jsonb and compared.after -> $5 is distinct from $6::jsonb
+      then 'reactivate'
+    when $5::text is not null and compared.before -> $5 is distinct from $6::jsonb and compared.after -> $5 = $6::jsonb
+      then 'deactivate'
+    when $4::text is not null and compared.before -> $4 is distinct from compared.after -> $4 then 'move'
+    else 'update'
+  end`
+
+// What differs from how the universe has it. A row that does not is no change.
+const insertChanges = statement(
+  'sync_insert_changes',
+  `with current as (
+    select given.key, given.row as content
+    from jsonb_to_recordset($3::jsonb) as given (key text, row jsonb)
+  ),
+  compared as (
+    select s.row, s.depth, s.source_key, current.content as before, s.content as after
+    from sync.staged_row s
+    left join current on current.key = s.source_key
+    where s.run_id = $1::uuid and s.row = any ($2::integer[])
+  )
+  insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+  select
+    (select tenancy.tenant_id()), $1::uuid,
+    $7::integer + row_number() over (order by compared.depth, compared.row), ${opOf}, compared.source_key,
+    compared.depth, compared.before, compared.after
+  from compared
+  where compared.before is distinct from compared.after`,
+)
+
+export interface CurrentRow {
+  readonly key: string
+  readonly row: object
+}
+
+/** Records the changes that these rows make to how the universe has them; answers how many. */
+export async function recordChanges(
+  tx: Tx,
+  { runId, parentField, statusField, inactive }: Comparison,
+  rows: readonly number[],
+  current: readonly CurrentRow[],
+  lastSeq: number,
+): Promise<number> {
+  return await tx.execute(
+    insertChanges([runId, rows, JSON.stringify(current), parentField, statusField, JSON.stringify(inactive), lastSeq]),
+  )
+}
+
+// What the connector has brought and the source has no longer; a row that is there but cannot be read is not missing.
+// Served by known_row_by_connector and staged_row_by_key.
+const missing = `
+  from sync.known_row k
+  where k.connector_id = $1::uuid and k.scope = $2::text
+    and not exists (
+      select from sync.staged_row s where s.run_id = $3::uuid and s.source_key = k.source_key
+    )`
+const countMissingRows = statement('sync_count_missing', `select count(*)::integer as total ${missing}`)
+const listMissingRows = statement(
+  'sync_list_missing',
+  `select k.source_key as key ${missing} and k.source_key > $4::text order by k.source_key limit $5`,
+)
+const countKnownRows = statement(
+  'sync_count_known',
+  `select count(*)::integer as total
+  from sync.known_row k
+  where k.connector_id = $1::uuid and k.scope = $2::text and k.missing_since is null`,
+)
+
+export async function countMissing(tx: Tx, { connectorId, scope, runId }: Comparison): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countMissingRows([connectorId, scope, runId]))
+  return row?.total ?? 0
+}
+
+export async function listMissing(
+  tx: Tx,
+  { connectorId, scope, runId }: Comparison,
+  after: string,
+  limit: number,
+): Promise<string[]> {
+  const rows = await tx.query<{ key: string }>(listMissingRows([connectorId, scope, runId, after, limit]))
+  return rows.map(({ key }) => key)
+}
+
+/** Rows that the connector has brought and that were there when it last ran. */
+export async function countKnown(tx: Tx, { connectorId, scope }: Comparison): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countKnownRows([connectorId, scope]))
+  return row?.total ?? 0
+}
+
+const insertDeactivations = statement(
+  'sync_insert_deactivations',
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+  select
+    (select tenancy.tenant_id()), $1::uuid, $5::integer + row_number() over (order by given.key), 'deactivate',
+    given.key, 100, given.row, jsonb_set(given.row, array[$3::text], $4::jsonb)
+  from jsonb_to_recordset($2::jsonb) as given (key text, row jsonb)
+  where given.row -> $3::text is distinct from $4::jsonb`,
+)
+
+/** Records that these rows become inactive, those that are not; answers how many. */
+export async function recordDeactivations(
+  tx: Tx,
+  { runId, statusField, inactive }: Comparison,
+  current: readonly CurrentRow[],
+  lastSeq: number,
+): Promise<number> {
+  if (statusField === null) return 0
+  return await tx.execute(
+    insertDeactivations([runId, JSON.stringify(current), statusField, JSON.stringify(inactive), lastSeq]),
+  )
+}
+
+// What another run has applied, the other way round. What it had made becomes inactive, where that can be.
+const insertInverse = statement(
+  'sync_insert_inverse',
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+  select
+    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by inverse.op = 'deactivate', inverse.depth, inverse.seq),
+    inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
+  from (
+    select
+      c.seq, c.source_key, c.depth, c.after as before,
+      case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
+        else c.op end as op,
+      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
+    from sync.run_change c
+    where c.run_id = $2::uuid and c.applied_at is not null and (c.op <> 'create' or $3::text is not null)
+  ) as inverse
+  where inverse.before is distinct from inverse.after`,
+)
+
+/** Records what undoes the other run; answers how many changes that are. */
+export async function recordInverse(
+  tx: Tx,
+  { runId, statusField, inactive }: Comparison,
+  otherRunId: string,
+): Promise<number> {
+  return await tx.execute(insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive)]))
+}
+
+const summarize = statement(
+  'sync_summarize_changes',
+  `select
+    count(*) filter (where c.op = 'create')::integer as created,
+    count(*) filter (where c.op = 'update')::integer as updated,
+    count(*) filter (where c.op = 'move')::integer as moved,
+    count(*) filter (where c.op = 'deactivate')::integer as deactivated,
+    count(*) filter (where c.op = 'reactivate')::integer as reactivated,
+    encode(sha256(coalesce(string_agg(sha256(convert_to(
+      jsonb_build_array(c.op, c.source_key, c.before, c.after)::text, 'UTF8')), '' order by c.source_key collate "C"), '')
+    ), 'hex') as hash
+  from sync.run_change c
+  where c.run_id = $1::uuid`,
+)
+
+export type ChangeCounts = Pick<RunCounts, 'created' | 'updated' | 'moved' | 'deactivated' | 'reactivated'>
+
+/** How many changes of each kind a run has, and the hash that they are reviewed under. */
+export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCounts & { readonly hash: string }> {
+  const [row] = await tx.query<ChangeCounts & { hash: string }>(summarize([runId]))
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return row
+}
+
+const nextChanges = statement(
+  'sync_next_changes',
+  `with next as (
+    select c.seq, c.op, c.source_key, c.before, c.after,
+      sum(octet_length(c.after::text) + octet_length(coalesce(c.before::text, ''))) over (order by c.seq) as bytes
+    from (
+      select c.seq, c.op, c.source_key, c.before, c.after
+      from sync.run_change c
+      where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+      order by c.seq
+      limit $3::integer
+    ) as c
+  )
+  select next.seq, next.op, next.source_key, next.before, next.after
+  from next
+  where next.bytes <= $4::integer or next.seq = (select min(first.seq) from next as first)
+  order by next.seq`,
+)
+
+export interface OpenChange {
+  readonly seq: number
+  readonly op: RunChange['op']
+  readonly source_key: string
+  readonly before: object | null
+  readonly after: object
+}
+
+/** The next changes that are neither applied nor refused, at most so many and of at most so many bytes. */
+export async function listOpenChanges(
+  tx: Tx,
+  runId: string,
+  after: number,
+  { rows, bytes }: { readonly rows: number; readonly bytes: number },
+): Promise<OpenChange[]> {
+  return await tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes]))
+}
+
+const staleChanges = statement(
+  'sync_stale_changes',
+  `select count(*)::integer as stale
+  from sync.run_change c
+  left join jsonb_to_recordset($3::jsonb) as given (key text, row jsonb) on given.key = c.source_key
+  where c.run_id = $1::uuid and c.seq = any ($2::integer[])
+    and given.row is distinct from c.before and given.row is distinct from c.after`,
+)
+
+/** How many of these changes would be others by now: the row is neither as it was nor as it shall be. */
+export async function countStale(
+  tx: Tx,
+  runId: string,
+  seqs: readonly number[],
+  current: readonly CurrentRow[],
+): Promise<number> {
+  const [row] = await tx.query<{ stale: number }>(staleChanges([runId, seqs, JSON.stringify(current)]))
+  return row?.stale ?? 0
+}
+
+const doubtRows = statement(
+  'sync_doubt_rows',
+  'update sync.known_row k set hash = null where k.scope = $1::text and k.source_key = any ($2::text[]) and k.hash is not null',
+)
+
+/** Notes that how these rows stand in the universe is not known any more, until a run has seen. */
+export async function doubtKnownRows(tx: Tx, scope: string, keys: readonly string[]): Promise<void> {
+  await tx.execute(doubtRows([scope, keys]))
+}
+
+const markApplied = statement(
+  'sync_mark_applied',
+  `update sync.run_change c
+  set applied_at = now()
+  where c.run_id = $1::uuid and c.seq = any ($2::integer[]) and c.applied_at is null`,
+)
+
+export async function markChangesApplied(tx: Tx, runId: string, seqs: readonly number[]): Promise<number> {
+  return await tx.execute(markApplied([runId, seqs]))
+}
+
+const markRefused = statement(
+  'sync_mark_refused',
+  `update sync.run_change c
+  set error = given.message
+  from unnest($2::integer[], $3::text[]) as given (seq, message)
+  where c.run_id = $1::uuid and c.seq = given.seq and c.applied_at is null`,
+)
+
+export async function markChangesRefused(
+  tx: Tx,
+  runId: string,
+  refused: readonly { readonly seq: number; readonly message: string }[],
+): Promise<void> {
+  await tx.execute(markRefused([runId, refused.map(({ seq }) => seq), refused.map(({ message }) => message)]))
+}
+
+const countRefusedChanges = statement(
+  'sync_count_refused',
+  'select count(*)::integer as total from sync.run_change c where c.run_id = $1::uuid and c.error is not null',
+)
+
+/** How many changes of the run the universe has refused. */
+export async function countRefused(tx: Tx, runId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countRefusedChanges([runId]))
+  return row?.total ?? 0
+}
+
+// What the source holds and the universe has taken in. A row that is known just so is not written.
+const learn = statement(
+  'sync_learn_rows',
+  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id)
+  select (select tenancy.tenant_id()), $2::text, s.source_key, $3::uuid, s.hash, $1::uuid
+  from sync.staged_row s
+  left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
+  where s.run_id = $1::uuid and s.state = 'valid'
+    and (k.hash, k.connector_id, k.missing_since) is distinct from (s.hash, $3::uuid, null::timestamptz)
+    and not exists (
+      select
+      from sync.run_change c
+      where c.run_id = $1::uuid and c.source_key = s.source_key and c.applied_at is null
+    )
+  on conflict (tenant_id, scope, source_key) do update
+  set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null`,
+)
+const miss = statement(
+  'sync_miss_rows',
+  `update sync.known_row k
+  set missing_since = coalesce(k.missing_since, now()), hash = null
+  where k.connector_id = $1::uuid and k.scope = $2::text
+    and (k.missing_since is null or k.hash is not null)
+    and not exists (
+      select from sync.staged_row s where s.run_id = $3::uuid and s.source_key = k.source_key
+    )`,
+)
+
+/** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */
+export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
+  await tx.execute(learn([runId, scope, connectorId]))
+  await tx.execute(miss([connectorId, scope, runId]))
+}
+
+const selectChanges = statement(
+  'sync_list_changes',
+  `select c.seq, c.op, c.source_key, c.before, c.after, c.applied_at, c.error
+  from sync.run_change c
+  where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
+  order by c.seq
+  limit $4`,
+)
+const countAllChanges = statement(
+  'sync_count_changes',
+  `select count(*)::integer as total
+  from sync.run_change c
+  where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))`,
+)
+
+interface ChangeRow extends Omit<RunChange, 'applied_at'> {
+  readonly applied_at: Date | null
+}
+
+export async function listChanges(
+  tx: Tx,
+  runId: string,
+  ops: readonly string[] | undefined,
+  after: number | undefined,
+  limit: number,
+): Promise<RunChange[]> {
+  const rows = await tx.query<ChangeRow & { [column: string]: unknown }>(
+    selectChanges([runId, after ?? 0, ops ?? null, limit]),
+  )
+  return rows.map((row) => ({
+    seq: row.seq,
+    op: row.op,
+    source_key: row.source_key,
+    before: row.before,
+    after: row.after,
+    applied_at: row.applied_at?.toISOString() ?? null,
+    error: row.error,
+  }))
+}
+
+export async function countChanges(tx: Tx, runId: string, ops: readonly string[] | undefined): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countAllChanges([runId, ops ?? null]))
+  return row?.total ?? 0
+}
+
+const selectErrors = statement(
+  'sync_list_errors',
+  `select e.seq, e.row, e.source_key, e.field, e.code, e.message, e.value_excerpt
+  from sync.run_error e
+  where e.run_id = $1::uuid and e.seq > $2::integer
+  order by e.seq
+  limit $3`,
+)
+const countAllErrors = statement(
+  'sync_count_errors',
+  'select count(*)::integer as total from sync.run_error e where e.run_id = $1::uuid',
+)
+
+export async function listErrors(tx: Tx, runId: string, after: number | undefined, limit: number): Promise<RunError[]> {
+  return await tx.query<RunError & { [column: string]: unknown }>(selectErrors([runId, after ?? 0, limit]))
+}
+
+export async function countErrors(tx: Tx, runId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countAllErrors([runId]))
+  return row?.total ?? 0
+}

@@ -1,0 +1,156 @@
+import type { MappingRule } from '@postern/contracts'
+import type { DatasetRules } from '../dataset/rules.ts'
+import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
+
+/** A row as it can be taken in, or all that is wrong with it; its key, if it has one, is known in either case. */
+export type MappedRow =
+  | { readonly ok: true; readonly key: string; readonly parent: string | undefined; readonly content: object }
+  | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }
+
+type Values = Readonly<Record<string, unknown>>
+
+/** Makes rows of a dataset of the items of a source. Without rules, fields are taken from columns of the same name. */
+export function createMapper(rules: readonly MappingRule[], dataset: DatasetRules): (values: Values) => MappedRow {
+  const known = new Set(fieldsOf(dataset))
+  return (values) => {
+    const faults: FieldFault[] = []
+    const draft: Record<string, unknown> = {}
+    const effective = rules.length > 0 ? rules : identity(values, known)
+    for (const rule of effective) {
+      try {
+        const value = valueOf(rule, values, dataset)
+        if (value !== undefined) put(draft, rule.target, value)
+      } catch (error) {
+        if (!(error instanceof TransformRefused)) throw error
+        faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
+      }
+    }
+    const parsed = dataset.schema.safeParse(draft)
+    for (const issue of parsed.error?.issues ?? []) {
+      const field = issue.path.join('.')
+      if (faults.some((fault) => fault.field === field)) continue
+      faults.push({
+        field: field === '' ? null : field,
+        code: issue.code === 'invalid_type' && memberAt(draft, field) === undefined ? 'missing' : 'invalid',
+        message: memberAt(draft, field) === undefined && field !== '' ? 'must be given' : issue.message,
+        excerpt: excerptOf(memberAt(draft, field)),
+      })
+    }
+    const content = parsed.data
+    const key = content?.[dataset.keyField] ?? draft[dataset.keyField]
+    if (content === undefined || faults.length > 0) {
+      return { ok: false, key: readableKey(key), faults }
+    }
+    const parent = dataset.parentField === null ? undefined : content[dataset.parentField]
+    return {
+      ok: true,
+      key: String(key),
+      parent: typeof parent === 'string' ? parent : undefined,
+      content: canonical(content),
+    }
+  }
+}
+
+/** Targets that a mapping can name. */
+export function fieldsOf(dataset: DatasetRules): readonly string[] {
+  return Object.keys(dataset.schema.shape)
+}
+
+/** Which rules name a field that the dataset does not have. */
+export function unknownTargets(rules: readonly MappingRule[], dataset: DatasetRules): readonly number[] {
+  const known = new Set(fieldsOf(dataset))
+  return rules.flatMap(({ target }, index) => (known.has(target.split('.', 1)[0] ?? '') ? [] : [index]))
+}
+
+function identity(values: Values, known: ReadonlySet<string>): MappingRule[] {
+  return Object.keys(values)
+    .filter((column) => known.has(column.split('.', 1)[0] ?? ''))
+    .map((column) => ({ target: column, source: column }))
+}
+
+function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules): unknown {
+  let value: unknown = rule.source === undefined ? rule.constant : read(values, rule.source)
+  if (typeof value === 'string') value = value.trim()
+  for (const transform of rule.transforms ?? []) {
+    if (isEmpty(value)) break
+    value = applyTransform(transform, value)
+  }
+  if (isEmpty(value)) value = rule.default
+  if (isEmpty(value)) return undefined
+  return coerce(value, rule.target, dataset)
+}
+
+/** The key of a row that cannot be taken in, where it can be compared with those of others. */
+function readableKey(key: unknown): string | undefined {
+  if (typeof key !== 'string') return undefined
+  const trimmed = key.trim()
+  const isReadable = trimmed !== '' && trimmed.length <= 255 && !trimmed.includes('\u0000') && trimmed.isWellFormed()
+  return isReadable ? trimmed : undefined
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === undefined || value === null || value === ''
+}
+
+/** A source of text alone means what its field can hold. */
+function coerce(value: unknown, target: string, dataset: DatasetRules): unknown {
+  if (dataset.numbers.includes(target) && typeof value === 'string') return applyTransform({ kind: 'number' }, value)
+  if (dataset.booleans.includes(target) && typeof value === 'string') return applyTransform({ kind: 'boolean' }, value)
+  if (dataset.lists.includes(target) && typeof value === 'string') {
+    return applyTransform({ kind: 'split', separator: ';' }, value)
+  }
+  // Keys that a spreadsheet or a database holds as numbers.
+  const isText = !target.startsWith('custom.') && !dataset.numbers.includes(target)
+  return isText && (typeof value === 'number' || typeof value === 'bigint') ? String(value) : value
+}
+
+function read(values: Values, source: string): unknown {
+  if (!source.startsWith('/')) return Object.hasOwn(values, source) ? values[source] : undefined
+  // RFC 6901 §4.
+  let at: unknown = values
+  for (const part of source.slice(1).split('/')) {
+    if (typeof at !== 'object' || at === null) return undefined
+    const member = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    at = Object.hasOwn(at, member) ? Object.getOwnPropertyDescriptor(at, member)?.value : undefined
+  }
+  return at
+}
+
+function put(draft: Record<string, unknown>, target: string, value: unknown): void {
+  const dot = target.indexOf('.')
+  if (dot === -1) {
+    draft[target] = value
+    return
+  }
+  const [field, member] = [target.slice(0, dot), target.slice(dot + 1)]
+  const inner = draft[field]
+  draft[field] = { ...(typeof inner === 'object' ? inner : {}), [member]: value }
+}
+
+function memberAt(draft: Values, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (value, part) =>
+        typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, part)?.value : undefined,
+      draft,
+    )
+}
+
+/** As the universe would say it back: what is empty there is left out, so that equal rows look equal. */
+function canonical(content: Readonly<Record<string, unknown>>): object {
+  const { custom, entities, email, ...rest } = content
+  return {
+    ...rest,
+    ...(typeof email === 'string' ? { email: email.toLowerCase() } : {}),
+    ...(Array.isArray(entities) && entities.length > 0 ? { entities } : {}),
+    ...(typeof custom === 'object' && custom !== null && Object.keys(custom).length > 0 ? { custom } : {}),
+  }
+}
+
+/** The beginning of a value, for the owner of the data. */
+export function excerptOf(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
+  return [...text.replaceAll('\u0000', '').toWellFormed()].slice(0, 80).join('')
+}

@@ -1,0 +1,92 @@
+import type { Transform } from '@postern/contracts'
+
+/** What is wrong with one field of a row. */
+export interface FieldFault {
+  readonly field: string | null
+  readonly code: string
+  readonly message: string
+  /** At most 80 characters of what stood there. */
+  readonly excerpt: string | null
+}
+
+/** A value that a transformation cannot take. */
+export class TransformRefused extends Error {
+  override readonly name = 'TransformRefused'
+  readonly excerpt: string
+
+  constructor(message: string, value: unknown) {
+    super(message)
+    this.excerpt = [...String(value)].slice(0, 80).join('')
+  }
+}
+
+const yes: ReadonlySet<string> = new Set(['true', 'yes', 'y', '1', 'active', 'enabled'])
+const no: ReadonlySet<string> = new Set(['false', 'no', 'n', '0', 'inactive', 'disabled'])
+
+/** What a transformation makes of a value that is not empty. Throws TransformRefused. */
+export function applyTransform(transform: Transform, value: unknown): unknown {
+  switch (transform.kind) {
+    case 'trim':
+      return typeof value === 'string' ? value.trim() : value
+    case 'lower':
+      return typeof value === 'string' ? value.toLowerCase() : value
+    case 'upper':
+      return typeof value === 'string' ? value.toUpperCase() : value
+    case 'number':
+      return asNumber(value)
+    case 'boolean':
+      return asBoolean(value)
+    case 'split':
+      return typeof value === 'string'
+        ? value
+            .split(transform.separator)
+            .map((part) => part.trim())
+            .filter((part) => part !== '')
+        : value
+    case 'date':
+      return asDate(value, transform.format)
+    case 'map': {
+      const mapped = Object.hasOwn(transform.values, String(value)) ? transform.values[String(value)] : undefined
+      if (mapped === undefined) throw new TransformRefused('is none of the values that the mapping knows', value)
+      return mapped
+    }
+    default:
+      return transform satisfies never
+  }
+}
+
+function asNumber(value: unknown): number {
+  if (typeof value === 'number') return value
+  const text = String(value).trim()
+  if (!/^-?[0-9]{1,15}(\.[0-9]{1,15})?$/.test(text)) {
+    throw new TransformRefused('must be a number with a point before its decimals', value)
+  }
+  return Number(text)
+}
+
+function asBoolean(value: unknown): boolean {
+  if (typeof value === 'boolean') return value
+  const text = String(value).trim().toLowerCase()
+  if (yes.has(text)) return true
+  if (no.has(text)) return false
+  throw new TransformRefused('must be yes or no, true or false, 1 or 0', value)
+}
+
+type DateFormat = Extract<Transform, { kind: 'date' }>['format']
+
+const datePatterns: Readonly<Record<DateFormat, RegExp>> = {
+  'YYYY-MM-DD': /^(?<year>\d{4})-(?<month>\d{2})-(?<day>\d{2})(?:[T ].*)?$/,
+  'DD.MM.YYYY': /^(?<day>\d{1,2})\.(?<month>\d{1,2})\.(?<year>\d{4})$/,
+  'DD/MM/YYYY': /^(?<day>\d{1,2})\/(?<month>\d{1,2})\/(?<year>\d{4})$/,
+  'MM/DD/YYYY': /^(?<month>\d{1,2})\/(?<day>\d{1,2})\/(?<year>\d{4})$/,
+  YYYYMMDD: /^(?<year>\d{4})(?<month>\d{2})(?<day>\d{2})$/,
+}
+
+/** A day as `YYYY-MM-DD`; whether there is such a day, the schema of the field decides. */
+function asDate(value: unknown, format: DateFormat): string {
+  const { year, month, day } = datePatterns[format].exec(String(value).trim())?.groups ?? {}
+  if (year === undefined || month === undefined || day === undefined) {
+    throw new TransformRefused(`must be a date as ${format}`, value)
+  }
+  return `${year}-${month.padStart(2, '0')}-${day.padStart(2, '0')}`
+}

@@ -1,0 +1,151 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { queueNames, queueSchema } from '@postern/contracts/internal'
+import type { Logger } from '@postern/service-kit'
+import { PgBoss } from 'pg-boss'
+
+/** A transaction that a job can be put into: it is there once the transaction is committed, or never. */
+export interface JobTransaction {
+  query(statement: {
+    readonly text: string
+    readonly values: readonly unknown[]
+  }): Promise<{ [column: string]: unknown }[]>
+}
+
+/** One attempt at a job. */
+export interface Attempt {
+  /** Ends when the queue gives the job to somebody else, or this process stops. */
+  readonly signal: AbortSignal
+  /** Whether the queue gives the job out again when this attempt fails. */
+  readonly isLast: boolean
+}
+
+/** What is to be done for each kind of job. A rejection has the job given out again, later and later. */
+export interface JobHandlers {
+  run(runId: string, attempt: Attempt): Promise<void>
+  schedule(connectorId: string, due: Date): Promise<void>
+  /** No attempt at the run has come to its end. */
+  lost(runId: string): Promise<void>
+}
+
+/** The queue of background work, in PostgreSQL. */
+export interface Queue {
+  /** Has a run carried out. */
+  sendRun(tx: JobTransaction, runId: string): Promise<void>
+  /** Has a schedule looked at when it is due. */
+  sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
+  /** Has the workers of this process look for jobs now; those of others look soon. */
+  wake(): void
+  /** Starts so many workers. */
+  work(workers: number, handlers: JobHandlers): Promise<void>
+  /** Takes no more jobs, and waits for those under way. */
+  close(): Promise<void>
+}
+
+export interface QueueOptions {
+  readonly connectionString: string
+  /** How often a worker looks for jobs, and for workers that have died. Milliseconds. */
+  readonly pollMs: number
+  readonly logger: Logger
+}
+
+const dayInSeconds = 86_400
+const startAgainMs = 1_000
+/** How long jobs may go on when the process is to stop, in milliseconds; the queue gives out again what is cut off. */
+const stopWithinMs = 20_000
+
+/** Opens the queue. Its tables are made by `postern migrate`: this process may not change a schema. */
+export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Queue {
+  const seconds = Math.max(1, Math.round(pollMs / 1000))
+  const boss = new PgBoss({
+    connectionString,
+    application_name: 'postern-sync-queue',
+    max: 3,
+    schema: queueSchema,
+    migrate: false,
+    createSchema: false,
+    schedule: false,
+    superviseIntervalSeconds: seconds,
+    monitorIntervalSeconds: seconds,
+    reindex: false,
+    monitorVacuum: false,
+  })
+  boss.on('error', (error) => logger.warn({ event: 'queue_failed', err: error }))
+  boss.on('warning', () => undefined)
+  const stopping = new AbortController()
+  const started = startInTheEnd(boss, logger, stopping.signal)
+  const workerIds: string[] = []
+  return {
+    sendRun: async (tx, runId) => {
+      await started
+      await boss.send(queueNames.run, { id: runId }, { db: within(tx) })
+    },
+    sendSchedule: async (tx, connectorId, due) => {
+      const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
+      const options = { startAfter: due, retentionSeconds: waits + 14 * dayInSeconds, db: within(tx) }
+      await started
+      await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
+    },
+    wake: () => {
+      for (const id of workerIds) boss.notifyWorker(id)
+    },
+    work: async (workers, handlers) => {
+      await started
+      if (stopping.signal.aborted) return
+      const options = {
+        pollingIntervalSeconds: Math.max(0.5, pollMs / 1000),
+        includeMetadata: true,
+        batchSize: 1,
+      } as const
+      for (let worker = 0; worker < workers; worker += 1) {
+        const workerId = await boss.work<{ id: string }, undefined, typeof options>(
+          queueNames.run,
+          options,
+          async ([job]) => {
+            if (job === undefined) return undefined
+            const isLast = job.retryCount >= job.retryLimit
+            await handlers.run(job.data.id, { signal: job.signal, isLast })
+            return undefined
+          },
+        )
+        workerIds.push(workerId)
+      }
+      if (workers === 0) return
+      await boss.work<{ id: string; due: string }, undefined, typeof options>(
+        queueNames.schedule,
+        options,
+        async ([job]) => {
+          if (job !== undefined) await handlers.schedule(job.data.id, new Date(job.data.due))
+          return undefined
+        },
+      )
+      await boss.work<{ id: string }, undefined, typeof options>(queueNames.lost, options, async ([job]) => {
+        if (job !== undefined) await handlers.lost(job.data.id)
+        return undefined
+      })
+    },
+    close: async () => {
+      stopping.abort()
+      await started
+      await boss.stop({ graceful: true, timeout: stopWithinMs })
+    },
+  }
+}
+
+/** Starts as soon as the database can be had: a service that starts before it waits, and answers what needs no queue. */
+async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await boss.start()
+      return
+    } catch (error) {
+      logger.warn({ event: 'queue_not_started', err: error })
+      await sleep(startAgainMs, undefined, { signal }).catch(() => undefined)
+    }
+  }
+}
+
+function within(tx: JobTransaction) {
+  return {
+    executeSql: async (text: string, values: unknown[] = []) => ({ rows: await tx.query({ text, values }) }),
+  }
+}

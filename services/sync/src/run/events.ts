@@ -1,0 +1,72 @@
+import { Readable } from 'node:stream'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Run, followRun } from '@postern/contracts'
+import { type App, StreamedAnswer, contractRoute, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { isFinal } from './rules.ts'
+import { findRun } from './store.ts'
+
+/** How often a run is looked at, and how long nothing may be said, in milliseconds. */
+const lookEveryMs = 500
+const silenceMs = 10_000
+/** Below the minute for which the request speaks for its tenant. */
+const streamMs = 50_000
+
+/** Server-sent events (WHATWG HTML §9.2): the run whenever it has changed, until it has ended. */
+export function runEventRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  contractRoute(app, followRun, async ({ params, context, answer, raw }) => {
+    const look = async () => await db.read(context, async (tx) => await findRun(tx, params.id))
+    const first = await look()
+    if (first === undefined) throw problem('not_found')
+    answer.header('cache-control', 'no-store')
+    // A proxy in between shall not wait for more before it passes an event on.
+    answer.header('x-accel-buffering', 'no')
+    const gone = new AbortController()
+    raw.raw.once('close', () => gone.abort())
+    const events = raw.method === 'HEAD' ? [] : follow(first, look, gone.signal)
+    return new StreamedAnswer('text/event-stream; charset=utf-8', Readable.from(events, { objectMode: false }))
+  })
+}
+
+interface Seen {
+  readonly run: Run
+  readonly revision: number
+}
+
+async function* follow(
+  first: Seen,
+  look: () => Promise<Seen | undefined>,
+  signal: AbortSignal,
+): AsyncGenerator<string> {
+  const endsAt = performance.now() + streamMs
+  let seen: Seen = first
+  let saidAt = performance.now()
+  yield `retry: 1000\n\n${eventOf(seen)}`
+  while (!isOver(seen.run) && performance.now() < endsAt) {
+    try {
+      await sleep(lookEveryMs, undefined, { signal })
+    } catch {
+      return
+    }
+    const next = await look()
+    if (next === undefined) return
+    if (next.revision !== seen.revision) {
+      yield eventOf(next)
+      saidAt = performance.now()
+    } else if (performance.now() - saidAt > silenceMs) {
+      yield ': still here\n\n'
+      saidAt = performance.now()
+    }
+    seen = next
+  }
+  if (isOver(seen.run)) yield `event: end\ndata: {"status":"${seen.run.status}"}\n\n`
+}
+
+/** A run that waits for a decision says nothing either until there is one. */
+function isOver({ status }: Run): boolean {
+  return isFinal(status) || status === 'needs_approval'
+}
+
+function eventOf({ run, revision }: Seen): string {
+  return `id: ${revision}\nevent: run\ndata: ${JSON.stringify(run)}\n\n`
+}

@@ -1,0 +1,329 @@
+import { Readable } from 'node:stream'
+import {
+  type Connector,
+  type Run,
+  approveRun,
+  cancelRun,
+  getRun,
+  listRunChanges,
+  listRunErrors,
+  listRuns,
+  rollbackRun,
+  startRun,
+  uuidSchema,
+} from '@postern/contracts'
+import {
+  type App,
+  type RequestInfo,
+  allPages,
+  contractList,
+  contractRoute,
+  openPage,
+  problem,
+} from '@postern/service-kit'
+import { z } from 'zod'
+import { isUploaded } from '../connector/rules.ts'
+import { findConnector, sqlError } from '../connector/store.ts'
+import type { Deps } from '../deps.ts'
+import { countChanges, countErrors, listChanges, listErrors } from '../diff/store.ts'
+import { receiveUpload } from '../upload/receive.ts'
+import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
+import { actorOf } from './actor.ts'
+import {
+  type NewRun,
+  type RunFilter,
+  type Tx,
+  approveRun as approveStored,
+  cancelRun as cancelStored,
+  countRuns,
+  findRun,
+  insertRun,
+  isTouchedSince,
+  listRuns as listStored,
+} from './store.ts'
+
+type Parts = Pick<Deps, 'db' | 'queue'>
+
+/** Rows of a list that an export holds in memory at a time. */
+const exportBatch = 500
+
+/** Runs: started, followed, approved, cancelled, undone. */
+export function runRoutes(app: App, deps: Parts): void {
+  startRoute(app, deps)
+  readRoutes(app, deps)
+  decisionRoutes(app, deps)
+}
+
+function startRoute(app: App, { db, queue }: Parts): void {
+  contractRoute(app, startRun, async ({ params, query, context, requestId, raw, answer, keep }) => {
+    const overrideSafety = query.override_safety === 'true'
+    if (overrideSafety && query.reason === undefined) {
+      throw problem('bad_request', {
+        detail: 'Say why the limits are to be passed over.',
+        errors: [{ parameter: 'reason', code: 'missing', detail: 'must be given with override_safety' }],
+      })
+    }
+    const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))
+    if (connector === undefined) throw problem('not_found')
+    assertRunnable(connector)
+    const body = raw.body instanceof Readable ? raw.body : undefined
+    const upload = await takeFile(db, context, connector, body)
+    const run: NewRun = {
+      connectorId: connector.id,
+      mode: query.mode,
+      trigger: upload === undefined ? 'api' : 'upload',
+      uploadId: upload?.id,
+      inputSha256: upload?.sha256,
+      overrideSafety,
+      reason: query.reason,
+      rollbackOf: undefined,
+      actor: actorOf(context),
+      requestId,
+    }
+    const started = await db
+      .write(context, async (tx) => {
+        await deleteAbandonedUploads(tx)
+        const id = await insertRun(tx, run)
+        await queue.sendRun(tx, id)
+        answer.header('location', `/api/v1/sync-runs/${id}`)
+        return await keep(tx, await present(tx, id))
+      })
+      .catch(async (error: unknown) => {
+        if (upload !== undefined) await db.write(context, async (tx) => await deleteUpload(tx, upload.id))
+        return refuseSecondRun(error)
+      })
+    queue.wake()
+    return started
+  })
+}
+
+async function takeFile(
+  db: Parts['db'],
+  context: RequestInfo['context'],
+  connector: Connector,
+  body: Readable | undefined,
+): Promise<Awaited<ReturnType<typeof receiveUpload>> | undefined> {
+  const isFile = isUploaded(connector.type, connector.config)
+  if (!isFile) {
+    const extra = body === undefined ? 0 : await countAndDrop(body)
+    if (extra > 0) throw problem('invalid_content', { detail: 'The connector fetches its source: send no body.' })
+    return undefined
+  }
+  const upload = body === undefined ? undefined : await receiveUpload(db, context, body)
+  if (upload === undefined || upload.bytes === 0) {
+    throw problem('invalid_content', { detail: 'Send the file to be read as the body of the request.' })
+  }
+  return upload
+}
+
+/** Reads at most a byte of what nobody wants. */
+async function countAndDrop(body: Readable): Promise<number> {
+  for await (const part of body) {
+    body.resume()
+    return Buffer.byteLength(part)
+  }
+  return 0
+}
+
+function assertRunnable(connector: Connector): void {
+  if (connector.type === 'inline_json' || connector.type === 'scim_inbound') {
+    throw problem('conflict', { detail: 'This connector stands for what is pushed. It cannot be run.' })
+  }
+  if (connector.state === 'paused') throw problem('conflict', { detail: 'The connector is paused.' })
+}
+
+function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
+  contractList(app, listRuns, {
+    page: async (input) => {
+      const page = openPage(input, listRuns, uuidSchema)
+      const filter: RunFilter = { connector: input.query.connector, statuses: input.query.status }
+      const [runs, total] = await db.read(
+        input.context,
+        async (tx) =>
+          await Promise.all([
+            listStored(tx, filter, page.after, page.limit + 1),
+            page.wantsTotal ? countRuns(tx, filter) : undefined,
+          ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(runs, (run) => run.id)
+    },
+    all: (input) => {
+      const page = openPage(input, listRuns, uuidSchema)
+      const filter: RunFilter = { connector: input.query.connector, statuses: input.query.status }
+      return allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => await db.read(input.context, async (tx) => listStored(tx, filter, after, limit)),
+        (run) => run.id,
+      )
+    },
+  })
+
+  contractRoute(app, getRun, async ({ params, context, answer }) => {
+    const found = await db.read(context, async (tx) => await findRun(tx, params.id))
+    if (found === undefined) throw problem('not_found')
+    answer.etag(`"${params.id}.${found.revision}"`)
+    return found.run
+  })
+
+  contractList(app, listRunChanges, {
+    page: async (input) => {
+      const { params, query, context } = input
+      const page = openPage(input, listRunChanges, seqKey)
+      const [found, changes, total] = await db.read(
+        context,
+        async (tx) =>
+          await Promise.all([
+            findRun(tx, params.id),
+            listChanges(tx, params.id, query.op, page.after, page.limit + 1),
+            page.wantsTotal ? countChanges(tx, params.id, query.op) : undefined,
+          ]),
+      )
+      if (found === undefined) throw problem('not_found')
+      if (total !== undefined) page.total(total)
+      return page.finish(changes, (change) => change.seq)
+    },
+    all: (input) => {
+      const { params, query, context } = input
+      const page = openPage(input, listRunChanges, seqKey)
+      return allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => {
+          const [found, changes] = await db.read(
+            context,
+            async (tx) =>
+              await Promise.all([findRun(tx, params.id), listChanges(tx, params.id, query.op, after, limit)]),
+          )
+          if (found === undefined) throw problem('not_found')
+          return changes
+        },
+        (change) => change.seq,
+      )
+    },
+  })
+
+  contractList(app, listRunErrors, {
+    page: async (input) => {
+      const { params, context } = input
+      const page = openPage(input, listRunErrors, seqKey)
+      const [found, errors, total] = await db.read(
+        context,
+        async (tx) =>
+          await Promise.all([
+            findRun(tx, params.id),
+            listErrors(tx, params.id, page.after, page.limit + 1),
+            page.wantsTotal ? countErrors(tx, params.id) : undefined,
+          ]),
+      )
+      if (found === undefined) throw problem('not_found')
+      if (total !== undefined) page.total(total)
+      return page.finish(errors, (error) => error.seq)
+    },
+    all: (input) => {
+      const { params, context } = input
+      const page = openPage(input, listRunErrors, seqKey)
+      return allPages(
+        page.after,
+        exportBatch,
+        async (after, limit) => {
+          const [found, errors] = await db.read(
+            context,
+            async (tx) => await Promise.all([findRun(tx, params.id), listErrors(tx, params.id, after, limit)]),
+          )
+          if (found === undefined) throw problem('not_found')
+          return errors
+        },
+        (error) => error.seq,
+      )
+    },
+  })
+}
+
+const seqKey = z.int().min(0).max(2_147_483_647)
+
+function decisionRoutes(app: App, { db, queue }: Parts): void {
+  contractRoute(app, approveRun, async ({ params, body, context, keep }) => {
+    const approved = await db
+      .write(context, async (tx) => {
+        const before = await presentOrNot(tx, params.id)
+        if (before.status !== 'needs_approval') throw notNow(before, 'Only a run that waits for approval is approved.')
+        if (!(await approveStored(tx, params.id, body.diff_hash, body.reason))) {
+          throw problem('diff_stale', { detail: 'The changes of the run are not those with this diff_hash.' })
+        }
+        await queue.sendRun(tx, params.id)
+        return await keep(tx, await present(tx, params.id))
+      })
+      .catch(refuseSecondRun)
+    queue.wake()
+    return approved
+  })
+
+  contractRoute(app, cancelRun, async ({ params, context, keep }) => {
+    return await db.write(context, async (tx) => {
+      const before = await presentOrNot(tx, params.id)
+      if ((await cancelStored(tx, params.id)) === undefined) throw notNow(before, 'The run has ended.')
+      return await keep(tx, await present(tx, params.id))
+    })
+  })
+
+  contractRoute(app, rollbackRun, async ({ params, body, context, requestId, answer, keep }) => {
+    const begun = await db
+      .write(context, async (tx) => {
+        const before = await presentOrNot(tx, params.id)
+        if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
+          throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
+        }
+        if (await isTouchedSince(tx, params.id)) {
+          throw problem('diff_stale', {
+            detail: 'A later run has changed what this run had changed. Undo that one first.',
+          })
+        }
+        const connector = await findConnector(tx, before.connector_id)
+        if (connector === undefined) throw problem('invalid_transition', { detail: 'The connector is retired.' })
+        const id = await insertRun(tx, {
+          connectorId: before.connector_id,
+          mode: 'rollback',
+          trigger: 'api',
+          uploadId: undefined,
+          inputSha256: undefined,
+          overrideSafety: true,
+          reason: body?.reason,
+          rollbackOf: before.id,
+          actor: actorOf(context),
+          requestId,
+        })
+        await queue.sendRun(tx, id)
+        answer.header('location', `/api/v1/sync-runs/${id}`)
+        return await keep(tx, await present(tx, id))
+      })
+      .catch(refuseSecondRun)
+    queue.wake()
+    return begun
+  })
+}
+
+async function presentOrNot(tx: Tx, id: string): Promise<Run> {
+  const found = await findRun(tx, id)
+  if (found === undefined) throw problem('not_found')
+  return found.run
+}
+
+async function present(tx: Tx, id: string): Promise<Run> {
+  const found = await findRun(tx, id)
+  if (found === undefined) throw new Error('the run is not there')
+  return found.run
+}
+
+function notNow(run: Run, detail: string) {
+  return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.` })
+}
+
+/** The database has the last word on how many runs a connector has at a time. */
+function refuseSecondRun(error: unknown): never {
+  if (sqlError(error).constraint === 'run_one_a_connector') {
+    throw problem('run_in_progress', { detail: 'Another run of the connector is under way.' })
+  }
+  throw error
+}

@@ -1,0 +1,53 @@
+import type { Logger } from '@postern/service-kit'
+import { findConnector, moveSchedule } from '../connector/store.ts'
+import type { Queue } from '../queue/queue.ts'
+import { insertRun, isRunUnderWay } from '../run/store.ts'
+import { AssertionSource } from '../worker/held-run.ts'
+import { type TenantDb, holdWork } from '../worker/store.ts'
+import { nextRun } from './next-run.ts'
+
+interface Parts {
+  readonly workerDb: TenantDb
+  readonly queue: Queue
+  readonly logger: Logger
+  readonly now: () => Date
+}
+
+/**
+ * A schedule is due: makes the run, and sees to the next time, in one transaction. Where the schedule was changed since,
+ * or was looked at already, nothing happens. While a run of the connector is under way, this time is left out.
+ */
+export async function runSchedule(
+  { workerDb, queue, logger, now }: Parts,
+  connectorId: string,
+  due: Date,
+): Promise<void> {
+  const worker = crypto.randomUUID()
+  if (!(await workerDb.system(async (tx) => await holdWork(tx, connectorId, worker)))) return
+  const assertion = await new AssertionSource(workerDb, connectorId, worker).get()
+  const runId = await workerDb.write({ assertion }, async (tx) => {
+    const connector = await findConnector(tx, connectorId)
+    if (connector?.schedule === undefined || connector.schedule === null) return undefined
+    const at = now()
+    // What was missed while no worker ran is made up for once.
+    const next = nextRun(connector.schedule, at > due ? at : due)
+    if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
+    if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)
+    if (connector.state !== 'active' || (await isRunUnderWay(tx, connectorId))) return undefined
+    const id = await insertRun(tx, {
+      connectorId,
+      mode: 'apply',
+      trigger: 'schedule',
+      uploadId: undefined,
+      inputSha256: undefined,
+      overrideSafety: false,
+      reason: undefined,
+      rollbackOf: undefined,
+      actor: { type: 'connector', id: connectorId, label: connector.name },
+      requestId: worker,
+    })
+    await queue.sendRun(tx, id)
+    return id
+  })
+  logger.info({ event: 'sync_schedule_due', connector_id: connectorId, run_id: runId })
+}

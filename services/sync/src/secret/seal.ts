@@ -1,0 +1,74 @@
+import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
+import type { KeyRing } from '@postern/signed-context'
+
+/** What a secret belongs to: one that is moved to another place in the database cannot be opened there. */
+export interface SecretPlace {
+  readonly tenantId: string
+  readonly connectorId: string
+  readonly name: string
+}
+
+/** A secret that was sealed with a key that the ring does not hold, was changed, or stands in another's place. */
+export class SealBroken extends Error {
+  override readonly name = 'SealBroken'
+}
+
+const nonceBytes = 12
+const tagBytes = 16
+
+/**
+ * Encrypts a secret under a data key of its own (AES-256-GCM, NIST SP 800-38D), and the data key under the current key of
+ * the ring: `v1.<key id>.<data key>.<secret>`. A change of the ring then re-encrypts data keys alone.
+ */
+export function sealSecret(ring: KeyRing, place: SecretPlace, value: string): string {
+  const dataKey = randomBytes(32)
+  const content = encrypt(dataKey, Buffer.from(value, 'utf8'), boundTo(place))
+  return ['v1', ring.current.id, wrap(ring, dataKey, place), content.toString('base64url')].join('.')
+}
+
+/** The value of a sealed secret. Throws SealBroken. */
+export function openSecret(ring: KeyRing, place: SecretPlace, sealed: string): string {
+  const { dataKey, content } = unwrap(ring, place, sealed)
+  return decrypt(dataKey, content, boundTo(place)).toString('utf8')
+}
+
+/** The same secret under the current key of the ring; undefined where it is that already. Throws SealBroken. */
+export function rewrapSecret(ring: KeyRing, place: SecretPlace, sealed: string): string | undefined {
+  if (sealed.split('.')[1] === ring.current.id) return undefined
+  const { dataKey, content } = unwrap(ring, place, sealed)
+  return ['v1', ring.current.id, wrap(ring, dataKey, place), content.toString('base64url')].join('.')
+}
+
+function wrap(ring: KeyRing, dataKey: Buffer, place: SecretPlace): string {
+  return encrypt(ring.current.secret, dataKey, `key ${ring.current.id} ${boundTo(place)}`).toString('base64url')
+}
+
+function unwrap(ring: KeyRing, place: SecretPlace, sealed: string): { dataKey: Buffer; content: Buffer } {
+  const [version, keyId, wrapped = '', content = ''] = sealed.split('.')
+  const key = [ring.current, ring.previous].find((candidate) => candidate?.id === keyId)
+  if (version !== 'v1' || key === undefined) throw new SealBroken('the secret is sealed with a key that is not there')
+  const dataKey = decrypt(key.secret, Buffer.from(wrapped, 'base64url'), `key ${key.id} ${boundTo(place)}`)
+  return { dataKey, content: Buffer.from(content, 'base64url') }
+}
+
+function boundTo({ tenantId, connectorId, name }: SecretPlace): string {
+  return `${tenantId} ${connectorId} ${name}`
+}
+
+function encrypt(key: Buffer, plain: Buffer, context: string): Buffer {
+  const nonce = randomBytes(nonceBytes)
+  const cipher = createCipheriv('aes-256-gcm', key, nonce, { authTagLength: tagBytes })
+  cipher.setAAD(Buffer.from(context, 'utf8'))
+  return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()])
+}
+
+function decrypt(key: Buffer, sealed: Buffer, context: string): Buffer {
+  try {
+    const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, nonceBytes), { authTagLength: tagBytes })
+    decipher.setAAD(Buffer.from(context, 'utf8'))
+    decipher.setAuthTag(sealed.subarray(-tagBytes))
+    return Buffer.concat([decipher.update(sealed.subarray(nonceBytes, -tagBytes)), decipher.final()])
+  } catch (cause) {
+    throw new SealBroken('the secret cannot be opened', { cause })
+  }
+}

@@ -1,0 +1,167 @@
+import { maxCurrentRows } from '@postern/contracts/internal'
+import type { InputError } from '@postern/contracts'
+import {
+  type Comparison,
+  type OpenChange,
+  countRefused,
+  countStale,
+  doubtKnownRows,
+  learnRows,
+  listOpenChanges,
+  markChangesApplied,
+  markChangesRefused,
+} from '../diff/store.ts'
+import type { ApplicationOutcome, Universe } from '../push/universe.ts'
+import { type StagedError, insertErrors } from '../staging/store.ts'
+import { type Hold, RunRefused } from './held-run.ts'
+import { askCurrent, comparisonOf } from './plan.ts'
+
+/** Changes that the universe is asked to take in at once; of a hierarchy all, since its shape changes as one. */
+const batchRows = 2500
+const batchBytes = 12 * 1024 * 1024
+const hierarchyLimits = { rows: 20_000, bytes: 22 * 1024 * 1024 } as const
+
+/** The universe cannot take changes in now. The run can go on later where it stopped. */
+export class ApplyInterrupted extends Error {
+  override readonly name = 'ApplyInterrupted'
+}
+
+/** Throws RunRefused unless every change that is left would still be the one that was reviewed. */
+export async function assertNotStale(hold: Hold, universe: Universe): Promise<void> {
+  for (let after = 0; ;) {
+    const limits = { rows: maxCurrentRows, bytes: 2 ** 30 }
+    const changes = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+    const current = await askCurrent(
+      hold,
+      universe,
+      changes.map((change) => change.source_key),
+    )
+    const seqs = changes.map(({ seq }) => seq)
+    const stale = await hold.read(async (tx) => await countStale(tx, hold.run.id, seqs, current))
+    if (stale > 0) {
+      throw new RunRefused('diff_stale', 'What the run would change has changed meanwhile. Run the connector again.')
+    }
+    const last = changes.at(-1)
+    if (last === undefined || changes.length < maxCurrentRows) return
+    after = last.seq
+  }
+}
+
+/**
+ * Has the universe take the changes in, parents before children. A batch that was taken in and not yet noted is sent
+ * again after a crash, and changes nothing then.
+ */
+export async function applyChanges(hold: Hold, universe: Universe): Promise<void> {
+  const comparison = comparisonOf(hold)
+  const isWhole = hold.connector.dataset === 'org_structure'
+  const limits = isWhole ? hierarchyLimits : { rows: batchRows, bytes: batchBytes }
+  for (;;) {
+    const batch = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, 0, limits))
+    if (batch.length === 0) break
+    await hold.step(async (tx) => {
+      await doubtKnownRows(
+        tx,
+        comparison.scope,
+        batch.map((change) => change.source_key),
+      )
+      return {}
+    })
+    const outcome = await send(hold, universe, batch)
+    if (outcome.kind === 'applied') {
+      await hold.step(async (tx) => {
+        const marked = await markChangesApplied(
+          tx,
+          hold.run.id,
+          batch.map(({ seq }) => seq),
+        )
+        return { counts: { applied: hold.counts.applied + marked } }
+      })
+      continue
+    }
+    const faults = refusalsOf(outcome, batch)
+    await hold.step(async (tx) => {
+      await insertErrors(tx, hold.run.id, faults.map(toError))
+      await markChangesRefused(tx, hold.run.id, oneEach(faults))
+      return {}
+    })
+    if (isWhole) {
+      throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
+    }
+  }
+}
+
+/** Notes what the run has brought, and that it has come to its end. */
+export async function finishApplied(hold: Hold): Promise<void> {
+  const comparison: Comparison = comparisonOf(hold)
+  await hold.step(async (tx) => {
+    if (hold.run.mode === 'apply') await learnRows(tx, comparison)
+    const refused = await countRefused(tx, hold.run.id)
+    return { status: refused > 0 || hold.counts.invalid > 0 ? 'partial' : 'succeeded' }
+  })
+}
+
+async function send(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<ApplicationOutcome> {
+  const rows = batch.map(({ after }) => after)
+  const asker = await hold.asker()
+  const { dataset, hierarchy } = hold.connector
+  switch (dataset) {
+    case 'auditable_entities':
+      return await universe.apply({ ...asker, dataset, body: { entities: rows } })
+    case 'test_procedures':
+      return await universe.apply({ ...asker, dataset, body: { test_procedures: rows } })
+    case 'people':
+      return await universe.apply({ ...asker, dataset, body: { people: rows } })
+    case 'org_structure':
+      return await universe.apply({ ...asker, dataset, body: { ...hierarchy, mode: 'partial', nodes: rows } })
+    default:
+      return dataset satisfies never
+  }
+}
+
+interface Refusal {
+  readonly change: OpenChange
+  readonly field: string | null
+  readonly code: string
+  readonly message: string
+}
+
+/** Which changes the universe has refused and why. Throws where it has not taken them in for another reason. */
+function refusalsOf(
+  outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>,
+  batch: readonly OpenChange[],
+): Refusal[] {
+  switch (outcome.kind) {
+    case 'refused': {
+      const found = outcome.errors.flatMap((error) => refusalOf(error, batch))
+      if (found.length > 0) return found
+      throw new RunRefused('refused', outcome.detail ?? 'The universe refuses the changes.')
+    }
+    case 'conflict':
+      throw new ApplyInterrupted('the universe is being changed by somebody else')
+    case 'unreachable':
+    case 'unknown':
+      throw new ApplyInterrupted('the universe gave no answer', { cause: outcome.cause })
+    case 'unavailable':
+      throw new ApplyInterrupted('the universe cannot take changes in now')
+    case 'too_large':
+      throw new RunRefused('too_large', 'A row is larger than the universe takes.')
+    case 'unexpected':
+      throw new ApplyInterrupted(`the universe answered ${outcome.status}`)
+    default:
+      return outcome satisfies never
+  }
+}
+
+function refusalOf({ pointer = '', code, detail }: InputError, batch: readonly OpenChange[]): Refusal[] {
+  const [, index = '', field = ''] = /^(?:\/[a-z_]+)?\/([0-9]+)(?:\/(.*))?$/.exec(pointer) ?? []
+  const change = index === '' ? undefined : batch[Number(index)]
+  return change === undefined ? [] : [{ change, field: field === '' ? null : field, code, message: detail }]
+}
+
+function toError({ change, field, code, message }: Refusal): StagedError {
+  return { row: null, key: change.source_key, field, code, message, excerpt: null }
+}
+
+function oneEach(faults: readonly Refusal[]): { readonly seq: number; readonly message: string }[] {
+  return [...new Map(faults.map(({ change, message }) => [change.seq, { seq: change.seq, message }])).values()]
+}

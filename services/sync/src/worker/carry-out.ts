@@ -1,0 +1,159 @@
+import type { Logger } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
+import { findConnector, listSecrets } from '../connector/store.ts'
+import { datasetRules } from '../dataset/rules.ts'
+import type { Outbound } from '../outbound/outbound.ts'
+import type { Universe } from '../push/universe.ts'
+import type { Attempt } from '../queue/queue.ts'
+import { disallowWork } from '../run/store.ts'
+import { openSecret } from '../secret/seal.ts'
+import { SourceFailure } from '../source/failure.ts'
+import type { SourceLimits, SourceType } from '../source/types.ts'
+import { clearEndedRuns } from '../staging/store.ts'
+import { deleteUpload } from '../upload/store.ts'
+import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
+import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused } from './held-run.ts'
+import { findChanges, findInverse, validateTogether } from './plan.ts'
+import { stageSource } from './read-source.ts'
+import { type TenantDb, holdWork, noteOutcome, takeOverRun } from './store.ts'
+
+export interface WorkerParts {
+  readonly workerDb: TenantDb
+  readonly universe: Universe
+  readonly sources: ReadonlyMap<string, SourceType>
+  readonly outbound: Outbound
+  readonly limits: SourceLimits
+  readonly secretRing: KeyRing
+  readonly logger: Logger
+}
+
+/**
+ * Carries a run out from wherever the attempt before has left it. Every step is committed under this worker's number, so
+ * that a worker that was given up, and still lives, changes nothing more. Rejects where the queue is to try again.
+ */
+export async function carryOut(parts: WorkerParts, runId: string, attempt: Attempt): Promise<void> {
+  const hold = await takeHold(parts, runId)
+  if (hold === undefined) return
+  const { logger } = parts
+  try {
+    await goOn(parts, hold, attempt)
+    logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
+  } catch (error) {
+    if (error instanceof RunLost) {
+      logger.warn({ event: 'sync_run_lost', run_id: runId })
+      return
+    }
+    const end = endOf(error, attempt)
+    if (end === undefined) {
+      logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
+      throw error
+    }
+    if (end.status === 'failed')
+      logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
+    await hold.step(async (tx) => {
+      await noteOutcome(tx, hold.connector.id, end.status === 'failed')
+      return end
+    })
+    await tidyUp(parts, hold)
+  }
+}
+
+/** Ends a run whose attempts have all died. */
+export async function endLostRun(parts: WorkerParts, runId: string): Promise<void> {
+  const hold = await takeHold(parts, runId)
+  if (hold === undefined) return
+  const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
+  await hold.step(async (tx) => {
+    await noteOutcome(tx, hold.connector.id, true)
+    return { status: 'failed', failure: { code: 'worker_lost', message } }
+  })
+  await tidyUp(parts, hold)
+}
+
+async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold | undefined> {
+  const worker = crypto.randomUUID()
+  if (!(await workerDb.system(async (tx) => await holdWork(tx, runId, worker)))) return undefined
+  const assertions = new AssertionSource(workerDb, runId, worker)
+  const found = await workerDb.write({ assertion: await assertions.get() }, async (tx) => {
+    const run = await takeOverRun(tx, runId, worker)
+    const connector = run === undefined ? undefined : await findConnector(tx, run.connectorId)
+    if (run !== undefined && connector !== undefined) return { run, connector }
+    // It has ended, or waits for approval, which allows it anew.
+    await disallowWork(tx, runId)
+    return undefined
+  })
+  return found === undefined ? undefined : new Hold(workerDb, assertions, worker, found.run, found.connector)
+}
+
+async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promise<void> {
+  const { universe } = parts
+  const { run } = hold
+  let status = run.status
+  if (status !== 'applying') {
+    if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf)
+    else await plan(parts, hold, signal)
+    status = hold.status
+  }
+  if (status === 'applying') {
+    if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
+    await applyChanges(hold, universe)
+    await finishApplied(hold)
+  }
+  await hold.step(async (tx) => {
+    await noteOutcome(tx, hold.connector.id, false)
+    return {}
+  })
+  await tidyUp(parts, hold)
+}
+
+async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<void> {
+  const { sources, outbound, limits, secretRing, universe } = parts
+  const { connector } = hold
+  const source = sources.get(connector.type)
+  if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
+  const sealed = await hold.read(async (tx) => await listSecrets(tx, connector.id))
+  const { tenantId } = await hold.asker()
+  const secrets = Object.fromEntries(
+    sealed.map(({ name, sealed: text }) => [
+      name,
+      openSecret(secretRing, { tenantId, connectorId: connector.id, name }, text),
+    ]),
+  )
+  const context = { config: connector.config, secrets, outbound, signal, limits }
+  await stageSource(hold, source, context, datasetRules[connector.dataset])
+  await validateTogether(hold, universe)
+  await findChanges(hold, universe)
+}
+
+type End =
+  | { readonly status: 'cancelled' }
+  | { readonly status: 'failed'; readonly failure: { readonly code: string; readonly message: string } }
+
+/** How a run ends after an error; undefined where it can be tried again. */
+function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
+  if (error instanceof RunCancelled) return { status: 'cancelled' }
+  if (error instanceof RunRefused) return { status: 'failed', failure: { code: error.code, message: error.message } }
+  if (error instanceof SourceFailure && (!error.retryable || isLast)) {
+    return { status: 'failed', failure: { code: error.code, message: error.message } }
+  }
+  if (!isLast || signal.aborted) return undefined
+  const message = 'The run could not be carried out. What was applied stays; run the connector again later.'
+  return { status: 'failed', failure: { code: 'interrupted', message } }
+}
+
+/** Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes. */
+async function tidyUp({ workerDb, logger }: WorkerParts, hold: Hold): Promise<void> {
+  const { assertion } = await hold.asker()
+  const { run, connector } = hold
+  try {
+    for (let removed = 1; removed > 0;) {
+      removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
+    }
+    await workerDb.write({ assertion }, async (tx) => {
+      if (run.uploadId !== null && hold.status !== 'needs_approval') await deleteUpload(tx, run.uploadId)
+      await disallowWork(tx, run.id)
+    })
+  } catch (error) {
+    logger.warn({ event: 'sync_run_not_tidied', run_id: run.id, err: error })
+  }
+}

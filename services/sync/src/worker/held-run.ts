@@ -1,0 +1,132 @@
+import type { Connector, Run, RunCounts } from '@postern/contracts'
+import { parseAssertion } from '@postern/signed-context'
+import type { Asker } from '../push/universe.ts'
+import {
+  type HeldRun,
+  type Progress,
+  type TenantDb,
+  type Tx,
+  advanceRun,
+  allowLongStatements,
+  issueAssertion,
+} from './store.ts'
+
+/** Another worker has the run: whatever this one still wants to do is no longer its to do. */
+export class RunLost extends Error {
+  override readonly name = 'RunLost'
+}
+
+/** Somebody has asked for the run to be cancelled. */
+export class RunCancelled extends Error {
+  override readonly name = 'RunCancelled'
+}
+
+/** The run cannot succeed, whoever tries; `message` says what to mend. */
+export class RunRefused extends Error {
+  override readonly name = 'RunRefused'
+  readonly code: string
+
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** Half of how long an assertion lives, in milliseconds: one that is younger outlives the statement it is used for. */
+const renewAfterMs = 30_000
+
+/** One worker's hold on one run: its assertions, and transactions that are committed only while it holds the run. */
+export class Hold {
+  readonly run: HeldRun
+  readonly connector: Connector
+  readonly worker: string
+  readonly #db: TenantDb
+  readonly #assertions: AssertionSource
+  #status: Run['status']
+  #counts: RunCounts
+
+  constructor(db: TenantDb, assertions: AssertionSource, worker: string, run: HeldRun, connector: Connector) {
+    this.#db = db
+    this.#assertions = assertions
+    this.worker = worker
+    this.run = run
+    this.connector = connector
+    this.#status = run.status
+    this.#counts = run.counts
+  }
+
+  get status(): Run['status'] {
+    return this.#status
+  }
+
+  get counts(): RunCounts {
+    return this.#counts
+  }
+
+  /** In whose name the universe is asked. */
+  async asker(): Promise<Asker> {
+    const assertion = await this.#assertions.get()
+    return {
+      tenantId: parseAssertion(assertion)?.tenantId ?? '',
+      assertion,
+      runId: this.run.id,
+      label: this.connector.name,
+      requestId: this.run.id,
+    }
+  }
+
+  async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {
+    const assertion = await this.#assertions.get()
+    return await this.#db.write({ assertion }, async (tx) => {
+      await allowLongStatements(tx)
+      return await work(tx)
+    })
+  }
+
+  /**
+   * Does one step: what `work` writes and how far the run is by then are committed together, or not at all where
+   * another worker has the run. Throws RunLost and RunCancelled.
+   */
+  async step(
+    work: (tx: Tx) => Promise<Omit<Partial<Progress>, 'counts'> & { readonly counts?: Partial<RunCounts> }>,
+  ): Promise<void> {
+    const assertion = await this.#assertions.get()
+    const reached = await this.#db.write({ assertion }, async (tx) => {
+      await allowLongStatements(tx)
+      const { counts, status, ...more } = await work(tx)
+      const progress = { ...more, status: status ?? this.#status, counts: { ...this.#counts, ...counts } }
+      const held = await advanceRun(tx, this.run.id, this.worker, progress)
+      if (held === 'lost') throw new RunLost()
+      return { held, progress }
+    })
+    this.#status = reached.progress.status
+    this.#counts = reached.progress.counts
+    if (reached.held === 'cancel-asked' && !isEnd(this.#status)) throw new RunCancelled()
+  }
+}
+
+function isEnd(status: Run['status']): boolean {
+  return status === 'succeeded' || status === 'partial' || status === 'failed' || status === 'cancelled'
+}
+
+/** Assertions for one piece of work, each used for half of its life. */
+export class AssertionSource {
+  readonly #db: TenantDb
+  readonly #workId: string
+  readonly #worker: string
+  #current: { readonly assertion: string; readonly issuedAt: number } | undefined
+
+  constructor(db: TenantDb, workId: string, worker: string) {
+    this.#db = db
+    this.#workId = workId
+    this.#worker = worker
+  }
+
+  async get(): Promise<string> {
+    const now = performance.now()
+    if (this.#current !== undefined && now - this.#current.issuedAt < renewAfterMs) return this.#current.assertion
+    const assertion = await this.#db.system(async (tx) => await issueAssertion(tx, this.#workId, this.#worker))
+    this.#current = { assertion, issuedAt: now }
+    return assertion
+  }
+}

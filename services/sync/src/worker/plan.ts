@@ -1,0 +1,177 @@
+import { maxCurrentRows } from '@postern/contracts/internal'
+import { maxPushedNodes } from '@postern/contracts'
+import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
+import {
+  type Comparison,
+  type CurrentRow,
+  countKnown,
+  countMissing,
+  listCandidates,
+  listMissing,
+  recordChanges,
+  recordDeactivations,
+  recordInverse,
+  start,
+  summarizeChanges,
+} from '../diff/store.ts'
+import type { Universe } from '../push/universe.ts'
+import { breachesOf } from '../run/rules.ts'
+import {
+  clearPlan,
+  countStaged,
+  hasParents,
+  listOutsideParents,
+  placeRows,
+  refuseDuplicateEmails,
+  refuseDuplicates,
+  settleBelowStored,
+} from '../staging/store.ts'
+import { type Hold, RunRefused } from './held-run.ts'
+
+export function comparisonOf(hold: Hold): Comparison {
+  const { connector, run } = hold
+  const { keyField, parentField, statusField, inactive } = datasetRules[connector.dataset]
+  const scope = scopeOf(connector.dataset, connector.hierarchy?.key)
+  return { runId: run.id, connectorId: connector.id, scope, keyField, parentField, statusField, inactive }
+}
+
+/** How the rows with these keys stand in the universe. */
+export async function askCurrent(hold: Hold, universe: Universe, keys: readonly string[]): Promise<CurrentRow[]> {
+  if (keys.length === 0) return []
+  const { dataset, hierarchy } = hold.connector
+  const asker = await hold.asker()
+  const body = { dataset, keys: [...keys], ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
+  return await universe.currentRows(asker, body)
+}
+
+/** Refuses rows that cannot be taken in together: keys that stand twice, parents that are nowhere, circles. */
+export async function validateTogether(hold: Hold, universe: Universe): Promise<void> {
+  const { dataset } = hold.connector
+  const rules: DatasetRules = datasetRules[dataset]
+  const { id } = hold.run
+  await hold.step(async (tx) => {
+    await refuseDuplicates(tx, id, rules.keyField)
+    if (dataset === 'people') await refuseDuplicateEmails(tx, id)
+    return { status: 'validating' }
+  })
+  const { parentField } = rules
+  if (parentField !== null && (await hold.read(async (tx) => await hasParents(tx, id)))) {
+    await settleStoredParents(hold, universe)
+    await hold.step(async (tx) => {
+      await placeRows(tx, id, rules.maxDepth, parentField)
+      return {}
+    })
+  }
+  await hold.step(async (tx) => ({ counts: await countStaged(tx, id) }))
+}
+
+async function settleStoredParents(hold: Hold, universe: Universe): Promise<void> {
+  for (let after = ''; ;) {
+    const keys = await hold.read(async (tx) => await listOutsideParents(tx, hold.run.id, after, maxCurrentRows))
+    const stored = await askCurrent(hold, universe, keys)
+    if (stored.length > 0) {
+      await hold.step(async (tx) => {
+        await settleBelowStored(
+          tx,
+          hold.run.id,
+          stored.map(({ key }) => key),
+        )
+        return {}
+      })
+    }
+    const last = keys.at(-1)
+    if (last === undefined || keys.length < maxCurrentRows) return
+    after = last
+  }
+}
+
+/** Finds out what the run would change, and whether that is so much that somebody has to look at it first. */
+export async function findChanges(hold: Hold, universe: Universe): Promise<void> {
+  const comparison = comparisonOf(hold)
+  let seq = 0
+  await hold.step(async () => ({ status: 'diffing' }))
+  for (let at = start; ;) {
+    const candidates = await hold.read(async (tx) => await listCandidates(tx, comparison, at, maxCurrentRows))
+    const current = await askCurrent(
+      hold,
+      universe,
+      candidates.map(({ key }) => key),
+    )
+    const rows = candidates.map(({ row }) => row)
+    await hold.step(async (tx) => {
+      seq += await recordChanges(tx, comparison, rows, current, seq)
+      return {}
+    })
+    const last = candidates.at(-1)
+    if (last === undefined || candidates.length < maxCurrentRows) break
+    at = last
+  }
+  const gone =
+    hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison, seq) : 0
+  await conclude(hold, comparison, gone)
+}
+
+/** Answers how many rows become inactive because the source has them no longer. */
+async function findDeactivations(
+  hold: Hold,
+  universe: Universe,
+  comparison: Comparison,
+  firstSeq: number,
+): Promise<number> {
+  let seq = firstSeq
+  for (let after = ''; ;) {
+    const keys = await hold.read(async (tx) => await listMissing(tx, comparison, after, maxCurrentRows))
+    const current = await askCurrent(hold, universe, keys)
+    await hold.step(async (tx) => {
+      seq += await recordDeactivations(tx, comparison, current, seq)
+      return {}
+    })
+    const last = keys.at(-1)
+    if (last === undefined || keys.length < maxCurrentRows) return seq - firstSeq
+    after = last
+  }
+}
+
+/** What another run has applied, turned around. */
+export async function findInverse(hold: Hold, rollbackOf: string): Promise<void> {
+  const comparison = comparisonOf(hold)
+  await hold.step(async (tx) => {
+    await clearPlan(tx, hold.run.id)
+    const changes = await recordInverse(tx, comparison, rollbackOf)
+    const { hash, ...counts } = await summarizeChanges(tx, hold.run.id)
+    assertInOnePush(hold, changes)
+    return { status: 'applying', diffHash: hash, counts }
+  })
+}
+
+async function conclude(hold: Hold, comparison: Comparison, gone: number): Promise<void> {
+  const { connector, run } = hold
+  await hold.step(async (tx) => {
+    const { hash, ...changes } = await summarizeChanges(tx, run.id)
+    const policy = connector.missing_policy
+    const missing = policy === 'ignore' ? 0 : await countMissing(tx, comparison)
+    const known = await countKnown(tx, comparison)
+    const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
+    const { valid } = hold.counts
+    assertInOnePush(hold, changes.created + changed)
+    const breaches = breachesOf(connector.safety, policy, { valid, known, missing, changed })
+    const unchanged = Math.max(0, valid - changes.created - (changed - gone))
+    const counts = { ...changes, missing, unchanged }
+    const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
+    return { status, counts, breaches, diffHash: hash }
+  })
+}
+
+function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_approval' | 'applying' {
+  if (isDryRun) return 'succeeded'
+  return isBroken ? 'needs_approval' : 'applying'
+}
+
+/** The shape of a hierarchy changes in one transaction of the universe, hence in one push. */
+function assertInOnePush(hold: Hold, changes: number): void {
+  if (hold.connector.dataset !== 'org_structure' || changes <= maxPushedNodes) return
+  throw new RunRefused(
+    'too_many_nodes',
+    `The run would change ${changes} nodes of a hierarchy, and ${maxPushedNodes} can be changed at once.`,
+  )
+}

@@ -1,0 +1,144 @@
+import type { Run, RunCounts, SafetyBreach } from '@postern/contracts'
+import type { Statement, Tx } from '@postern/tenant-db'
+
+export type { Tx, TenantDb } from '@postern/tenant-db'
+
+function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values })
+}
+
+// Statements over a whole source may take longer than those of a request.
+const allowLong = statement('sync_allow_long', `select set_config('statement_timeout', '120000', true)`)
+
+export async function allowLongStatements(tx: Tx): Promise<void> {
+  await tx.execute(allowLong([]))
+}
+
+const hold = statement('sync_hold_work', 'select tenancy.hold_work($1::uuid, $2::uuid) as held')
+const issue = statement('sync_issue_for_run', 'select tenancy.issue_for_run($1::uuid, $2::uuid) as assertion')
+
+/** Makes the worker the one that carries the work out; false where there is no such work (any more). */
+export async function holdWork(tx: Tx, workId: string, worker: string): Promise<boolean> {
+  const [row] = await tx.query<{ held: boolean }>(hold([workId, worker]))
+  return row?.held === true
+}
+
+/** An assertion of the tenant that has asked for the work, for a minute. Fails with 28000 for who does not hold it. */
+export async function issueAssertion(tx: Tx, workId: string, worker: string): Promise<string> {
+  const [row] = await tx.query<{ assertion: string }>(issue([workId, worker]))
+  if (row === undefined) throw new Error('a function always answers')
+  return row.assertion
+}
+
+/** What a worker has to know of its run. */
+export interface HeldRun {
+  readonly id: string
+  readonly connectorId: string
+  readonly mode: Run['mode']
+  readonly status: Run['status']
+  readonly uploadId: string | null
+  readonly rollbackOf: string | null
+  readonly overrideSafety: boolean
+  readonly approved: boolean
+  readonly counts: RunCounts
+}
+
+// From here on a worker that had the run before can write nothing more of it.
+const takeOver = statement(
+  'sync_take_over',
+  `update sync.run r
+  set holder = $2, attempt = r.attempt + 1, started_at = coalesce(r.started_at, now()), revision = r.revision + 1
+  where r.id = $1 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
+  returning r.id, r.connector_id as "connectorId", r.mode, r.status, r.upload_id as "uploadId",
+    r.rollback_of as "rollbackOf", r.override_safety as "overrideSafety", r.approved,
+    jsonb_build_object(
+      'fetched', r.fetched_count, 'valid', r.valid_count, 'invalid', r.invalid_count, 'created', r.created_count,
+      'updated', r.updated_count, 'moved', r.moved_count, 'reactivated', r.reactivated_count,
+      'deactivated', r.deactivated_count, 'unchanged', r.unchanged_count, 'missing', r.missing_count,
+      'applied', r.applied_count
+    ) as counts`,
+)
+
+/** Takes a run over from whoever had it; undefined where it has ended or waits for approval. */
+export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<HeldRun | undefined> {
+  const [row] = await tx.query<HeldRun & { [column: string]: unknown }>(takeOver([id, worker]))
+  return row
+}
+
+/** What a step of a run has come to. */
+export interface Progress {
+  readonly status: Run['status']
+  readonly counts: RunCounts
+  readonly breaches?: readonly SafetyBreach[]
+  readonly diffHash?: string
+  readonly failure?: { readonly code: string; readonly message: string }
+}
+
+// The last statement of each of a worker's transactions: the row is locked for the moment of the commit alone, and a
+// worker that has lost the run commits nothing.
+const advance = statement(
+  'sync_advance_run',
+  `update sync.run r
+  set
+    status = $3, fetched_count = $4, valid_count = $5, invalid_count = $6, created_count = $7, updated_count = $8,
+    moved_count = $9, reactivated_count = $10, deactivated_count = $11, unchanged_count = $12, missing_count = $13,
+    applied_count = $14, breaches = coalesce($15::jsonb, r.breaches), diff_hash = coalesce($16, r.diff_hash),
+    failure = $17, failure_message = $18,
+    finished_at = case when $3::text in ('succeeded', 'partial', 'failed', 'cancelled') then now() end,
+    revision = r.revision + 1
+  where r.id = $1 and r.holder = $2
+  returning r.cancel_asked`,
+)
+
+/** Writes what has been done, as the worker that holds the run; 'lost' where another one does. */
+export async function advanceRun(
+  tx: Tx,
+  id: string,
+  worker: string,
+  { status, counts, breaches, diffHash, failure }: Progress,
+): Promise<'held' | 'cancel-asked' | 'lost'> {
+  const [row] = await tx.query<{ cancel_asked: boolean }>(
+    advance([
+      id,
+      worker,
+      status,
+      counts.fetched,
+      counts.valid,
+      counts.invalid,
+      counts.created,
+      counts.updated,
+      counts.moved,
+      counts.reactivated,
+      counts.deactivated,
+      counts.unchanged,
+      counts.missing,
+      counts.applied,
+      breaches === undefined ? null : JSON.stringify(breaches),
+      diffHash ?? null,
+      failure?.code ?? null,
+      failure?.message ?? null,
+    ]),
+  )
+  if (row === undefined) return 'lost'
+  return row.cancel_asked ? 'cancel-asked' : 'held'
+}
+
+const succeed = statement(
+  'sync_connector_succeeded',
+  `update sync.connector c
+  set consecutive_failures = 0, state = case when c.state = 'error' then 'active' else c.state end
+  where c.id = $1 and (c.consecutive_failures > 0 or c.state = 'error')`,
+)
+const fail = statement(
+  'sync_connector_failed',
+  `update sync.connector c
+  set
+    consecutive_failures = c.consecutive_failures + 1,
+    state = case when c.state = 'active' and c.consecutive_failures >= 4 then 'error' else c.state end
+  where c.id = $1`,
+)
+
+/** Counts failures in a row; at the fifth the connector is in error. */
+export async function noteOutcome(tx: Tx, connectorId: string, failed: boolean): Promise<void> {
+  await tx.execute(failed ? fail([connectorId]) : succeed([connectorId]))
+}

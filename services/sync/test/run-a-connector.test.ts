@@ -1,0 +1,172 @@
+import { randomUUID } from 'node:crypto'
+import { type Connector, type Run, connectorSchema, runSchema } from '@postern/contracts'
+import type { Principal, SignedCaller } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { admin, makeWorld } from './support.ts'
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let universe: Awaited<ReturnType<typeof world.spawnUniverse>>
+let sync: Awaited<ReturnType<typeof world.startSync>>
+let caller: SignedCaller
+
+beforeAll(async () => {
+  world = await makeWorld()
+  universe = await world.spawnUniverse()
+  sync = await world.startSync(universe.url)
+  caller = world.syncCaller(sync.url)
+})
+
+afterAll(async () => {
+  await sync.close()
+  await universe.stop()
+  await world.close()
+})
+
+async function create(principal: Principal, fields: Record<string, unknown> = {}): Promise<Connector> {
+  const body = { key: `c-${randomUUID()}`, name: 'Spreadsheet', type: 'csv', dataset: 'auditable_entities', ...fields }
+  const answer = await caller.call(principal, 'POST', '/api/v1/connectors', { body })
+  expect(answer.text).toContain('"id"')
+  expect(answer.status).toBe(201)
+  return connectorSchema.parse(answer.json)
+}
+
+async function startRun(principal: Principal, connector: Connector, csv: string, query = ''): Promise<Run> {
+  const answer = await caller.call(principal, 'POST', `/api/v1/connectors/${connector.id}/runs${query}`, {
+    body: csv,
+    headers: { 'content-type': 'text/csv' },
+  })
+  expect([answer.status, answer.text]).toEqual([202, expect.any(String)])
+  return runSchema.parse(answer.json)
+}
+
+async function ended(principal: Principal, run: Run): Promise<Run> {
+  return await vi.waitFor(
+    async () => {
+      const now = runSchema.parse((await caller.call(principal, 'GET', `/api/v1/sync-runs/${run.id}`)).json)
+      if (now.finished_at === null && now.status !== 'needs_approval') throw new Error(`still ${now.status}`)
+      return now
+    },
+    { timeout: 60_000, interval: 100 },
+  )
+}
+
+async function runCsv(principal: Principal, connector: Connector, csv: string, query = ''): Promise<Run> {
+  return await ended(principal, await startRun(principal, connector, csv, query))
+}
+
+async function names(principal: Principal): Promise<Record<string, string>> {
+  const rows = await world.rows(
+    `select external_id, name || ' ' || status as name from universe.entity where tenant_id = $1 order by external_id`,
+    [principal.tenantId],
+  )
+  return Object.fromEntries(rows.map((row) => [row['external_id'], row['name']]))
+}
+
+const csvOf = (count: number, name = (n: number) => `Entity ${n}`) =>
+  ['external_id,name,type', ...Array.from({ length: count }, (_, n) => `E${n},${name(n)},process`)].join('\n')
+
+describe('a connector that reads an uploaded table', () => {
+  test('takes in what is new, leaves alone what is the same, and changes what differs', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 100 } })
+    const csv = 'external_id,parent_external_id,name,type\nB,A,Second,process\nA,,First,department\n'
+    const first = await runCsv(tenant, connector, csv)
+    expect(first).toMatchObject({ status: 'succeeded', counts: { fetched: 2, valid: 2, created: 2, applied: 2 } })
+    expect(await names(tenant)).toEqual({ A: 'First active', B: 'Second active' })
+    const again = await runCsv(tenant, connector, csv)
+    expect(again).toMatchObject({ status: 'succeeded', counts: { unchanged: 2, created: 0, updated: 0, applied: 0 } })
+    const changed = await runCsv(tenant, connector, csv.replace('Second', 'Renamed'))
+    expect(changed).toMatchObject({ status: 'succeeded', counts: { unchanged: 1, updated: 1, applied: 1 } })
+    expect(await names(tenant)).toEqual({ A: 'First active', B: 'Renamed active' })
+  })
+
+  test('keeps one bad row from failing the run, and says of each row what to mend', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const csv = [
+      'external_id,parent_external_id,name,type',
+      'A,,Good,process',
+      'B,,,process',
+      'A,,Twice,process',
+      'C,D,In a circle,process',
+      'D,C,In a circle,process',
+      'E,nowhere,Orphan,process',
+      'F,,Odd,spaceship',
+    ].join('\n')
+    const run = await runCsv(tenant, connector, csv)
+    expect(run).toMatchObject({
+      status: 'partial',
+      counts: { fetched: 7, valid: 1, invalid: 6, created: 1, applied: 1 },
+    })
+    const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`, {
+      headers: { accept: 'text/csv' },
+    })
+    const lines = errors.text.split('\r\n').filter((line) => line !== '')
+    expect(lines[0]).toBe('seq,row,source_key,field,code,message,value_excerpt')
+    const found = lines.slice(1).map((line) => line.split(',').slice(1, 5).join(' '))
+    expect(found.toSorted()).toEqual([
+      '3 B name missing',
+      '4 A external_id duplicate',
+      '5 C parent_external_id cycle',
+      '6 D parent_external_id cycle',
+      '7 E parent_external_id unknown_parent',
+      '8 F type invalid',
+    ])
+    expect(await names(tenant)).toEqual({ A: 'Good active' })
+  })
+
+  test('stops before most of it disappears, and applies exactly what was reviewed once it is approved', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { missing_policy: 'deactivate' })
+    await runCsv(tenant, connector, csvOf(20))
+    const run = await runCsv(tenant, connector, csvOf(5))
+    expect(run).toMatchObject({ status: 'needs_approval', counts: { missing: 15, deactivated: 15, applied: 0 } })
+    expect(run.breaches.map(({ limit }) => limit)).toEqual(['max_deactivate_pct', 'max_change_pct'])
+    expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
+    const approve = async (hash: string) =>
+      await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/approve`, { body: { diff_hash: hash } })
+    expect((await approve('0'.repeat(64))).status).toBe(409)
+    expect((await approve(run.diff_hash ?? '')).status).toBe(202)
+    expect(await ended(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 15 } })
+    expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(15)
+    // And back again.
+    const undo = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/rollback`, { body: {} })
+    expect(undo.status).toBe(202)
+    const undone = await ended(tenant, runSchema.parse(undo.json))
+    expect(undone).toMatchObject({ status: 'succeeded', mode: 'rollback', counts: { reactivated: 15, applied: 15 } })
+    expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
+  })
+
+  test('applies nothing of a reviewed change when the universe has become another', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 0 } })
+    await runCsv(tenant, connector, csvOf(3))
+    const run = await runCsv(
+      tenant,
+      connector,
+      csvOf(3, (n) => `Renamed ${n}`),
+    )
+    expect(run.status).toBe('needs_approval')
+    const pushed = await caller.call(tenant, 'POST', '/api/v1/sync/entities', {
+      body: [{ external_id: 'E1', name: 'Somebody else was here', type: 'process' }],
+    })
+    expect(pushed.status).toBe(200)
+    const body = { diff_hash: run.diff_hash }
+    expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/approve`, { body })).status).toBe(202)
+    expect(await ended(tenant, run)).toMatchObject({ status: 'failed', failure: { code: 'diff_stale' } })
+    expect(await names(tenant)).toMatchObject({ E0: 'Entity 0 active', E1: 'Somebody else was here active' })
+  })
+
+  test('a dry run says what would be, and changes nothing', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await runCsv(tenant, connector, csvOf(2), '?mode=dry_run')
+    expect(run).toMatchObject({ status: 'succeeded', mode: 'dry_run', counts: { created: 2, applied: 0 } })
+    const changes = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes`)
+    expect(changes.json).toMatchObject([
+      { op: 'create', source_key: 'E0', before: null, after: { name: 'Entity 0' }, applied_at: null },
+      { op: 'create', source_key: 'E1' },
+    ])
+    expect(await names(tenant)).toEqual({})
+  })
+})

@@ -1,0 +1,23 @@
+import { type CurrentRowsAnswer, currentRowsBodySchema, internalPaths } from '@postern/contracts/internal'
+import { type App, internalRoute } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { maxBodyBytes } from '../push/routes.ts'
+import { listCurrentRows } from './store.ts'
+
+/** Tells the sync service how rows stand that it is about to change, in the words of a push. */
+export function currentRowRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.currentRows,
+      body: currentRowsBodySchema,
+      maxBodyBytes,
+      signedBy: ['sync-universe'],
+      callers: ['service'],
+    },
+    async ({ body, context }): Promise<CurrentRowsAnswer> => ({
+      rows: await db.read(context, async (tx) => await listCurrentRows(tx, body)),
+    }),
+  )
+}
