@@ -80,9 +80,24 @@ function identifierText(identifier: ComponentIdentifier): string {
 /** RFC 9421 §2.1: occurrences without the white space around them, folded lines unfolded, joined by a comma. */
 function fieldValue(occurrences: readonly string[]): string | undefined {
   if (occurrences.length === 0) return undefined
-  return occurrences
-    .map((value) => value.replaceAll(/[ \t]*\r?\n[ \t]+/g, ' ').replaceAll(/^[ \t]+|[ \t]+$/g, ''))
-    .join(', ')
+  return occurrences.map((value) => value.split(foldPattern).map(trimBlanks).join(' ')).join(', ')
+}
+
+const foldPattern = /\r?\n(?=[ \t])/
+
+// By hand: for a pattern like /[ \t]+$/ an engine begins anew at each blank, and a header full of them keeps a service busy
+// for a second, before it knows who has sent it.
+function trimBlanks(text: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && isBlank(text, start)) start += 1
+  while (end > start && isBlank(text, end - 1)) end -= 1
+  return text.slice(start, end)
+}
+
+function isBlank(text: string, at: number): boolean {
+  const code = text.codePointAt(at)
+  return code === 0x20 || code === 0x09
 }
 
 /** RFC 9421 §2.2.3: lower case, without the default port of the scheme. */

@@ -1,0 +1,70 @@
+import { join } from 'node:path'
+import { openApi } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { findSlowText } from '../support/hostile-text.ts'
+import { type Pattern, readPatterns } from '../support/patterns.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+
+const written = readPatterns(root, ['packages/*/src/**/*.ts', 'services/*/src/**/*.ts', 'packages/*/*.mjs'])
+
+/** What schemas check texts with, those that zod brings included, as the API document shows them. */
+function documented(node: unknown, found = new Map<string, Pattern>()): Pattern[] {
+  if (typeof node !== 'object' || node === null) return [...found.values()]
+  if ('pattern' in node && typeof node.pattern === 'string') {
+    found.set(node.pattern, { source: node.pattern, flags: 'u', path: 'the API document' })
+  }
+  for (const value of Object.values(node)) documented(value, found)
+  return [...found.values()]
+}
+
+/** Patterns that take longer than in proportion to a text, and why no long text of somebody else comes to them. */
+const onShortTexts: Readonly<Record<string, string>> = {
+  'packages/cli/src/keys-service.ts <([^>]*)>; rel="next"': 'what the keys service has answered, to the operator alone',
+  'packages/client/src/connection.ts =+$': 'what the client has encoded itself',
+  'packages/client/src/pages.ts <([^>]*)>((?:\\s*;\\s*[^,;"]+(?:"[^"]*")?)*)': 'a header that the gateway has answered',
+  'packages/contracts/src/findings/poam.ts ^\\S+@\\S+$': 'addresses in an answer, which were short when they came in',
+  'packages/local-stack/src/demo/write-universe.ts <([^>]+)>; rel="next"': 'a header that the gateway has answered',
+  'packages/service-kit/src/config.ts \\/+$': 'the environment of the process',
+  'packages/tenant-db/src/migrate.ts ^\\s*(begin|commit|rollback|start\\s+transaction)\\s*;': 'migrations of ours',
+  'services/console/src/pages/assets.ts <meta[^>]*property="csp-nonce"': 'a page that was built with the release',
+  'services/evidence/src/upload/file-kind.ts \\/.*$': 'a media type, of 330 characters at most',
+  'services/evidence/src/upload/file-kind.ts [. ]+$': 'the name of a file, of 255 characters at most',
+}
+const placeOf = ({ path, source }: Pattern): string => `${path} ${source}`
+
+describe('a pattern takes a time in proportion to the text, whatever the text is', () => {
+  test('every one that is written in a program of ours', { timeout: 120_000 }, () => {
+    const judged = written.filter((pattern) => !Object.hasOwn(onShortTexts, placeOf(pattern)))
+    const slow = judged.flatMap((pattern) => {
+      const text = findSlowText(pattern)
+      return text === undefined ? [] : [`${placeOf(pattern)} on ${text}`]
+    })
+    expect(slow).toEqual([])
+    expect(judged.length).toBeGreaterThan(120)
+    // None is excused that is no longer there.
+    expect(written.length - judged.length).toBe(Object.keys(onShortTexts).length)
+  })
+
+  test('every one that a schema of the API has', () => {
+    const patterns = documented(openApi('/'))
+    expect(patterns.flatMap((pattern) => findSlowText(pattern) ?? [])).toEqual([])
+    expect(patterns.length).toBeGreaterThan(10)
+  })
+})
+
+describe('the control: a pattern is found', () => {
+  test.each([
+    ['that takes twice the time for each further character', '^(a+)+$'],
+    ['that does so by a choice', '^(?:\\w|\\d)*!$'],
+    ['that begins anew at each blank', '\\s+$'],
+    ['that does so with words between', '^\\S+@\\S+\\.\\S+$'],
+    ['that looks for an end that never comes', '<([^>]*)>; rel="next"'],
+  ])('%s', (_how, source) => {
+    expect(findSlowText({ source, flags: '', path: 'planted' })).toBeDefined()
+  })
+
+  test.each(['^[a-z]{1,64}$', '^v1\\.([A-Za-z0-9_-]{1,32})\\.([0-9a-f-]{36})$', 'a|b'])('and %s is not', (source) => {
+    expect(findSlowText({ source, flags: '', path: 'planted' })).toBeUndefined()
+  })
+})
