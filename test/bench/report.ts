@@ -1,5 +1,6 @@
 import { cpus, loadavg, release, totalmem } from 'node:os'
 import type { Measured, Ratio } from './compare.ts'
+import type { ConsoleSpeed } from './console.ts'
 import type { Latency } from './latency.ts'
 import type { FindingsScale } from './findings-scale.ts'
 import type { ListResult } from './list.ts'
@@ -28,6 +29,7 @@ export interface Results {
   readonly manyKeys: readonly ManyKeys[]
   readonly list: ListResult
   readonly upload?: UploadResult
+  readonly consoleSpeed: ConsoleSpeed
   /** Not in a quick run. */
   readonly findingsScale?: FindingsScale
   readonly revocation: readonly RevocationLatency[]
@@ -131,6 +133,7 @@ export function printResults(results: Results): void {
   )
 
   printScale(results)
+  printConsole(results)
 
   title('Revocation, ms after the call')
   table(
@@ -168,6 +171,20 @@ function printScale({ findingsScale: scale, upload }: Results): void {
     title(`One file of ${upload.mebibytes} MiB, MiB a second`)
     table(['gateway and evidence', 'nginx, PUT', 'ratio'], [[String(upload.evidence), upload.nginx, upload.ratio]])
   }
+}
+
+function printConsole({ consoleSpeed: { firstPaint, nextPaint, manyKeys } }: Results): void {
+  title('The console in Chromium without a graphics card, ms')
+  table(
+    ['', 'ms'],
+    [
+      ['largest contentful paint of the list of keys, first visit', firstPaint],
+      ['the same, next visit', nextPaint],
+      [`a list of ${manyKeys.keys} keys is whole`, manyKeys.whole],
+      ['longest pause while it is scrolled from end to end', manyKeys.longestPause],
+      ['search in it, from the letter to the picture', manyKeys.search],
+    ],
+  )
 }
 
 function title(text: string): void {

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTestCluster } from '@postern/local-stack/testing'
 import { compare, ratio, targetOf } from './compare.ts'
+import { measureConsole } from './console.ts'
 import { measureLatency } from './latency.ts'
 import { measureList } from './list.ts'
 import { measureFindingsScale } from './findings-scale.ts'
@@ -150,6 +151,9 @@ async function measureAll(): Promise<Results> {
   say('a large upload')
   const upload = await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 })
 
+  say('the console')
+  const consoleSpeed = await measureConsole({ rounds: quick ? 3 : 9 })
+
   say('many findings')
   // Last: what is put into the database would be in the way of everything else.
   const findingsScale = quick || withoutManyFindings ? undefined : await measureFindingsScale(system, scalePlan)
@@ -174,6 +178,7 @@ async function measureAll(): Promise<Results> {
     manyKeys,
     list,
     upload,
+    consoleSpeed,
     ...(findingsScale === undefined ? {} : { findingsScale }),
     revocation,
   }
