@@ -1,0 +1,89 @@
+import { Configuration, allowInsecureRequests, clientCredentialsGrant, customFetch } from 'openid-client'
+import type { OutboundHttp } from '../../outbound/outbound.ts'
+import { SourceFailure } from '../failure.ts'
+
+/** A client of an authorization server, RFC 6749 section 4.4. */
+interface ClientCredentials {
+  readonly token_url: string
+  readonly client_id: string
+  readonly scope?: string | undefined
+}
+
+/** Access tokens of one read. */
+export interface TokenSource {
+  /** One that is good for a minute at least, as far as its server has said. */
+  token(): Promise<string>
+  /** The last one was refused. */
+  forget(): void
+}
+
+const maxTokenAnswerBytes = 65_536
+const earlyMs = 60_000
+
+/** Takes access tokens from an authorization server, through the guarded way out. */
+export function openTokenSource(
+  { token_url: tokenUrl, client_id: clientId, scope }: ClientCredentials,
+  clientSecret: string,
+  http: OutboundHttp,
+  signal: AbortSignal,
+): TokenSource {
+  const server = { issuer: new URL(tokenUrl).origin, token_endpoint: tokenUrl }
+  const configuration = new Configuration(server, clientId, clientSecret)
+  configuration[customFetch] = async (url, { method, headers, body }) =>
+    await toResponse(http, {
+      url,
+      method: method === 'POST' ? 'POST' : 'GET',
+      headers,
+      body: String(body ?? ''),
+      signal,
+    })
+  // The way out refuses plain http to all but addresses that the platform has listed as its own.
+  allowInsecureRequests(configuration)
+  let held: { readonly value: string; readonly until: number } | undefined
+  return {
+    token: async () => {
+      if (held !== undefined && Date.now() < held.until) return held.value
+      const { host } = new URL(tokenUrl)
+      try {
+        const granted = await clientCredentialsGrant(configuration, scope === undefined ? {} : { scope })
+        const seconds = granted.expires_in ?? 3600
+        held = { value: granted.access_token, until: Date.now() + Math.max(0, seconds * 1000 - earlyMs) }
+        return held.value
+      } catch (cause) {
+        signal.throwIfAborted()
+        throwOwn(cause)
+        const message = `${host} gives no access token: check \`client_id\`, the secret and the scope`
+        throw new SourceFailure('token_refused', message, { cause })
+      }
+    },
+    forget: () => {
+      held = undefined
+    },
+  }
+}
+
+/** The library wraps what the way out has thrown. */
+function throwOwn(error: unknown): void {
+  for (let each = error; each instanceof Error; each = each.cause) if (each instanceof SourceFailure) throw each
+}
+
+async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['request']>[0]): Promise<Response> {
+  const answer = await http.request(request)
+  const parts: Uint8Array[] = []
+  let length = 0
+  for await (const part of answer.body) {
+    length += part.length
+    if (length > maxTokenAnswerBytes) throw new SourceFailure('answer_too_large', 'the token is larger than 64 KiB')
+    parts.push(part)
+  }
+  if (answer.status >= 500) {
+    throw new SourceFailure('source_failing', `${new URL(answer.url).host} answers ${answer.status}`, {
+      retryable: true,
+    })
+  }
+  const type = answer.headers['content-type']
+  return new Response(Buffer.concat(parts), {
+    status: answer.status,
+    ...(type === undefined ? {} : { headers: { 'content-type': type } }),
+  })
+}

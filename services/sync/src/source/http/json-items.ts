@@ -1,0 +1,86 @@
+import { SourceFailure } from '../failure.ts'
+import type { SourceItem, SourceLimits } from '../types.ts'
+
+/** A JSON Pointer, RFC 6901; empty for the whole document. */
+export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
+
+/** What a pointer leads to, if anything. */
+export function followPointer(document: unknown, pointer: string): unknown {
+  let value = document
+  for (const part of pointer.split('/').slice(1)) {
+    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    if (Array.isArray(value)) value = /^(?:0|[1-9]\d*)$/.test(name) ? value[Number(name)] : undefined
+    else if (isObject(value) && Object.hasOwn(value, name)) value = value[name]
+    else return undefined
+  }
+  return value
+}
+
+/**
+ * Parses what a source has answered. Whole numbers that JavaScript would round stay text: they are keys. Throws a SourceFailure
+ * for what is no JSON.
+ */
+export function parseJson(text: string): unknown {
+  try {
+    return /\d{16}/.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text)
+  } catch (cause) {
+    const isPage = /^\s*</.test(text)
+    const message = isPage
+      ? 'the source answers a web page or XML and not JSON, perhaps one that asks to sign in: check the address and the credentials'
+      : 'the source answers no valid JSON: check the address'
+    throw new SourceFailure('not_json', message, { cause })
+  }
+}
+
+function keepDigits(this: unknown, _: string, value: unknown, context?: { readonly source?: string }): unknown {
+  const digits = context?.source
+  const isRounded = typeof value === 'number' && !Number.isSafeInteger(value) && digits !== undefined
+  return isRounded && /^-?\d+$/.test(digits) ? digits : value
+}
+
+/** An item of a source as a row, or what is wrong with it. */
+export function toJsonItem(item: unknown, row: number, limits: SourceLimits): SourceItem {
+  if (!isObject(item)) {
+    const message = 'the item is no object: set `items` to where the list of objects is'
+    return { kind: 'error', row, code: 'item_not_object', message }
+  }
+  const names = Object.keys(item)
+  if (names.length > limits.maxColumns) {
+    const message = `the item has ${names.length} members; at most ${limits.maxColumns} are read`
+    return { kind: 'error', row, code: 'too_many_columns', message }
+  }
+  for (const name of names) {
+    const fault = findFault(item[name], limits, 2)
+    if (fault !== undefined) return { kind: 'error', row, field: name.slice(0, 80), ...fault }
+  }
+  return { kind: 'row', row, values: item }
+}
+
+interface ValueFault {
+  readonly code: string
+  readonly message: string
+}
+
+function findFault(value: unknown, limits: SourceLimits, depth: number): ValueFault | undefined {
+  if (typeof value === 'string') {
+    if (value.length > limits.maxValueLength) {
+      const message = `has ${value.length} characters; at most ${limits.maxValueLength} are read`
+      return { code: 'value_too_long', message }
+    }
+    if (value.includes('\0')) return { code: 'control_character', message: 'holds a null character: remove it' }
+    return undefined
+  }
+  if (typeof value !== 'object' || value === null) return undefined
+  if (depth > limits.maxDepth) {
+    return { code: 'nested_too_deep', message: `is nested deeper than ${limits.maxDepth} levels` }
+  }
+  for (const member of Object.values(value)) {
+    const fault = findFault(member, limits, depth + 1)
+    if (fault !== undefined) return fault
+  }
+  return undefined
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

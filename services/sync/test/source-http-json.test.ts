@@ -1,0 +1,266 @@
+import { createServer } from 'node:http'
+import { once } from 'node:events'
+import { gzipSync } from 'node:zlib'
+import { Provider } from 'oidc-provider'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import { type Answers, type SourceServer, startSourceServer } from './source-server.ts'
+import { failureOf, readSource } from './source-support.ts'
+
+const answers: Answers = {}
+let server: SourceServer
+
+beforeAll(async () => {
+  server = await startSourceServer(answers)
+})
+afterAll(async () => await server.close())
+beforeEach(() => {
+  server.asked.length = 0
+  for (const path of Object.keys(answers)) delete answers[path]
+})
+
+const outbound = openOutbound({ networks: ['127.0.0.1'] })
+
+/** Answers pages of a list, by the number in the query. */
+function page(number: (query: URLSearchParams) => number, toBody: (items: object[], last: boolean) => unknown) {
+  answers['/people'] = (request, response) => {
+    const at = number(new URL(request.url ?? '', server.url).searchParams)
+    const items = at <= 3 ? [{ id: `${at}a` }, { id: `${at}b` }] : []
+    response.end(JSON.stringify(toBody(items, at === 3)))
+  }
+}
+
+const after = (query: URLSearchParams): number => Number(query.get('after') ?? 1)
+
+async function ids(config: object, secrets: Record<string, string> = {}): Promise<unknown[]> {
+  const items = await readSource('http_json', { config: { url: `${server.url}/people`, ...config }, secrets, outbound })
+  return items.map((item) => (item.kind === 'row' ? item.values['id'] : item.code))
+}
+
+async function refusal(
+  config: object = {},
+  limits: object = {},
+  secrets: Record<string, string> = {},
+): Promise<string> {
+  const options = { config: { url: `${server.url}/people`, ...config }, limits, secrets, outbound }
+  return (await failureOf('http_json', options)).code
+}
+
+/** Answers every question with this. */
+function always(body: unknown, headers: Record<string, string> = {}): void {
+  answers['/people'] = (_, response) =>
+    response.writeHead(200, headers).end(typeof body === 'string' ? body : JSON.stringify(body))
+}
+
+const all = ['1a', '1b', '2a', '2b', '3a', '3b']
+
+describe('a source of JSON is refused', () => {
+  test('when it answers a web page with status 200, or broken JSON, or no list', async () => {
+    always('<html><body>Sign in</body></html>')
+    expect(await refusal()).toBe('not_json')
+    always('[{"id": 1},')
+    expect(await refusal()).toBe('not_json')
+    always({ error: 'none' })
+    expect(await refusal({ items: '/data' })).toBe('items_missing')
+  })
+
+  test('when its pages never end', async () => {
+    always([{ id: 'same' }])
+    expect(await refusal({ paging: { kind: 'page' } })).toBe('paging_endless')
+    expect(server.asked).toHaveLength(2)
+    let count = 0
+    answers['/people'] = (_, response) => response.end(JSON.stringify({ items: [{ id: count }], next: ++count }))
+    const paging = { kind: 'cursor', next: '/next' }
+    expect(await refusal({ items: '/items', paging }, { maxPages: 5 })).toBe('paging_endless')
+    expect(count).toBe(5)
+    expect(await refusal({ items: '/items', paging }, { maxRows: 3 })).toBe('too_many_rows')
+  })
+
+  test('when its next page is at another origin, which gets no credentials', async () => {
+    always({ items: [{ id: 1 }], next: 'https://elsewhere.test/steal' })
+    expect(await refusal({ items: '/items', paging: { kind: 'cursor', next: '/next' } })).toBe('page_elsewhere')
+    always([{ id: 1 }], { link: '<http://127.0.0.2/>; rel="next"' })
+    expect(await refusal({ paging: { kind: 'link' } })).toBe('page_elsewhere')
+  })
+
+  test('when a page is larger than is held, or all are together', async () => {
+    always(`[${'{"id":"x"},'.repeat(3_200_000)}{}]`)
+    expect(await refusal()).toBe('page_too_large')
+    let count = 0
+    answers['/people'] = (_, response) => response.end(JSON.stringify([{ id: count++, text: 'x'.repeat(1000) }]))
+    expect(await refusal({ paging: { kind: 'page' } }, { maxBytes: 10_000 })).toBe('source_too_large')
+  })
+
+  test('when it breaks every time it is asked', async () => {
+    answers['/people'] = (_, response) => response.destroy()
+    expect(await refusal()).toBe('source_cut_off')
+    expect(server.asked).toHaveLength(3)
+  })
+})
+
+describe('an item that cannot be used is an error, and those after it are read', () => {
+  test('one that is no object, nests too deep, or holds what no text may', async () => {
+    let deep: unknown = 'x'
+    for (let level = 0; level < 40; level++) deep = { deep }
+    always([
+      'text',
+      { id: 'deep', deep },
+      { id: 'nul', name: 'a\0b' },
+      { id: 'long', text: 'x'.repeat(100_001) },
+      { id: 'ok' },
+    ])
+    expect(await ids({})).toEqual(['item_not_object', 'nested_too_deep', 'control_character', 'value_too_long', 'ok'])
+  })
+
+  test('a document that nests a million times over ends the read, and nothing else', async () => {
+    always(`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`)
+    expect(await ids({})).toEqual(['item_not_object'])
+  })
+})
+
+describe('all items are read, in their order', () => {
+  test('of one answer, also where the list is inside', async () => {
+    always({ data: { 'a/b': [{ id: 1 }, { id: 2, manager: { id: 1 } }] } })
+    expect(
+      await readSource('http_json', { config: { url: `${server.url}/people`, items: '/data/a~1b' }, outbound }),
+    ).toEqual([
+      { kind: 'row', row: 1, values: { id: 1 } },
+      { kind: 'row', row: 2, values: { id: 2, manager: { id: 1 } } },
+    ])
+  })
+
+  test('of pages by number, until one is empty', async () => {
+    page(
+      (query) => Number(query.get('p')),
+      (items) => items,
+    )
+    expect(await ids({ url: `${server.url}/people?sort=id`, paging: { kind: 'page', parameter: 'p' } })).toEqual(all)
+    expect(server.asked).toEqual([1, 2, 3, 4].map((number) => `/people?sort=id&p=${number}`))
+  })
+
+  test('of pages by offset', async () => {
+    page(
+      (query) => Number(query.get('offset')) / 2 + 1,
+      (items) => items,
+    )
+    expect(await ids({ paging: { kind: 'page', parameter: 'offset', first: 0, step: 2 } })).toEqual(all)
+  })
+
+  test('of pages by cursor, which may be a URL', async () => {
+    let number = 1
+    page(after, (items, last) => ({ items, next: last ? null : ++number }))
+    const paging = { kind: 'cursor', parameter: 'after', next: '/next' }
+    expect(await ids({ items: '/items', paging })).toEqual(all)
+    number = 1
+    page(after, (items, last) => ({
+      value: items,
+      ...(last ? {} : { '@odata.nextLink': `${server.url}/people?after=${++number}` }),
+    }))
+    expect(await ids({ items: '/value', paging: { kind: 'cursor', next: '/@odata.nextLink' } })).toEqual(all)
+  })
+
+  test('of pages by Link', async () => {
+    answers['/people'] = (request, response) => {
+      const at = Number(new URL(request.url ?? '', server.url).searchParams.get('page') ?? 1)
+      if (at < 3)
+        response.setHeader('link', [`</people>; rel="first"`, `</people?page=${at + 1}>; title="a, b"; rel="next"`])
+      response.end(JSON.stringify([{ id: `${at}a` }, { id: `${at}b` }]))
+    }
+    expect(await ids({ paging: { kind: 'link' } })).toEqual(all)
+  })
+
+  test('from a server that throttles, compresses and breaks now and then', async () => {
+    let asked = 0
+    answers['/people'] = (request, response) => {
+      asked++
+      const at = Number(new URL(request.url ?? '', server.url).searchParams.get('page'))
+      if (asked % 3 === 1) response.writeHead(429, { 'retry-after': '0' }).end()
+      else if (asked === 5) response.destroy()
+      else {
+        const items = at <= 3 ? [{ id: `${at}a` }, { id: `${at}b` }] : []
+        response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync(JSON.stringify(items)))
+      }
+    }
+    expect(await ids({ paging: { kind: 'page' } })).toEqual(all)
+  })
+
+  test('with the digits of keys that JavaScript would round', async () => {
+    always('[{"id": 12345678901234567890, "share": 0.12345678901234567, "text": "12345678901234567890"}]')
+    const [item] = await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })
+    expect(item).toMatchObject({ values: { id: '12345678901234567890', share: Number('0.12345678901234567') } })
+  })
+})
+
+describe('with client credentials of an authorization server', () => {
+  let provider: Provider
+  let tokenUrl: string
+  const issuing = createServer()
+  const secret = 'a-secret-of-the-client-with-enough-length'
+  let used: string[]
+
+  beforeAll(async () => {
+    issuing.listen(0, '127.0.0.1')
+    await once(issuing, 'listening')
+    const address = issuing.address()
+    const issuer = `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}`
+    provider = new Provider(issuer, {
+      clients: [
+        {
+          client_id: 'postern',
+          client_secret: secret,
+          grant_types: ['client_credentials'],
+          redirect_uris: [],
+          response_types: [],
+          scope: 'people',
+        },
+      ],
+      scopes: ['people'],
+      features: { clientCredentials: { enabled: true }, devInteractions: { enabled: false } },
+    })
+    issuing.on('request', (request, response) => void provider.callback()(request, response))
+    tokenUrl = `${issuer}/token`
+  })
+  afterAll(() => {
+    issuing.closeAllConnections()
+    issuing.close()
+  })
+  beforeEach(() => {
+    used = []
+    answers['/people'] = ({ headers }, response) => {
+      const token = headers.authorization?.replace('Bearer ', '') ?? ''
+      used.push(token)
+      const isStale = used.length === 1
+      void provider.ClientCredentials.find(token).then((known) => {
+        response.writeHead(known === undefined || isStale ? 401 : 200).end('[{"id": 1}]')
+      })
+    }
+  })
+
+  const auth = (): object => ({
+    kind: 'oauth_client_credentials',
+    token_url: tokenUrl,
+    client_id: 'postern',
+    scope: 'people',
+  })
+
+  test('a wrong secret is refused, and does not stand in the reason', async () => {
+    const config = { url: `${server.url}/people`, auth: auth() }
+    const failure = await failureOf('http_json', { config, secrets: { client_secret: 'wrong-secret' }, outbound })
+    expect(failure.code).toBe('token_refused')
+    expect(failure.message).not.toContain('wrong-secret')
+    expect(used).toEqual([])
+    expect(await refusal({ auth: auth() })).toBe('secret_missing')
+  })
+
+  test('the items are read, with a new token once the first is refused', async () => {
+    expect(await ids({ auth: auth() }, { client_secret: secret })).toEqual([1])
+    expect(used).toHaveLength(2)
+    expect(new Set(used).size).toBe(2)
+  })
+
+  test('a token is not fetched from an address that is not allowed', async () => {
+    const config = { url: `${server.url}/people`, auth: { ...auth(), token_url: 'http://169.254.169.254/token' } }
+    const failure = await failureOf('http_json', { config, secrets: { client_secret: secret }, outbound })
+    expect(failure.code).toBe('address_not_allowed')
+  })
+})
