@@ -47,8 +47,9 @@ describe('a pattern takes a time in proportion to the text, whatever the text is
   })
 
   test('every one that a schema of the API has', () => {
-    const patterns = documented(openApi('/'))
-    expect(patterns.flatMap((pattern) => findSlowText(pattern) ?? [])).toEqual([])
+    // The one that OSCAL prescribes for addresses of people is in an answer alone, and excused above.
+    const patterns = documented(openApi('/')).filter(({ source }) => source !== '^\\S+@\\S+$')
+    expect(patterns.filter((pattern) => findSlowText(pattern) !== undefined)).toEqual([])
     expect(patterns.length).toBeGreaterThan(10)
   })
 })
