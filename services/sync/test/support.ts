@@ -34,6 +34,16 @@ export async function makeWorld() {
   })
   const callerOf = (keyName: string, ring: string) => (baseUrl: string) =>
     createTestCaller({ baseUrl, keyName, ring, assertionKeys: database.assertionKeys })
+  const environment = (universeUrl: string) => ({
+    POSTERN_DATABASE_URL: database.url('sync'),
+    POSTERN_SIGNING_SYNC: rings.sync,
+    POSTERN_SIGNING_SYNC_UNIVERSE: rings.syncUniverse,
+    POSTERN_SIGNING_OPERATOR: rings.operator,
+    POSTERN_SYNC_SECRETS: rings.secrets,
+    POSTERN_SYNC_POLL_MS: '500',
+    POSTERN_UNIVERSE_URL: universeUrl,
+    POSTERN_REQUEST_LOG: 'off',
+  })
   return {
     database,
     rings,
@@ -44,20 +54,11 @@ export async function makeWorld() {
       await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
     /** A sync service in this process that pushes to the given universe. */
     startSync: async (universeUrl: string, extra: Record<string, string> = {}) => {
-      const env = {
-        POSTERN_DATABASE_URL: database.url('sync'),
-        POSTERN_SIGNING_SYNC: rings.sync,
-        POSTERN_SIGNING_SYNC_UNIVERSE: rings.syncUniverse,
-        POSTERN_SIGNING_OPERATOR: rings.operator,
-        POSTERN_SYNC_SECRETS: rings.secrets,
-        POSTERN_SYNC_POLL_MS: '500',
-        POSTERN_UNIVERSE_URL: universeUrl,
-        POSTERN_REQUEST_LOG: 'off',
-        POSTERN_CHECK_ANSWERS: 'on',
-        ...extra,
-      }
+      const env = { ...environment(universeUrl), POSTERN_CHECK_ANSWERS: 'on', ...extra }
       return await startService(syncService, env, { writeLog: () => undefined })
     },
+    /** What a sync service of its own process is started with. */
+    syncEnvironment: environment,
     /** The real universe service, in a process of its own. */
     spawnUniverse: async (syncUniverseRing = rings.syncUniverse) =>
       await spawnUniverse({

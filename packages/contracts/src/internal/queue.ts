@@ -2,7 +2,7 @@
 export const queueSchema = 'queue'
 
 /** A worker that has not been heard of for so long is taken for dead, and its job given to another. Seconds. */
-export const workerSilenceSeconds = 15
+export const workerSilenceSeconds = 10
 
 /** Jobs of runs; jobs that become due by a schedule; runs whose workers have all died. */
 export const queueNames = { run: 'sync-run', schedule: 'sync-schedule', lost: 'sync-run-lost' } as const

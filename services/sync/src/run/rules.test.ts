@@ -1,0 +1,29 @@
+import { safetySchema } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { breachesOf } from './rules.ts'
+
+const safety = safetySchema.parse({})
+const broken = (impact: object, policy: 'ignore' | 'flag' | 'deactivate' = 'flag') =>
+  breachesOf(safety, policy, { valid: 100, known: 100, missing: 0, changed: 0, ...impact }).map(({ limit }) => limit)
+
+describe('the limits of a connector', () => {
+  test.each([
+    [{ valid: 0 }, ['min_rows']],
+    [{ missing: 11 }, ['max_deactivate_pct']],
+    [{ known: 10_000, missing: 51 }, ['max_deactivate']],
+    [{ known: 100, missing: 61 }, ['max_deactivate', 'max_deactivate_pct']],
+    [{ changed: 41 }, ['max_change_pct']],
+  ])('are passed by %j', (impact, limits) => {
+    expect(broken(impact)).toEqual(limits)
+  })
+
+  test('are kept by what lies on them, and by a first import', () => {
+    expect(broken({ missing: 10, changed: 40 })).toEqual([])
+    expect(broken({ known: 0, valid: 100_000, changed: 500 })).toEqual([])
+  })
+
+  test('ask about rows that are gone only where something is made of them', () => {
+    expect(broken({ missing: 90 }, 'ignore')).toEqual([])
+    expect(broken({ missing: 90 }, 'deactivate')).toEqual(['max_deactivate', 'max_deactivate_pct'])
+  })
+})

@@ -1,0 +1,46 @@
+import { randomBytes } from 'node:crypto'
+import { describe, expect, test } from 'vitest'
+import { SealBroken, openSecret, rewrapSecret, sealSecret } from './seal.ts'
+
+const key = (id: string) => ({ id, secret: randomBytes(32) })
+const first = key('k1')
+const second = key('k2')
+const ring = { current: first }
+const place = { tenantId: 't', connectorId: 'c', name: 'password' }
+
+describe('a sealed secret', () => {
+  test('cannot be opened in the place of another tenant, connector or name, nor with another key', () => {
+    const sealed = sealSecret(ring, place, 'hunter2')
+    for (const other of [{ tenantId: 'u' }, { connectorId: 'd' }, { name: 'token' }]) {
+      expect(() => openSecret(ring, { ...place, ...other }, sealed)).toThrow(SealBroken)
+    }
+    expect(() => openSecret({ current: second }, place, sealed)).toThrow(SealBroken)
+    expect(() => openSecret({ current: { ...second, id: 'k1' } }, place, sealed)).toThrow(SealBroken)
+    expect(openSecret(ring, place, sealed)).toBe('hunter2')
+  })
+
+  test('is refused where any part of it was changed', () => {
+    const sealed = sealSecret(ring, place, 'hunter2')
+    const parts = sealed.split('.')
+    for (const at of [0, 1, 2, 3]) {
+      const spoiled = parts.with(at, `${parts[at]?.startsWith('A') === true ? 'B' : 'A'}${parts[at]?.slice(1)}`)
+      expect(() => openSecret(ring, place, spoiled.join('.'))).toThrow(SealBroken)
+    }
+    expect(() => openSecret(ring, place, 'v1.k1')).toThrow(SealBroken)
+  })
+
+  test('shows nothing of its value, and is another each time', () => {
+    const [one, other] = [sealSecret(ring, place, 'hunter2'), sealSecret(ring, place, 'hunter2')]
+    expect(one).not.toBe(other)
+    expect(Buffer.from(one.split('.')[3] ?? '', 'base64url').toString('latin1')).not.toContain('hunter2')
+  })
+
+  test('goes over to a new key, and needs the old one no longer', () => {
+    const sealed = sealSecret(ring, place, 'hunter2')
+    const both = { current: second, previous: first }
+    expect(openSecret(both, place, sealed)).toBe('hunter2')
+    const rewrapped = rewrapSecret(both, place, sealed) ?? ''
+    expect(openSecret({ current: second }, place, rewrapped)).toBe('hunter2')
+    expect(rewrapSecret(both, place, rewrapped)).toBeUndefined()
+  })
+})
