@@ -1,0 +1,329 @@
+import { createHash, createHmac, randomUUID } from 'node:crypto'
+import { setTimeout as wait } from 'node:timers/promises'
+import { generateKey, hashKey } from '@postern/api-key'
+import { redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import {
+  createSigner,
+  mintAssertion,
+  nilTenantId,
+  noAssertion,
+  parseKeyRing,
+  serializeContext,
+} from '@postern/signed-context'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { send } from '../support/http.ts'
+import { sendRaw } from '../support/raw.ts'
+
+// Somebody is on the internal network: he reaches the services past the gateway, sees signed requests, and writes to Redis.
+const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
+type Service = (typeof services)[number]
+
+let stack: TestStack
+let gateway: string
+let tenantId: string
+let redis: Redis
+
+beforeAll(async () => {
+  stack = await startTestStack({ env: { POSTERN_REQUEST_LOG: 'on' } })
+  gateway = stack.gateways[0] ?? ''
+  tenantId = (await stack.createTenant()).id
+  redis = new Redis(stack.redis.url)
+})
+
+afterAll(async () => {
+  redis.disconnect()
+  await stack.stop()
+})
+
+const targets: Readonly<Record<Service, string>> = {
+  keys: '/api/v1/api-keys',
+  findings: '/api/v1/findings',
+  universe: '/api/v1/entities',
+  evidence: '/.well-known/jwks.json',
+  sync: '/api/v1/connectors',
+}
+const rings = {
+  keys: 'POSTERN_SIGNING_KEYS',
+  findings: 'POSTERN_SIGNING_FINDINGS',
+  universe: 'POSTERN_SIGNING_UNIVERSE',
+  evidence: 'POSTERN_SIGNING_EVIDENCE',
+  sync: 'POSTERN_SIGNING_SYNC',
+} as const
+
+interface Signing {
+  readonly target?: string
+  readonly ring?: string
+  readonly keyName?: string
+  readonly ageMs?: number
+}
+
+/** A request as the gateway would sign it for a service, header by header. */
+function signed(service: Service, { target = targets[service], ring, keyName = service, ageMs = 0 }: Signing = {}) {
+  const isPublic = service === 'evidence'
+  const kind = isPublic ? ('service' as const) : service === 'keys' ? ('user' as const) : ('api_key' as const)
+  const context = serializeContext({
+    tenantId: isPublic ? nilTenantId : tenantId,
+    kind,
+    id: isPublic ? 'gateway' : randomUUID(),
+    label: '',
+    scopes: kind === 'api_key' ? ['read:findings', 'read:universe', 'admin:sync'] : [],
+    roles: kind === 'user' ? ['admin'] : [],
+  })
+  const assertion = isPublic
+    ? noAssertion
+    : mintAssertion(parseKeyRing(stack.database.assertionKeys), tenantId, Date.now())
+  const requestId = `forged-${randomUUID()}`
+  const secret = parseKeyRing(ring ?? stack.ring(rings[service]))
+  const { signatureInput, signature } = createSigner(secret, keyName).sign(
+    { method: 'GET', target, context, assertion, requestId },
+    Date.now() - ageMs,
+  )
+  return {
+    'postern-context': context,
+    'postern-assertion': assertion,
+    'x-request-id': requestId,
+    'signature-input': signatureInput,
+    signature,
+  }
+}
+
+type Headers = Readonly<Record<string, string>>
+
+/** Sends exactly these headers, and further lines if given, and gives the status. */
+async function statusOf(
+  service: Service,
+  headers: Headers,
+  options: { target?: string; method?: string; more?: string } = {},
+) {
+  const { target = targets[service], method = 'GET', more = '' } = options
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
+  const head = `${method} ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines.join('')}${more}\r\n`
+  const { statuses } = await sendRaw(stack.serviceUrl(service), Buffer.from(head, 'latin1'), { limitMs: 30_000 })
+  return statuses[0]
+}
+
+/** With another character in one place of a header. */
+function altered(headers: Headers, name: string, at: number): Headers {
+  const value = headers[name] ?? ''
+  const place = at < 0 ? value.length + at : at
+  const other = value[place] === 'A' ? 'B' : 'A'
+  return { ...headers, [name]: value.slice(0, place) + other + value.slice(place + 1) }
+}
+
+describe.each(services)('the service %s, reached past the gateway,', (service) => {
+  test('acts on what the gateway has signed for it, once', async () => {
+    const headers = signed(service)
+    expect(await statusOf(service, headers)).toBe(200)
+    expect(await statusOf(service, headers)).toBe(401)
+  })
+
+  test('refuses what was signed for another service, with another secret or another name', async () => {
+    for (const other of services) {
+      if (other === service) continue
+      expect(await statusOf(service, signed(service, { ring: stack.ring(rings[other]) })), other).toBe(401)
+      expect(await statusOf(service, signed(service, { keyName: other })), other).toBe(401)
+      expect(await statusOf(service, signed(other, { target: targets[service] })), other).toBe(401)
+    }
+  })
+
+  test('refuses what is half a minute old, or of the future', async () => {
+    expect(await statusOf(service, signed(service, { ageMs: 31_000 }))).toBe(401)
+    expect(await statusOf(service, signed(service, { ageMs: -30_000 }))).toBe(401)
+    expect(await statusOf(service, signed(service, { ageMs: 10_000 }))).toBe(200)
+  })
+
+  test('refuses what was signed for another target or method', async () => {
+    for (const target of [
+      `${targets[service]}?limit=1`,
+      '/internal/v1/leases',
+      `${targets[service]}/${randomUUID()}`,
+    ]) {
+      expect([401, 404]).toContain(await statusOf(service, signed(service, { target })))
+      expect([401, 404]).toContain(await statusOf(service, signed(service), { target }))
+    }
+    expect([401, 404]).toContain(
+      await statusOf(service, signed(service), { method: 'POST', more: 'Content-Length: 0\r\n' }),
+    )
+  })
+
+  test('refuses what was cut short, changed in any part, or given more than was signed', async () => {
+    const whole = signed(service)
+    for (const name of Object.keys(whole)) {
+      const value: string = Reflect.get(whole, name)
+      const { [name]: _gone, ...rest }: Headers = whole
+      expect(await statusOf(service, rest), `without ${name}`).toBe(401)
+      for (const at of [0, 1, 9, 20, -2, -10]) {
+        expect(await statusOf(service, altered(whole, name, at)), `${name} changed at ${at}`).toBe(401)
+      }
+      expect(await statusOf(service, { ...whole, [name]: value.slice(0, -1) }), `${name} cut short`).toBe(401)
+      expect(await statusOf(service, whole, { more: `${name}: ${value}\r\n` }), `${name} twice`).toBe(401)
+      expect(
+        await statusOf(service, whole, { more: `${name.replaceAll('-', '_')}_: x\r\n${name.toUpperCase()}: x\r\n` }),
+      ).toBe(401)
+    }
+    for (const more of [
+      'X-Postern-Tenant: x',
+      'Tenant-Id: x',
+      'If-Match: "1"',
+      'Idempotency-Key: x',
+      'Content-Type: a/b',
+    ]) {
+      expect(await statusOf(service, whole, { more: `${more}\r\n` }), more).toBe(401)
+    }
+    // The control: nothing of all that has used it up, and it is good as it is.
+    expect(await statusOf(service, whole)).toBe(200)
+  })
+})
+
+/** Redis’s form of a record, written apart from the code: order, MAC, JSON. */
+function sealed(record: object & { version: number; tenantVersion: number; readAt: number }, ring: string): string {
+  const { current } = parseKeyRing(ring)
+  const order = `${record.version}.${record.tenantVersion}.${record.readAt}`
+  const json = JSON.stringify(record)
+  const mac = createHmac('sha256', current.secret)
+    .update(`postern cache record 1\n${order}\n${json}`)
+    .digest('base64url')
+  return `${order}|${current.id}.${mac}|${json}`
+}
+
+const recordOf = (hash: string) => ({
+  hash,
+  id: randomUUID(),
+  tenantId,
+  tenantName: 'x',
+  tenantStatus: 'active',
+  tenantVersion: 1,
+  label: 'planted',
+  lastFour: 'xxxx',
+  scopes: ['*'],
+  allowedAddresses: [],
+  expiresAt: Date.now() + 3_600_000,
+  revoked: false,
+  version: 1,
+  readAt: Date.now(),
+  keyLimit: 1000,
+  tenantLimit: 1000,
+})
+
+/** What whoami says to a key, when the gateway holds a lease and so asks Redis. */
+async function whoami(key: string) {
+  for (;;) {
+    const answer = await send(gateway, '/api/v1/whoami', { key })
+    if (answer.status !== 503) return answer
+    await wait(50)
+  }
+}
+
+/** Makes a key up, writes its record as the keys service would, and gives what the gateway says to it. */
+async function plantAndUse(): Promise<number> {
+  const { value } = generateKey()
+  const hash = hashKey(value)
+  await redis.set(redisRecordKey(hash), sealed(recordOf(hash), stack.ring('POSTERN_CACHE_MAC')))
+  return (await whoami(value)).status
+}
+
+describe('whoever writes to Redis', () => {
+  test('the control: with the secret of the keys service, a key that was never made is let in', async () => {
+    // Without a lease the gateway does not ask Redis, so a busy machine may need more than one attempt.
+    await expect.poll(plantAndUse, { timeout: 20_000 }).toBe(200)
+  })
+
+  test('without it makes no key, whatever he writes', async () => {
+    const stolen = (await stack.createKey({ id: tenantId }, { scopes: ['*'] })).key
+    expect((await whoami(stolen)).status).toBe(200)
+    const trueRecord = (await redis.get(redisRecordKey(hashKey(stolen)))) ?? ''
+    expect(trueRecord).toContain('|')
+    for (const write of [
+      (hash: string) => sealed(recordOf(hash), `k1:${Buffer.alloc(32).toString('base64url')}`),
+      (hash: string) => sealed(recordOf(hash), stack.ring('POSTERN_CACHE_MAC')).replace('"*"', '"*","*"'),
+      (hash: string) => `1.1.1|k1.${'A'.repeat(43)}|${JSON.stringify(recordOf(hash))}`,
+      (hash: string) => JSON.stringify(recordOf(hash)),
+      // The true record of another key, as it is and under this key's hash.
+      () => trueRecord,
+      (hash: string) => trueRecord.replace(hashKey(stolen), hash),
+      () => '',
+      () => '\u0000'.repeat(100),
+      () => '['.repeat(100_000),
+      () => 'x'.repeat(5_000_000),
+    ]) {
+      const { value } = generateKey()
+      await redis.set(redisRecordKey(hashKey(value)), write(hashKey(value)))
+      expect((await whoami(value)).status).toBe(401)
+    }
+    const { value } = generateKey()
+    await redis.lpush(redisRecordKey(hashKey(value)), 'x')
+    expect((await whoami(value)).status).toBe(401)
+  })
+
+  test('gives a true key no further scopes, and takes none from it', async () => {
+    const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
+    const hash = hashKey(key)
+    const record = { ...recordOf(hash), scopes: ['*'] }
+    await redis.set(redisRecordKey(hash), sealed(record, `k1:${createHash('sha256').update('x').digest('base64url')}`))
+    const answer = await whoami(key)
+    expect([answer.status, answer.text.includes('write:findings')]).toEqual([200, false])
+    expect(answer.text).toContain('read:findings')
+  })
+
+  test('revokes nothing by a made-up announcement, nor by a record sent as one', async () => {
+    const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
+    expect((await whoami(key)).status).toBe(200)
+    const json = JSON.stringify({ kind: 'key', seq: 1, hash: hashKey(key), version: 99, revoked: true })
+    const record = (await redis.get(redisRecordKey(hashKey(key)))) ?? ''
+    for (const message of [
+      json,
+      `k1.${'A'.repeat(43)}|${json}`,
+      record,
+      record.slice(record.indexOf('|') + 1),
+      '',
+      '{',
+    ]) {
+      // The control: the gateway hears it.
+      expect(await redis.publish(redisRevocationChannel, message)).toBeGreaterThan(0)
+    }
+    while (!(await stack.logs()).includes('revocation_message_refused')) await wait(50)
+    expect((await whoami(key)).status).toBe(200)
+  })
+
+  test('brings nothing down by putting rubbish in the place of counters', async () => {
+    const { key } = await stack.createKey({ id: tenantId }, { scopes: ['read:findings'] })
+    expect((await whoami(key)).status).toBe(200)
+    for (const name of await redis.keys('postern:*')) {
+      await redis.del(name)
+      await redis.sadd(name, 'rubbish')
+    }
+    expect((await whoami(key)).status).toBe(200)
+    expect((await whoami(generateKey().value)).status).toBe(401)
+  })
+})
+
+describe('whoever writes into the log', () => {
+  test('ends no line and makes none, whatever he sends, and his escapes reach no terminal', async () => {
+    for (const label of ['a\u0000', 'a\n{"event":"forged"}', '\u001b[2J', 'a\u202eb']) {
+      await expect(stack.createKey({ id: tenantId }, { scopes: ['*'], label })).rejects.toThrow('422')
+    }
+    const { key } = await stack.createKey({ id: tenantId }, { scopes: ['*'], label: '"}{"event":"forged"}' })
+    const forged = '%0d%0a{"event":"forged"}%1b[2J'
+    const lines = [
+      `X-Request-Id: x"}{"event":"forged"}`,
+      `X-Request-Id: ${'a'.repeat(128)}`,
+      `User-Agent: \u001b[31m{"event":"forged"}`,
+      `X-Forwarded-For: 1.2.3.4","event":"forged`,
+      `Referer: "}\\n{"event":"forged"}`,
+    ]
+    for (const line of lines) {
+      for (const target of ['/api/v1/findings', `/api/v1/findings?q=${forged}`, `/api/v1/${forged}`, `/${forged}`]) {
+        const head = `GET ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: ApiKey ${key}\r\n${line}\r\n\r\n`
+        await sendRaw(gateway, Buffer.from(head, 'latin1'))
+      }
+    }
+    const written = (await stack.logs()).split('\n').filter((line) => line !== '')
+    const events = written.map((line): unknown => JSON.parse(line))
+    expect(events.length).toBeGreaterThan(lines.length)
+    // The control: requests are in it.
+    expect(written.join('\n')).toContain('"event":"request"')
+    expect(written.filter((line) => line.includes('"event":"forged') || line.includes('\u001b'))).toEqual([])
+  })
+})
