@@ -39,6 +39,8 @@ describe('who may not manage keys', () => {
       expect(await page.getByRole('table').count()).toBe(0)
     }
     expect(await accessibilityFaults(page)).toEqual([])
+    await open(page, 'Connectors')
+    await page.getByText('Only administrators manage connectors').waitFor()
     await open(page, 'People and roles')
     expect(await page.getByRole('heading', { name: 'People', exact: true }).count()).toBe(0)
     await context.close()
@@ -192,6 +194,46 @@ describe('a key', () => {
   })
 })
 
+test('a connector is run with a file, watched, and what goes too far is looked at before it is applied', async () => {
+  const { page, stack, tenants } = world
+  const { key } = await stack.createKey(tenants.harbourline, { scopes: ['admin:sync'] })
+  const body = {
+    key: 'processes',
+    name: 'Process register',
+    type: 'csv',
+    dataset: 'auditable_entities',
+    missing_policy: 'deactivate',
+  }
+  const made = await send(stack.gateways[0] ?? '', '/api/v1/connectors', { key, method: 'POST', body })
+  expect(made.status, made.text).toBe(201)
+  const runWith = async (names: readonly string[]) => {
+    await open(page, 'Connectors')
+    await page.getByRole('button', { name: 'Run… Process register' }).click()
+    await page.getByRole('radio', { name: /^Run it/ }).press('Space')
+    const csv = ['external_id,name,type', ...names.map((name) => `${name},${name},process`)].join('\n')
+    const file = { name: 'processes.csv', mimeType: 'text/csv', buffer: Buffer.from(csv) }
+    await page.getByLabel('File to read').setInputFiles(file)
+    expect(await accessibilityFaults(page)).toEqual([])
+    await page.getByRole('button', { name: 'Start' }).click()
+  }
+  await runWith(['Payments', 'Lending', 'Treasury'])
+  await page.getByText('Done', { exact: true }).waitFor()
+  await page.getByRole('heading', { name: 'Changes' }).waitFor()
+
+  await runWith(['Payments'])
+  await page.getByText('Needs approval', { exact: true }).waitFor()
+  await page.locator('.change').getByText('Treasury').first().waitFor()
+  expect(await accessibilityFaults(page)).toEqual([])
+  await page.getByRole('button', { name: 'Approve…' }).click()
+  expect(await accessibilityFaults(page)).toEqual([])
+  await page.getByRole('button', { name: 'Approve and apply' }).click()
+  await page.getByText('Done', { exact: true }).waitFor()
+  const entities = await send(stack.gateways[0] ?? '', '/api/v1/entities?status=archived&count=true&limit=1', {
+    key: (await stack.createKey(tenants.harbourline, { scopes: ['read:universe'] })).key,
+  })
+  expect(entities.headers['x-total-count'], entities.text).toBe('2')
+})
+
 test('the policy that an administrator sets binds the next key', async () => {
   const { page } = world
   await open(page, 'Key policy')
@@ -257,7 +299,7 @@ test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark
       { timeout: 60_000, interval: 2000 },
     )
     .toBe(1)
-  for (const name of ['People and roles', 'Key policy', 'Verify a receipt', 'API keys', undefined]) {
+  for (const name of ['People and roles', 'Key policy', 'Verify a receipt', 'Connectors', 'API keys', undefined]) {
     if (name === undefined) await page.goto(`${stack.consoleUrl}/nowhere`)
     else await open(page, name)
     await page.locator('[aria-busy]').first().waitFor({ state: 'detached' })

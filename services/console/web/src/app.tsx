@@ -8,6 +8,10 @@ import { NotFoundPage } from './shell/not-found-page.tsx'
 import { PageSkeleton } from './ui/skeleton.tsx'
 
 const KeyPage = lazy(async () => ({ default: (await import('./keys/key-page.tsx')).KeyPage }))
+const ConnectorsPage = lazy(async () => ({
+  default: (await import('./connectors/connectors-page.tsx')).ConnectorsPage,
+}))
+const RunPage = lazy(async () => ({ default: (await import('./connectors/run-page.tsx')).RunPage }))
 const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
 const VerifyPage = lazy(async () => ({ default: (await import('./verify/verify-page.tsx')).VerifyPage }))
@@ -33,6 +37,9 @@ function CurrentPage() {
   if (path === '/' || path === '/settings' || path === '/settings/api-keys') return <KeysPage />
   const keyId = /^\/settings\/api-keys\/([0-9a-f-]{36})$/.exec(path)?.[1]
   if (keyId !== undefined) return <KeyPage key={keyId} id={keyId} />
+  if (path === '/connectors') return <ConnectorsPage />
+  const runId = /^\/connectors\/runs\/([0-9a-f-]{36})$/.exec(path)?.[1]
+  if (runId !== undefined) return <RunPage key={runId} id={runId} />
   if (path === '/settings/people') return <PeoplePage />
   if (path === '/settings/policy') return <PolicyPage />
   if (path === '/verify') return <VerifyPage />

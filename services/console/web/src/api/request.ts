@@ -38,25 +38,31 @@ export function whenSignedOut(callback: () => void): () => void {
 export interface RequestOptions {
   readonly method?: 'GET' | 'POST' | 'PATCH'
   readonly body?: unknown
+  /** Sent as it is, in place of a body. */
+  readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
 }
 
 const answerWithinMs = 45_000
+/** For a file, which takes as long as the line is slow. */
+const sendWithinMs = 270_000
 
 /** Asks the console's own server, which knows who is signed in. Throws `ApiProblem` or `NoAnswer`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
-  const { method = 'GET', body, headers, signal } = options
-  const limit = AbortSignal.timeout(answerWithinMs)
+  const { method = 'GET', body, file, headers, signal } = options
+  const limit = AbortSignal.timeout(file === undefined ? answerWithinMs : sendWithinMs)
   const response = await fetch(path, {
     method,
     headers: {
       accept: 'application/json',
       ...(method === 'GET' ? {} : { 'x-csrf-token': csrfToken }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+      ...(file === undefined ? {} : { 'content-type': 'application/octet-stream' }),
       ...headers,
     },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    ...(file === undefined ? {} : { body: file }),
     cache: 'no-store',
     credentials: 'same-origin',
     redirect: 'error',

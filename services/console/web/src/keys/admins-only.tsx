@@ -2,13 +2,13 @@ import { useSession } from '../shell/session-gate.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 
 /** What stands in place of a page that only administrators may see. */
-export function AdminsOnly({ title }: { readonly title: string }) {
+export function AdminsOnly({ title, what = 'API keys' }: { readonly title: string; readonly what?: string }) {
   const { session } = useSession()
   return (
     <Page title={title}>
-      <Empty icon="shield" title="Only administrators manage API keys">
+      <Empty icon="shield" title={`Only administrators manage ${what}`}>
         You are signed in to {session.tenant.name} as {session.roles.join(' and ') || 'a person without a role'}. Ask an
-        administrator of your organization for a key, or for the role.
+        administrator of your organization for {what === 'API keys' ? 'a key' : 'help'}, or for the role.
       </Empty>
     </Page>
   )

@@ -179,22 +179,26 @@ function KeyRow({ apiKey, index, style, now, onRotate, onRevoke, onOpen }: RowPr
   )
 }
 
-/** The table before the first answer: rows of the height that they will have. */
+/** Filters and table before the first answer: of the height that they will have. */
 export function KeyTableSkeleton() {
   return (
-    <div className="key-table key-table-skeleton" aria-busy="true">
-      <span className="for-listeners" role="status">
-        Loading keys
-      </span>
-      {Array.from({ length: 6 }, (_, row) => (
-        <div key={row} className="key-skeleton-row" aria-hidden="true">
-          <Skeleton width="26%" />
-          <Skeleton width="10%" />
-          <Skeleton width="24%" />
-          <Skeleton width="8%" />
-          <Skeleton width="16%" />
-        </div>
-      ))}
-    </div>
+    <>
+      <div className="toolbar-space" aria-hidden="true" />
+      <div className="key-table key-table-skeleton" aria-busy="true">
+        <span className="for-listeners" role="status">
+          Loading keys
+        </span>
+        <div className="key-skeleton-head" aria-hidden="true" />
+        {Array.from({ length: 6 }, (_, row) => (
+          <div key={row} className="key-skeleton-row" aria-hidden="true">
+            <Skeleton width="26%" />
+            <Skeleton width="10%" />
+            <Skeleton width="24%" />
+            <Skeleton width="8%" />
+            <Skeleton width="16%" />
+          </div>
+        ))}
+      </div>
+    </>
   )
 }

@@ -23,7 +23,13 @@ const groups: readonly { readonly title: string; readonly entries: readonly Entr
       { to: '/settings/policy', label: 'Key policy', icon: 'shield' },
     ],
   },
-  { title: 'Tools', entries: [{ to: '/verify', label: 'Verify a receipt', icon: 'receipt' }] },
+  {
+    title: 'Data',
+    entries: [
+      { to: '/connectors', label: 'Connectors', icon: 'sync' },
+      { to: '/verify', label: 'Verify a receipt', icon: 'receipt' },
+    ],
+  },
 ]
 
 /** What stands around every page: the way to the others, and who is signed in. */

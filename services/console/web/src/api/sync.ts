@@ -1,0 +1,71 @@
+import type { Connector, Run, RunChange, RunError } from '@postern/contracts'
+import { nextPage } from './keys.ts'
+import { request } from './request.ts'
+
+export type { Connector, Run, RunChange, RunError }
+
+/** A first page, and whether there is more. */
+export interface Some<T> {
+  readonly items: readonly T[]
+  readonly hasMore: boolean
+}
+
+async function readSome<T>(path: string, signal: AbortSignal): Promise<Some<T>> {
+  const { body, headers } = await request<readonly T[]>(path, { signal })
+  return { items: body, hasMore: nextPage(headers.get('link')) !== undefined }
+}
+
+/** Connectors by key: there are few. */
+export async function listConnectors(signal: AbortSignal): Promise<Some<Connector>> {
+  return await readSome('/api/v1/connectors?limit=1000', signal)
+}
+
+/** The newest runs of all connectors. */
+export async function listRuns(signal: AbortSignal): Promise<Some<Run>> {
+  return await readSome('/api/v1/sync-runs?limit=50', signal)
+}
+
+const pathOf = (id: string) => `/api/v1/sync-runs/${encodeURIComponent(id)}`
+
+export async function getRun(id: string, signal?: AbortSignal): Promise<Run> {
+  return (await request<Run>(pathOf(id), signal === undefined ? {} : { signal })).body
+}
+
+/** Where the browser follows a run (server-sent events). */
+export function eventsOf(id: string): string {
+  return `${pathOf(id)}/events`
+}
+
+export async function listChanges(id: string, signal: AbortSignal): Promise<Some<RunChange>> {
+  return await readSome(`${pathOf(id)}/changes?limit=200`, signal)
+}
+
+export async function listRunErrors(id: string, signal: AbortSignal): Promise<Some<RunError>> {
+  return await readSome(`${pathOf(id)}/errors?limit=200`, signal)
+}
+
+/** Starts a run; `file` is what a connector for uploads reads. `attempt` names the person's one decision. */
+export async function startRun(
+  connector: string,
+  { mode, file }: { readonly mode: 'dry_run' | 'apply'; readonly file: File | undefined },
+  attempt: string,
+): Promise<Run> {
+  const path = `/api/v1/connectors/${encodeURIComponent(connector)}/runs?mode=${mode}`
+  const headers = { 'idempotency-key': attempt }
+  return (await request<Run>(path, { method: 'POST', headers, ...(file === undefined ? {} : { file }) })).body
+}
+
+/** Applies exactly the changes that were looked at. */
+export async function approveRun({ id, diff_hash: hash }: Run, reason: string): Promise<Run> {
+  const body = { diff_hash: hash, ...(reason === '' ? {} : { reason }) }
+  return (await request<Run>(`${pathOf(id)}/approve`, { method: 'POST', body })).body
+}
+
+export async function cancelRun(id: string): Promise<Run> {
+  return (await request<Run>(`${pathOf(id)}/cancel`, { method: 'POST' })).body
+}
+
+/** Undoes what a run has applied, by a run of its own. */
+export async function rollbackRun(id: string): Promise<Run> {
+  return (await request<Run>(`${pathOf(id)}/rollback`, { method: 'POST', body: {} })).body
+}

@@ -1,0 +1,71 @@
+import { useState } from 'react'
+import { type Run, approveRun } from '../api/sync.ts'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { TextBox } from '../ui/fields.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { changesInWords } from './words.ts'
+
+interface Props {
+  readonly run: Run
+  readonly onClose: () => void
+  readonly onApproved: (run: Run) => void
+}
+
+/** Approves the changes of a run as they were shown, and no others. */
+export function ApproveDialog({ run, onClose, onApproved }: Props) {
+  const [reason, setReason] = useState('')
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+
+  const approve = async () => {
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      onApproved(await approveRun(run, reason.trim()))
+    } catch (error) {
+      setFailure(error)
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Dialog
+      title="Approve these changes?"
+      isOpen
+      isQuestion
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose} isDisabled={isBusy} autoFocus>
+            Not yet
+          </Button>
+          <Button
+            look="primary"
+            isBusy={isBusy}
+            onPress={() => {
+              void approve()
+            }}
+          >
+            Approve and apply
+          </Button>
+        </>
+      }
+    >
+      {failure === undefined ? undefined : <Failure error={failure} title="The changes were not approved" />}
+      <p>
+        <strong>{changesInWords(run)}.</strong> Exactly the changes that you have seen are applied: when the audit
+        universe has changed meanwhile so that they would be others, nothing is.
+      </p>
+      <TextBox
+        label="Reason"
+        isOptional
+        value={reason}
+        onChange={setReason}
+        maxLength={500}
+        placeholder="The department was closed in October"
+        help="Kept with the run."
+      />
+    </Dialog>
+  )
+}

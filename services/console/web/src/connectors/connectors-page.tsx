@@ -1,0 +1,160 @@
+import { useState } from 'react'
+import { AdminsOnly } from '../keys/admins-only.tsx'
+import { type Connector, type Run, type Some, listConnectors, listRuns } from '../api/sync.ts'
+import { Link } from '../router.tsx'
+import { useSession } from '../shell/session-gate.tsx'
+import { Badge, type Tone } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { Skeleton } from '../ui/skeleton.tsx'
+import { useNow } from '../ui/use-now.ts'
+import { useResource } from '../ui/use-resource.ts'
+import { When, distance } from '../ui/when.tsx'
+import { RunDialog } from './run-dialog.tsx'
+import { canBeRun, changesInWords, datasetNames, modeNames, statuses, typeNames } from './words.ts'
+
+const states = {
+  active: { label: 'Active', tone: 'success' },
+  paused: { label: 'Paused', tone: 'neutral' },
+  error: { label: 'Failing', tone: 'danger' },
+} as const satisfies Record<Connector['state'], { label: string; tone: Tone }>
+
+/** Connectors: what keeps the audit universe true, and what it did last. */
+export function ConnectorsPage() {
+  const { session } = useSession()
+  return session.roles.includes('admin') ? <Connectors /> : <AdminsOnly title="Connectors" what="connectors" />
+}
+
+function Connectors() {
+  const connectors = useResource<Some<Connector>>(listConnectors)
+  const runs = useResource<Some<Run>>(listRuns)
+  const [toRun, setToRun] = useState<Connector>()
+  const now = useNow()
+  return (
+    <Page
+      title="Connectors"
+      lead="They keep the audit universe true to its sources: entities, organization, people and test procedures."
+    >
+      {connectors.resource.state === 'failed' ? (
+        <Failure error={connectors.resource.error} title="The connectors cannot be shown" onRetry={connectors.reload} />
+      ) : connectors.resource.state === 'loading' ? (
+        <Lines title="Connectors" />
+      ) : connectors.resource.value.items.length === 0 ? (
+        <Empty icon="sync" title="No connectors yet">
+          A connector reads a file, a directory, a database or an API, and takes what has changed into the audit
+          universe. It is set up by the API (POST /api/v1/connectors), with a key that has the scope admin:sync; here it
+          is run and watched.
+        </Empty>
+      ) : (
+        <ul className="connectors">
+          {connectors.resource.value.items.map((connector) => (
+            <li key={connector.id} className="card connector">
+              <div className="connector-head">
+                <div className="connector-names">
+                  <h2>{connector.name}</h2>
+                  <p className="second-line">
+                    <code>{connector.key}</code>
+                  </p>
+                </div>
+                <Badge tone={states[connector.state].tone} hasDot>
+                  {states[connector.state].label}
+                </Badge>
+              </div>
+              <dl className="facts connector-facts">
+                <div>
+                  <dt>Keeps true</dt>
+                  <dd>{datasetNames[connector.dataset]}</dd>
+                </div>
+                <div>
+                  <dt>Reads</dt>
+                  <dd>{typeNames[connector.type]}</dd>
+                </div>
+                <div>
+                  <dt>Last run</dt>
+                  <dd>
+                    {connector.last_run_at === null ? (
+                      <span className="faint">Never</span>
+                    ) : (
+                      <When at={connector.last_run_at} as="distance" now={now} />
+                    )}
+                  </dd>
+                </div>
+                <div>
+                  <dt>Next run</dt>
+                  <dd>
+                    {connector.next_run_at === null ? (
+                      <span className="faint">When asked</span>
+                    ) : (
+                      <span title={connector.schedule?.time_zone}>{distance(connector.next_run_at, now)}</span>
+                    )}
+                  </dd>
+                </div>
+              </dl>
+              {canBeRun(connector) ? (
+                <div>
+                  <Button size="small" icon="sync" onPress={() => setToRun(connector)}>
+                    Run…
+                    <span className="for-listeners"> {connector.name}</span>
+                  </Button>
+                </div>
+              ) : undefined}
+            </li>
+          ))}
+        </ul>
+      )}
+      {runs.resource.state === 'failed' ? (
+        <Failure error={runs.resource.error} title="The runs cannot be shown" onRetry={runs.reload} />
+      ) : runs.resource.state === 'loading' ? (
+        <Lines title="Runs" />
+      ) : runs.resource.value.items.length === 0 ? undefined : (
+        <Runs runs={runs.resource.value.items} now={now} />
+      )}
+      {toRun === undefined ? undefined : <RunDialog connector={toRun} onClose={() => setToRun(undefined)} />}
+    </Page>
+  )
+}
+
+function Runs({ runs, now }: { readonly runs: readonly Run[]; readonly now: number }) {
+  return (
+    <section className="card" aria-labelledby="runs-title">
+      <h2 id="runs-title">Runs</h2>
+      <ul className="runs">
+        {runs.map((run) => (
+          <li key={run.id} className="run">
+            <span className="run-names">
+              <Link className="key-link" to={`/connectors/runs/${run.id}`}>
+                {run.connector_key ?? 'A retired connector'}
+              </Link>
+              <span className="second-line">
+                {modeNames[run.mode]} · {run.created_by.label}
+              </span>
+            </span>
+            <span className="run-changes">{changesInWords(run)}</span>
+            <span className="run-when">
+              <When at={run.created_at} as="distance" now={now} />
+            </span>
+            <span className="run-state">
+              <Badge tone={statuses[run.status].tone} hasDot>
+                {statuses[run.status].label}
+              </Badge>
+            </span>
+          </li>
+        ))}
+      </ul>
+    </section>
+  )
+}
+
+function Lines({ title }: { readonly title: string }) {
+  return (
+    <div className="card skeleton-card" aria-busy="true">
+      <span className="for-listeners" role="status">
+        Loading {title.toLowerCase()}
+      </span>
+      <Skeleton width="40%" />
+      <Skeleton width="70%" />
+      <Skeleton width="55%" />
+    </div>
+  )
+}

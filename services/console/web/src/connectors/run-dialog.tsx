@@ -1,0 +1,112 @@
+import { useRef, useState } from 'react'
+import { Radio, RadioGroup } from 'react-aria-components/RadioGroup'
+import { Label } from 'react-aria-components/Label'
+import { ApiProblem } from '../api/request.ts'
+import { type Connector, startRun } from '../api/sync.ts'
+import { navigate } from '../router.tsx'
+import { Button } from '../ui/button.tsx'
+import { Dialog } from '../ui/dialog.tsx'
+import { Failure } from '../ui/notice.tsx'
+
+const modes = [
+  { value: 'dry_run', title: 'Try it', help: 'Shows what would change, and changes nothing.' },
+  { value: 'apply', title: 'Run it', help: 'Takes the changes in, unless they go beyond the limits of the connector.' },
+] as const
+
+interface Props {
+  readonly connector: Connector
+  readonly onClose: () => void
+}
+
+/** Starts a run of a connector, with the file where it reads one, and leads to its page. */
+export function RunDialog({ connector, onClose }: Props) {
+  const [mode, setMode] = useState<(typeof modes)[number]['value']>('dry_run')
+  const [file, setFile] = useState<File>()
+  const [isMissing, setMissing] = useState(false)
+  const [isBusy, setBusy] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+  const chooser = useRef<HTMLInputElement>(null)
+  const attempt = useRef(crypto.randomUUID())
+  const needsFile = connector.type === 'csv'
+
+  const start = async () => {
+    setMissing(needsFile && file === undefined)
+    if (needsFile && file === undefined) return
+    setBusy(true)
+    setFailure(undefined)
+    try {
+      const run = await startRun(connector.id, { mode, file }, attempt.current)
+      navigate(`/connectors/runs/${run.id}`)
+    } catch (error) {
+      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      setFailure(error)
+      setBusy(false)
+    }
+  }
+
+  return (
+    <Dialog
+      title={`Run ${connector.name}`}
+      isOpen
+      onClose={onClose}
+      footer={
+        <>
+          <Button onPress={onClose}>Cancel</Button>
+          <Button
+            look="primary"
+            isBusy={isBusy}
+            onPress={() => {
+              void start()
+            }}
+          >
+            Start
+          </Button>
+        </>
+      }
+    >
+      {failure === undefined ? undefined : <Failure error={failure} title="The run was not started" />}
+      <RadioGroup
+        className="field"
+        value={mode}
+        onChange={(value) => setMode(modes.find((each) => each.value === value)?.value ?? 'dry_run')}
+      >
+        <Label>What shall it do?</Label>
+        <div className="run-modes">
+          {modes.map(({ value, title, help }) => (
+            <Radio key={value} value={value} className="choice period">
+              <span className="choice-title">{title}</span>
+              <span className="choice-help">{help}</span>
+            </Radio>
+          ))}
+        </div>
+      </RadioGroup>
+      {needsFile ? (
+        <div className="field">
+          <span className="react-aria-Label">File</span>
+          <div className="file-row">
+            <Button icon="upload" onPress={() => chooser.current?.click()}>
+              {file === undefined ? 'Choose a file' : 'Choose another'}
+            </Button>
+            <span className="one-line">{file?.name ?? 'Text with separators, as a spreadsheet exports it'}</span>
+          </div>
+          <input
+            ref={chooser}
+            type="file"
+            hidden
+            aria-label="File to read"
+            accept=".csv,.tsv,.txt,text/csv"
+            onChange={(event) => {
+              setFile(event.currentTarget.files?.[0])
+              setMissing(false)
+            }}
+          />
+          {isMissing ? (
+            <span className="field-error" role="alert">
+              Choose the file that the connector shall read
+            </span>
+          ) : undefined}
+        </div>
+      ) : undefined}
+    </Dialog>
+  )
+}

@@ -1,0 +1,203 @@
+import { useState } from 'react'
+import { ApiProblem } from '../api/request.ts'
+import { type Run, cancelRun, rollbackRun } from '../api/sync.ts'
+import { AdminsOnly } from '../keys/admins-only.tsx'
+import { Link, navigate } from '../router.tsx'
+import { useSession } from '../shell/session-gate.tsx'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { PageSkeleton } from '../ui/skeleton.tsx'
+import { When } from '../ui/when.tsx'
+import { ApproveDialog } from './approve-dialog.tsx'
+import { RunChanges, RunFaults } from './run-lists.tsx'
+import { useRun } from './use-run.ts'
+import { breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
+
+const wayBack = (
+  <Link to="/connectors" className="way-back">
+    <Icon name="back" size={16} />
+    Connectors
+  </Link>
+)
+
+/** One run: how far it is, what it changes, what it could not take in; and the decision where it waits for one. */
+export function RunPage({ id }: { readonly id: string }) {
+  const { session } = useSession()
+  return session.roles.includes('admin') ? <OneRun id={id} /> : <AdminsOnly title="Run" what="connectors" />
+}
+
+function OneRun({ id }: { readonly id: string }) {
+  const { resource, put, again } = useRun(id)
+  const [isApproving, setApproving] = useState(false)
+  const [failure, setFailure] = useState<unknown>()
+
+  if (resource.state === 'loading') return <PageSkeleton />
+  if (resource.state === 'failed') {
+    const { error } = resource
+    const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
+    return (
+      <Page title={isNone ? 'No such run' : 'Run'} above={wayBack}>
+        {isNone ? (
+          <Empty icon="sync" title="There is no such run in this organization" />
+        ) : (
+          <Failure error={error} title="The run cannot be shown" onRetry={again} />
+        )}
+      </Page>
+    )
+  }
+  const run = resource.value
+  const act = async (action: () => Promise<Run>) => {
+    setFailure(undefined)
+    try {
+      const next = await action()
+      if (next.id === run.id) put(next)
+      else navigate(`/connectors/runs/${next.id}`)
+    } catch (error) {
+      setFailure(error)
+      again()
+    }
+  }
+  const canUndo = run.mode === 'apply' && ['succeeded', 'partial', 'cancelled'].includes(run.status)
+  const title = `${modeNames[run.mode]} of ${run.connector_key ?? 'a retired connector'}`
+  return (
+    <Page
+      title={title}
+      above={wayBack}
+      lead={
+        <span className="key-lead">
+          <Badge tone={statuses[run.status].tone} hasDot>
+            {statuses[run.status].label}
+          </Badge>
+          <span>
+            <When at={run.created_at} /> by {run.created_by.label}
+          </span>
+        </span>
+      }
+      actions={
+        <>
+          {isRunning(run) || run.status === 'needs_approval' ? (
+            <Button
+              icon="close"
+              onPress={() => {
+                void act(async () => await cancelRun(run.id))
+              }}
+            >
+              Cancel the run
+            </Button>
+          ) : undefined}
+          {canUndo && run.counts.applied > 0 ? (
+            <Button
+              icon="rotate"
+              onPress={() => {
+                void act(async () => await rollbackRun(run.id))
+              }}
+            >
+              Undo it
+            </Button>
+          ) : undefined}
+          {run.status === 'needs_approval' ? (
+            <Button look="primary" icon="check" onPress={() => setApproving(true)}>
+              Approve…
+            </Button>
+          ) : undefined}
+        </>
+      }
+    >
+      {failure === undefined ? undefined : <Failure error={failure} title="That was refused" />}
+      {run.failure === null ? undefined : (
+        <Notice tone="danger" title="The run failed">
+          {run.failure.message}
+        </Notice>
+      )}
+      {run.status === 'needs_approval' ? (
+        <Notice tone="warning" title="Somebody has to look at the changes">
+          {run.breaches.map((breach) => (
+            <p key={breach.limit}>{breachInWords(breach)}</p>
+          ))}
+          Nothing is applied until they are approved.
+        </Notice>
+      ) : undefined}
+      <Progress run={run} />
+      <RunChanges key={`changes ${run.status}`} run={run} />
+      {run.counts.invalid > 0 ? <RunFaults key={`faults ${run.status}`} run={run} /> : undefined}
+      {isApproving ? (
+        <ApproveDialog
+          run={run}
+          onClose={() => setApproving(false)}
+          onApproved={(next) => {
+            setApproving(false)
+            put(next)
+          }}
+        />
+      ) : undefined}
+    </Page>
+  )
+}
+
+const steps = [
+  { label: 'Read', status: 'fetching' },
+  { label: 'Check', status: 'validating' },
+  { label: 'Compare', status: 'diffing' },
+  { label: 'Apply', status: 'applying' },
+] as const
+
+/** How many of the steps are behind a run, by what it is. */
+function stepsDone({ status, mode, counts }: Run): number {
+  const at = steps.findIndex((step) => step.status === status)
+  if (at !== -1) return at
+  if (status === 'queued') return 0
+  if (status === 'needs_approval') return 3
+  if (status === 'succeeded' || status === 'partial') return mode === 'dry_run' ? 3 : 4
+  return counts.fetched > 0 ? 1 : 0
+}
+
+function Progress({ run }: { readonly run: Run }) {
+  const { counts } = run
+  const done = stepsDone(run)
+  const all = changeCount(run)
+  const shown = run.mode === 'dry_run' ? steps.slice(0, 3) : steps
+  return (
+    <section className="card" aria-labelledby="progress-title">
+      <h2 id="progress-title">Progress</h2>
+      <ol className="steps" aria-live="polite">
+        {shown.map(({ label }, place) => (
+          <li
+            key={label}
+            className={`step${place < done ? ' step-done' : ''}`}
+            aria-current={place === done && isRunning(run) ? 'step' : undefined}
+          >
+            <span className="step-mark">
+              {place < done ? <Icon name="check" size={14} /> : <span>{place + 1}</span>}
+            </span>
+            {label}
+            {place < done ? <span className="for-listeners"> done</span> : undefined}
+          </li>
+        ))}
+      </ol>
+      {run.status === 'applying' && all > 0 ? (
+        <progress className="run-bar" value={counts.applied} max={all} aria-label="Changes applied" />
+      ) : undefined}
+      <dl className="figures">
+        <Figure label="Rows read" value={counts.fetched} />
+        <Figure label="New" value={counts.created} />
+        <Figure label="Changed" value={counts.updated + counts.moved} />
+        <Figure label="Deactivated" value={counts.deactivated} tone={counts.deactivated > 0 ? 'danger' : undefined} />
+        <Figure label="Unchanged" value={counts.unchanged} />
+        <Figure label="Not taken in" value={counts.invalid} tone={counts.invalid > 0 ? 'warning' : undefined} />
+        <Figure label="Applied" value={counts.applied} />
+      </dl>
+    </section>
+  )
+}
+
+function Figure({ label, value, tone }: { label: string; value: number; tone?: 'danger' | 'warning' | undefined }) {
+  return (
+    <div>
+      <dt>{label}</dt>
+      <dd className={tone === undefined ? undefined : `figure-${tone}`}>{value.toLocaleString()}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,94 @@
+import type { Connector, Run, RunChange } from '../api/sync.ts'
+import type { Tone } from '../ui/badge.tsx'
+
+/** What is synchronized, as people call it. */
+export const datasetNames: Readonly<Record<Connector['dataset'], string>> = {
+  org_structure: 'Organization',
+  auditable_entities: 'Auditable entities',
+  people: 'People',
+  test_procedures: 'Test procedures',
+}
+
+/** Where it comes from. */
+export const typeNames: Readonly<Record<Connector['type'], string>> = {
+  csv: 'File',
+  inline_json: 'Pushed to the API',
+  http_json: 'HTTP API',
+  scim: 'SCIM directory',
+  scim_inbound: 'SCIM, pushed',
+  ldap: 'LDAP directory',
+  sql: 'Database',
+}
+
+/** Those that are pushed to run by themselves. */
+export function canBeRun({ type, state }: Connector): boolean {
+  return type !== 'inline_json' && type !== 'scim_inbound' && state !== 'paused'
+}
+
+export const statuses: Readonly<Record<Run['status'], { readonly label: string; readonly tone: Tone }>> = {
+  queued: { label: 'Waiting', tone: 'neutral' },
+  fetching: { label: 'Reading', tone: 'info' },
+  validating: { label: 'Checking', tone: 'info' },
+  diffing: { label: 'Comparing', tone: 'info' },
+  needs_approval: { label: 'Needs approval', tone: 'warning' },
+  applying: { label: 'Applying', tone: 'info' },
+  succeeded: { label: 'Done', tone: 'success' },
+  partial: { label: 'Partly done', tone: 'warning' },
+  failed: { label: 'Failed', tone: 'danger' },
+  cancelled: { label: 'Cancelled', tone: 'neutral' },
+}
+
+/** Whether something still happens by itself. */
+export function isRunning({ status }: Run): boolean {
+  return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)
+}
+
+export const modeNames: Readonly<Record<Run['mode'], string>> = {
+  dry_run: 'Trial',
+  apply: 'Run',
+  rollback: 'Rollback',
+}
+
+export const operationNames: Readonly<Record<RunChange['op'], { readonly label: string; readonly tone: Tone }>> = {
+  create: { label: 'New', tone: 'success' },
+  update: { label: 'Changed', tone: 'info' },
+  move: { label: 'Moved', tone: 'info' },
+  deactivate: { label: 'Deactivated', tone: 'danger' },
+  reactivate: { label: 'Reactivated', tone: 'success' },
+}
+
+/** The changes of a run in words: `12 new, 3 changed`. */
+export function changesInWords({ counts }: Run): string {
+  const parts = [
+    [counts.created, 'new'],
+    [counts.updated, 'changed'],
+    [counts.moved, 'moved'],
+    [counts.reactivated, 'reactivated'],
+    [counts.deactivated, 'deactivated'],
+  ] as const
+  const words = parts.flatMap(([count, word]) => (count === 0 ? [] : [`${count.toLocaleString()} ${word}`]))
+  return words.length === 0 ? 'No changes' : words.join(', ')
+}
+
+/** How many changes a run makes. */
+export function changeCount({ counts }: Run): number {
+  return counts.created + counts.updated + counts.moved + counts.reactivated + counts.deactivated
+}
+
+function number(value: number): string {
+  return value.toLocaleString(undefined, { maximumFractionDigits: 1 })
+}
+
+/** A limit that a run has gone beyond, as a sentence. */
+export function breachInWords({ limit, allowed, actual }: Run['breaches'][number]): string {
+  switch (limit) {
+    case 'max_deactivate_pct':
+      return `${number(actual)} % of the rows would be deactivated or are gone; ${number(allowed)} % are allowed.`
+    case 'max_deactivate':
+      return `${number(actual)} rows would be deactivated or are gone; ${number(allowed)} are allowed.`
+    case 'min_rows':
+      return `The source gave ${number(actual)} rows; at least ${number(allowed)} are expected.`
+    case 'max_change_pct':
+      return `${number(actual)} % of the rows would change; ${number(allowed)} % are allowed.`
+  }
+}
