@@ -45,7 +45,7 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   installation: { uses: ['contracts', 'signed-context', 'tenant-db'] },
   // Starts the services as processes, by their paths: it imports none.
   'local-stack': { uses: ['client', 'contracts', 'installation', 'log-chain', 'signed-context', 'tenant-db'] },
-  cli: { uses: ['api-key', 'contracts', 'installation', 'log-chain', 'signed-context'], tests: ['local-stack'] },
+  cli: { uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'signed-context'], tests: ['local-stack'] },
   test: {
     uses: [],
     tests: ['api-key', 'client', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],

@@ -8,7 +8,7 @@ import type { CommandContext } from './session.ts'
  */
 export function createProgram(context: CommandContext, writeError: (text: string) => void): Command {
   const program = new Command('postern')
-    .description('Tenants and API keys of a Postern system, for its operators.')
+    .description('Tenants, API keys and connectors of a Postern system, for its operators.')
     .exitOverride()
     .configureOutput({
       writeOut: (text) => context.print(text.trimEnd()),
@@ -23,6 +23,7 @@ export function createProgram(context: CommandContext, writeError: (text: string
   addKeyCommands(program, context)
   addInstallationCommands(program, context)
   addLogCommands(program, context)
+  addConnectorCommands(program, context)
   return program
 }
 
@@ -30,6 +31,9 @@ const settingsHelp = `
 Settings come from the environment; without them the system that \`npm start\` runs on this machine is found:
   POSTERN_HOME               folder that npm start keeps its files in (default .postern in the repository)
   POSTERN_KEYS_URL           origin of the keys service
+  POSTERN_SYNC_URL           origin of the sync service, for connectors rewrap-secrets
+  POSTERN_URL                origin of a gateway, for connectors
+  POSTERN_API_KEY            key with admin:sync, for connectors (a secret; or POSTERN_API_KEY_FILE)
   POSTERN_SIGNING_OPERATOR   ring that signs as the operator (a secret; or POSTERN_SIGNING_OPERATOR_FILE)
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion (a secret; or POSTERN_ASSERTION_KEYS_FILE)
   POSTERN_OPERATOR           the name that the audit trail keeps (default: the account on this machine)`
@@ -179,6 +183,36 @@ function addLogCommands(program: Command, context: CommandContext): void {
     .action(async (path, options) => await (await logCommands()).verifyLog(context, path, options))
 }
 
+function addConnectorCommands(program: Command, context: CommandContext): void {
+  const connectors = withExamples(
+    program.command('connectors').description('Connectors of the tenant of an API key').helpCommand(false),
+    'connectors list',
+    'connectors run hr-nightly --file departments.csv --watch',
+  )
+  leaf(connectors, 'list', 'List connectors', 'connectors list --json').action(
+    async (options) => await (await connectorCommands()).listConnectors(context, options),
+  )
+  leaf(
+    connectors,
+    'run',
+    'Run a connector; with --watch until it has ended or waits for approval',
+    'connectors run erp --watch',
+    'connectors run hr-nightly --file departments.csv --dry-run --watch',
+  )
+    .argument('<key>', 'key of the connector')
+    .option('--file <path>', 'the table that a connector for uploads reads')
+    .option('--dry-run', 'find out what would change, and change nothing')
+    .option('--watch', 'follow the run, with a progress bar on standard error')
+    .option('--override-safety <reason>', 'apply without approval whatever the limits say')
+    .action(async (key, options) => await (await connectorCommands()).runConnector(context, key, options))
+  leaf(
+    connectors,
+    'rewrap-secrets',
+    'Put all secrets of connectors under the current key of POSTERN_SYNC_SECRETS; before the old one is retired',
+    'connectors rewrap-secrets',
+  ).action(async (options) => await (await connectorCommands()).rewrapSecrets(context, options))
+}
+
 const migrateHelp = `
 Settings, each also as NAME_FILE:
   POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
@@ -186,6 +220,7 @@ Settings, each also as NAME_FILE:
   POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords; without it they must be there
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
 
+const connectorCommands = async () => await import('./commands/connectors.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'

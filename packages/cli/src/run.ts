@@ -8,11 +8,14 @@ import type { Environment } from './settings.ts'
 export interface Output {
   out(text: string): void
   err(text: string): void
+  /** Whether `err` is a terminal, on which a line can be written over. */
+  readonly isTerminal?: boolean
 }
 
 /** Runs one command line and gives its exit code; nothing is thrown. */
 export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
-  const program = createProgram({ env, print: (text) => output.out(`${text}\n`) }, output.err)
+  const context = { env, print: (text: string) => output.out(`${text}\n`), progress: progressOf(output) }
+  const program = createProgram(context, output.err)
   try {
     await program.parseAsync(args, { from: 'user' })
     return exitCodes.ok
@@ -21,6 +24,14 @@ export async function run(args: readonly string[], env: Environment, output: Out
     const failure = failureOf(error)
     output.err(`${args.includes('--json') ? JSON.stringify(failure.document) : `postern: ${failure.message}`}\n`)
     return failure.exitCode
+  }
+}
+
+/** On a terminal one line that changes, elsewhere a line for each change. */
+function progressOf({ err, isTerminal = false }: Output): (line: string | undefined) => void {
+  return (line) => {
+    if (!isTerminal) err(line === undefined ? '' : `${line}\n`)
+    else err(line === undefined ? '\n' : `\r\u001b[2K${line}`)
   }
 }
 

@@ -80,29 +80,53 @@ export async function readSetting(env: Environment, name: string): Promise<strin
 }
 
 async function readKeysUrl(env: Environment, home: string): Promise<URL> {
-  const value = given(env, 'POSTERN_KEYS_URL') ?? (await readStackFile(join(home, 'stack.json')))
+  return await readOrigin(env, home, 'POSTERN_KEYS_URL', ['services', 'keys'])
+}
+
+/** Origin of the sync service. */
+export async function readSyncUrl(env: Environment): Promise<URL> {
+  return await readOrigin(env, homeOf(env), 'POSTERN_SYNC_URL', ['services', 'sync'])
+}
+
+/** What the commands need that speak to the API, as any integration does. */
+export interface GatewaySettings {
+  /** Origin of a gateway. */
+  readonly url: string
+  /** An API key. A secret. */
+  readonly key: string
+}
+
+/** Reads where the gateway is and which key to call it with. */
+export async function readGatewaySettings(env: Environment): Promise<GatewaySettings> {
+  const key = await readSetting(env, 'POSTERN_API_KEY')
+  if (key === undefined) throw usage('set POSTERN_API_KEY or POSTERN_API_KEY_FILE to a key with the scope admin:sync')
+  const url = await readOrigin(env, homeOf(env), 'POSTERN_URL', ['gateways', '0'])
+  return { url: url.origin, key }
+}
+
+/** An origin from its variable, or from what `npm start` has written about the system that it runs. */
+async function readOrigin(env: Environment, home: string, name: string, path: readonly string[]): Promise<URL> {
+  const value = given(env, name) ?? (await readStackFile(join(home, 'stack.json'), name, path))
   const url = URL.parse(value)
   if (url === null || (url.protocol !== 'http:' && url.protocol !== 'https:') || url.href !== `${url.origin}/`) {
-    throw usage('POSTERN_KEYS_URL must be an origin, as http://127.0.0.1:8181')
+    throw usage(`${name} must be an origin, as http://127.0.0.1:8181`)
   }
   return url
 }
 
-async function readStackFile(path: string): Promise<string> {
-  const text = await readFile(path, 'utf8').catch((error: unknown) => {
-    if (!isMissing(error)) throw usage(`${path} cannot be read`)
-    throw unavailable(`${path} is not there: is \`npm start\` running? Elsewhere set POSTERN_KEYS_URL`, error)
+async function readStackFile(file: string, name: string, path: readonly string[]): Promise<string> {
+  const text = await readFile(file, 'utf8').catch((error: unknown) => {
+    if (!isMissing(error)) throw usage(`${file} cannot be read`)
+    throw unavailable(`${file} is not there: is \`npm start\` running? Elsewhere set ${name}`, error)
   })
-  const url = urlIn(text)
-  if (url === undefined) throw usage(`${path} does not say where the keys service is: set POSTERN_KEYS_URL`)
+  const url = path.reduce<unknown>(member, parsed(text))
+  if (typeof url !== 'string') throw usage(`${file} does not say where that is: set ${name}`)
   return url
 }
 
-function urlIn(stackFile: string): string | undefined {
+function parsed(text: string): unknown {
   try {
-    const content: unknown = JSON.parse(stackFile)
-    const url = member(member(content, 'services'), 'keys')
-    return typeof url === 'string' ? url : undefined
+    return JSON.parse(text)
   } catch {
     return undefined
   }

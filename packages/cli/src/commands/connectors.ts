@@ -1,0 +1,150 @@
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
+import type { Connector, Run } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
+import { contradicted, refusedBy, unavailable, usage } from '../failure.ts'
+import { openKeysService } from '../keys-service.ts'
+import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
+import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
+import { moment, sheet, table } from '../table.ts'
+import { allTenants } from './tenants.ts'
+
+/** `connectors list` */
+export async function listConnectors(context: CommandContext, options: OutputOptions): Promise<void> {
+  const connectors = await asking(context, async (client) => await client.sync.connectors.list().all())
+  if (options.json) {
+    printJson(context, connectors)
+    return
+  }
+  const rows = connectors.map(({ key, name, type, dataset, state, last_run_at, next_run_at }: Connector) => [
+    key,
+    name,
+    type,
+    dataset,
+    state,
+    moment(last_run_at),
+    moment(next_run_at),
+  ])
+  context.print(table(['KEY', 'NAME', 'TYPE', 'DATASET', 'STATE', 'LAST RUN', 'NEXT RUN'], rows))
+}
+
+export interface RunOptions extends OutputOptions {
+  readonly file?: string
+  readonly dryRun?: true
+  readonly watch?: true
+  readonly overrideSafety?: string
+}
+
+/** `connectors run`: queues a run, and with `watch` follows it to its end. */
+export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
+  const content = options.file === undefined ? undefined : await openFile(options.file)
+  const run = await asking(context, async (client) => {
+    const begun = await client.sync.connectors.run(`key:${key}`, {
+      query: {
+        mode: options.dryRun === true ? 'dry_run' : 'apply',
+        ...(options.overrideSafety === undefined ? {} : { override_safety: 'true', reason: options.overrideSafety }),
+      },
+      ...(content === undefined ? {} : { content, contentType: 'application/octet-stream' }),
+    })
+    return options.watch === true ? await watch(context, client, begun, options) : begun
+  })
+  if (options.json) printJson(context, run)
+  else context.print(sheetOf(run))
+  if (run.status === 'failed') {
+    throw contradicted(`the run has failed: ${run.failure?.message ?? 'no reason was given'}`, { run: run.id })
+  }
+}
+
+/** `connectors rewrap-secrets`: every tenant's, so that the old key of the ring can be retired. */
+export async function rewrapSecrets(context: CommandContext, options: OutputOptions): Promise<void> {
+  const tenants = await withKeysService(context.env, allTenants)
+  const settings = await readSettings(context.env)
+  const service = openKeysService({ ...settings, keysUrl: await readSyncUrl(context.env) })
+  let rewrapped = 0
+  try {
+    for (const { id } of tenants) {
+      const { body } = await service.call({
+        method: 'POST',
+        target: internalPaths.rewrapSecrets,
+        tenantId: id,
+        unanswered: 'repeat the command: that is safe',
+      })
+      rewrapped += typeof body === 'object' && body !== null ? Number(Reflect.get(body, 'rewrapped')) : 0
+    }
+  } finally {
+    service.close()
+  }
+  if (options.json) printJson(context, { tenants: tenants.length, rewrapped })
+  else context.print(`${rewrapped} secrets of ${tenants.length} tenants are under the current key now`)
+}
+
+async function watch(
+  context: CommandContext,
+  client: PosternClient,
+  begun: Run,
+  { json }: OutputOptions,
+): Promise<Run> {
+  let last = begun
+  let said = ''
+  for await (const run of client.sync.runs.follow(begun.id)) {
+    last = run
+    const line = progressLine(run)
+    if (json !== true && line !== said) context.progress?.(line)
+    said = line
+  }
+  if (json !== true) context.progress?.(undefined)
+  return last
+}
+
+const barWidth = 24
+
+/** One line that says how far a run is. */
+export function progressLine({ status, counts }: Run): string {
+  const { created, updated, moved, reactivated, deactivated, applied, fetched, invalid } = counts
+  const changes = created + updated + moved + reactivated + deactivated
+  if (status !== 'applying') return `${status}  ${number(fetched)} rows, ${number(invalid)} with errors`
+  const done = changes === 0 ? barWidth : Math.floor((applied / changes) * barWidth)
+  return `applying  [${'#'.repeat(done).padEnd(barWidth, '.')}] ${number(applied)} of ${number(changes)} changes`
+}
+
+function number(value: number): string {
+  return value.toLocaleString('en')
+}
+
+function sheetOf(run: Run): string {
+  const { counts } = run
+  return sheet([
+    ['run', run.id],
+    ['connector', run.connector_key ?? '-'],
+    ['status', run.failure === null ? run.status : `${run.status}: ${run.failure.message}`],
+    ['rows', `${number(counts.fetched)} read, ${number(counts.valid)} valid, ${number(counts.invalid)} with errors`],
+    [
+      'changes',
+      `${number(counts.created)} created, ${number(counts.updated)} updated, ${number(counts.moved)} moved, ` +
+        `${number(counts.deactivated)} deactivated, ${number(counts.reactivated)} reactivated`,
+    ],
+    ['applied', number(counts.applied)],
+    ...run.breaches.map(({ limit, actual, allowed }) => ['beyond', `${limit}: ${actual}, allowed ${allowed}`] as const),
+    ...(run.status === 'needs_approval' ? [['diff hash', run.diff_hash ?? ''] as const] : []),
+  ])
+}
+
+async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
+  const found = await stat(path).catch(() => undefined)
+  if (found?.isFile() !== true) throw usage(`${path} is no file that can be read`)
+  return Readable.toWeb(createReadStream(path))
+}
+
+/** Asks the gateway with the key of the settings; what it refuses is told as every command tells it. */
+async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
+  const { url, key } = await readGatewaySettings(context.env)
+  try {
+    return await work(createPosternClient({ baseUrl: url, key }))
+  } catch (error) {
+    if (error instanceof PosternProblem) throw refusedBy(error.problem)
+    if (error instanceof TypeError) throw unavailable(`${url} does not answer`, error)
+    throw error
+  }
+}
