@@ -1,4 +1,5 @@
 import type { Pool } from 'pg'
+import { follow } from './follow.ts'
 import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
@@ -24,6 +25,16 @@ export interface TenantDb {
    * has failed nothing can be committed any more, also when `fn` catches the failure: it rejects with that failure.
    */
   write<T>(tenant: TenantAssertion, fn: (tx: Tx) => Promise<T>): Promise<T>
+  /**
+   * The rows of the one statement that `list` issues, `size` of them at a time, of one snapshot, for as long as it takes to
+   * read them, an hour at most: `list` is called for each batch. It holds a connection all the while, hence for what goes
+   * on when the assertion has run out; what is short is done with `read`.
+   */
+  follow<Item>(
+    tenant: TenantAssertion,
+    list: (tx: Tx) => Promise<readonly Item[]>,
+    size: number,
+  ): AsyncIterable<readonly Item[]>
   /** As `write`, for no tenant: definer functions and tables without one. Statements on tenant tables are refused. */
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
   /** Rejects when a request would find no database. */
@@ -46,6 +57,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   return {
     read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn),
     write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn),
+    follow: (tenant, list, size) => follow(pool, queryTimeoutMs, tenant.assertion, list, size),
     // Empty, not left alone: a setting that something left in the session must not hold here.
     system: (fn) => write(pool, queryTimeoutMs, '', fn),
     ping: () => ping(pool, queryTimeoutMs),

@@ -9,6 +9,7 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
   return {
     read: async (tenant, work) => await db.read(tenant, work).catch(refuse),
     write: async (tenant, work) => await db.write(tenant, work).catch(refuse),
+    follow: (tenant, list, size) => db.follow(tenant, list, size),
     system: async (work) => await db.system(work).catch(refuse),
     ping: async () => await db.ping(),
     close: async () => await db.close(),
