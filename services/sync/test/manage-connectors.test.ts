@@ -1,0 +1,190 @@
+import { randomUUID } from 'node:crypto'
+import { type Connector, connectorSchema, runSchema } from '@postern/contracts'
+import { internalPaths } from '@postern/contracts/internal'
+import { type Principal, type SignedCaller, createTestCaller } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { admin, makeWorld } from './support.ts'
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let sync: Awaited<ReturnType<typeof world.startSync>>
+let caller: SignedCaller
+
+// Nobody answers there: what is tried here needs no universe.
+const nowhere = 'http://127.0.0.1:9'
+
+beforeAll(async () => {
+  world = await makeWorld()
+  sync = await world.startSync(nowhere)
+  caller = world.syncCaller(sync.url)
+})
+
+afterAll(async () => {
+  await sync.close()
+  await world.close()
+})
+
+const secret = 'correct horse battery staple'
+const path = '/api/v1/connectors'
+
+function body(fields: Record<string, unknown> = {}) {
+  return {
+    key: `c-${randomUUID()}`,
+    name: 'ERP',
+    type: 'http_json',
+    dataset: 'people',
+    config: { url: 'https://erp.example/people' },
+    ...fields,
+  }
+}
+
+async function create(tenant: Principal, fields: Record<string, unknown> = {}) {
+  const answer = await caller.call(tenant, 'POST', path, { body: body(fields) })
+  return { status: answer.status, text: answer.text, etag: answer.headers['etag'] ?? '', json: answer.json }
+}
+
+async function made(tenant: Principal, fields: Record<string, unknown> = {}) {
+  const { status, json, etag } = await create(tenant, fields)
+  expect(status).toBe(201)
+  return { connector: connectorSchema.parse(json), etag }
+}
+
+describe('setting up a connector', () => {
+  test('is refused without the scope, and of another tenant there is nothing', async () => {
+    const { connector } = await made(admin())
+    const reader = { ...admin(), scopes: ['read:universe'] }
+    expect((await caller.call(reader, 'POST', path, { body: body() })).status).toBe(403)
+    for (const [method, rest] of [
+      ['GET', ''],
+      ['PATCH', ''],
+      ['DELETE', ''],
+      ['POST', '/runs'],
+      ['POST', '/test'],
+    ] as const) {
+      const answer = await caller.call(admin(), method, `${path}/${connector.id}${rest}`, {
+        ...(method === 'PATCH' ? { body: { name: 'Mine now' }, headers: { 'if-match': '*' } } : {}),
+      })
+      expect([method, rest, answer.status]).toEqual([method, rest, 404])
+    }
+  })
+
+  test.each([
+    [{ type: 'ldap', config: { nonsense: true } }, '/config'],
+    [{ config: {} }, '/config/url'],
+    [{ secrets: { passphrase: 'x' } }, '/secrets/passphrase'],
+    [{ mapping: [{ target: 'salary', source: 'x' }] }, '/mapping/0/target'],
+    [{ mapping: [{ target: 'name', source: 'x' }] }, '/mapping'],
+    [{ schedule: { cron: '* * * * *', time_zone: 'UTC' } }, '/schedule/cron'],
+    [{ schedule: { cron: '0 2 * * *', time_zone: 'Nowhere/Land' } }, '/schedule/time_zone'],
+    [{ type: 'csv', config: {}, schedule: { cron: '0 2 * * *', time_zone: 'UTC' } }, '/schedule'],
+    [{ hierarchy: { key: 'legal', name: 'Legal', kind: 'legal_entity' } }, '/hierarchy'],
+    [{ dataset: 'org_structure' }, '/hierarchy'],
+  ])('is refused with %j, and says where', async (fields, pointer) => {
+    const { status, text } = await create(admin(), fields)
+    expect([status, text]).toEqual([422, expect.stringContaining(`"pointer":"${pointer}`)])
+  })
+
+  test('takes a key once, and gives it again when its connector is retired', async () => {
+    const tenant = admin()
+    const { connector } = await made(tenant, { key: 'erp' })
+    expect((await create(tenant, { key: 'erp' })).status).toBe(409)
+    expect((await create(tenant, { key: 'inline' })).status).toBe(409)
+    expect((await caller.call(tenant, 'DELETE', `${path}/key:erp`)).status).toBe(204)
+    expect((await caller.call(tenant, 'GET', `${path}/${connector.id}`)).status).toBe(404)
+    expect((await create(tenant, { key: 'erp' })).status).toBe(201)
+  })
+
+  test('is changed only as it was read', async () => {
+    const tenant = admin()
+    const { connector, etag } = await made(tenant)
+    const patch = async (headers: Record<string, string>) =>
+      await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, { body: { name: 'Renamed' }, headers })
+    expect((await patch({})).status).toBe(428)
+    const changed = await patch({ 'if-match': etag })
+    expect([changed.status, connectorSchema.parse(changed.json).name]).toEqual([200, 'Renamed'])
+    expect((await patch({ 'if-match': etag })).status).toBe(412)
+  })
+})
+
+describe('the secrets of a connector', () => {
+  test('are in no answer, in clear in no table, and erased when it is retired', async () => {
+    const tenant = admin()
+    const { connector } = await made(tenant, { secrets: { token: secret } })
+    const answers = [
+      await caller.call(tenant, 'GET', `${path}/${connector.id}`),
+      await caller.call(tenant, 'GET', path),
+      await caller.call(tenant, 'GET', path, { headers: { accept: 'text/csv' } }),
+    ]
+    expect(connector.secrets).toEqual({ token: { set: true, updated_at: expect.any(String) } })
+    for (const { text } of answers) {
+      expect(text).toContain('token')
+      expect(text).not.toContain(secret)
+    }
+    const stored = async () =>
+      JSON.stringify([
+        await world.rows('select * from sync.connector_secret where connector_id = $1', [connector.id]),
+        await world.rows('select * from sync.connector where id = $1', [connector.id]),
+        await world.rows('select answer from sync.idempotency_record'),
+      ])
+    expect(await stored()).toContain('"sealed":"v1.')
+    expect(await stored()).not.toContain(secret)
+    await caller.call(tenant, 'DELETE', `${path}/${connector.id}`)
+    expect(await stored()).not.toContain('"sealed"')
+  })
+
+  test('are put under the current key for the operator, and for nobody else', async () => {
+    const tenant = admin()
+    await made(tenant, { secrets: { token: secret } })
+    const operator = createTestCaller({
+      baseUrl: sync.url,
+      keyName: 'operator',
+      ring: world.rings.operator,
+      assertionKeys: world.database.assertionKeys,
+    })
+    const { tenantId } = tenant
+    expect((await caller.call({ ...tenant, kind: 'operator' }, 'POST', internalPaths.rewrapSecrets)).status).toBe(401)
+    const answer = await operator.call(
+      { tenantId, kind: 'operator', id: 'operator', scopes: [] },
+      'POST',
+      internalPaths.rewrapSecrets,
+    )
+    expect([answer.status, answer.json]).toEqual([200, { rewrapped: 0 }])
+  })
+})
+
+describe('a schedule', () => {
+  test('that is due makes one run and knows when it is due next; a paused connector is left alone', async () => {
+    const tenant = admin()
+    const schedule = { cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
+    const { connector } = await made(tenant, { schedule })
+    expect(Date.parse(connector.next_run_at ?? '')).toBeGreaterThan(Date.now())
+    const due = '2026-01-01T01:30:00.000Z'
+    await world.rows('update sync.connector set next_run_at = $2 where id = $1', [connector.id, due])
+    await world.rows(
+      `update queue.job set start_after = now(), data = jsonb_set(data, '{due}', to_jsonb($2::text))
+       where data ->> 'id' = $1 and name = 'sync-schedule'`,
+      [connector.id, due],
+    )
+    const runsOf = async () => {
+      const { json } = await caller.call(tenant, 'GET', `/api/v1/sync-runs?connector=${connector.key}`)
+      return runSchema.array().parse(json)
+    }
+    const [run] = await vi.waitFor(
+      async () => {
+        const runs = await runsOf()
+        expect(runs).toHaveLength(1)
+        return runs
+      },
+      { timeout: 60_000, interval: 200 },
+    )
+    expect(run).toMatchObject({ trigger: 'schedule', mode: 'apply', created_by: { type: 'connector' } })
+    const now = await caller.call(tenant, 'GET', `${path}/${connector.id}`)
+    const after: Connector = connectorSchema.parse(now.json)
+    expect(Date.parse(after.next_run_at ?? '')).toBeGreaterThan(Date.now())
+    const paused = await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, {
+      body: { state: 'paused' },
+      headers: { 'if-match': now.headers['etag'] ?? '' },
+    })
+    expect([paused.status, connectorSchema.parse(paused.json).next_run_at]).toEqual([200, null])
+    expect((await caller.call(tenant, 'POST', `${path}/${connector.id}/runs`)).status).toBe(409)
+  })
+})
