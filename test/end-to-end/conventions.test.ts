@@ -188,6 +188,22 @@ describe('the reference', () => {
     expect(answer.text).toContain('/api/v1/findings/{id}')
     const headers = { 'if-none-match': String(answer.headers['etag']) }
     expect(await send(gateway, '/docs', { headers })).toMatchObject({ status: 304, text: '' })
+    const several = { 'if-none-match': `"other", W/${String(answer.headers['etag'])}` }
+    expect(await send(gateway, '/docs', { headers: several })).toMatchObject({ status: 304, text: '' })
+  })
+
+  test('and what else the gateway answers itself is refused in a media type that it does not have', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
+    for (const [target, accept, refused] of [
+      ['/api/v1/whoami', 'application/json', 'text/csv'],
+      ['/api/v1/openapi.json', 'application/*', 'text/html'],
+      ['/docs', 'text/html', 'application/json'],
+      ['/problems/not-found', '*/*', 'application/json'],
+    ] as const) {
+      expect((await send(gateway, target, { key, headers: { accept } })).status, target).toBe(200)
+      const answer = await send(gateway, target, { key, headers: { accept: refused } })
+      expect([answer.status, answer.code], target).toEqual([406, 'not_acceptable'])
+    }
   })
 
   test('and the document are of the API that answers', async () => {

@@ -33,7 +33,7 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
     // What the gateway lets through, and what it adds to it.
     http: { maxHeaderSize: 65_536 },
     forceCloseConnections: 'idle',
-    routerOptions: { maxParamLength: 1024, caseSensitive: true, ignoreTrailingSlash: false },
+    routerOptions: { maxParamLength: 1100, caseSensitive: true, ignoreTrailingSlash: false },
     genReqId: (request) => {
       const given = request.headers['x-request-id']
       return typeof given === 'string' && requestIdPattern.test(given) ? given : newRequestId()

@@ -24,6 +24,7 @@ import {
   keepsNothing,
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
+import { type JsonText, textOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 import { fieldsAsked, selectFields } from './select-fields.ts'
@@ -99,7 +100,7 @@ export function contractRoute<const R extends Route>(
 export function registerContract<const R extends Route>(
   app: App,
   route: R,
-  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | StreamedAnswer>,
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | JsonText | StreamedAnswer>,
 ): void {
   const { upstream } = route
   const memory = route.method === 'POST' ? memories.get(app) : undefined
@@ -231,13 +232,13 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
       if (body instanceof StreamedAnswer) return await reply.type(body.mediaType).send(body.content)
       if (isUnchanged(request, reply)) reply.code(304)
-      if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, body)
+      if (kit.checkAnswers && contract !== undefined) assertInContract(contract, reply.statusCode, valueOf(body))
       if (reply.statusCode === 304) return await reply.send()
       if (body === undefined) return await reply.send()
       const type = mediaType === '' ? 'application/json' : mediaType
-      return await reply
-        .type(`${type}; charset=utf-8`)
-        .send(JSON.stringify(selectFields(body, fieldsAsked(inputs.query))))
+      const fields = fieldsAsked(inputs.query)
+      const sent = fields === undefined ? body : selectFields(valueOf(body), fields)
+      return await reply.type(`${type}; charset=utf-8`).send(textOf(sent))
     },
   })
 }

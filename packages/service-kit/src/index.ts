@@ -1,3 +1,4 @@
+export { negotiate } from './accept.ts'
 export { createApp, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,
@@ -22,7 +23,8 @@ export {
 export { assertIfMatch, matchesEtag } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
-export { type ListHandlers, allPages, contractList, each } from './list-route.ts'
+export { JsonText } from './json-text.ts'
+export { type ListHandlers, allPages, contractList, each, wholeList } from './list-route.ts'
 export { inputErrors } from './input-errors.ts'
 export { parseJsonBody } from './json-body.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
 import { type Route, columnsOf, csvText } from '@postern/contracts'
+import { type TenantContext, parseAssertion } from '@postern/signed-context'
 import { stringify } from 'csv-stringify'
 import {
   type AnswerBody,
@@ -8,14 +9,15 @@ import {
   assertItemInContract,
   registerContract,
 } from './contract-route.ts'
+import { type JsonText, textOf, valueOf } from './json-text.ts'
 import { fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
 export interface ListHandlers<R extends Route, Item> {
   /** One page, as JSON. */
-  page(input: ContractInput<R>): Promise<AnswerBody<R>>
+  page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonText>
   /** The whole result from where the cursor points, item by item: read as fast as the client reads, never faster. */
-  all(input: ContractInput<R>): AsyncIterable<Item>
+  all(input: ContractInput<R>): AsyncIterable<Item | JsonText>
   /** Members of an item that become the columns of a CSV, in their order; all of them where nothing is said. */
   readonly columns?: readonly (keyof Item & string)[]
 }
@@ -35,14 +37,17 @@ export function contractList<const R extends Route, Item extends object>(
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
     const fields = fieldsAsked(input.query)
-    const sent = input.raw.method === 'HEAD' ? await noneOf(items) : each(items, (item) => selectFields(item, fields))
+    const sent =
+      input.raw.method === 'HEAD'
+        ? await noneOf(items)
+        : each(items, (item) => (fields === undefined ? item : selectFields(valueOf(item), fields)))
     if (input.mediaType === 'text/csv') {
       const name = route.path.slice(route.path.lastIndexOf('/') + 1)
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
       return new StreamedAnswer(
         'text/csv; charset=utf-8; header=present',
         asCsv(
-          sent,
+          each(sent, valueOf),
           names.filter((column) => fields?.includes(column) ?? true),
         ),
       )
@@ -66,6 +71,53 @@ export async function* allPages<Item, Key>(
     if (last === undefined || items.length < size) return
     from = keyOf(last)
   }
+}
+
+/** What a whole list is read from; `follow` reads on where the assertion has run out. */
+export interface ListSource<Tx> {
+  read<T>(tenant: TenantContext, fn: (tx: Tx) => Promise<T>): Promise<T>
+  follow<Item>(
+    tenant: TenantContext,
+    list: (tx: Tx) => Promise<readonly Item[]>,
+    size: number,
+  ): AsyncIterable<readonly Item[]>
+}
+
+/** What is left of an assertion's life when the rest of a list is read at one go: seconds. */
+const followedWithSeconds = 30
+
+/** More than any list holds: the limit of what is followed. PostgreSQL reads it as an integer. */
+const noLimit = 2_147_483_647
+
+/**
+ * The items of a list, however long it takes to send them: `list` gives those behind a key, at most so many, by one
+ * statement. They are read page by page for as long as PostgreSQL believes the assertion of the request; what is not sent by
+ * then is read as one result, a part at a time, as the client takes it.
+ */
+export async function* wholeList<Item, Key, Tx>(
+  source: ListSource<Tx>,
+  context: TenantContext,
+  parts: {
+    readonly after: Key | undefined
+    /** Items that are held in memory at a time. */
+    readonly size: number
+    list(tx: Tx, after: Key | undefined, limit: number): Promise<readonly Item[]>
+    keyOf(item: Item): Key
+  },
+): AsyncGenerator<Item> {
+  const { size, list, keyOf } = parts
+  const until = ((parseAssertion(context.assertion)?.expiresAt ?? 0) - followedWithSeconds) * 1000
+  let { after } = parts
+  while (Date.now() < until) {
+    const from = after
+    const items = await source.read(context, async (tx) => list(tx, from, size))
+    yield* items
+    const last = items.at(-1)
+    if (last === undefined || items.length < size) return
+    after = keyOf(last)
+  }
+  const from = after
+  for await (const items of source.follow(context, async (tx) => list(tx, from, noLimit), size)) yield* items
 }
 
 /** The same items, of which the first has been read: what fails at once still becomes a problem document. */
@@ -92,7 +144,7 @@ export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row
 /** Where answers are checked: the same items, each held against its contract. */
 async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
-    assertItemInContract(app, route, item)
+    assertItemInContract(app, route, valueOf(item))
     yield item
   }
 }
@@ -104,7 +156,7 @@ async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<I
 }
 
 async function* asLines<Item>(items: AsyncIterable<Item>): AsyncGenerator<string> {
-  for await (const item of items) yield `${JSON.stringify(item)}\n`
+  for await (const item of items) yield `${textOf(item)}\n`
 }
 
 /** RFC 4180. What a spreadsheet would run as a formula is led by an apostrophe. */

@@ -4,11 +4,13 @@ import {
   type Route,
   assertionHeader,
   contextHeader,
+  mediaTypesOf,
   openApi,
   requestIdHeader,
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
+import { matchesEtag, negotiate } from '@postern/service-kit'
 import {
   type AssertionMinter,
   UnsignableValueError,
@@ -43,6 +45,13 @@ export interface ServeParts {
 /** In the last days of a key its answers say when it ends. */
 const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 const closing = ['connection', 'close'] as const
+
+/** Whether the client says that it has what the tag is of. */
+function isKnown({ request }: Exchange, etag: string): boolean {
+  const given = request.headers['if-none-match']
+  return given !== undefined && matchesEtag(given, etag)
+}
+
 const pageHeaders = [
   'cache-control',
   'public, max-age=300',
@@ -92,6 +101,11 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       refuse(exchange, 'bad_request', { detail: 'This operation takes no parameters in the query.' })
       return
     }
+    const offered = mediaTypesOf(route)
+    if (negotiate(exchange.request.headers.accept, offered) === undefined) {
+      refuse(exchange, 'not_acceptable', { detail: `This can be had as ${offered.join(', ')}.` })
+      return
+    }
     switch (route.id) {
       case 'gateway.whoami':
         if (principal === undefined) throw new Error('whoami is for a known caller')
@@ -104,7 +118,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
         )
         break
       case 'gateway.openapi':
-        if (exchange.request.headers['if-none-match'] === documentTag) {
+        if (isKnown(exchange, documentTag)) {
           exchange.response.writeHead(304, { etag: documentTag, 'x-request-id': exchange.requestId }).end()
           break
         }
@@ -117,7 +131,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
         ])
         break
       case 'gateway.reference':
-        if (exchange.request.headers['if-none-match'] === reference.etag) {
+        if (isKnown(exchange, reference.etag)) {
           exchange.response.writeHead(304, { etag: reference.etag, 'x-request-id': exchange.requestId }).end()
           break
         }

@@ -14,7 +14,7 @@ const none: Match = { kind: 'none' }
 // The router wants a handler; we only ask it what matches.
 const noop = (): void => undefined
 /** Longer path parameters match nothing. */
-const maxParamLength = 600
+const maxParamLength = 1100
 
 /**
  * Makes the matcher of a route table. Paths match byte for byte: case matters, and so does a trailing slash. HEAD is
