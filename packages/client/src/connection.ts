@@ -187,8 +187,16 @@ export async function readJson<T>(answer: Response): Promise<T> {
 /** The path of an operation with its parameters. The colon of `ref:` needs no escape, and the gateway refuses needless ones. */
 export function fillPath(path: string, params: Readonly<Record<string, string>>): string {
   return path.replaceAll(/:([a-z_]+)/g, (_match, name: string) =>
-    encodeURIComponent(params[name] ?? '').replaceAll('%3A', ':'),
+    encodeURIComponent(carriable(params[name] ?? '')).replaceAll('%3A', ':'),
   )
+}
+
+/** An external id that a path cannot carry, as one with a slash, goes in base64url. */
+function carriable(address: string): string {
+  if (!address.startsWith('ext:') || !/[/\\%;]/.test(address)) return address
+  const bytes = new TextEncoder().encode(address.slice('ext:'.length))
+  const base64 = btoa(String.fromCharCode(...bytes))
+  return `ext64:${base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}`
 }
 
 /** A query; several values of a parameter are repeated. */

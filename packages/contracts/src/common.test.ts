@@ -30,6 +30,13 @@ describe('a resource address is refused', () => {
     'ext:a\u0000b',
     'ext:a\nb',
     `ext:${'x'.repeat(256)}`,
+    'ext64:',
+    'ext64:YQ==',
+    // The same letter in another spelling, no UTF-8, a line feed, and more than an external id holds.
+    'ext64:YR',
+    'ext64:_w',
+    'ext64:YQpi',
+    `ext64:${Buffer.from('x'.repeat(256)).toString('base64url')}`,
     '../findings',
   ])('%j', (address) => {
     expect(resourceAddressSchema.safeParse(address).success).toBe(false)
@@ -43,6 +50,10 @@ describe('a resource address', () => {
     ['ref:F-2026-0042', { by: 'reference', reference: 'F-2026-0042' }],
     ['ext:ref:F-1', { by: 'external-id', externalId: 'ref:F-1' }],
     ['ext:Prüfung 7/ä', { by: 'external-id', externalId: 'Prüfung 7/ä' }],
+    [
+      `ext64:${Buffer.from('Prüfung 7/ä\\%2f;').toString('base64url')}`,
+      { by: 'external-id', externalId: 'Prüfung 7/ä\\%2f;' },
+    ],
   ])('%j selects in one way', (address, selection) => {
     expect(parseResourceAddress(resourceAddressSchema.parse(address))).toEqual(selection)
   })

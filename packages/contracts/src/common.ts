@@ -89,14 +89,33 @@ export const customSchema = z
 
 export const namedScopeSchema = z.enum(namedScopes)
 
-/** A resource's address in a path: its id, `ref:<reference>` or `ext:<external id>`. */
+/**
+ * A resource's address in a path: its id, `ref:<reference>`, `ext:<external id>`, or `ext64:` and the external id in
+ * base64url, since an external id with a slash or another character that paths cannot carry is refused on the way.
+ */
 export const resourceAddressSchema = z
   .union([
     uuidSchema,
     z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/),
     z.string().regex(/^ext:[^\p{Cc}]{1,255}$/u),
+    z
+      .string()
+      .regex(/^ext64:[A-Za-z0-9_-]{2,1020}$/)
+      .refine((address) => externalIdOf64(address) !== undefined),
   ])
-  .meta({ description: 'An id, `ref:` and a reference, or `ext:` and an external id' })
+  .meta({
+    description:
+      'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
+  })
+
+/** The external id of an `ext64:` address; undefined unless it is UTF-8 of 1 to 255 characters in its one spelling. */
+function externalIdOf64(address: string): string | undefined {
+  const encoded = address.slice('ext64:'.length)
+  const bytes = Buffer.from(encoded, 'base64url')
+  const externalId = bytes.toString('utf8')
+  const isExact = bytes.toString('base64url') === encoded && Buffer.from(externalId, 'utf8').equals(bytes)
+  return isExact && /^[^\p{Cc}]{1,255}$/u.test(externalId) ? externalId : undefined
+}
 
 /** How a parsed resource address selects: exactly one of the three. */
 export type ResourceAddress =
@@ -108,5 +127,6 @@ export type ResourceAddress =
 export function parseResourceAddress(address: string): ResourceAddress {
   if (address.startsWith('ref:')) return { by: 'reference', reference: address.slice(4) }
   if (address.startsWith('ext:')) return { by: 'external-id', externalId: address.slice(4) }
+  if (address.startsWith('ext64:')) return { by: 'external-id', externalId: externalIdOf64(address) ?? '' }
   return { by: 'id', id: address }
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { uuidSchema } from './common.ts'
 
 const maxLimit = 1000
 
@@ -53,4 +54,17 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated` })
+}
+
+/** Ids that one filter takes. */
+const maxIds = 100
+
+/** A filter that takes several ids, repeated or comma-separated, meaning any of them. */
+export function anyId(description: string) {
+  return z
+    .union([z.string(), z.array(z.string())])
+    .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
+    .pipe(z.array(uuidSchema).min(1).max(maxIds))
+    .optional()
+    .meta({ description: `${description}; up to ${maxIds} ids, repeated or comma-separated` })
 }

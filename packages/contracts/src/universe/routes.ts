@@ -5,14 +5,13 @@ import {
   dateSchema,
   externalIdSchema,
   line,
-  momentSchema,
   personRefSchema,
   resourceAddressSchema,
   text,
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   asOfSchema,
@@ -26,17 +25,12 @@ import {
   nodeStatuses,
   treeNodeSchema,
 } from './hierarchy.ts'
-import { personSchema } from './person.ts'
-import {
-  testConclusions,
-  testMethods,
-  testProcedureSchema,
-  testProcedureStatuses,
-  testTypes,
-} from './test-procedure.ts'
+import { getTestProcedure, listPeople, listTestProcedures } from './procedure-and-people-routes.ts'
+import { addressed, base, search, updatedSince } from './route-parts.ts'
 
 export * from './hierarchy.ts'
 export * from './person.ts'
+export * from './procedure-and-people-routes.ts'
 export * from './test-procedure.ts'
 
 export const entityTypes = [
@@ -127,11 +121,6 @@ export const expandedEntitySchema = entitySchema
   .meta({ id: 'ExpandedAuditableEntity' })
 export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
 
-const base = { upstream: 'universe', tag: 'Audit universe', access: { kind: 'scope', scope: 'read:universe' } } as const
-const addressed = z.strictObject({ id: resourceAddressSchema })
-const updatedSince = momentSchema.optional()
-const search = text(1, 200).optional().meta({ description: 'Text that the resource holds, in any case' })
-
 /** A depth in a query: how many levels. */
 function levels(max: number, description: string) {
   return z
@@ -189,6 +178,7 @@ export const listEntities = defineRoute({
       .enum(entitySorts)
       .optional()
       .meta({ description: 'Default: `reference`; with `subtree_of` an entity `tree`, parents before their children' }),
+    fields: fieldsOf(entitySchema),
   }),
   answers: { 200: { description: 'Entities, by reference', schema: z.array(entitySchema) } },
 })
@@ -200,7 +190,7 @@ export const getEntity = defineRoute({
   path: '/api/v1/entities/:id',
   summary: 'Read an auditable entity',
   params: addressed,
-  query: z.strictObject({ expand: anyOf(['ancestors', 'nodes']).optional() }),
+  query: z.strictObject({ expand: anyOf(['ancestors', 'nodes']).optional(), fields: fieldsOf(entitySchema) }),
   answers: { 200: { description: 'The entity', schema: expandedEntitySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
@@ -217,6 +207,7 @@ export const listChildrenOfEntity = defineRoute({
     depth: levels(12, 'Levels below the entity; 1: its children').default(1),
     type: anyOf(entityTypes).optional(),
     status: anyOf(entityStatuses).optional(),
+    fields: fieldsOf(entitySchema),
   }),
   answers: { 200: { description: 'Entities', schema: z.array(entitySchema) } },
   problems: ['not_found'],
@@ -229,6 +220,7 @@ export const listAncestorsOfEntity = defineRoute({
   path: '/api/v1/entities/:id/ancestors',
   summary: 'List what is above an auditable entity, from the root down',
   params: addressed,
+  query: z.strictObject({ fields: fieldsOf(entitySchema) }),
   answers: { 200: { description: 'At most eleven entities', schema: z.array(entitySchema) } },
   problems: ['not_found'],
 })
@@ -239,7 +231,7 @@ export const listHierarchies = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies',
   summary: 'List organizational hierarchies',
-  query: z.strictObject(pageQuery),
+  query: z.strictObject({ ...pageQuery, fields: fieldsOf(hierarchySchema) }),
   answers: { 200: { description: 'Hierarchies, by key', schema: z.array(hierarchySchema) } },
 })
 
@@ -252,6 +244,7 @@ export const getHierarchy = defineRoute({
   path: '/api/v1/hierarchies/:key',
   summary: 'Read an organizational hierarchy',
   params: keyed,
+  query: z.strictObject({ fields: fieldsOf(hierarchySchema) }),
   answers: { 200: { description: 'The hierarchy', schema: hierarchySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
@@ -271,6 +264,7 @@ export const listNodes = defineRoute({
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
     q: search,
+    fields: fieldsOf(nodeSchema),
   }),
   answers: { 200: { description: 'Nodes', schema: z.array(nodeSchema) } },
   problems: ['not_found'],
@@ -317,76 +311,6 @@ export const diffHierarchy = defineRoute({
   }),
   answers: { 200: { description: 'Nodes that differ', schema: z.array(nodeChangeSchema) } },
   problems: ['not_found'],
-})
-
-export const testProcedureSorts = [
-  'reference',
-  '-reference',
-  'title',
-  '-title',
-  'updated_at',
-  '-updated_at',
-  'due_date',
-  '-due_date',
-] as const
-
-export const listTestProcedures = defineRoute({
-  ...base,
-  id: 'universe.list-test-procedures',
-  method: 'GET',
-  path: '/api/v1/test-procedures',
-  summary: 'List test procedures',
-  query: z.strictObject({
-    ...pageQuery,
-    status: anyOf(testProcedureStatuses).optional(),
-    method: anyOf(testMethods).optional(),
-    test_type: anyOf(testTypes).optional(),
-    conclusion: anyOf(testConclusions).optional(),
-    entity_id: uuidSchema.optional().meta({ description: 'Procedures that test the entity' }),
-    engagement_ref: line(1, 255).optional(),
-    control_ref: line(1, 255).optional(),
-    due_before: dateSchema.optional(),
-    due_after: dateSchema.optional(),
-    external_id: externalIdSchema.optional(),
-    updated_since: updatedSince,
-    q: search,
-    sort: z.enum(testProcedureSorts).default('reference'),
-  }),
-  answers: { 200: { description: 'Test procedures', schema: z.array(testProcedureSchema) } },
-})
-
-export const getTestProcedure = defineRoute({
-  ...base,
-  id: 'universe.get-test-procedure',
-  method: 'GET',
-  path: '/api/v1/test-procedures/:id',
-  summary: 'Read a test procedure',
-  params: addressed,
-  answers: {
-    200: { description: 'The test procedure', schema: testProcedureSchema },
-    304: { description: 'Not modified' },
-  },
-  problems: ['not_found'],
-})
-
-export const personSorts = ['name', '-name', 'updated_at', '-updated_at'] as const
-
-export const listPeople = defineRoute({
-  ...base,
-  id: 'universe.list-people',
-  method: 'GET',
-  path: '/api/v1/people',
-  summary: 'List the people whom sources know',
-  query: z.strictObject({
-    ...pageQuery,
-    email: z.email().max(254).optional(),
-    active: z.enum(['true', 'false']).optional(),
-    external_id: externalIdSchema.optional(),
-    updated_since: updatedSince,
-    q: search,
-    sort: z.enum(personSorts).default('name'),
-  }),
-  answers: { 200: { description: 'People', schema: z.array(personSchema) } },
 })
 
 export const universeRoutes = [

@@ -14,12 +14,12 @@ import {
   type ContractInput,
   type Page,
   type RequestInfo,
-  allPages,
   contractList,
   contractRoute,
   each,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
@@ -43,12 +43,12 @@ export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): v
 
   const readAll = (context: RequestInfo['context'], page: Page<ListKey>, { filter, sort }: EntityList) => {
     const day = today()
-    const rows = allPages(
-      page.after,
-      exportBatch,
-      async (after, limit) => await db.read(context, async (tx) => listEntities(tx, { filter, sort, after, limit })),
-      ({ key }) => key,
-    )
+    const rows = wholeList(db, context, {
+      after: page.after,
+      size: exportBatch,
+      list: async (tx, after, limit) => listEntities(tx, { filter, sort, after, limit }),
+      keyOf: ({ key }) => key,
+    })
     return each(rows, ({ entity }) => asRead(entity, day))
   }
 

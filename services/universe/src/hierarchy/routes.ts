@@ -12,12 +12,12 @@ import {
 import {
   type App,
   type ContractInput,
-  allPages,
   contractList,
   contractRoute,
   each,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { changeOf, nest, parseAsOf, parseNodeAddress } from './rules.ts'
@@ -50,12 +50,12 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       return page.finish(rows, ({ key }) => key)
     },
     all: (input) =>
-      allPages(
-        openPage(input, listRoute, hierarchyKeySchema).after,
-        exportBatch,
-        async (after, limit) => await db.read(input.context, async (tx) => listHierarchies(tx, after, limit)),
-        ({ key }) => key,
-      ),
+      wholeList(db, input.context, {
+        after: openPage(input, listRoute, hierarchyKeySchema).after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listHierarchies(tx, after, limit),
+        keyOf: ({ key }) => key,
+      }),
   })
 
   contractRoute(app, getHierarchy, async ({ params, context, answer }) => {
@@ -87,12 +87,12 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       assertVersion(found, 'as_of')
       // One version from end to end, whatever is pushed meanwhile.
       const pinned: NodeFilter = { ...filter, asOf: { version: found.wanted } }
-      const rows = allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(input.context, async (tx) => listNodes(tx, pinned, after, limit)),
-        ({ key }) => key,
-      )
+      const rows = wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listNodes(tx, pinned, after, limit),
+        keyOf: ({ key }) => key,
+      })
       yield* each(rows, ({ node }) => node)
     },
   })
@@ -143,12 +143,12 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       )
       assertVersion(found, to === undefined ? 'from' : 'to')
       const span = { key: params.key, from, to: to ?? found.hierarchy.version }
-      const rows = allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(context, async (tx) => listWrittenBetween(tx, span, after, limit)),
-        ({ key }) => key,
-      )
+      const rows = wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listWrittenBetween(tx, span, after, limit),
+        keyOf: ({ key }) => key,
+      })
       for await (const row of rows) yield* asChange(row)
     },
   })

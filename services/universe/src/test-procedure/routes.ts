@@ -7,13 +7,13 @@ import {
 import {
   type App,
   type ContractInput,
-  allPages,
   contractList,
   contractRoute,
   each,
   internalRoute,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import {
@@ -41,13 +41,12 @@ export function testProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     all: (input) => {
       const { sort, filter, page } = listOf(input)
-      const rows = allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) =>
-          await db.read(input.context, async (tx) => listTestProcedures(tx, filter, { sort, after, limit })),
-        ({ key }) => key,
-      )
+      const rows = wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listTestProcedures(tx, filter, { sort, after, limit }),
+        keyOf: ({ key }) => key,
+      })
       return each(rows, ({ procedure }) => procedure)
     },
   })
@@ -88,7 +87,7 @@ function listOf(input: ContractInput<typeof listRoute>) {
     method: query.method,
     testType: query.test_type,
     conclusion: query.conclusion,
-    entityId: query.entity_id,
+    entityIds: query.entity_id,
     engagementRef: query.engagement_ref,
     controlRef: query.control_ref,
     dueBefore: query.due_before,

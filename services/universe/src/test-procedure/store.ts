@@ -11,7 +11,8 @@ export interface TestProcedureFilter {
   readonly method: readonly string[] | undefined
   readonly testType: readonly string[] | undefined
   readonly conclusion: readonly string[] | undefined
-  readonly entityId: string | undefined
+  /** Testing one of these entities. */
+  readonly entityIds: readonly string[] | undefined
   readonly engagementRef: string | undefined
   readonly controlRef: string | undefined
   readonly dueBefore: string | undefined
@@ -140,7 +141,7 @@ function filterValues(filter: TestProcedureFilter): readonly unknown[] {
     filter.method ?? null,
     filter.testType ?? null,
     filter.conclusion ?? null,
-    filter.entityId ?? null,
+    filter.entityIds ?? null,
     filter.engagementRef ?? null,
     filter.controlRef ?? null,
     dayOrNull(filter.dueBefore),
@@ -174,9 +175,9 @@ const list = listStatements({
     and ($3::text[] is null or t.test_type = any($3::text[]))
     and ($4::text[] is null or t.conclusion = any($4::text[]))
     and (
-      $5::uuid is null
+      $5::uuid[] is null
       or t.id in (
-        select link.test_procedure_id from universe.test_procedure_entity link where link.entity_id = $5::uuid
+        select link.test_procedure_id from universe.test_procedure_entity link where link.entity_id = any($5::uuid[])
       )
     )
     and ($6::text is null or t.engagement_ref = $6::text)

@@ -1,0 +1,86 @@
+import { z } from 'zod'
+import { dateSchema, externalIdSchema, line } from '../common.ts'
+import { anyId, anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import { personSchema } from './person.ts'
+import { addressed, base, search, updatedSince } from './route-parts.ts'
+import {
+  testConclusions,
+  testMethods,
+  testProcedureSchema,
+  testProcedureStatuses,
+  testTypes,
+} from './test-procedure.ts'
+
+export const testProcedureSorts = [
+  'reference',
+  '-reference',
+  'title',
+  '-title',
+  'updated_at',
+  '-updated_at',
+  'due_date',
+  '-due_date',
+] as const
+
+export const listTestProcedures = defineRoute({
+  ...base,
+  id: 'universe.list-test-procedures',
+  method: 'GET',
+  path: '/api/v1/test-procedures',
+  summary: 'List test procedures',
+  query: z.strictObject({
+    ...pageQuery,
+    status: anyOf(testProcedureStatuses).optional(),
+    method: anyOf(testMethods).optional(),
+    test_type: anyOf(testTypes).optional(),
+    conclusion: anyOf(testConclusions).optional(),
+    entity_id: anyId('Procedures that test one of the entities'),
+    engagement_ref: line(1, 255).optional(),
+    control_ref: line(1, 255).optional(),
+    due_before: dateSchema.optional(),
+    due_after: dateSchema.optional(),
+    external_id: externalIdSchema.optional(),
+    updated_since: updatedSince,
+    q: search,
+    sort: z.enum(testProcedureSorts).default('reference'),
+    fields: fieldsOf(testProcedureSchema),
+  }),
+  answers: { 200: { description: 'Test procedures', schema: z.array(testProcedureSchema) } },
+})
+
+export const getTestProcedure = defineRoute({
+  ...base,
+  id: 'universe.get-test-procedure',
+  method: 'GET',
+  path: '/api/v1/test-procedures/:id',
+  summary: 'Read a test procedure',
+  params: addressed,
+  query: z.strictObject({ fields: fieldsOf(testProcedureSchema) }),
+  answers: {
+    200: { description: 'The test procedure', schema: testProcedureSchema },
+    304: { description: 'Not modified' },
+  },
+  problems: ['not_found'],
+})
+
+export const personSorts = ['name', '-name', 'updated_at', '-updated_at'] as const
+
+export const listPeople = defineRoute({
+  ...base,
+  id: 'universe.list-people',
+  method: 'GET',
+  path: '/api/v1/people',
+  summary: 'List the people whom sources know',
+  query: z.strictObject({
+    ...pageQuery,
+    email: z.email().max(254).optional(),
+    active: z.enum(['true', 'false']).optional(),
+    external_id: externalIdSchema.optional(),
+    updated_since: updatedSince,
+    q: search,
+    sort: z.enum(personSorts).default('name'),
+    fields: fieldsOf(personSchema),
+  }),
+  answers: { 200: { description: 'People', schema: z.array(personSchema) } },
+})
