@@ -187,6 +187,13 @@ END) stored,
   accepted_until date,
   accepted_by jsonb,
   validated_by jsonb,
+  severity_order smallint not null generated always as (
+CASE severity
+    WHEN 'critical'::text THEN 1
+    WHEN 'high'::text THEN 2
+    WHEN 'medium'::text THEN 3
+    ELSE 4
+END) stored,
   constraint finding_pk PRIMARY KEY (tenant_id, id),
   constraint finding_external_id_unique UNIQUE (tenant_id, external_id),
   constraint finding_number_unique UNIQUE (tenant_id, year, number),
@@ -234,10 +241,12 @@ CREATE INDEX finding_by_accepted_until ON findings.finding USING btree (tenant_i
 CREATE INDEX finding_by_created_at ON findings.finding USING btree (tenant_id, created_at, id);
 CREATE INDEX finding_by_repeat_of ON findings.finding USING btree (tenant_id, repeat_of_id) WHERE (repeat_of_id IS NOT NULL);
 CREATE INDEX finding_by_severity ON findings.finding USING btree (tenant_id, severity_rank, id);
+CREATE INDEX finding_by_severity_and_target ON findings.finding USING btree (tenant_id, severity_order, target_on, id);
 CREATE INDEX finding_by_target_on ON findings.finding USING btree (tenant_id, target_on, id);
 CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, updated_at, id);
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
+CREATE TRIGGER finding_guard_rejected BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['pending_validation'::text, 'closed'::text])))) EXECUTE FUNCTION findings.guard_rejected_recommendations();
 CREATE TRIGGER finding_repeat_guard BEFORE INSERT OR UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.finding REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
@@ -253,6 +262,7 @@ comment on table findings.finding is 'A finding: condition, criteria, cause, con
 comment on column findings.finding.year is 'Year (UTC) in which the finding was documented; not that of identified_on.';
 comment on column findings.finding.severity_rank is 'The order of severity, for sorting: critical is 4.';
 comment on column findings.finding.created_at is 'Milliseconds, as clients see it, so that a page can begin exactly behind a row.';
+comment on column findings.finding.severity_order is 'The reverse of severity_rank: critical is 1.';
 
 create table findings.finding_entity (
   tenant_id uuid not null,
@@ -699,6 +709,27 @@ begin
     raise exception using
       errcode = 'check_violation', schema = 'findings', table = 'recommendation', constraint = broken,
       message = 'a recommendation cannot change in this way';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_rejected_recommendations()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (
+    select from findings.recommendation r
+    where r.tenant_id = new.tenant_id and r.finding_id = new.id and r.status = 'rejected'
+  ) and not exists (
+    select from findings.recommendation r
+    where r.tenant_id = new.tenant_id and r.finding_id = new.id and r.status not in ('rejected', 'superseded')
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_recommendations_rejected',
+      message = 'a finding of which every recommendation was rejected is not remedied';
   end if;
   return new;
 end

@@ -1,19 +1,22 @@
 import type { Statement } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** Where a page begins: behind the row with this sort value and id. */
-export const keySchema = z.strictObject({
-  value: z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)]),
-  id: z.uuid(),
-})
+const sortValue = z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)])
+
+/** Where a page begins: behind the row with these values of the sort's columns and this id. */
+export const keySchema = z.strictObject({ values: z.array(sortValue).min(1).max(2), id: z.uuid() })
 export type Key = z.infer<typeof keySchema>
 
-/** One order of a list. Its column is in an index behind tenant_id and before id. */
-export interface Order<Item> {
+interface SortColumn {
   readonly column: string
   readonly type: 'timestamptz' | 'date' | 'smallint'
+}
+
+/** One order of a list. Its columns are in an index behind tenant_id and before id, and all go in one direction. */
+export interface Order<Item> {
+  readonly columns: readonly SortColumn[]
   readonly direction: 'asc' | 'desc'
-  valueOf(item: Item): string | number
+  valuesOf(item: Item): (string | number)[]
 }
 
 /** Where a page begins, and how many rows it has at most. */
@@ -23,12 +26,28 @@ export interface PageBounds<Sort extends string> {
   readonly limit: number
 }
 
+/** A condition of a filter, and the values of its parameters. */
+export interface Condition {
+  readonly values: readonly unknown[]
+  /** The condition with its parameters by name: `$1`, `$2` … */
+  sql(...parameters: readonly string[]): string
+}
+
+/** The condition where a value asks for it; nothing where it is undefined. */
+export function when<T>(value: T | undefined, sql: (parameter: string) => string): Condition[] {
+  return value === undefined ? [] : [{ values: [value], sql: (parameter = '') => sql(parameter) }]
+}
+
+/** Conditions as SQL, with parameters from `$first` on, and their values. */
+export function written(conditions: readonly Condition[], first = 1): { text: string; values: readonly unknown[] } {
+  let next = first
+  const texts = conditions.map(({ values, sql }) => sql(...values.map(() => `$${next++}`)))
+  return { text: texts.length === 0 ? 'true' : texts.join(' and '), values: conditions.flatMap(({ values }) => values) }
+}
+
 export interface KeysetList<Sort extends string, Item> {
-  /**
-   * The statement of a page. `values` are those of the filter, always all of them. Only where `isPlain`, that is, no
-   * filter but the cheap ones is used, it is prepared by name; else PostgreSQL plans it for the values it has.
-   */
-  page(bounds: PageBounds<Sort>, values: readonly unknown[], isPlain: boolean): Statement
+  /** The statement of a page of what the conditions leave. `leading` are values that `select` uses, from `$1` on. */
+  page(bounds: PageBounds<Sort>, conditions: readonly Condition[], leading?: readonly unknown[]): Statement
   /** Where the page behind an item begins. */
   keyOf(item: Item, sort: Sort): Key
   /** Whether a key, which comes from a client, can belong to the sort. */
@@ -36,54 +55,73 @@ export interface KeysetList<Sort extends string, Item> {
 }
 
 /**
- * Makes the statements of a list, one a sort. Each begins behind a key (the first page behind infinity), so that even a
- * generic plan enters the sort's index where the page begins and stops after the page.
+ * Makes the statements of a list. Each begins behind a key (the first page behind infinity) and enters the sort's index
+ * there. It holds the conditions that are used and no others, so that planning it costs little; a page of the usual size
+ * without any is prepared by name, with its limit written out: PostgreSQL then knows how little it will read, and keeps
+ * one plan for all of them.
  */
 export function keysetList<Sort extends string, Item extends { readonly id: string }>(list: {
   /** Prefix of the names of the statements. */
   readonly name: string
   /** `select … from …`; the table is called `t`. */
   readonly select: string
-  /** The filter over $1 to $filterValues. */
-  readonly where: string
-  readonly filterValues: number
   readonly orders: Readonly<Record<Sort, Order<Item>>>
+  /** The statement of a page as part of another one. */
+  readonly around?: (page: string) => string
 }): KeysetList<Sort, Item> {
-  const texts = new Map<string, string>()
-  for (const sort in list.orders) texts.set(sort, textOf(list, list.orders[sort]))
+  const { name, select, orders, around = (page) => page } = list
+  const bare = new Map<string, string>()
+  const textOf = (sort: Sort, where: string, used: number, limit: string): string => {
+    const { columns, direction } = orders[sort]
+    const [comparison, suffix] = direction === 'asc' ? ['>', ''] : ['<', ' desc']
+    const sorted = [...columns.map(({ column }) => `t.${column}`), 't.id']
+    const types = [...columns.map(({ type }) => type), 'uuid']
+    return around(`${select}
+      where ${where}
+        and (${sorted.join(', ')}) ${comparison} (${types.map((type, at) => `$${used + at + 1}::${type}`).join(', ')})
+      order by ${sorted.map((expression) => expression + suffix).join(', ')}
+      limit ${limit}`)
+  }
   return {
-    page: ({ sort, after, limit }, values, isPlain) => {
-      const { value, id } = after ?? beginnings[list.orders[sort].direction](list.orders[sort].type)
-      return {
-        text: texts.get(sort) ?? '',
-        values: [...values, value, id, limit],
-        ...(isPlain ? { name: `${list.name}_${sort}` } : {}),
+    page: ({ sort, after, limit }, conditions, leading = []) => {
+      const { values, id } = after ?? beginningOf(orders[sort])
+      if (conditions.length > 0 || !usualLimits.has(limit)) {
+        const where = written(conditions, leading.length + 1)
+        const used = leading.length + where.values.length
+        const text = textOf(sort, where.text, used, `$${used + values.length + 2}`)
+        return { text, values: [...leading, ...where.values, ...values, id, limit] }
       }
+      const key = `${name}_${sort}_${limit}`
+      const text = bare.get(key) ?? textOf(sort, 'true', leading.length, String(limit))
+      bare.set(key, text)
+      return { name: key, text, values: [...leading, ...values, id] }
     },
-    keyOf: (item, sort) => ({ value: list.orders[sort].valueOf(item), id: item.id }),
-    isKey: (key, sort) => keyValues[list.orders[sort].type].safeParse(key.value).success,
+    keyOf: (item, sort) => ({ values: orders[sort].valuesOf(item), id: item.id }),
+    isKey: ({ values }, sort) => {
+      const { columns } = orders[sort]
+      return (
+        columns.length === values.length &&
+        columns.every(({ type }, at) => keyValues[type].safeParse(values[at]).success)
+      )
+    },
   }
 }
 
-function textOf<Item>(
-  { select, where, filterValues: n }: { select: string; where: string; filterValues: number },
-  { column, type, direction }: Order<Item>,
-): string {
-  const [comparison, suffix] = direction === 'asc' ? ['>', ''] : ['<', ' desc']
-  return `${select}
-    where ${where}
-      and (t.${column}, t.id) ${comparison} ($${n + 1}::${type}, $${n + 2}::uuid)
-    order by t.${column}${suffix}, t.id${suffix}
-    limit $${n + 3}`
-}
+/** One more than pages are asked for with, and what exports read at a time. */
+const usualLimits: ReadonlySet<number> = new Set([51, 101, 201, 250, 501, 1001])
 
 const firstId = '00000000-0000-0000-0000-000000000000'
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Before everything, in each direction. */
-const beginnings = {
-  asc: (type: string) => ({ value: type === 'smallint' ? -32_768 : '-infinity', id: firstId }),
-  desc: (type: string) => ({ value: type === 'smallint' ? 32_767 : 'infinity', id: lastId }),
+/** Before everything, in the direction of the order. */
+function beginningOf<Item>({ columns, direction }: Order<Item>): { values: (string | number)[]; id: string } {
+  const isUp = direction === 'asc'
+  return {
+    values: columns.map(({ type }) =>
+      type === 'smallint' ? (isUp ? -32_768 : 32_767) : isUp ? '-infinity' : 'infinity',
+    ),
+    id: isUp ? firstId : lastId,
+  }
 }
 
 // PostgreSQL reads no year 0.
@@ -96,20 +134,20 @@ const keyValues = {
 const lastTime = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 
 /** PostgreSQL reads no year 0 and no year 10000; nothing was changed that early or will be that late. */
-export function timeOrInfinity(time: Date | undefined): string {
-  if (time === undefined || time.getTime() < 0) return '-infinity'
+export function timeOf(time: Date | undefined): string | undefined {
+  if (time === undefined) return undefined
+  if (time.getTime() < 0) return '-infinity'
   return time.getTime() > lastTime ? 'infinity' : time.toISOString()
 }
 
-/** A date that PostgreSQL reads, or null for none. */
-export function dateOrNull(date: string | undefined): string | null {
-  if (date === undefined) return null
-  return date < '0001' ? '-infinity' : date
+/** A date as PostgreSQL reads it, which knows no year 0; undefined for none. */
+export function dateOf(date: string | undefined): string | undefined {
+  return date === undefined || date >= '0001' ? date : '-infinity'
 }
 
 /** The text as a pattern that finds it anywhere, in any case: what LIKE would read as a wildcard stands for itself. */
-export function patternOf(text: string | undefined): string | null {
-  return text === undefined ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+export function patternOf(text: string | undefined): string | undefined {
+  return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
 }
 
 /** A statement that is prepared once a connection. */

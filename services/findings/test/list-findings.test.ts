@@ -299,10 +299,14 @@ function sorted(findings: readonly Finding[], sort: (typeof findingSorts)[number
       case 'updated_at':
       case '-updated_at':
         return finding.updated_at
+      case '-severity,target_date':
+      case 'severity,-target_date':
+        return `${9 - ranks[finding.severity]} ${finding.target_date}`
       default:
         return finding.created_at
     }
   }
   const up = findings.toSorted((a, b) => (`${keyOf(a)} ${a.id}` < `${keyOf(b)} ${b.id}` ? -1 : 1))
-  return sort.startsWith('-') ? up.toReversed() : up
+  const goesDown = sort === 'severity,-target_date' || (sort.startsWith('-') && !sort.includes(','))
+  return goesDown ? up.toReversed() : up
 }

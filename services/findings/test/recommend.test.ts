@@ -1,4 +1,10 @@
-import { logEntrySchema, problemSchema, recommendationSchema, recommendationStubSchema } from '@postern/contracts'
+import {
+  logEntrySchema,
+  problemSchema,
+  recommendationSchema,
+  recommendationStubSchema,
+  transitionsSchema,
+} from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
@@ -93,6 +99,39 @@ describe('a recommendation', () => {
     expect(recommendationSchema.parse(rejected.json).status).toBe('rejected')
     const after = await patch(tenant, recommendation.id, { text: 'x' })
     expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])
+  })
+
+  test('that was rejected leaves the finding no way to be remedied, until another is submitted; its risk can be accepted', async () => {
+    const tenant = newTenant()
+    const { finding, recommendation } = await submitted(tenant)
+    await patch(tenant, recommendation.id, { response: 'rejected', response_rationale: 'Too dear.' })
+    const plan = { title: 'Another way', owner: { name: 'Bo' }, due_date: '2030-01-01' }
+    const made = await service.call(tenant, 'POST', `${path}/${finding.id}/action-plans`, { body: plan })
+    const target = `/api/v1/action-plans/${z.object({ id: z.string() }).parse(made.json).id}/status`
+    for (const body of [{ to: 'approved' }, { to: 'cancelled', reason: 'Not agreed to.' }]) {
+      expect((await service.call(tenant, 'POST', target, { body })).status).toBe(200)
+    }
+    const move = async () =>
+      await service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body: { to: 'pending_validation' } })
+    const refused = await move()
+    expect([refused.status, problemSchema.parse(refused.json)]).toMatchObject([
+      409,
+      { code: 'invalid_transition', errors: [{ code: 'recommendations_rejected' }] },
+    ])
+    const moves = await service.call(tenant, 'GET', `${path}/${finding.id}/transitions`)
+    expect(transitionsSchema.parse(moves.json).transitions.find(({ to }) => to === 'risk_accepted')?.missing).toEqual(
+      [],
+    )
+    // Past the service too.
+    const past = service.asService.write(service.assertionOf(tenant.tenantId), async (tx) =>
+      tx.execute({
+        text: `update findings.finding set status = 'pending_validation', version = version + 1 where id = $1`,
+        values: [finding.id],
+      }),
+    )
+    await expect(past).rejects.toMatchObject({ constraint: 'finding_recommendations_rejected' })
+    expect((await submit(tenant, finding.id, { text: 'A cheaper one.' })).status).toBe(201)
+    expect((await move()).status).toBe(200)
   })
 
   test('is accepted, implemented and verified in this order where no plan carries it out', async () => {

@@ -13,8 +13,8 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly url: string
   /** Signs as nobody whom the service knows. */
   readonly stranger: SignedCaller
-  /** The headers of one signed request, to be sent by hand. */
-  signedHeaders(principal: Principal, method: string, target: string): Record<string, string>
+  /** The headers of one signed request, to be sent by hand; its assertion was minted so many seconds ago. */
+  signedHeaders(principal: Principal, method: string, target: string, ago?: number): Record<string, string>
   /** What the service takes for today when it answers. Undefined: the real day. */
   setToday(day: string | undefined): void
   /** The database as the service's own role sees it. */
@@ -81,9 +81,9 @@ export async function startFindings(options: { readonly universe?: true } = {}):
     url: service.url,
     call: callerWith(ring).call,
     stranger: callerWith(randomRing('findings')),
-    signedHeaders: ({ tenantId, scopes }, method, target) => {
+    signedHeaders: ({ tenantId, scopes }, method, target, ago = 0) => {
       const context = serializeContext({ tenantId, kind: 'api_key', id: 'k', label: 'A key', scopes, roles: [] })
-      const { assertion } = assertionOf(tenantId)
+      const assertion = mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now() - ago * 1000)
       const requestId = crypto.randomUUID()
       const signed = createSigner(parseKeyRing(ring), 'findings').sign(
         { method, target, context, assertion, requestId },

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { dateSchema, externalIdSchema, resourceAddressSchema, uuidSchema } from '../common.ts'
-import { anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { dateSchema, externalIdSchema, resourceAddressSchema } from '../common.ts'
+import { anyId, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 import { expandedFindingSchema, expansions } from './expanded-finding.ts'
@@ -31,6 +31,8 @@ export const findingSorts = [
   '-target_date',
   '-severity',
   'severity',
+  '-severity,target_date',
+  'severity,-target_date',
 ] as const
 
 const findingFilters = {
@@ -43,7 +45,7 @@ const findingFilters = {
     .meta({ description: 'The finding with this reference', examples: ['F-2026-0042'] }),
   type: anyOf(findingTypes).optional(),
   source: anyOf(findingSources).optional(),
-  entity_id: uuidSchema.optional().meta({ description: 'Findings that concern the entity' }),
+  entity_id: anyId('Findings that concern one of the entities'),
   subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
     description:
       'Findings that concern the entity or one below it. With `hierarchy`, a node of it: entities that belong to the node or one below.',

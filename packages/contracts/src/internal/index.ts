@@ -1,6 +1,7 @@
 export * from './current-rows.ts'
 export * from './entities.ts'
 export * from './leases.ts'
+export * from './people.ts'
 export * from './queue.ts'
 export * from './tenants.ts'
 export * from './test-procedures.ts'

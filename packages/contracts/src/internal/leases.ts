@@ -157,6 +157,7 @@ export const internalPaths = {
   pushPeople: '/internal/v1/people',
   subtree: '/internal/v1/entities/subtree',
   entityNames: '/internal/v1/entities/names',
+  lookupPeople: '/internal/v1/people/lookup',
   lookupTestProcedures: '/internal/v1/test-procedures/lookup',
   currentRows: '/internal/v1/current-rows',
   rewrapSecrets: '/internal/v1/connector-secrets/rewrap',

@@ -11,11 +11,11 @@ import {
 import {
   type App,
   type ContractInput,
-  allPages,
   contractList,
   contractRoute,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
@@ -24,12 +24,16 @@ import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { peopleLinker } from '../universe/link-people.ts'
 import { assertChangeable, changePlan, holdPlan, movePlan, problemOfPlan, proposePlan } from './change.ts'
 import { type StoredPlan, planAsRead, planStub } from './rules.ts'
 import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
 /** Action plans: listed, read, proposed, changed, moved along and extended. */
-export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+export function actionPlanRoutes(
+  app: App,
+  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
+): void {
   const today = (): string => now().toISOString().slice(0, 10)
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
     const day = today()
@@ -73,15 +77,13 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
 
   const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
     const { sort, day, filter, page } = listOf(input, route, findingId)
-    return allPages(
-      page.after,
-      exportBatch,
-      async (after, limit) =>
-        await db.read(input.context, async (tx) =>
-          (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
-        ),
-      (row) => actionPlanList.keyOf(row, sort),
-    )
+    return wholeList(db, input.context, {
+      after: page.after,
+      size: exportBatch,
+      list: async (tx, after, limit) =>
+        (await listActionPlans(tx, filter, { sort, after, limit })).map((row) => planAsRead(row, day)),
+      keyOf: (row) => actionPlanList.keyOf(row, sort),
+    })
   }
 
   contractList(app, listRoute, {
@@ -108,7 +110,8 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   })
 
   contractRoute(app, createActionPlan, async (input) => {
-    const { params, body, context, answer } = input
+    const { params, context, answer } = input
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -124,8 +127,9 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   })
 
   contractRoute(app, updateRoute, async (input) => {
-    const { params, body, context } = input
+    const { params, context } = input
     requireIfMatch(input)
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     const stored = await db
@@ -143,7 +147,8 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   })
 
   contractRoute(app, changeActionPlanStatus, async (input) => {
-    const { params, body, context } = input
+    const { params, context } = input
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -160,7 +165,8 @@ export function actionPlanRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   })
 
   contractRoute(app, extendActionPlan, async (input) => {
-    const { params, body, context } = input
+    const { params, context } = input
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db

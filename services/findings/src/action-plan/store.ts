@@ -1,7 +1,17 @@
 import type { ActionPlan, CreateActionPlan, CreatedBy, PersonRef, ResourceAddress } from '@postern/contracts'
-import { type actionPlanSorts, actionPlanStatuses } from '@postern/contracts'
+import type { actionPlanSorts } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
-import { type PageBounds, dateOrNull, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
+import {
+  type Condition,
+  type PageBounds,
+  dateOf,
+  keysetList,
+  patternOf,
+  statement,
+  timeOf,
+  when,
+  written,
+} from '../keyset.ts'
 import type { StoredPlan } from './rules.ts'
 
 export type ActionPlanSort = (typeof actionPlanSorts)[number]
@@ -25,12 +35,16 @@ export async function listActionPlans(
   filter: ActionPlanFilter,
   bounds: PageBounds<ActionPlanSort>,
 ): Promise<StoredPlan[]> {
-  const rows = await tx.query<PlanRow>(actionPlanList.page(bounds, filterValues(filter), false))
+  const rows = await tx.query<PlanRow>(actionPlanList.page(bounds, conditionsOf(filter)))
   return rows.map(toPlan)
 }
 
 export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promise<number> {
-  const rows = await tx.query<{ total: number }>({ text: countText, values: filterValues(filter) })
+  const { text, values } = written(conditionsOf(filter))
+  const rows = await tx.query<{ total: number }>({
+    text: `select count(*)::integer as total from findings.action_plan t where ${text}`,
+    values,
+  })
   return rows[0]?.total ?? 0
 }
 
@@ -172,19 +186,33 @@ function jsonOrNull(value: object | null | undefined): string | null {
   return value === undefined || value === null ? null : JSON.stringify(value)
 }
 
-function filterValues(filter: ActionPlanFilter): readonly unknown[] {
+function conditionsOf(filter: ActionPlanFilter): Condition[] {
   return [
-    filter.status ?? actionPlanStatuses,
-    timeOrInfinity(filter.updatedSince),
-    filter.findingId ?? null,
-    filter.owner?.toLowerCase() ?? null,
-    filter.overdue?.is ?? null,
-    filter.overdue?.on ?? null,
-    dateOrNull(filter.dueAfter),
-    dateOrNull(filter.dueBefore),
-    filter.externalId ?? null,
-    patternOf(filter.text),
+    ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
+    ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
+    ...when(filter.findingId, (p) => `t.finding_id = ${p}::uuid`),
+    ...when(
+      filter.owner?.toLowerCase(),
+      (p) => `${p}::text in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name'))`,
+    ),
+    ...(filter.overdue === undefined ? [] : [overdue(filter.overdue)]),
+    ...when(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
+    ...when(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),
+    ...when(filter.externalId, (p) => `t.external_id = ${p}::text`),
+    ...when(
+      patternOf(filter.text),
+      (p) =>
+        `(t.title ilike ${p}::text or t.description ilike ${p} or t.reference ilike ${p} or t.external_id ilike ${p})`,
+    ),
   ]
+}
+
+function overdue({ is, on }: NonNullable<ActionPlanFilter['overdue']>): Condition {
+  return {
+    values: [is, on],
+    sql: (isOverdue, day) =>
+      `${isOverdue}::boolean = (t.due_on < ${day}::date and t.status not in ('implemented', 'verified', 'rejected', 'cancelled'))`,
+  }
 }
 
 // action_plan_recommendation_position_unique and action_plan_extension_pk serve the two lists within a plan.
@@ -212,29 +240,20 @@ const columns = `
     where e.tenant_id = t.tenant_id and e.action_plan_id = t.id
   ), '[]') as extensions`
 
-const filtered = `
-  t.status = any($1::text[])
-  and t.updated_at >= $2::timestamptz
-  and ($3::uuid is null or t.finding_id = $3)
-  and ($4::text is null or $4 in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name')))
-  and ($5::boolean is null
-    or $5 = (t.due_on < $6::date and t.status not in ('implemented', 'verified', 'rejected', 'cancelled')))
-  and ($7::date is null or t.due_on > $7)
-  and ($8::date is null or t.due_on < $8)
-  and ($9::text is null or t.external_id = $9)
-  and ($10::text is null
-    or t.title ilike $10 or t.description ilike $10 or t.reference ilike $10 or t.external_id ilike $10)`
-
-const byCreation = { column: 'created_at', type: 'timestamptz', valueOf: (p: StoredPlan) => p.created_at } as const
-const byChange = { column: 'updated_at', type: 'timestamptz', valueOf: (p: StoredPlan) => p.updated_at } as const
-const byDueDate = { column: 'due_on', type: 'date', valueOf: (p: StoredPlan) => p.due_date } as const
+const byCreation = {
+  columns: [{ column: 'created_at', type: 'timestamptz' }],
+  valuesOf: (p: StoredPlan) => [p.created_at],
+} as const
+const byChange = {
+  columns: [{ column: 'updated_at', type: 'timestamptz' }],
+  valuesOf: (p: StoredPlan) => [p.updated_at],
+} as const
+const byDueDate = { columns: [{ column: 'due_on', type: 'date' }], valuesOf: (p: StoredPlan) => [p.due_date] } as const
 
 /** Lists: action_plan_by_created_at, _by_updated_at, _by_due_on; of one finding, action_plan_of_finding_unique. */
 export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
   name: 'action_plans_list',
   select: `select ${columns} from findings.action_plan t`,
-  where: filtered,
-  filterValues: 10,
   orders: {
     '-created_at': { ...byCreation, direction: 'desc' },
     created_at: { ...byCreation, direction: 'asc' },
@@ -244,8 +263,6 @@ export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
     '-due_date': { ...byDueDate, direction: 'desc' },
   },
 })
-
-const countText = `select count(*)::integer as total from findings.action_plan t where ${filtered}`
 
 // action_plan_of_finding_unique: ids follow the time of their making.
 const firstOfFinding = statement(

@@ -23,20 +23,25 @@ import { changeFinding, documentFinding, moveFinding, problemOfFinding } from '.
 import { lockFinding } from '../finding/store.ts'
 import { actorOf } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
+import { peopleLinker } from '../universe/link-people.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
 /** Many findings, or many action plans, in one request. */
-export function bulkRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+export function bulkRoutes(
+  app: App,
+  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
+): void {
   contractRoute(app, bulkFindings, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
+    const link = await peopleLinker(universe, input, input.body.items.flatMap((own) => (own.ok ? [own.item] : [])))
     return await runBulk(
       input,
       { db, record, today },
       {
         addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
-        apply: async (tx, item) => await applyFinding(tx, item, actor, today),
+        apply: async (tx, item) => await applyFinding(tx, link(item), actor, today),
         problemOf: problemOfFinding,
       },
     )
@@ -46,6 +51,7 @@ export function bulkRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' |
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
+    const link = await peopleLinker(universe, input, input.body.items.flatMap((own) => (own.ok ? [own.item] : [])))
     return await runBulk(
       input,
       { db, record, today },
@@ -54,7 +60,7 @@ export function bulkRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' |
           findings: items.flatMap(({ finding }) => (finding === undefined ? [] : [parseResourceAddress(finding)])),
           plans: items.flatMap((item) => addressOf(item) ?? []),
         }),
-        apply: async (tx, item) => await applyPlan(tx, item, actor),
+        apply: async (tx, item) => await applyPlan(tx, link(item), actor),
         problemOf: problemOfPlan,
       },
     )

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import {
   type CreateFinding,
+  type Finding,
   changeFindingStatus,
   createFinding,
   findingTransitions,
@@ -14,12 +15,13 @@ import type { EntityNamesAnswer } from '@postern/contracts/internal'
 import {
   type App,
   type ContractInput,
+  JsonText,
   type RequestInfo,
-  allPages,
   contractList,
   contractRoute,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
@@ -28,12 +30,13 @@ import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../r
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
+import { peopleLinker } from '../universe/link-people.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from './change.ts'
 import { expand } from './expand.ts'
 import { possibleRepeats, suggestedSeverity } from './repeat/rules.ts'
 import { listRepeatCandidates } from './repeat/store.ts'
 import { type StoredFinding, asRead, asStub } from './rules.ts'
-import { type FindingFilter, countFindings, findingList, listFindings, summarizeFindings } from './list/store.ts'
+import { type FindingFilter, countFindings, findingList, listFindingTexts, summarizeFindings } from './list/store.ts'
 import { findFinding, findProgress, lockFinding } from './store.ts'
 import { findingMoves } from './transitions.ts'
 
@@ -59,34 +62,34 @@ export function findingRoutes(
   const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { sort } = input.query
     const key = keySchema.refine((given) => findingList.isKey(given, sort))
-    return { sort, page: openPage(input, listRoute, key), filter: await narrowed(input) }
+    /** Of what PostgreSQL wrote: a finding as the contract has it. */
+    const keyOf = (text: string) => findingList.keyOf(JSON.parse(text), sort)
+    return { sort, page: openPage(input, listRoute, key), filter: await narrowed(input), keyOf }
   }
 
-  contractList(app, listRoute, {
+  contractList<typeof listRoute, Finding>(app, listRoute, {
     page: async (input) => {
-      const { sort, page, filter } = await listOf(input)
+      const { sort, page, filter, keyOf } = await listOf(input)
       const day = today()
       const [rows, total] = await db.read(input.context, async (tx) =>
         Promise.all([
-          listFindings(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
+          listFindingTexts(tx, filter, { sort, after: page.after, limit: page.limit + 1 }, day),
           page.wantsTotal ? countFindings(tx, filter) : undefined,
         ]),
       )
       if (total !== undefined) page.total(total)
-      return page.finish(rows, (row) => findingList.keyOf(row, sort)).map((row) => asRead(row, day))
+      return JsonText.list(page.finish(rows, keyOf))
     },
     all: async function* (input) {
-      const { sort, page, filter } = await listOf(input)
+      const { sort, page, filter, keyOf } = await listOf(input)
       const day = today()
-      yield* allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) =>
-          await db.read(input.context, async (tx) =>
-            (await listFindings(tx, filter, { sort, after, limit })).map((row) => asRead(row, day)),
-          ),
-        (row) => findingList.keyOf(row, sort),
-      )
+      yield* wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) =>
+          (await listFindingTexts(tx, filter, { sort, after, limit }, day)).map((text) => new JsonText(text)),
+        keyOf: ({ text }) => keyOf(text),
+      })
     },
     columns: findingColumns,
   })
@@ -119,7 +122,8 @@ export function findingRoutes(
   })
 
   contractRoute(app, createFinding, async (input) => {
-    const { body, context, answer } = input
+    const { context, answer } = input
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
@@ -137,8 +141,9 @@ export function findingRoutes(
   })
 
   contractRoute(app, updateRoute, async (input) => {
-    const { params, body, context } = input
+    const { params, context } = input
     requireIfMatch(input)
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     const stored = await db
@@ -155,7 +160,8 @@ export function findingRoutes(
   })
 
   contractRoute(app, changeFindingStatus, async (input) => {
-    const { params, body, context } = input
+    const { params, context } = input
+    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -234,7 +240,7 @@ export function filterOf(query: Query, today: string): FindingFilter {
     reference: query.ref,
     type: query.type,
     source: query.source,
-    entityId: query.entity_id,
+    namedEntityIds: query.entity_id,
     owner: query.owner,
     overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: today },
     repeat: query.repeat === undefined ? undefined : query.repeat === 'true',

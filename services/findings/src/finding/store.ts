@@ -30,12 +30,16 @@ export interface FindingProgress {
   /** Those of them on which work is left. */
   readonly unfinishedPlans: number
   readonly hasEvidence: boolean
+  /** Every recommendation that was not replaced was rejected, and there is one. */
+  readonly isRejected: boolean
 }
 
 export async function findProgress(tx: Tx, findingId: string): Promise<FindingProgress> {
-  const rows = await tx.query<{ live: number; unfinished: number; evidence: boolean }>(progress([findingId]))
-  const { live = 0, unfinished = 0, evidence = false } = rows[0] ?? {}
-  return { livePlans: live, unfinishedPlans: unfinished, hasEvidence: evidence }
+  const rows = await tx.query<{ live: number; unfinished: number; evidence: boolean; rejected: boolean }>(
+    progress([findingId]),
+  )
+  const { live = 0, unfinished = 0, evidence = false, rejected = false } = rows[0] ?? {}
+  return { livePlans: live, unfinishedPlans: unfinished, hasEvidence: evidence, isRejected: rejected }
 }
 
 /** Stores what has become of a finding that is locked. The day of closing comes from the database. */
@@ -180,7 +184,12 @@ const progress = statement(
   `select
     count(*) filter (where p.status not in ('rejected', 'cancelled'))::integer as live,
     count(*) filter (where p.status not in ('rejected', 'cancelled', 'implemented', 'verified'))::integer as unfinished,
-    exists (select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence) as evidence
+    exists (select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence) as evidence,
+    coalesce((
+      select bool_and(r.status = 'rejected')
+      from findings.recommendation r
+      where r.finding_id = $1::uuid and r.status <> 'superseded'
+    ), false) as rejected
   from findings.action_plan p
   where p.finding_id = $1::uuid`,
 )

@@ -9,6 +9,8 @@ export interface FindingSituation {
   readonly livePlans: number
   readonly unfinishedPlans: number
   readonly hasEvidence: boolean
+  /** All that was recommended was rejected. */
+  readonly isRejected: boolean
   readonly today: CalendarDate
   /** What came with the request; nothing, where only the moves are asked for. */
   readonly request: Partial<ChangeFindingStatus>
@@ -83,6 +85,13 @@ const plansDone: FindingNeed = {
   isMet: ({ unfinishedPlans }) => unfinishedPlans === 0,
 }
 
+const agreedTo: FindingNeed = {
+  code: 'recommendations_rejected',
+  detail:
+    'Every recommendation was rejected, so nothing is remedied: accept the risk, or submit a recommendation that is carried out.',
+  isMet: ({ isRejected }) => !isRejected,
+}
+
 const reopenable: FindingNeed = {
   code: 'closed_too_long',
   detail: 'It was closed more than 12 months ago: document a new finding that repeats it.',
@@ -93,8 +102,8 @@ const reopenable: FindingNeed = {
 export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   draft: { open: complete, cancelled: [reason] },
   open: { in_remediation: [hasPlan], risk_accepted: acceptance, cancelled: [reason] },
-  in_remediation: { pending_validation: [plansDone], risk_accepted: acceptance, cancelled: [reason] },
-  pending_validation: { closed: validation, in_remediation: [reason] },
+  in_remediation: { pending_validation: [plansDone, agreedTo], risk_accepted: acceptance, cancelled: [reason] },
+  pending_validation: { closed: [...validation, agreedTo], in_remediation: [reason] },
   risk_accepted: {
     open: [
       {

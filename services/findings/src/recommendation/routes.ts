@@ -10,11 +10,11 @@ import {
 import {
   type App,
   type ContractInput,
-  allPages,
   contractList,
   contractRoute,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
@@ -84,13 +84,12 @@ export function recommendationRoutes(
 
   const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
     const { sort, filter, page } = listOf(input, route, findingId)
-    return allPages(
-      page.after,
-      exportBatch,
-      async (after, limit) =>
-        await db.read(input.context, async (tx) => listRecommendations(tx, filter, { sort, after, limit })),
-      (row) => recommendationList.keyOf(row, sort),
-    )
+    return wholeList(db, input.context, {
+      after: page.after,
+      size: exportBatch,
+      list: async (tx, after, limit) => listRecommendations(tx, filter, { sort, after, limit }),
+      keyOf: (row) => recommendationList.keyOf(row, sort),
+    })
   }
 
   contractList(app, listRoute, {

@@ -1,7 +1,7 @@
 import type { ActionPlan, CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
-import { recommendationStatuses, type recommendationSorts } from '@postern/contracts'
+import type { recommendationSorts } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
-import { type PageBounds, keysetList, patternOf, statement, timeOrInfinity } from '../keyset.ts'
+import { type Condition, type PageBounds, keysetList, patternOf, statement, timeOf, when, written } from '../keyset.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
 
@@ -19,12 +19,16 @@ export async function listRecommendations(
   filter: RecommendationFilter,
   bounds: PageBounds<RecommendationSort>,
 ): Promise<Recommendation[]> {
-  const rows = await tx.query<RecommendationRow>(recommendationList.page(bounds, filterValues(filter), false))
+  const rows = await tx.query<RecommendationRow>(recommendationList.page(bounds, conditionsOf(filter)))
   return rows.map(toRecommendation)
 }
 
 export async function countRecommendations(tx: Tx, filter: RecommendationFilter): Promise<number> {
-  const rows = await tx.query<{ total: number }>({ text: countText, values: filterValues(filter) })
+  const { text, values } = written(conditionsOf(filter))
+  const rows = await tx.query<{ total: number }>({
+    text: `select count(*)::integer as total from findings.recommendation t where ${text}`,
+    values,
+  })
   return rows[0]?.total ?? 0
 }
 
@@ -128,13 +132,16 @@ function addressValues(address: ResourceAddress): readonly (string | null)[] {
   ]
 }
 
-function filterValues(filter: RecommendationFilter): readonly unknown[] {
+function conditionsOf(filter: RecommendationFilter): Condition[] {
   return [
-    filter.status ?? recommendationStatuses,
-    timeOrInfinity(filter.updatedSince),
-    filter.findingId ?? null,
-    filter.externalId ?? null,
-    patternOf(filter.text),
+    ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
+    ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
+    ...when(filter.findingId, (p) => `t.finding_id = ${p}::uuid`),
+    ...when(filter.externalId, (p) => `t.external_id = ${p}::text`),
+    ...when(
+      patternOf(filter.text),
+      (p) => `(t.text ilike ${p}::text or t.reference ilike ${p} or t.external_id ilike ${p})`,
+    ),
   ]
 }
 
@@ -142,22 +149,19 @@ const columns = `
   t.id, t.reference, t.finding_id, t.external_id, t.text, t.priority, t.response, t.response_rationale, t.status, t.custom,
   t.created_by_type, t.created_by_id, t.created_by_label, t.created_at, t.updated_at, t.version`
 
-const filtered = `
-  t.status = any($1::text[])
-  and t.updated_at >= $2::timestamptz
-  and ($3::uuid is null or t.finding_id = $3)
-  and ($4::text is null or t.external_id = $4)
-  and ($5::text is null or t.text ilike $5 or t.reference ilike $5 or t.external_id ilike $5)`
-
-const byCreation = { column: 'created_at', type: 'timestamptz', valueOf: (r: Recommendation) => r.created_at } as const
-const byChange = { column: 'updated_at', type: 'timestamptz', valueOf: (r: Recommendation) => r.updated_at } as const
+const byCreation = {
+  columns: [{ column: 'created_at', type: 'timestamptz' }],
+  valuesOf: (r: Recommendation) => [r.created_at],
+} as const
+const byChange = {
+  columns: [{ column: 'updated_at', type: 'timestamptz' }],
+  valuesOf: (r: Recommendation) => [r.updated_at],
+} as const
 
 /** Lists: recommendation_by_created_at, _by_updated_at; of one finding, recommendation_of_finding_unique and a sort. */
 export const recommendationList = keysetList<RecommendationSort, Recommendation>({
   name: 'recommendations_list',
   select: `select ${columns} from findings.recommendation t`,
-  where: filtered,
-  filterValues: 5,
   orders: {
     '-created_at': { ...byCreation, direction: 'desc' },
     created_at: { ...byCreation, direction: 'asc' },
@@ -165,8 +169,6 @@ export const recommendationList = keysetList<RecommendationSort, Recommendation>
     updated_at: { ...byChange, direction: 'asc' },
   },
 })
-
-const countText = `select count(*)::integer as total from findings.recommendation t where ${filtered}`
 
 // recommendation_number_unique
 const firstOfFinding = statement(

@@ -7,7 +7,7 @@ import {
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
-import { type App, allPages, contractList, contractRoute, openPage, problem } from '@postern/service-kit'
+import { type App, contractList, contractRoute, openPage, problem, wholeList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
@@ -61,13 +61,12 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
       const { kind: kinds, after_seq } = input.query
       const page = openPage(input, listLogOfFinding, numberKey)
       const findingId = await findingOf(db, input)
-      yield* allPages(
-        page.after?.after ?? after_seq ?? 0,
-        batch,
-        async (after = 0, limit) =>
-          await db.read(input.context, async (tx) => listFindingLog(tx, findingId, { kinds, after, limit })),
-        ({ seq }) => seq,
-      )
+      yield* wholeList(db, input.context, {
+        after: page.after?.after ?? after_seq ?? 0,
+        size: batch,
+        list: async (tx, after = 0, limit) => listFindingLog(tx, findingId, { kinds, after, limit }),
+        keyOf: ({ seq }) => seq,
+      })
     },
     columns: logColumns,
   })
@@ -90,13 +89,12 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     all: (input) => {
       const { kind: kinds, actor, since_seq } = input.query
       const page = openPage(input, listLog, numberKey)
-      return allPages(
-        page.after?.after ?? since_seq ?? 0,
-        batch,
-        async (after = 0, limit) =>
-          await db.read(input.context, async (tx) => listTenantLog(tx, { kinds, actor, after, limit })),
-        ({ position }) => position,
-      )
+      return wholeList(db, input.context, {
+        after: page.after?.after ?? since_seq ?? 0,
+        size: batch,
+        list: async (tx, after = 0, limit) => listTenantLog(tx, { kinds, actor, after, limit }),
+        keyOf: ({ position }) => position,
+      })
     },
     columns: logColumns,
   })

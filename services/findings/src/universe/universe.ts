@@ -7,9 +7,11 @@ import {
 } from '@postern/contracts'
 import {
   type EntityNamesAnswer,
+  type LookupPeopleAnswer,
   type SubtreeBody,
   entityNamesAnswerSchema,
   internalPaths,
+  lookupPeopleAnswerSchema,
   subtreeAnswerSchema,
 } from '@postern/contracts/internal'
 import { type RequestInfo, problem } from '@postern/service-kit'
@@ -23,7 +25,12 @@ export interface Universe {
   subtree(request: Request, body: SubtreeBody): Promise<readonly string[] | undefined>
   /** What the entities with these ids are called, of those that there are; 50 at most. */
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
+  /** Whom e-mail addresses belong to, of those that it knows. Waits for a second at most. */
+  people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
 }
+
+/** A write waits so long to learn who is named in it. */
+const peopleWithinMs = 1_000
 
 /** Speaks to the universe service. Every request is signed anew (RFC 9421) and sent once: no retries. */
 export function openUniverse(
@@ -31,7 +38,12 @@ export function openUniverse(
   now: () => number,
 ): Universe {
   const signer = createSigner(ring, 'findings-universe')
-  const ask = async ({ context, requestId }: Request, path: string, content: object): Promise<unknown> => {
+  const ask = async (
+    { context, requestId }: Request,
+    path: string,
+    content: object,
+    withinMs = timeoutMs,
+  ): Promise<unknown> => {
     const method = 'POST'
     const body = Buffer.from(JSON.stringify(content))
     const { tenantId, assertion } = context
@@ -68,7 +80,7 @@ export function openUniverse(
         headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
         body,
         redirect: 'error',
-        signal: AbortSignal.timeout(timeoutMs),
+        signal: AbortSignal.timeout(withinMs),
       })
       const text = await answer.text()
       if (answer.status !== 200) throw new Error(`the universe answered ${answer.status} to ${path}`)
@@ -88,5 +100,7 @@ export function openUniverse(
       ids.length === 0
         ? []
         : entityNamesAnswerSchema.parse(await ask(request, internalPaths.entityNames, { ids })).entities,
+    people: async (request, emails) =>
+      lookupPeopleAnswerSchema.parse(await ask(request, internalPaths.lookupPeople, { emails }, peopleWithinMs)).people,
   }
 }

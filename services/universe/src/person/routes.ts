@@ -1,7 +1,16 @@
 import { listPeople as listRoute } from '@postern/contracts'
-import { type App, type ContractInput, allPages, contractList, each, openPage } from '@postern/service-kit'
+import { type LookupPeopleAnswer, internalPaths, lookupPeopleBodySchema } from '@postern/contracts/internal'
+import {
+  type App,
+  type ContractInput,
+  contractList,
+  each,
+  internalRoute,
+  openPage,
+  wholeList,
+} from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { type PersonFilter, countPeople, listPeople, personKeySchema } from './store.ts'
+import { type PersonFilter, countPeople, listPeople, lookUpPeople, personKeySchema } from './store.ts'
 
 /** Listing people: whom an owner is to be looked for among. */
 export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -19,16 +28,29 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     all: (input) => {
       const { sort, filter, page } = listOf(input)
-      const rows = allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) =>
-          await db.read(input.context, async (tx) => listPeople(tx, filter, { sort, after, limit })),
-        ({ key }) => key,
-      )
+      const rows = wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listPeople(tx, filter, { sort, after, limit }),
+        keyOf: ({ key }) => key,
+      })
       return each(rows, ({ person }) => person)
     },
   })
+
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.lookupPeople,
+      body: lookupPeopleBodySchema,
+      signedBy: ['findings-universe'],
+      callers: ['service'],
+    },
+    async ({ body: { emails }, context }): Promise<LookupPeopleAnswer> => ({
+      people: await db.read(context, async (tx) => lookUpPeople(tx, emails)),
+    }),
+  )
 }
 
 /** People that an export holds in memory at a time. */

@@ -1,7 +1,7 @@
 import type { Person, personSorts } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { z } from 'zod'
-import { type ListKey, listStatements, timeOrInfinity } from '../list/store.ts'
+import { type ListKey, listStatements, statement, timeOrInfinity } from '../list/store.ts'
 
 export type PersonSort = (typeof personSorts)[number]
 
@@ -36,6 +36,14 @@ export async function listPeople(
     const byName = page.sort === 'name' || page.sort === '-name'
     return { person, key: { value: byName ? person.name : person.updated_at, tie: person.id } }
   })
+}
+
+/** Whom e-mail addresses, in any case, belong to. */
+export async function lookUpPeople(
+  tx: Tx,
+  emails: readonly string[],
+): Promise<{ readonly email: string; readonly person_id: string }[]> {
+  return await tx.query(lookUp([emails.map((email) => email.toLowerCase())]))
 }
 
 /** How many people the filter leaves. */
@@ -80,3 +88,9 @@ const list = listStatements({
   },
   tie: { column: 'p.id', type: 'uuid' },
 })
+
+// person_email_unique
+const lookUp = statement(
+  'universe_look_up_people',
+  'select p.email, p.id as person_id from universe.person p where p.email = any($1::text[])',
+)

@@ -1,0 +1,62 @@
+import type { PersonRef } from '@postern/contracts'
+import { maxLookedUpPeople } from '@postern/contracts/internal'
+import type { RequestInfo } from '@postern/service-kit'
+import { z } from 'zod'
+import type { Universe } from './universe.ts'
+
+/** Where the body of a write names people. */
+const personMembers = [
+  'owner',
+  'approver',
+  'validated_by',
+  'verified_by',
+  'approved_by',
+  'extension_approved_by',
+] as const
+
+/** A body that may name people. */
+type Naming = { readonly [member in (typeof personMembers)[number]]?: PersonRef | null | undefined }
+
+const named = z.object({ email: z.email().max(254), person_id: z.undefined().optional() })
+
+/**
+ * Gives what adds its `person_id` to everyone in a body who is named by an e-mail address that the universe knows. Nobody
+ * is asked where no address is named, and where the universe does not answer, people stay as they were named: what is
+ * documented must not wait for it.
+ */
+export async function peopleLinker(
+  universe: Universe,
+  request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
+  bodies: readonly unknown[],
+): Promise<<B extends Naming>(body: B) => B> {
+  const emails = new Set(bodies.flatMap(emailsIn))
+  const ids = new Map<string, string>()
+  if (emails.size > 0) {
+    try {
+      const people = await universe.people(request, [...emails].slice(0, maxLookedUpPeople))
+      for (const { email, person_id: id } of people) ids.set(email, id)
+    } catch (error) {
+      request.log.warn({ event: 'people_not_linked', request_id: request.requestId, err: error })
+    }
+  }
+  return (body) => ({ ...body, ...linkedMembers(body, ids) })
+}
+
+/** The addresses that a body, which may be anything, names people by. */
+function emailsIn(body: unknown): string[] {
+  if (typeof body !== 'object' || body === null) return []
+  return personMembers.flatMap((member) => {
+    const person = named.safeParse(Reflect.get(body, member))
+    return person.success ? [person.data.email.toLowerCase()] : []
+  })
+}
+
+function linkedMembers(body: Naming, ids: ReadonlyMap<string, string>): Partial<Record<keyof Naming, PersonRef>> {
+  const linked: Partial<Record<keyof Naming, PersonRef>> = {}
+  for (const member of personMembers) {
+    const person = body[member]
+    const id = person?.person_id === undefined ? ids.get(person?.email?.toLowerCase() ?? '') : undefined
+    if (person !== undefined && person !== null && id !== undefined) linked[member] = { ...person, person_id: id }
+  }
+  return linked
+}
