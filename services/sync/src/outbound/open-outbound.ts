@@ -35,6 +35,7 @@ export function openOutbound({
   }
   return {
     resolve,
+    isListed: policy.isListed,
     http: (options) => openHttp(options, { resolve, isListed: policy.isListed }),
   }
 }

@@ -47,5 +47,7 @@ export interface OutboundHttpOptions {
 export interface Outbound {
   /** Looks a host up, once, and answers an address that may be connected to; throws a SourceFailure when any may not. */
   resolve(host: string, signal: AbortSignal): Promise<OutboundAddress>
+  /** Whether the platform has listed the address as one of its own: only there may a source be asked without encryption. */
+  isListed(address: string): boolean
   http(options: OutboundHttpOptions): OutboundHttp
 }

@@ -1,8 +1,9 @@
 import { csv } from './csv/csv.ts'
 import { httpJson } from './http/http-json.ts'
+import { ldap } from './ldap/ldap.ts'
 import type { SourceType } from './types.ts'
 
-const types: readonly SourceType[] = [csv, httpJson]
+const types: readonly SourceType[] = [csv, httpJson, ldap]
 
 /** The kinds of source that a connector may have, by their names. */
 export const sourceTypes: ReadonlyMap<string, SourceType> = new Map(types.map((each) => [each.type, each]))

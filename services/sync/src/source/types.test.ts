@@ -7,6 +7,7 @@ import { type SourceItem, defineSourceType } from './types.ts'
 
 const outbound: Outbound = {
   resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'none is')),
+  isListed: () => false,
   http: () => {
     throw new SourceFailure('address_not_allowed', 'none is')
   },

@@ -1,0 +1,124 @@
+import { type Socket, connect as connectPlain, isIP } from 'node:net'
+import { type ConnectionOptions, connect as connectTls } from 'node:tls'
+import { Client, ResultCodeError } from 'ldapts'
+import { isCertificateError } from '../../outbound/http-failure.ts'
+import type { Outbound } from '../../outbound/outbound.ts'
+import { SourceFailure } from '../failure.ts'
+import type { SourceLimits } from '../types.ts'
+
+const connectTimeoutMs = 10_000
+
+interface Destination {
+  readonly host: string
+  readonly port?: number | undefined
+  readonly encryption: 'ldaps' | 'starttls'
+  readonly ca?: string | undefined
+}
+
+export interface LdapConnection {
+  readonly client: Client
+  readonly host: string
+  close(): Promise<void>
+}
+
+/**
+ * Connects to a directory, always encrypted, at the address that was checked. One connection, once: the library would make a
+ * lost one anew by itself, without its encryption and its bind.
+ */
+export async function connectDirectory(
+  { host, port, encryption, ca }: Destination,
+  {
+    outbound,
+    limits,
+    signal,
+  }: { readonly outbound: Outbound; readonly limits: SourceLimits; readonly signal: AbortSignal },
+): Promise<LdapConnection> {
+  const { address, family } = await outbound.resolve(host, signal)
+  const isSecure = encryption === 'ldaps'
+  const tlsOptions = { ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : {}) }
+  const target = { host: address, port: port ?? (isSecure ? 636 : 389) }
+  let socket: Socket | undefined
+  const connectOnce = <Each extends Socket>(open: () => Each): Each => {
+    if (socket !== undefined) {
+      throw new SourceFailure('source_cut_off', `${host} ended the connection`, { retryable: true })
+    }
+    const opened = open()
+    socket = opened
+    return opened
+  }
+  const watching = setInterval(() => {
+    if ((socket?.bytesRead ?? 0) > limits.maxBytes) socket?.destroy()
+  }, 250)
+  watching.unref()
+  const stop = (): void => void socket?.destroy()
+  signal.addEventListener('abort', stop, { once: true })
+  const client = new Client({
+    url: `${encryption === 'ldaps' ? 'ldaps' : 'ldap'}://${family === 6 ? `[${address}]` : address}:${target.port}`,
+    timeout: limits.maxSilenceMs,
+    connectTimeout: connectTimeoutMs,
+    createConnection: () => connectOnce(() => connectPlain(target)),
+    // Also for StartTLS, which is over the one connection and hence no second one.
+    createSecureConnection: (first: number | ConnectionOptions) =>
+      typeof first === 'number' ? connectOnce(() => connectTls({ ...tlsOptions, ...target })) : connectTls(first),
+  })
+  const close = async (): Promise<void> => {
+    clearInterval(watching)
+    signal.removeEventListener('abort', stop)
+    try {
+      await client.unbind()
+    } catch {
+      // It is over anyway.
+    } finally {
+      socket?.destroy()
+    }
+  }
+  try {
+    signal.throwIfAborted()
+    if (!isSecure) await client.startTLS({ ...tlsOptions, host: isIP(host) === 0 ? host : address })
+  } catch (error) {
+    await close()
+    throw ldapFailure(error, host)
+  }
+  return { client, close, host }
+}
+
+/** Result codes of RFC 4511 appendix A. */
+const results: Readonly<
+  Record<number, { readonly code: string; readonly message: string; readonly retryable?: true }>
+> = {
+  3: { code: 'source_too_slow', message: 'the search took longer than the directory allows', retryable: true },
+  4: {
+    code: 'size_limit',
+    message: 'it gives no more entries at a time: set a smaller `page_size`, or have the limit raised',
+  },
+  8: { code: 'not_authorized', message: 'it wants another kind of sign-in' },
+  11: { code: 'size_limit', message: 'it gives no more entries: have the limit of the account raised' },
+  32: { code: 'not_found', message: 'there is no entry of the name `base_dn`, or the account may not see it' },
+  34: { code: 'name_invalid', message: '`base_dn` or `bind_dn` is no valid name' },
+  49: {
+    code: 'not_authorized',
+    message: 'the account or its password is wrong: check `bind_dn` and the secret `password`',
+  },
+  50: { code: 'not_authorized', message: 'the account may not read there' },
+  51: { code: 'source_failing', message: 'it is busy', retryable: true },
+  52: { code: 'source_failing', message: 'it is not available', retryable: true },
+}
+
+/** Says of an error of a directory what to mend. */
+export function ldapFailure(error: unknown, host: string): unknown {
+  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  if (error instanceof ResultCodeError) {
+    const known = results[error.code] ?? { code: 'answer_refused', message: `it answers with code ${error.code}` }
+    return new SourceFailure(known.code, `${host}: ${known.message}`, {
+      retryable: known.retryable ?? false,
+      cause: error,
+    })
+  }
+  const code = 'code' in error ? error.code : undefined
+  if (isCertificateError(code)) {
+    const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
+    return new SourceFailure('certificate_not_trusted', message, { cause: error })
+  }
+  const message = `${host} cannot be reached, or ended the connection`
+  return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })
+}

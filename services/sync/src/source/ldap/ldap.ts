@@ -1,0 +1,151 @@
+import { type Client, type Entry, FilterParser } from 'ldapts'
+import { z } from 'zod'
+import { SourceFailure } from '../failure.ts'
+import { requireSecret } from '../http/authorize.ts'
+import { caSchema, line } from '../http/fields.ts'
+import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import { type LdapConnection, connectDirectory, ldapFailure } from './connection.ts'
+import { keyOf, parentName, plainName, valuesOf } from './entry.ts'
+
+const filter = z.string().max(4000).refine(isFilter, { message: 'must be a filter of RFC 4515' })
+const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
+
+const configSchema = z.strictObject({
+  host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
+  port: z.int().min(1).max(65_535).optional(),
+  /** There is no reading without encryption: the password would be read with it. */
+  encryption: z.enum(['ldaps', 'starttls']).default('ldaps'),
+  ca: caSchema.optional(),
+  bind_dn: line(1000),
+  base_dn: line(1000),
+  filter: filter.default('(objectClass=*)'),
+  scope: z.enum(['sub', 'one']).default('sub'),
+  attributes: z
+    .array(attribute)
+    .min(1)
+    .max(200)
+    .default(['ou', 'cn', 'name', 'displayName', 'description', 'givenName', 'sn', 'mail', 'uid', 'title', 'manager']),
+  /** What never changes with an entry's name or place: `objectGUID` in Active Directory. */
+  key_attribute: attribute.default('entryUUID'),
+  /** The entries that are above others: the key of the nearest one is an item's `parent_key`. */
+  parent_filter: filter.default('(objectClass=organizationalUnit)'),
+  page_size: z.int().min(1).max(1000).default(500),
+  /** Whether parts that another directory holds may be missing from what is read. */
+  ignore_referrals: z.boolean().default(false),
+})
+type LdapConfig = z.output<typeof configSchema>
+
+/**
+ * Entries of a directory. Each has its attributes, its `dn`, its `key` and the `parent_key` of the unit that it is in, so that
+ * a moved or renamed entry stays the same one.
+ */
+export const ldap: SourceType = defineSourceType({
+  type: 'ldap',
+  configSchema,
+  secretNames: ['password'],
+  read: readLdap,
+})
+
+async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<SourceItem> {
+  const { config, secrets, limits } = context
+  const password = requireSecret(secrets, 'password')
+  const connection = await connectDirectory(config, context)
+  try {
+    await connection.client.bind(config.bind_dn, password)
+    const parents = await readParents(connection.client, config, limits.maxPages)
+    let row = 0
+    for await (const found of search(connection.client, config, config.filter, config.attributes, limits.maxPages)) {
+      row++
+      yield typeof found === 'string'
+        ? {
+            kind: 'error',
+            row,
+            code: 'referral',
+            message: `${found.slice(0, 80)} is in another directory and is not read`,
+          }
+        : toItem(found, row, config, parents)
+    }
+  } catch (error) {
+    throw failureOf(error, connection)
+  } finally {
+    await connection.close()
+  }
+}
+
+function failureOf(error: unknown, { host }: LdapConnection): unknown {
+  return ldapFailure(error, host)
+}
+
+/** More units than any hierarchy holds would be a filter that takes everything. */
+const maxParents = 100_000
+
+/** The keys of the units by their names: an entry may be read before the unit that it was moved into. */
+async function readParents(client: Client, config: LdapConfig, maxPages: number): Promise<ReadonlyMap<string, string>> {
+  const parents = new Map<string, string>()
+  for await (const entry of search(client, { ...config, scope: 'sub' }, config.parent_filter, [], maxPages)) {
+    if (typeof entry === 'string') continue
+    const key = keyOf(entry, config.key_attribute)
+    if (key !== undefined) parents.set(plainName(entry.dn), key)
+    if (parents.size > maxParents) {
+      const message = `\`parent_filter\` finds more than ${maxParents} entries: name what is above others alone`
+      throw new SourceFailure('too_many_parents', message)
+    }
+  }
+  return parents
+}
+
+/** Entries, and the addresses of directories that hold others. */
+async function* search(
+  client: Client,
+  { base_dn: base, scope, key_attribute: key, page_size: pageSize, ignore_referrals: ignoreReferrals }: LdapConfig,
+  wanted: string,
+  attributes: readonly string[],
+  maxPages: number,
+): AsyncGenerator<Entry | string> {
+  const options = {
+    scope,
+    filter: wanted,
+    attributes: [...attributes, key],
+    explicitBufferAttributes: ['objectGUID'],
+    paged: { pageSize },
+  }
+  let pages = 0
+  for await (const { searchEntries, searchReferences } of client.searchPaginated(base, options)) {
+    pages++
+    if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
+    // After an empty page the library asks for no more, and there may be more.
+    if (pages > 1 && searchEntries.length + searchReferences.length === 0) {
+      throw new SourceFailure('page_empty', 'the directory gave an empty page before its end', { retryable: true })
+    }
+    yield* searchEntries
+    if (!ignoreReferrals) yield* searchReferences
+  }
+}
+
+function toItem(entry: Entry, row: number, config: LdapConfig, parents: ReadonlyMap<string, string>): SourceItem {
+  const key = keyOf(entry, config.key_attribute)
+  if (key === undefined) {
+    const message = `${entry.dn.slice(0, 80)} shows no ${config.key_attribute}: let the account read it, or set \`key_attribute\``
+    return { kind: 'error', row, field: config.key_attribute, code: 'key_missing', message }
+  }
+  const { dn, ...attributes } = entry
+  const values = { ...valuesOf({ ...attributes, dn }), dn, key, parent_key: nearestParent(dn, parents) ?? null }
+  return { kind: 'row', row, values }
+}
+
+function nearestParent(name: string, parents: ReadonlyMap<string, string>): string | undefined {
+  for (let above = parentName(name); above !== ''; above = parentName(above)) {
+    const key = parents.get(plainName(above))
+    if (key !== undefined) return key
+  }
+  return undefined
+}
+
+function isFilter(text: string): boolean {
+  try {
+    FilterParser.parseString(text)
+    return true
+  } catch {
+    return false
+  }
+}

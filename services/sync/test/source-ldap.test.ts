@@ -1,0 +1,128 @@
+import { type TestDirectory, findDirectoryServer, startTestDirectory } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import type { SourceRow } from '../src/source/types.ts'
+import { makeCertificate } from './source-server.ts'
+import { failureOf, readSource } from './source-support.ts'
+
+const program = await findDirectoryServer()
+if (typeof program === 'string') process.stdout.write(`reading a directory is not tested: ${program}\n`)
+
+const suffix = 'dc=example,dc=test'
+const reader = `cn=reader,${suffix}`
+const limited = `cn=limited,${suffix}`
+const password = 'a-password-of-the-reader'
+const people = 120
+
+/** The second unit has a comma in its name; its people are named before their units. */
+const ldif = [
+  `dn: ${suffix}\nobjectClass: dcObject\nobjectClass: organization\no: Example\ndc: example`,
+  `dn: ${reader}\nobjectClass: organizationalRole\nobjectClass: simpleSecurityObject\ncn: reader\nuserPassword: ${password}`,
+  `dn: ${limited}\nobjectClass: organizationalRole\nobjectClass: simpleSecurityObject\ncn: limited\nuserPassword: ${password}`,
+  `dn: ou=Bank,${suffix}\nobjectClass: organizationalUnit\nou: Bank`,
+  `dn: ou=Audit\\, Risk,ou=Bank,${suffix}\nobjectClass: organizationalUnit\nou: Audit, Risk`,
+  ...Array.from(
+    { length: people },
+    (_, number) =>
+      `dn: uid=p${number},ou=Audit\\, Risk,ou=Bank,${suffix}\nobjectClass: inetOrgPerson\nuid: p${number}\ncn: Person ${number}\nsn: ${number}\nmail: p${number}@example.test\nmail: second${number}@example.test`,
+  ),
+].join('\n\n')
+
+describe.skipIf(typeof program === 'string')('a directory', () => {
+  let directory: TestDirectory
+  let certificate: { key: string; cert: string }
+  const outbound = openOutbound({
+    networks: ['127.0.0.1'],
+    lookup: async () => [{ address: '127.0.0.1' }],
+  })
+
+  beforeAll(async () => {
+    if (typeof program === 'string') return
+    certificate = await makeCertificate(['directory.test'])
+    directory = await startTestDirectory(program, { suffix, ldif, limited, ...certificate })
+  })
+  afterAll(async () => await directory?.stop())
+
+  const config = (fields: object = {}): object => ({
+    host: 'directory.test',
+    port: directory.tlsPort,
+    ca: certificate.cert,
+    bind_dn: reader,
+    base_dn: suffix,
+    page_size: 40,
+    ...fields,
+  })
+  const secrets = { password }
+  const refusal = async (fields: object, given: Record<string, string> = secrets): Promise<string> =>
+    (await failureOf('ldap', { config: config(fields), secrets: given, outbound })).code
+  const rows = async (fields: object): Promise<SourceRow['values'][]> => {
+    const items = await readSource('ldap', { config: config(fields), secrets, outbound })
+    return items.map((item) => (item.kind === 'row' ? item.values : expect.fail(item.message)))
+  }
+
+  test('is not read with a wrong password, nor at a place that is not there', async () => {
+    expect(await refusal({}, { password: 'wrong' })).toBe('not_authorized')
+    expect(await refusal({}, {})).toBe('secret_missing')
+    expect(await refusal({ base_dn: `ou=Nowhere,${suffix}` })).toBe('not_found')
+  })
+
+  test('is not read where its certificate is not trusted or is of another name', async () => {
+    for (const encryption of ['ldaps', 'starttls']) {
+      const port = encryption === 'ldaps' ? directory.tlsPort : directory.port
+      expect(await refusal({ encryption, port, ca: undefined }), encryption).toBe('certificate_not_trusted')
+      expect(await refusal({ encryption, port, host: 'other.test' }), encryption).toBe('certificate_not_trusted')
+    }
+  })
+
+  test('is not read at an address that is not allowed', async () => {
+    const options = { config: config({ host: '2130706433' }), secrets, outbound: openOutbound({ networks: [] }) }
+    expect((await failureOf('ldap', options)).code).toBe('address_not_allowed')
+  })
+
+  test('is not read short: one that gives fewer entries than there are is a failure', async () => {
+    expect(await refusal({ bind_dn: limited })).toBe('size_limit')
+    expect(await rows({ filter: '(objectClass=inetOrgPerson)' })).toHaveLength(people)
+  })
+
+  test('is not read further than the limits', async () => {
+    const bounded = { config: config(), secrets, outbound, limits: { maxRows: 10 } }
+    expect((await failureOf('ldap', bounded)).code).toBe('too_many_rows')
+  })
+
+  test('takes no filter that is none', async () => {
+    await expect(rows({ filter: '(objectClass=*' })).rejects.toThrow('RFC 4515')
+  })
+
+  test('gives its units as a hierarchy, over LDAPS and StartTLS', async () => {
+    const units = await rows({ filter: '(objectClass=organizationalUnit)' })
+    const [bank, audit] = units
+    expect(units).toHaveLength(2)
+    expect(bank).toMatchObject({ ou: 'Bank', parent_key: null })
+    expect(audit).toMatchObject({ ou: 'Audit, Risk', parent_key: bank?.['key'] })
+    expect(audit?.['key']).toMatch(/^[0-9a-f-]{36}$/)
+    const started = await rows({
+      filter: '(objectClass=organizationalUnit)',
+      encryption: 'starttls',
+      port: directory.port,
+    })
+    expect(started).toEqual(units)
+  })
+
+  test('gives its people, in pages, each with the unit that it is in', async () => {
+    const [, audit] = await rows({ filter: '(objectClass=organizationalUnit)' })
+    const found = await rows({ filter: '(uid=*)', attributes: ['uid', 'mail'] })
+    expect(found).toHaveLength(people)
+    expect(new Set(found.map(({ key }) => key)).size).toBe(people)
+    expect(new Set(found.map(({ parent_key: parent }) => parent))).toEqual(new Set([audit?.['key']]))
+    expect(found[0]).toMatchObject({ uid: 'p0', mail: ['p0@example.test', 'second0@example.test'] })
+  })
+
+  test('says of an entry that shows no key which one it is', async () => {
+    const [item] = await readSource('ldap', {
+      config: config({ key_attribute: 'objectGUID', filter: '(ou=Bank)' }),
+      secrets,
+      outbound,
+    })
+    expect(item).toMatchObject({ kind: 'error', code: 'key_missing', field: 'objectGUID' })
+  })
+})
