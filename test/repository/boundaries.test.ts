@@ -45,7 +45,10 @@ const allowed: Readonly<Record<string, { readonly uses: readonly string[]; reado
   installation: { uses: ['contracts', 'signed-context', 'tenant-db'] },
   // Starts the services as processes, by their paths: it imports none.
   'local-stack': { uses: ['client', 'contracts', 'installation', 'log-chain', 'signed-context', 'tenant-db'] },
-  cli: { uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'signed-context'], tests: ['local-stack'] },
+  cli: {
+    uses: ['api-key', 'client', 'contracts', 'installation', 'log-chain', 'signed-context'],
+    tests: ['local-stack'],
+  },
   test: {
     uses: [],
     tests: ['api-key', 'client', 'contracts', 'installation', 'local-stack', 'signed-context', 'tenant-db'],
@@ -140,7 +143,8 @@ const rules: readonly ModuleRule[] = [
   {
     name: 'pg-in-two-packages',
     from: /^(?:packages|services)\//,
-    except: /^packages\/(?:tenant-db|local-stack)\//,
+    // sync: the databases that connectors read are others than ours.
+    except: /^packages\/(?:tenant-db|local-stack)\/|^services\/sync\/src\/source\/sql\//,
     to: /^npm:pg$/,
     why: 'every query runs in a tenant transaction',
   },

@@ -1,0 +1,73 @@
+import { isIP } from 'node:net'
+import { Client, DatabaseError, escapeIdentifier } from 'pg'
+import Cursor from 'pg-cursor'
+import type { SqlRead } from './config.ts'
+import { sqlFailure } from './sql-failure.ts'
+
+const connectTimeoutMs = 10_000
+/** Rows that are asked for at a time. */
+const batchRows = 500
+/** The types of pg_type that JSON has as well: boolean, json, jsonb. */
+const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
+
+/** The rows of a view of PostgreSQL, in one read-only transaction, fetched as they are asked for. */
+export async function* readPostgres({
+  config,
+  password,
+  address,
+  limits,
+  signal,
+}: SqlRead): AsyncGenerator<Record<string, unknown>> {
+  const { host, port = 5432, encryption, ca, database, username, schema = 'public', view, columns } = config
+  const client = new Client({
+    host: address,
+    port,
+    database,
+    user: username,
+    password,
+    application_name: 'postern',
+    connectionTimeoutMillis: connectTimeoutMs,
+    // Set for the session before anything else runs in it.
+    options: '-c default_transaction_read_only=on -c search_path=pg_catalog -c timezone=UTC',
+    statement_timeout: limits.maxSilenceMs,
+    ssl:
+      encryption === 'none'
+        ? false
+        : { ...(ca === undefined ? {} : { ca }), ...(isIP(host) === 0 ? { servername: host } : { host: address }) },
+    // Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted.
+    types: { getTypeParser: (type: number) => (jsonTypes.has(type) ? parseAsJson : asText) },
+  })
+  // What breaks between two questions reaches the next one.
+  client.on('error', () => undefined)
+  const stop = (): void => void client.end()
+  signal.addEventListener('abort', stop, { once: true })
+  try {
+    await client.connect()
+    await client.query('begin transaction isolation level repeatable read read only')
+    const list = columns === undefined ? '*' : columns.map(escapeIdentifier).join(', ')
+    const text = `select ${list} from ${escapeIdentifier(schema)}.${escapeIdentifier(view)}`
+    const cursor = client.query(new Cursor<Record<string, unknown>>(text))
+    while (true) {
+      const rows = await cursor.read(batchRows)
+      if (rows.length === 0) break
+      yield* rows
+    }
+    await client.query('commit')
+  } catch (error) {
+    signal.throwIfAborted()
+    throw sqlFailure(error, { host, state: error instanceof DatabaseError ? error.code : undefined })
+  } finally {
+    signal.removeEventListener('abort', stop)
+    await client.end().catch(() => undefined)
+  }
+}
+
+function asText(text: string | Buffer): string {
+  return String(text)
+}
+
+function parseAsJson(text: string | Buffer): unknown {
+  const value = String(text)
+  if (value === 't' || value === 'f') return value === 't'
+  return JSON.parse(value)
+}

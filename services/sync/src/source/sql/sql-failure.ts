@@ -1,0 +1,57 @@
+import { isCertificateError } from '../../outbound/http-failure.ts'
+import { SourceFailure } from '../failure.ts'
+
+interface Known {
+  readonly code: string
+  readonly message: string
+  readonly retryable?: true
+}
+
+const wrongAccount: Known = {
+  code: 'not_authorized',
+  message: 'the account or its password is wrong, or may not connect',
+}
+const noRight: Known = {
+  code: 'not_authorized',
+  message: 'the account may not connect to the database, or not read the view',
+}
+const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
+const slow: Known = { code: 'source_too_slow', message: 'it took too long over a part of the view', retryable: true }
+
+/** SQLSTATEs of PostgreSQL. */
+const states: Readonly<Record<string, Known>> = {
+  '28P01': wrongAccount,
+  '28000': wrongAccount,
+  '42501': noRight,
+  '42P01': absent,
+  '42703': absent,
+  '3D000': absent,
+  '3F000': absent,
+  '57014': slow,
+}
+
+/** Says of an error of a database what to mend. */
+export function sqlFailure(
+  error: unknown,
+  { host, state }: { readonly host: string; readonly state: string | undefined },
+): unknown {
+  if (error instanceof SourceFailure || !(error instanceof Error)) return error
+  const known = state === undefined ? undefined : states[state]
+  if (known !== undefined) {
+    const { code, message, retryable = false } = known
+    return new SourceFailure(code, `${host}: ${message}`, { retryable, cause: error })
+  }
+  const code = 'code' in error ? error.code : undefined
+  if (isCertificateError(code)) {
+    const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
+    return new SourceFailure('certificate_not_trusted', message, { cause: error })
+  }
+  if (/does not support (?:SSL|secure)/i.test(error.message)) {
+    return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
+  }
+  if (state !== undefined && !/^(?:08|53|57)/.test(state)) {
+    return new SourceFailure('answer_refused', `${host} refuses the question (${state})`, { cause: error })
+  }
+  const message = `${host} cannot be reached, or ended the connection`
+  return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })
+}

@@ -1,0 +1,47 @@
+import { createByteBudget } from '../../outbound/byte-stream.ts'
+import { SourceFailure } from '../failure.ts'
+import { requireSecret } from '../http/authorize.ts'
+import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import { type SqlRead, sqlConfigSchema } from './config.ts'
+import { readPostgres } from './postgres.ts'
+
+/** A view of a database, read in one read-only transaction. */
+export const sql: SourceType = defineSourceType({
+  type: 'sql',
+  configSchema: sqlConfigSchema,
+  secretNames: ['password'],
+  read: readSql,
+})
+
+async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem> {
+  const { config, secrets, outbound, limits, signal } = context
+  const password = requireSecret(secrets, 'password')
+  const { address } = await outbound.resolve(config.host, signal)
+  if (config.encryption === 'none' && !outbound.isListed(address)) {
+    throw new SourceFailure('not_encrypted', `${config.host} is asked without encryption: set \`encryption\` to tls`)
+  }
+  const read: SqlRead = { config, password, address, limits, signal }
+  const budget = createByteBudget(limits.maxBytes)
+  let row = 0
+  for await (const values of readPostgres(read)) {
+    row++
+    const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
+    budget.take(lengths.reduce((sum, { length }) => sum + length, 0))
+    const long = lengths.find(({ length }) => length > limits.maxValueLength)
+    yield long === undefined ? { kind: 'row', row, values } : tooLong(row, long, limits.maxValueLength)
+  }
+}
+
+function tooLong(
+  row: number,
+  { field, length }: { readonly field: string; readonly length: number },
+  max: number,
+): SourceItem {
+  const message = `has ${length} characters; at most ${max} are read`
+  return { kind: 'error', row, field, code: 'value_too_long', message }
+}
+
+function lengthOf(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  return typeof value === 'object' && value !== null ? JSON.stringify(value).length : 8
+}

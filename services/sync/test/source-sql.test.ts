@@ -1,0 +1,145 @@
+import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
+import { Client, escapeIdentifier } from 'pg'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import type { SourceItem } from '../src/source/types.ts'
+import { failureOf, openSource, readSource } from './source-support.ts'
+
+let database: TestDatabase
+let admin: Client
+let where: { host: string; port: number; database: string }
+let reader: { username: string; password: string }
+const outbound = openOutbound({ networks: ['127.0.0.1'] })
+
+beforeAll(async () => {
+  database = await createTestDatabase()
+  admin = new Client({ connectionString: database.url('superuser') })
+  await admin.connect()
+  const url = new URL(database.url('superuser'))
+  where = { host: url.hostname, port: Number(url.port), database: url.pathname.slice(1) }
+  // Roles are of the whole server, which other test files use as well.
+  reader = { username: `erp_${database.name}`, password: 'a-password-of-the-reader' }
+  await admin.query(`create role ${escapeIdentifier(reader.username)} login password '${reader.password}'`)
+  await admin.query(`
+    grant connect on database ${escapeIdentifier(database.name)} to ${escapeIdentifier(reader.username)};
+    create schema erp;
+    create table erp.unit (id bigint, name text, opened date, budget numeric, at timestamptz, active boolean, tags jsonb);
+    insert into erp.unit
+    select 9007199254740993 + n, 'Unit ' || n, date '2026-03-29', 0.1 + n, timestamptz '2026-03-29 02:30+00', true, '["a"]'
+    from generate_series(1, 1200) as n;
+    create view erp.units as select * from erp.unit order by id;
+    create view erp.slow as select id, pg_sleep(60)::text as name from erp.unit;
+    create function erp.write() returns text language sql as $$ insert into erp.unit (name) values ('x') returning name $$;
+    create view erp.writing as select erp.write() as name;
+    create view erp.long as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';
+    create table erp.hidden (id integer);
+    grant usage on schema erp to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long to ${escapeIdentifier(reader.username)};
+    grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
+})
+afterAll(async () => {
+  await admin.query(`drop owned by ${escapeIdentifier(reader.username)}`)
+  await admin.query(`drop role ${escapeIdentifier(reader.username)}`)
+  await admin.end()
+  await database.drop()
+})
+
+function options(fields: object = {}, more: object = {}) {
+  const { username, password } = reader
+  const config = { engine: 'postgres', ...where, username, schema: 'erp', view: 'units', encryption: 'none', ...fields }
+  return { config, secrets: { password }, outbound, ...more }
+}
+
+async function refusal(fields: object, more: object = {}): Promise<string> {
+  return (await failureOf('sql', options(fields, more))).code
+}
+
+describe('a view of a database is not read', () => {
+  test('with a wrong password, and the reason does not hold it', async () => {
+    const failure = await failureOf('sql', options({}, { secrets: { password: 'wrong-password' } }))
+    expect(failure.code).toBe('not_authorized')
+    expect(failure.message).not.toContain('wrong-password')
+    expect(await refusal({}, { secrets: {} })).toBe('secret_missing')
+  })
+
+  test('when it is not there, or the account may not read it', async () => {
+    expect(await refusal({ view: 'nothing' })).toBe('not_found')
+    expect(await refusal({ columns: ['id', 'nothing'] })).toBe('not_found')
+    expect(await refusal({ database: 'nowhere' })).toBe('not_found')
+    expect(await refusal({ view: 'hidden' })).toBe('not_authorized')
+  })
+
+  test('under a name that is more than a name', async () => {
+    for (const view of ['units; drop table erp.unit', 'units"', 'a.b', '']) {
+      await expect(readSource('sql', options({ view })), view).rejects.toThrow('must be the name')
+    }
+  })
+
+  test('at an address that is not allowed, or without encryption at one that is not listed', async () => {
+    const none = openOutbound({ networks: [] })
+    expect(await refusal({ host: '2130706433' }, { outbound: none })).toBe('address_not_allowed')
+    expect(
+      await refusal(
+        { host: 'public.test' },
+        { outbound: openOutbound({ networks: [], lookup: async () => [{ address: '1.1.1.1' }] }) },
+      ),
+    ).toBe('not_encrypted')
+    expect(await refusal({ encryption: 'tls' })).toBe('not_encrypted')
+  })
+
+  test('where reading it would write', async () => {
+    expect(await refusal({ view: 'writing' })).toBe('answer_refused')
+    const { rows } = await admin.query<{ count: string }>(`select count(*) from erp.unit where name = 'x'`)
+    expect(rows).toEqual([{ count: '0' }])
+  })
+
+  test('for longer than it may take', async () => {
+    expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 100 } })).toBe('source_too_slow')
+    expect(await refusal({}, { limits: { maxBytes: 1000 } })).toBe('source_too_large')
+  })
+})
+
+describe('a view of a database is read', () => {
+  test('whole, with numbers, days and times as they stand there', async () => {
+    const items = await readSource('sql', options())
+    expect(items).toHaveLength(1200)
+    expect(items[0]).toEqual({
+      kind: 'row',
+      row: 1,
+      values: {
+        id: '9007199254740994',
+        name: 'Unit 1',
+        opened: '2026-03-29',
+        budget: '1.1',
+        at: '2026-03-29 02:30:00+00',
+        active: true,
+        tags: ['a'],
+      },
+    })
+  })
+
+  test('in the columns that are named', async () => {
+    const [item] = await readSource('sql', options({ columns: ['name'] }))
+    expect(item).toMatchObject({ values: { name: 'Unit 1' } })
+  })
+
+  test('with a value that is too long as an error of its row', async () => {
+    const [long, short] = await readSource('sql', options({ view: 'long' }))
+    expect(long).toMatchObject({ kind: 'error', row: 1, field: 'name', code: 'value_too_long' })
+    expect(short).toMatchObject({ kind: 'row', row: 2 })
+  })
+
+  test('as far as its reader asks, and its connection is then closed', async () => {
+    const taken: SourceItem[] = []
+    for await (const item of openSource('sql', options())) {
+      taken.push(item)
+      if (taken.length === 3) break
+    }
+    const { rows } = await admin.query<{ count: string }>(
+      `select count(*) from pg_stat_activity where usename = $1 and state <> 'idle'`,
+      [reader.username],
+    )
+    expect(taken).toHaveLength(3)
+    expect(rows).toEqual([{ count: '0' }])
+  })
+})
