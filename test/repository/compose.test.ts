@@ -107,6 +107,20 @@ describe('the compose file', () => {
     expect(mounted).toEqual([`\${POSTERN_SECRETS:-./secrets}/${name}:/etc/postern/secrets:ro`])
   })
 
+  test.each(serviceNames)('passes on to %s every setting that a site decides, or the documents name it', (name) => {
+    const asked = new Set<string>()
+    const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
+    expect(() => services[name].readConfig(env)).toThrow('must be set')
+    const documents = ['README.md', 'runbook.md'].map((path) => readFileSync(join(deploy, path), 'utf8')).join('\n')
+    const { environment } = find(name)
+    const unnamed = [...asked]
+      .filter((setting) => !setting.endsWith('_FILE'))
+      .filter((setting) => !(setting in environment) && !(`${setting}_FILE` in environment))
+      .filter((setting) => !documents.includes(`\`${setting}\``))
+    expect(asked.size).toBeGreaterThan(5)
+    expect(unnamed).toEqual([])
+  })
+
   test.each(serviceNames)('gives %s a configuration that it accepts', (name) => {
     expect(services[name].readConfig(environmentOf(name))).toMatchObject({ host: '0.0.0.0', port: 8080 })
     expect(find(name).command).toEqual([`services/${name}/dist/main.js`])

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { createVerifier } from '@postern/signed-context'
-import { fastify } from 'fastify'
+import { type FastifyInstance, fastify } from 'fastify'
 import type { BaseConfig } from './config.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
@@ -9,6 +9,8 @@ import { parseJsonBody } from './json-body.ts'
 import type { Logger } from './logger.ts'
 import { type Registry, measureRequests } from './metrics.ts'
 import { answerClientError, answerProblems } from './problem-handler.ts'
+import { traceRequests } from './tracing/trace-requests.ts'
+import type { Tracing } from './tracing/tracing.ts'
 
 /** A request id that may come from outside: short, and without anything that could break a log line or a header. */
 export const requestIdPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{7,127}$/
@@ -19,12 +21,15 @@ export interface AppParts {
   readonly metrics: Registry
   readonly ready: () => Promise<void>
   readonly isDraining: () => boolean
+  readonly tracing?: Tracing | undefined
 }
 
 /** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
-export function createApp({ config, logger, metrics, ready, isDraining }: AppParts): App {
+export function createApp({ config, logger, metrics, ready, isDraining, tracing }: AppParts): App {
   const app = fastify({
     logger: false,
+    // What has arrived is answered, also when it came in the last moment.
+    return503OnClosing: false,
     // The gateway answers before this; it is the last limit on a caller that has got past it.
     requestTimeout: 0,
     connectionTimeout: 0,
@@ -45,8 +50,10 @@ export function createApp({ config, logger, metrics, ready, isDraining }: AppPar
   app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
+  if (tracing !== undefined) traceRequests(app, tracing)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
+  letGoOfConnections(app, isDraining)
   answerProblems(app, logger, config.checkAnswers)
   const verifiers = new Map(
     Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
@@ -69,6 +76,16 @@ function readJson(app: App): void {
     { parseAs: 'buffer' },
     async (_request: unknown, body: Buffer) => parseJsonBody(body),
   )
+}
+
+/**
+ * While the process drains, asks with each answer for the connection to be closed: closed between two requests it loses
+ * none, cut at the end of the process it might.
+ */
+export function letGoOfConnections(app: FastifyInstance, isDraining: () => boolean): void {
+  app.addHook('onRequest', async (_request, reply) => {
+    if (isDraining()) reply.header('connection', 'close')
+  })
 }
 
 function logRequests(app: App, logger: Logger): void {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type KeyRing, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
+import type { TracingConfig } from './tracing/tracing.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -15,6 +16,12 @@ export interface BaseConfig {
   readonly logLevel: LogLevel
   /** One log line a request. */
   readonly requestLog: boolean
+  /**
+   * How long the process goes on answering when it has been asked to end, in milliseconds: it is not ready by then and asks
+   * for its connections to be closed, so that whoever sends to it turns to another one.
+   */
+  readonly drainMs: number
+  readonly tracing: TracingConfig
   /** Whether each answer is compared with its contract before it is sent: for tests, since it costs time. */
   readonly checkAnswers: boolean
   /** Whose signed requests this service reads: name of the key → the secrets, current and previous. */
@@ -129,6 +136,9 @@ export const baseEnvironment = {
   POSTERN_PORT: settings.port(0),
   POSTERN_LOG_LEVEL: z.enum(logLevels).default('info'),
   POSTERN_REQUEST_LOG: settings.onOff('on'),
+  POSTERN_DRAIN_MS: settings.integer({ min: 0, max: 20_000, fallback: 0 }),
+  POSTERN_OTLP_URL: settings.httpUrl.optional(),
+  POSTERN_TRACE_PERCENT: settings.integer({ min: 0, max: 100, fallback: 100 }),
   POSTERN_CHECK_ANSWERS: settings.onOff('off'),
 } as const
 
@@ -142,6 +152,8 @@ export function baseConfig(
     port: values.POSTERN_PORT,
     logLevel: values.POSTERN_LOG_LEVEL,
     requestLog: values.POSTERN_REQUEST_LOG,
+    drainMs: values.POSTERN_DRAIN_MS,
+    tracing: { url: values.POSTERN_OTLP_URL, percent: values.POSTERN_TRACE_PERCENT },
     checkAnswers: values.POSTERN_CHECK_ANSWERS,
     verifiers,
   }

@@ -1,5 +1,5 @@
 export { negotiate } from './accept.ts'
-export { createApp, requestIdPattern } from './app.ts'
+export { createApp, letGoOfConnections, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,
   ConfigurationError,
@@ -43,3 +43,4 @@ export {
 } from './run-service.ts'
 export { closeOnSignal } from './shutdown.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
+export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'

@@ -15,7 +15,13 @@ const maxCauses = 5
  * Callers name every field they log; nothing is logged because it happened to be in an object. As a last resort, a line
  * that holds something in the form of an API key leaves with the key masked.
  */
-export function createLogger(options: { service: string; level: LogLevel; write?: (line: string) => void }): Logger {
+export function createLogger(options: {
+  service: string
+  level: LogLevel
+  write?: (line: string) => void
+  /** Fields of the moment, for every line. */
+  fields?: () => object
+}): Logger {
   const out = options.write === undefined ? destination({ fd: stdout.fd, sync: true }) : { write: options.write }
   return pino(
     {
@@ -24,6 +30,7 @@ export function createLogger(options: { service: string; level: LogLevel; write?
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
+      ...(options.fields === undefined ? {} : { mixin: options.fields }),
     },
     { write: (line: string) => void out.write(maskKeys(line)) },
   )

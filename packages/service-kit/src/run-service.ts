@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createApp } from './app.ts'
 import type { BaseConfig, Environment } from './config.ts'
 import { ConfigurationError } from './config.ts'
@@ -6,6 +7,7 @@ import type { App } from './contract-route.ts'
 import { type Logger, createLogger } from './logger.ts'
 import { type Registry, createMetrics } from './metrics.ts'
 import { closeOnSignal } from './shutdown.ts'
+import { openTracing } from './tracing/tracing.ts'
 
 /** What a service has opened. */
 export interface BaseDeps {
@@ -40,16 +42,29 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
   options: { readonly overrides?: Partial<Deps>; readonly writeLog?: (line: string) => void } = {},
 ): Promise<RunningService> {
   const config = definition.readConfig(env)
+  const tracing = await openTracing(config.tracing, {
+    service: definition.name,
+    followsCaller: true,
+    onFailure: (reason) => logger.warn({ event: 'trace_export_failed', reason }),
+  })
   const logger = createLogger({
     service: definition.name,
     level: config.logLevel,
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
+    ...(tracing === undefined ? {} : { fields: tracing.logFields }),
   })
   const metrics = createMetrics(definition.name)
   const opened = await definition.openDeps(config, { logger, metrics })
   const deps = { ...opened, ...options.overrides }
   let draining = false
-  const app = createApp({ config, logger, metrics, ready: async () => await deps.ready(), isDraining: () => draining })
+  const app = createApp({
+    config,
+    logger,
+    metrics,
+    ready: async () => await deps.ready(),
+    isDraining: () => draining,
+    tracing,
+  })
   try {
     definition.buildApp(app, deps, config)
     await app.listen({ host: config.host, port: config.port })
@@ -65,8 +80,10 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     logger,
     close: async () => {
       draining = true
+      await delay(config.drainMs)
       await app.close()
       await deps.close()
+      await tracing?.close()
     },
   }
 }

@@ -1,3 +1,4 @@
+import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
 import { destroy, isAltered, whyLost } from './pool.ts'
@@ -16,6 +17,25 @@ export interface Tx {
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]>
   /** The number of rows that were inserted, changed or deleted. */
   execute(statement: Statement): Promise<number>
+}
+
+/**
+ * Where each statement is announced to whoever traces: its text and name, never its parameters. A listener may set `ended`.
+ * While nobody listens it costs one look at a field.
+ */
+const statements = channel('postern:statement')
+
+interface StatementMessage {
+  readonly text: string
+  readonly name: string | undefined
+  ended: ((error: unknown) => void) | undefined
+}
+
+function announce(statement: string | SentStatement): StatementMessage {
+  const { text, name } = typeof statement === 'string' ? { text: statement, name: undefined } : statement
+  const message: StatementMessage = { text, name, ended: undefined }
+  statements.publish(message)
+  return message
 }
 
 // Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
@@ -162,12 +182,14 @@ export class Session implements Tx {
     settle: (error: unknown, result?: QueryResult<Row>) => void,
   ): void {
     this.#startWaiting()
+    const announced = statements.hasSubscribers ? announce(statement) : undefined
     let settled = false
     this.#client.query<Row, unknown[]>(statement, (error: Error | null | undefined, result) => {
       // pg may call twice: for a value that it could not send, and for the answer to what it sent instead.
       if (settled) return
       settled = true
       this.#stopWaiting()
+      announced?.ended?.(error)
       if (error) settle(this.#failed(error))
       else {
         this.#watch(statement, result.command)

@@ -38,6 +38,7 @@ export function createConsoleApp(
     bodyLimit: 65_536,
     http: { maxHeaderSize: 16_384 },
     forceCloseConnections: 'idle',
+    return503OnClosing: false,
     routerOptions: { maxParamLength: 4096, caseSensitive: true, ignoreTrailingSlash: false },
     genReqId: (request) => {
       const given = request.headers['x-request-id']

@@ -1,4 +1,5 @@
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Environment,
   type Logger,
@@ -6,6 +7,7 @@ import {
   createApp,
   createLogger,
   createMetrics,
+  letGoOfConnections,
 } from '@postern/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { createConsoleApp } from './app.ts'
@@ -42,9 +44,11 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   let draining = false
   const app = createConsoleApp(config, deps, { logger, metrics })
   // Apart from what browsers reach: health, metrics, and nothing else.
+  letGoOfConnections(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
   const close = async (): Promise<void> => {
     draining = true
+    await delay(config.drainMs)
     await app.close()
     await deps.close()
     await admin.close()

@@ -7,7 +7,7 @@ import {
   problemMediaType,
   problemTypes,
 } from '@postern/contracts'
-import type { ProblemOptions } from '@postern/service-kit'
+import type { ProblemOptions, Span } from '@postern/service-kit'
 import type { Principal } from './authenticate/principal.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { Limits } from './limit/rate-limit.ts'
@@ -29,6 +29,8 @@ export interface Exchange {
   readonly route: Route | undefined
   principal: Principal | undefined
   limits: Limits | undefined
+  /** Of its trace, where tracing is on. */
+  span: Span | undefined
 }
 
 export interface ProblemAnswer extends Omit<ProblemOptions, 'cause'> {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ProblemCode } from '@postern/contracts'
+import type { Span } from '@postern/service-kit'
 import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
 import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -21,6 +22,8 @@ export interface Steps {
   readonly maxUrlBytes: number
   /** Called once for a request that the gateway refused. */
   readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
+  /** Begins the trace of a request; undefined where tracing is off. */
+  readonly trace: ((exchange: Exchange) => Span) | undefined
 }
 
 /**
@@ -28,7 +31,17 @@ export interface Steps {
  * functions without a promise while the key is in memory and tokens are at hand.
  */
 export function createRequestHandler(steps: Steps): (request: IncomingMessage, response: ServerResponse) => void {
-  const { match: matchRoute, authenticate, rateLimit, serve, clientAddress, requestId, maxUrlBytes, onRefusal } = steps
+  const {
+    match: matchRoute,
+    authenticate,
+    rateLimit,
+    serve,
+    clientAddress,
+    requestId,
+    maxUrlBytes,
+    onRefusal,
+    trace,
+  } = steps
   const limitsOf = new WeakMap<Principal, Limits>()
   const spoiled = new WeakSet<object>()
 
@@ -113,7 +126,9 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       route: found.kind === 'route' ? found.route : undefined,
       principal: undefined,
       limits: undefined,
+      span: undefined,
     }
+    if (trace !== undefined) exchange.span = trace(exchange)
     if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
       refuseAndEnd(exchange, 'malformed_http', 'Send HTTP/1.1 with one Host header.')
       return

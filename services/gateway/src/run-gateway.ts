@@ -1,12 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Environment,
   type Logger,
+  type SpanStart,
+  type Tracing,
   closeOnSignal,
   createApp,
   createLogger,
   createMetrics,
+  openTracing,
 } from '@postern/service-kit'
 import { createAssertionMinter } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
@@ -56,7 +60,12 @@ export async function startGateway(
     level: config.logLevel,
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
   })
-  const gateway = assemble(config, logger)
+  const tracing = await openTracing(config.tracing, {
+    service: 'gateway',
+    followsCaller: false,
+    onFailure: (reason) => logger.warn({ event: 'trace_export_failed', reason }),
+  })
+  const gateway = assemble(config, logger, tracing)
   try {
     await gateway.admin.listen({ host: config.host, port: config.adminPort })
     await gateway.app.listen({ host: config.host, port: config.port })
@@ -76,7 +85,7 @@ function portOf(app: FastifyInstance): number {
 }
 
 /** Puts the five steps together: what is opened here is closed in the reverse order by `close`. */
-function assemble(config: GatewayConfig, logger: Logger) {
+function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined) {
   const gateway = randomUUID()
   const clocks = systemClocks
   const registry = createMetrics('gateway')
@@ -124,6 +133,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     const route = exchange.route?.id ?? 'none'
     const milliseconds = clocks.monotonic() - exchange.startedAt
     metrics.request(route, status, milliseconds / 1000)
+    exchange.span?.end(status)
     if (!config.requestLog) return
     logger.info({
       event: 'request',
@@ -133,6 +143,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
       status,
       duration_ms: Math.round(milliseconds * 100) / 100,
       address: exchange.address,
+      ...(exchange.span === undefined ? {} : { trace_id: exchange.span.traceId }),
       ...(exchange.principal === undefined
         ? {}
         : {
@@ -180,6 +191,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
     requestId: requestIdOf,
     maxUrlBytes: config.maxUrlBytes,
+    trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
     onRefusal: (exchange, code) => {
       metrics.refusal(code)
       done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
@@ -211,6 +223,7 @@ function assemble(config: GatewayConfig, logger: Logger) {
     admin,
     close: async () => {
       draining = true
+      await delay(config.drainMs)
       for (const timer of timers) clearInterval(timer)
       await app.close()
       await usage.flush()
@@ -222,7 +235,19 @@ function assemble(config: GatewayConfig, logger: Logger) {
       await redis.close()
       await keys.close()
       await admin.close()
+      await tracing?.close()
     },
+  }
+}
+
+/** What a trace says of a request: its route and not its URL. */
+function spanOf({ method, route, requestId, headers }: Exchange): SpanStart {
+  const path = route?.path ?? 'unknown'
+  const at = headers.passed.indexOf('traceparent')
+  return {
+    name: `${method} ${path}`,
+    attributes: { 'http.request.method': method, 'http.route': path, 'postern.request_id': requestId },
+    parent: at % 2 === 0 ? headers.passed[at + 1] : undefined,
   }
 }
 

@@ -228,6 +228,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     if (signed['idempotency-key'] !== undefined) out.push('idempotency-key', signed['idempotency-key'])
     if (signed['if-match'] !== undefined) out.push('if-match', signed['if-match'])
     if (contentLength !== undefined) out.push('content-length', contentLength)
+    if (exchange.span !== undefined) replaceHeader(out, 'traceparent', exchange.span.traceparent)
     out.push(
       contextHeader,
       context,
@@ -262,6 +263,12 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     }
     answerItself(exchange, route, params)
   }
+}
+
+/** Sets a header of an alternating list, in the place of what the client has sent. */
+function replaceHeader(headers: string[], name: string, value: string): void {
+  for (let at = headers.length - 2; at >= 0; at -= 2) if (headers[at] === name) headers.splice(at, 2)
+  headers.push(name, value)
 }
 
 function isForwarded(route: Route): route is Route & { readonly upstream: keyof Upstreams['targets'] } {

@@ -271,6 +271,7 @@ class GatewayUnderTest {
       route: undefined,
       principal: undefined,
       limits: undefined,
+      span: undefined,
     }
     this.#authenticate(exchange, {
       accepted: (_exchange, principal) => {

@@ -70,6 +70,7 @@ async function startGateway(
         route: undefined,
         principal: undefined,
         limits: undefined,
+        span: undefined,
       }
       const length = headers.signed['content-length']
       if (request.url === '/refused') {
