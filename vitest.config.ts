@@ -4,6 +4,9 @@ import { defineConfig } from 'vitest/config'
 // Not `module`: what packages offer under it is for bundlers, and Node cannot always read it.
 const conditions = ['@postern/source', 'node', 'development|production']
 
+/** What takes long runs by a command of its own. */
+const long = process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []
+
 export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions } },
@@ -17,7 +20,7 @@ export default defineConfig({
       'services/console/web/src/**/*.test.ts',
       'test/**/*.test.ts',
     ],
-    exclude: ['**/node_modules/**', '**/dist/**'],
+    exclude: ['**/node_modules/**', '**/dist/**', 'test/containers/**', ...long],
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // No test changes what its process shares with the others. To load every module anew for each file took a third of the time.
     isolate: false,

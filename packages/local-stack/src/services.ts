@@ -33,6 +33,8 @@ export interface ServicesOptions {
   /** Variables for every process, over those that the stack sets. */
   readonly env?: Readonly<Record<string, string>>
   readonly route?: Route | undefined
+  /** Another working copy of the repository, whose programs are to run. */
+  readonly sources?: string | undefined
   /** Ends the start between two processes. */
   readonly signal?: AbortSignal
 }
@@ -128,15 +130,16 @@ export async function startServices(options: ServicesOptions): Promise<Services>
 
   const startOne = async (name: ServiceProcessName, port: number, extra: Readonly<Record<string, string>>) => {
     options.signal?.throwIfAborted()
+    const { sources = repositoryRoot } = options
     const kind = kindOf(name)
     const count = (starts.get(name) ?? 0) + 1
     starts.set(name, count)
     const process = await launch({
       name,
       command: globalThis.process.execPath,
-      args: ['--conditions=@postern/source', mainOf(kind)],
+      args: ['--conditions=@postern/source', mainOf(kind).replace(repositoryRoot, sources)],
       env: { ...(await environment(name, port, options)), ...extra },
-      cwd: repositoryRoot,
+      cwd: sources,
       // A log a start: what an earlier process has said stays until the whole stack starts anew.
       logFile: join(options.home, 'logs', count === 1 ? `${name}.log` : `${name}.${count}.log`),
     })

@@ -28,6 +28,8 @@ export interface TestStackOptions {
   readonly env?: Readonly<Record<string, string>>
   /** Leads connections between processes over a detour, such as a proxy that can fail. */
   readonly route?: Route
+  /** Another working copy of the repository, whose services are to run on this one's schema. */
+  readonly sources?: string
 }
 
 export interface CommandResult {
@@ -106,6 +108,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
     env: { POSTERN_CHECK_ANSWERS: 'on', ...env },
     route: options.route,
+    sources: options.sources,
   }).catch(async (error: unknown) => {
     await redis.stop()
     throw error

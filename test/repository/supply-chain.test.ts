@@ -1,0 +1,104 @@
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { z } from 'zod'
+
+const root = join(import.meta.dirname, '..', '..')
+
+const linksSchema = z.record(z.string(), z.looseObject({ version: z.string() })).default({})
+const namesSchema = z.record(z.string(), z.string()).default({})
+const { importers, snapshots } = z
+  .looseObject({
+    importers: z.record(z.string(), z.looseObject({ dependencies: linksSchema })),
+    snapshots: z.record(z.string(), z.looseObject({ dependencies: namesSchema })),
+  })
+  .parse(parse(readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8')))
+
+/** What we take responsibility for handing on. None asks for more than to be named. */
+const acceptable = new Set([
+  'MIT',
+  'ISC',
+  'Apache-2.0',
+  'BSD-2-Clause',
+  'BSD-3-Clause',
+  '0BSD',
+  'BlueOak-1.0.0',
+  'Unlicense',
+  'CC0-1.0',
+])
+
+/**
+ * Releases in which something was mended that could be reached here. This stands in for an audit where the registry
+ * answers none: what is locked may not be older.
+ */
+const floors: Readonly<Record<string, string>> = {
+  fastify: '5.8.3',
+  '@fastify/http-proxy': '11.4.4',
+  '@fastify/reply-from': '12.6.2',
+  undici: '7.24.0',
+  jose: '6.0.0',
+  pg: '8.20.0',
+  vite: '8.0.0',
+}
+
+/** Everything that runs in an installation: name → versions. */
+function shipped(): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>()
+  const seen = new Set<string>()
+  const visit = (name: string, version: string): void => {
+    const key = `${name}@${version}`
+    if (seen.has(key) || version.startsWith('link:')) return
+    seen.add(key)
+    const versions = found.get(name) ?? new Set<string>()
+    found.set(name, versions.add(version.replace(/\(.*$/, '')))
+    for (const [next, its] of Object.entries(snapshots[key]?.dependencies ?? {})) visit(next, its)
+  }
+  // The development server of the local stack and the client for integrators are not in the image.
+  const parts = Object.keys(importers).filter((path) => /^(?:services|packages)\//.test(path))
+  for (const path of parts.filter((each) => !/packages\/(?:local-stack|client)$/.test(each))) {
+    for (const [name, { version }] of Object.entries(importers[path]?.dependencies ?? {})) visit(name, version)
+  }
+  return found
+}
+
+function licenceOf(name: string, version: string): string {
+  const folder = `${name.replace('/', '+')}@${version}`
+  const [path] = globSync(`node_modules/.pnpm/${folder}{,_*}/node_modules/${name}/package.json`, { cwd: root })
+  if (path === undefined) throw new Error(`${name} ${version} is not installed`)
+  const { license } = z
+    .looseObject({ license: z.union([z.string(), z.object({ type: z.string() })]).optional() })
+    .parse(JSON.parse(readFileSync(join(root, path), 'utf8')))
+  return typeof license === 'object' ? license.type : (license ?? 'none')
+}
+
+/** Every licence that an expression names. */
+function named(licence: string): string[] {
+  return licence.replaceAll(/[()]/g, '').split(/ OR | AND /)
+}
+
+const packages = [...shipped()].flatMap(([name, versions]) =>
+  [...versions].map((version) => ({ name, version, licence: licenceOf(name, version) })),
+)
+
+test('every package that an installation runs has a licence that it may be handed on under', () => {
+  expect(packages.length).toBeGreaterThan(100)
+  expect(packages.filter(({ licence }) => !named(licence).every((each) => acceptable.has(each)))).toEqual([])
+})
+
+function isOlder(version: string, floor: string): boolean {
+  const [have, want] = [version, floor].map((text) => text.split(/[.-]/).map(Number))
+  const at = [0, 1, 2].find((index) => have?.[index] !== want?.[index])
+  return at !== undefined && (have?.[at] ?? 0) < (want?.[at] ?? 0)
+}
+
+test('nothing is locked that is older than what mended a known hole', () => {
+  const locked = Object.keys(snapshots).map((key) => /^(.+?)@([^(@]+)(?:\(.*)?$/.exec(key)?.slice(1, 3) ?? [])
+  for (const name of Object.keys(floors))
+    expect(
+      locked.map(([found]) => found),
+      name,
+    ).toContain(name)
+  expect(locked.filter(([name = '', version = '']) => isOlder(version, floors[name] ?? '0.0.0'))).toEqual([])
+  expect(isOlder('5.8.2', '5.8.3') && !isOlder('5.10.0', '5.8.3')).toBe(true)
+})

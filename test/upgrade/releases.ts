@@ -1,0 +1,29 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+
+export const root = join(import.meta.dirname, '..', '..')
+
+export const schemas = ['tenancy', 'keys', 'universe', 'findings', 'evidence', 'sync'] as const
+export type Schema = (typeof schemas)[number]
+
+const releaseSchema = z.strictObject({
+  version: z.string(),
+  /** What it was built of. */
+  commit: z.string().regex(/^[0-9a-f]{40}$/),
+  /** The last migration of each schema. */
+  migrations: z.record(z.enum(schemas), z.string().regex(/^\d{6}$/)),
+})
+
+/** The release that runs when this one is rolled out. */
+export function previousRelease(): z.infer<typeof releaseSchema> {
+  const text = readFileSync(join(root, 'deploy', 'releases.json'), 'utf8')
+  const last = z.array(releaseSchema).min(1).parse(JSON.parse(text)).at(-1)
+  if (last === undefined) throw new Error('no release is recorded')
+  return last
+}
+
+/** Where the migrations of a schema are. */
+export function migrationsOf(schema: Schema): string {
+  return schema === 'tenancy' ? 'packages/tenant-db/migrations' : `services/${schema}/migrations`
+}
