@@ -288,11 +288,29 @@ async function testFuzz({ env, ...context }, args) {
   })
 }
 
+/** Backup and restore. */
+async function testRecovery({ env, ...context }, args) {
+  return await follow('vitest', ['run', 'test/recovery', ...args], {
+    ...context,
+    env: { ...env, POSTERN_RECOVERY: 'on' },
+  })
+}
+
 function fromSource(path) {
   return async ({ node, ...context }, args, options = {}) =>
     await follow(node, ['--conditions=@postern/source', join(root, path), ...args], { ...context, ...options })
 }
 
+/** What an installation runs, from the lock file, as pnpm tells it. */
+function inventory(args) {
+  return async ({ env }, more) => {
+    const { path, install } = pnpmPlan()
+    if (!existsSync(path)) exclusively(install)
+    return await follow(path, [...args, ...more], { cwd: root, env })
+  }
+}
+
+const testContainers = fromSource('test/containers/run.ts')
 const start = fromSource('packages/local-stack/src/start.ts')
 const postern = fromSource('packages/cli/src/main.ts')
 
@@ -303,7 +321,12 @@ const commands = {
   'test:fuzz': testFuzz,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
+  // Packages with hashes and licences, for whoever audits or answers for them.
+  sbom: inventory(['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
+  licences: inventory(['licenses', 'list', '--recursive', '--prod']),
   bench: fromSource('test/bench/run.ts'),
+  'test:recovery': testRecovery,
+  'test:containers': (context, args) => testContainers(context, args),
   // Where the caller is, so that a path in an argument means what it says there.
   postern: (context, args) => postern(context, args, { cwd: process.env.INIT_CWD ?? process.cwd() }),
 }

@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest'
+import { findInstallation } from './installation.ts'
+
+const system = findInstallation()
+const { images } = system.installation
+
+async function inside(container: string, program: string): Promise<string> {
+  return await system.docker(['exec', container, 'node', '-e', program])
+}
+
+describe('the image', () => {
+  test('runs as nobody in particular, and its size is told', async () => {
+    const [user, size] = (
+      await system.docker(['image', 'inspect', '--format', '{{.Config.User}} {{.Size}}', images.postern])
+    ).split(' ')
+    process.stdout.write(`  image: ${(Number(size) / 1_000_000).toFixed(0)} MB\n`)
+    expect(user).toBe('10001:10001')
+    expect(Number(size)).toBeLessThan(500_000_000)
+  })
+
+  test('holds no test, no source and no secret', async () => {
+    const text = await system.docker([
+      'run',
+      '--rm',
+      images.postern,
+      '-e',
+      `const { readdirSync } = require('fs'); const all = readdirSync('/app', { recursive: true, withFileTypes: true })
+        .filter((f) => f.isFile() && !f.parentPath.includes('node_modules')).map((f) => f.parentPath + '/' + f.name)
+      console.log(JSON.stringify(all.filter((p) => /\\.test\\.|\\/src\\/|secret|local-stack|\\.pem$/.test(p) && !/\\/dist\\//.test(p))))`,
+    ])
+    expect(JSON.parse(text)).toEqual([])
+  })
+})
+
+describe('a container', () => {
+  test('cannot write where its program is, and has no right that it could use', async () => {
+    const [container = ''] = await system.containers('findings')
+    const said = await inside(
+      container,
+      `try { require('fs').writeFileSync('/app/x', ''); console.log('wrote') } catch (e) { console.log(e.code) }
+       console.log(process.getuid())
+       console.log(require('fs').readFileSync('/proc/self/status', 'utf8').match(/CapEff:\\s*(\\S+)/)[1])`,
+    )
+    expect(said.split('\n')).toEqual(['EROFS', '10001', '0000000000000000'])
+  })
+
+  test.each([
+    ['gateway', 'postgres', 5432],
+    ['gateway', 'pgbouncer', 6432],
+    ['findings', 'redis', 6379],
+    ['findings', 'postgres', 5432],
+  ])('%s does not reach %s', async (from, to, port) => {
+    const [container = ''] = await system.containers(from)
+    const program = `require('net').connect(${port}, '${to}').on('connect', () => { console.log('reached'); process.exit() })
+      .on('error', (e) => { console.log('refused'); process.exit() }); setTimeout(() => { console.log('refused'); process.exit() }, 3000)`
+    expect(await inside(container, program)).toBe('refused')
+  })
+
+  test.each(['findings', 'keys', 'evidence', 'sync', 'universe'])(
+    '%s is in no network that leads out',
+    async (name) => {
+      const [container = ''] = await system.containers(name)
+      const format = '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}'
+      const networks = (await system.docker(['inspect', '--format', format, container])).trim().split(' ')
+      const internal = await system.docker(['network', 'inspect', '--format', '{{.Internal}}', ...networks])
+      expect(internal.split('\n')).toEqual(networks.map(() => 'true'))
+    },
+  )
+})

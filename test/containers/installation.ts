@@ -1,0 +1,13 @@
+import { readFileSync } from 'node:fs'
+import { type Compose, type Installation, attach } from './compose.ts'
+
+/** Names the file that tells tests where the installation of this run is. */
+export const installationVariable = 'POSTERN_TEST_INSTALLATION'
+
+/** The installation of this run. */
+export function findInstallation(): Compose {
+  const path = process.env[installationVariable]
+  if (path === undefined) throw new Error('no installation: run this with npm run test:containers')
+  const installation: Installation = JSON.parse(readFileSync(path, 'utf8'))
+  return attach(installation)
+}
