@@ -1,4 +1,5 @@
 import { generateKey, keyChecksum, parseKey } from '@postern/api-key'
+import { routeTable } from '@postern/contracts'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
@@ -211,6 +212,25 @@ describe('a body that an operation does not take', () => {
       }\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
     )
     expect(statuses[0]).toBe(413)
+  })
+
+  test('that is compressed is 415 at every operation, however that is said, so that none unfolds', async () => {
+    const all = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
+    const taking = routeTable.filter(({ maxBodyBytes, access }) => maxBodyBytes > 0 && access.kind !== 'person')
+    const codings = ['gzip', 'GZIP', 'x-gzip', 'br', 'deflate', 'zstd', 'compress', 'gzip, gzip', 'identity, gzip', '']
+    const statuses = taking.flatMap(({ method, path }) =>
+      codings.map(async (coding) => {
+        const target = path.replaceAll(/:\w+/g, 'x')
+        const head = `${method} ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${all}\r\nContent-Type: application/json\r\n`
+        const bytes = `${head}Content-Encoding: ${coding}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
+        let answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
+        while (answer.statuses[0] === 503) answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
+        return [method, path, coding, answer.statuses[0]]
+      }),
+    )
+    const refused = await Promise.all(statuses)
+    expect(refused.filter(([, , , status]) => status !== 415)).toEqual([])
+    expect(refused.length).toBeGreaterThan(100)
   })
 
   test('to a read is 400', async () => {

@@ -327,3 +327,19 @@ describe('answers never cross', () => {
     }
   })
 })
+
+describe('what never ends is ended', () => {
+  test.each([
+    ['a chunk with an extension', () => `${post(chunked)}2;${'x'.repeat(100_000)}`],
+    ['trailers', () => `${post(chunked)}${chunk(finding)}0\r\n${'X: y\r\n'.repeat(20_000)}`],
+    ['headers', () => `GET /api/v1/findings HTTP/1.1\r\n${auth()}${'X: y\r\n'.repeat(20_000)}`],
+    ['a name of a header', () => `GET /api/v1/findings HTTP/1.1\r\n${auth()}${'x'.repeat(100_000)}`],
+    ['a target', () => `GET /api/v1/findings?q=${'x'.repeat(100_000)}`],
+    ['a method', () => 'G'.repeat(100_000)],
+    ['empty lines before a request', () => '\r\n'.repeat(1_000_000) + hidden().replace('GET', 'GE')],
+  ])('%s', async (_what, attack) => {
+    const { statuses } = await run(attack())
+    expect([400, 413, 414, 431]).toContain(statuses[0] ?? 400)
+    expect(statuses.length).toBeLessThanOrEqual(1)
+  })
+})
