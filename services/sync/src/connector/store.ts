@@ -2,7 +2,7 @@ import type { Connector, CreateConnectorBody, Schedule } from '@postern/contract
 import type { Statement, Tx } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
-export { type SqlError, sqlError } from '@postern/tenant-db'
+export { sqlError } from '@postern/tenant-db'
 
 function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values })
