@@ -6,14 +6,22 @@ import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
 import type { RingName, Secrets } from './secrets.ts'
 
-/** The name of one process of a service: the service, and for gateways a number from 1. */
-export type ServiceProcessName = Upstream | `gateway-${number}`
+/** The name of one process of a service: the service, `-2` for its second process, and for gateways a number from 1. */
+export type ServiceProcessName = Upstream | `${Upstream}-2` | `gateway-${number}`
 
 /** What a process of the stack connects to. */
 export type Destination = Upstream | 'database' | 'redis'
 
-/** Gives the URL under which a process finds a destination whose own URL is `url`: that one, or a detour to it. */
-export type Route = (from: ServiceProcessName, to: Destination, url: string) => Promise<string>
+/**
+ * Gives the URL under which a process, or the operator's command, finds a destination whose own URL is `url`: that one, or
+ * a detour to it, which may lead to its second process too.
+ */
+export type Route = (
+  from: ServiceProcessName | 'operator',
+  to: Destination,
+  url: string,
+  second?: string,
+) => Promise<string>
 
 /** A service as it runs now. A restart keeps its port and changes its process. */
 interface ServiceProcess {
@@ -29,6 +37,8 @@ export interface ServicesOptions {
   databaseUrl(service: Upstream): string
   readonly redisUrl: string
   readonly ports: Readonly<Record<Upstream, number>>
+  /** Those of the second processes, of services that have one. */
+  readonly secondPorts?: Readonly<Partial<Record<Upstream, number>>>
   readonly gateways: readonly { readonly port: number; readonly adminPort: number }[]
   /** Variables for every process, over those that the stack sets. */
   readonly env?: Readonly<Record<string, string>>
@@ -169,7 +179,12 @@ export async function startServices(options: ServicesOptions): Promise<Services>
   }
 
   try {
-    await settle(services.map(async (name) => await startOne(name, options.ports[name], {})))
+    const seconds = services.flatMap((name) => {
+      const port = options.secondPorts?.[name]
+      return port === undefined ? [] : [[`${name}-2`, port] as const]
+    })
+    const all = [...services.map((name) => [name, options.ports[name]] as const), ...seconds]
+    await settle(all.map(async ([name, port]) => await startOne(name, port, {})))
     await settle(options.gateways.map(async ({ port }, index) => await startOne(`gateway-${index + 1}`, port, {})))
   } catch (error) {
     await stop()
@@ -202,11 +217,21 @@ async function settle(work: readonly Promise<void>[]): Promise<void> {
 }
 
 function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
-  return services.find((service) => service === name) ?? 'gateway'
+  return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
 function mainOf(kind: Upstream | 'gateway'): string {
   return join(repositoryRoot, 'services', kind, 'src', 'main.ts')
+}
+
+/** Where a service answers: its own URL, and that of its second process. */
+export function urlsOf(
+  service: Upstream,
+  { ports, secondPorts }: Pick<ServicesOptions, 'ports' | 'secondPorts'>,
+): [url: string, second?: string] {
+  const second = secondPorts?.[service]
+  const first = `http://${loopback}:${ports[service]}`
+  return second === undefined ? [first] : [first, `http://${loopback}:${second}`]
 }
 
 /**
@@ -218,7 +243,7 @@ async function environment(
   port: number,
   options: ServicesOptions,
 ): Promise<Record<string, string>> {
-  const { home, secrets, ports, route = async (_from, _to, url) => url } = options
+  const { home, secrets, route = async (_from, _to, url) => url } = options
   const kind = kindOf(name)
   const { rings, database, redis, upstreams } = needs[kind]
   const env: Record<string, string> = {
@@ -230,12 +255,11 @@ async function environment(
   }
   for (const ring of rings) env[`${ring}_FILE`] = secrets.ringFile(ring)
   for (const upstream of upstreams) {
-    const url = `http://${loopback}:${ports[upstream]}`
-    env[`POSTERN_${upstream.toUpperCase()}_URL`] = await route(name, upstream, url)
+    env[`POSTERN_${upstream.toUpperCase()}_URL`] = await route(name, upstream, ...urlsOf(upstream, options))
   }
   if (database && kind !== 'gateway') {
     const url = await route(name, 'database', options.databaseUrl(kind))
-    env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${kind}`, url)
+    env['POSTERN_DATABASE_URL_FILE'] = await secrets.put(`database-url-${name}`, url)
   }
   if (redis) {
     const url = await route(name, 'redis', options.redisUrl)

@@ -34,17 +34,26 @@ export interface Cluster {
 /** Begins the name of every cluster's home. */
 const homePrefix = 'postern-test-'
 
+/** The server itself, for who breaks it. */
+export interface TestPostgres {
+  /** Sends a signal to the server and all of its sessions. */
+  kill(signal: NodeJS.Signals): Promise<void>
+  /** Stops it in order if it runs, and starts it again on its port, with its data. */
+  restart(): Promise<void>
+}
+
 export interface RunningCluster {
   readonly cluster: Cluster
+  readonly postgres: TestPostgres
   /** Stops PostgreSQL and removes everything. */
   readonly stop: () => Promise<void>
 }
 
 /**
- * Starts PostgreSQL on a free port without regard for the data's safety, makes a template database with all migrations,
- * and sets the variable that `createTestDatabase` finds it by.
+ * Starts PostgreSQL on a free port, without regard for the data's safety unless `durable`, makes a template database with
+ * all migrations, and sets the variable that `createTestDatabase` finds it by.
  */
-export async function startTestCluster(): Promise<RunningCluster> {
+export async function startTestCluster({ durable = false } = {}): Promise<RunningCluster> {
   await removeAbandoned()
   const before = process.env[clusterVariable]
   const home = await mkdtemp(join(tmpdir(), homePrefix))
@@ -52,7 +61,8 @@ export async function startTestCluster(): Promise<RunningCluster> {
   const secrets = await openSecrets(home)
   const { superuser } = secrets.passwords
   const port = await findFreePort()
-  const postgres = await startPostgres({ home, port, password: superuser, durable: false, maxConnections: 400 })
+  const launch = async () => await startPostgres({ home, port, password: superuser, durable, maxConnections: 400 })
+  let postgres = await launch()
   const stop = async (): Promise<void> => {
     // One that was started inside a test leaves the others to theirs.
     if (before === undefined) delete process.env[clusterVariable]
@@ -89,10 +99,32 @@ export async function startTestCluster(): Promise<RunningCluster> {
     const file = join(home, 'cluster.json')
     await writeFile(file, JSON.stringify(cluster), { mode: 0o600 })
     process.env[clusterVariable] = file
-    return { cluster, stop }
+    return {
+      cluster,
+      postgres: {
+        kill: async (signal) => await signalAll(postgres.pid, signal),
+        restart: async () => {
+          await postgres.stop()
+          postgres = await launch()
+        },
+      },
+      stop,
+    }
   } catch (error) {
     await stop()
     throw error
+  }
+}
+
+/** PostgreSQL's sessions are in process groups of their own: each has to be signalled by itself. Linux only. */
+async function signalAll(server: number, signal: NodeJS.Signals): Promise<void> {
+  const sessions = await readFile(`/proc/${server}/task/${server}/children`, 'utf8')
+  for (const pid of [server, ...sessions.trim().split(' ').map(Number)]) {
+    try {
+      if (pid > 0) process.kill(pid, signal)
+    } catch {
+      // It has ended by itself.
+    }
   }
 }
 

@@ -10,7 +10,7 @@ import { compileCache, repositoryRoot } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
-import { startServices, type Route, type ServiceProcessName } from '../services.ts'
+import { startServices, urlsOf, type Route, type ServiceProcessName } from '../services.ts'
 import { createSignedCaller, operator, type SignedCaller } from '../signed-caller.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
@@ -20,6 +20,8 @@ import { startTestRedis, type TestRedis } from './test-redis.ts'
 export interface TestStackOptions {
   /** Gateway processes, default 1. */
   readonly gateways?: number
+  /** Services of which a second process runs, `findings-2` for one. `route` is to lead to both. Default none. */
+  readonly twice?: readonly Upstream[]
   /** False leaves Redis stopped; `redis.start()` starts it. Default true. */
   readonly redis?: boolean
   /** True starts the console and the development provider too. Default false. */
@@ -90,18 +92,22 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       ? { port: await findFreePort(), adminPort: await findFreePort(), signInPort: await findFreePort() }
       : undefined
   const env = { ...signInVariables(consolePorts), ...options.env }
+  const ports = {
+    keys: await findFreePort(),
+    findings: await findFreePort(),
+    universe: await findFreePort(),
+    evidence: await findFreePort(),
+    sync: await findFreePort(),
+  }
+  const secondPorts: Partial<Record<Upstream, number>> = {}
+  for (const name of options.twice ?? []) secondPorts[name] = await findFreePort()
   const services = await startServices({
     home,
     secrets,
     databaseUrl: database.url,
     redisUrl: redis.url,
-    ports: {
-      keys: await findFreePort(),
-      findings: await findFreePort(),
-      universe: await findFreePort(),
-      evidence: await findFreePort(),
-      sync: await findFreePort(),
-    },
+    ports,
+    secondPorts,
     gateways: await Promise.all(
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
@@ -124,9 +130,11 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     await redis.stop()
     throw error
   })
-  const caller = (keyName: string, ring: RingName, service: Upstream): SignedCaller =>
-    createSignedCaller({ baseUrl: services.url(service), keyName, ring: secrets.rings[ring], assertionKeys })
-  const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', 'keys')
+  const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller =>
+    createSignedCaller({ baseUrl, keyName, ring: secrets.rings[ring], assertionKeys })
+  const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports, secondPorts })
+  const operatorsUrl = (await options.route?.('operator', 'keys', keysUrl, secondKeysUrl)) ?? keysUrl
+  const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', operatorsUrl)
   return {
     home,
     gateways: services.gateways,
@@ -137,7 +145,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     process: services.process,
     restart: services.restart,
     ring: (name) => secrets.rings[name],
-    caller: (name) => caller(name, signingRings[name], name),
+    caller: (name) => caller(name, signingRings[name], services.url(name)),
     operator: asOperator,
     createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {
       const body = { slug, name: `Test tenant ${slug}` }
