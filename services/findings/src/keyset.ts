@@ -56,9 +56,8 @@ export interface KeysetList<Sort extends string, Item> {
 
 /**
  * Makes the statements of a list. Each begins behind a key (the first page behind infinity) and enters the sort's index
- * there. It holds the conditions that are used and no others, so that planning it costs little; a page of the usual size
- * without any is prepared by name, with its limit written out: PostgreSQL then knows how little it will read, and keeps
- * one plan for all of them.
+ * there. It holds the conditions that are used and no others, since PostgreSQL plans it for its values every time; a page
+ * of the usual size without any is prepared by name, with its limit written out, so that it is at least parsed once.
  */
 export function keysetList<Sort extends string, Item extends { readonly id: string }>(list: {
   /** Prefix of the names of the statements. */

@@ -35,7 +35,11 @@ export function bulkRoutes(
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const link = await peopleLinker(universe, input, input.body.items.flatMap((own) => (own.ok ? [own.item] : [])))
+    const link = await peopleLinker(
+      universe,
+      input,
+      input.body.items.flatMap((own) => (own.ok ? [own.item] : [])),
+    )
     return await runBulk(
       input,
       { db, record, today },
@@ -51,7 +55,11 @@ export function bulkRoutes(
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const link = await peopleLinker(universe, input, input.body.items.flatMap((own) => (own.ok ? [own.item] : [])))
+    const link = await peopleLinker(
+      universe,
+      input,
+      input.body.items.flatMap((own) => (own.ok ? [own.item] : [])),
+    )
     return await runBulk(
       input,
       { db, record, today },
