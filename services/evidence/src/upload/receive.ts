@@ -26,8 +26,9 @@ export interface ReceiveLimits {
 }
 
 /**
- * Reads a body into an incoming blob, chunk by chunk: a chunk is hashed while the one before it is written, so what is in
- * memory is two chunks and the first bytes, whatever the size. Throws a problem as soon as the upload can no longer be taken; the caller then discards the blob.
+ * Reads a body into an incoming blob, chunk by chunk: a chunk is hashed while those before it are written, so what is in
+ * memory is what the blob lets wait and the first bytes, whatever the size. Throws a problem as soon as the upload can no
+ * longer be taken; the caller then discards the blob.
  */
 export async function receiveBody(
   body: unknown,
