@@ -30,6 +30,7 @@ export async function preparePrototypes(sql: Client): Promise<void> {
   if (bank === undefined) throw new Error('the demo has no tenant')
   const { findings } = generateDemo(bank, { today: new Date(), factor: prototypes / bank.findings.all })
   await sql.query(`
+    drop table if exists pg_temp.prototype;
     create temporary table prototype (
       number integer primary key, title text, condition text, criteria text, cause text, consequence text,
       corrective_action text, cause_category text, severity text, type text, owner jsonb)`)

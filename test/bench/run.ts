@@ -146,7 +146,7 @@ async function measureAll(): Promise<Results> {
   })
 
   say('a list')
-  const list = await measureList(system, { rows: 200, repeats: quick ? 100 : 500, rounds: 3 })
+  const list = await measureList(system, { rows: 2000, repeats: quick ? 100 : 500, rounds: 3 })
 
   say('a large upload')
   const upload = await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 })

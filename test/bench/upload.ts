@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, open, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { findFreePort } from '@postern/local-stack/testing'
@@ -12,9 +12,12 @@ import type { System } from './system.ts'
 export interface UploadResult {
   readonly mebibytes: number
   readonly evidence: number
-  /** undefined where nginx, or its module for PUT, is not installed. */
+  /** undefined where nginx, or its module for PUT, is not installed. It answers when the file is in memory. */
   readonly nginx: number | undefined
+  /** The same until the file is on the disk, as evidence is when it is answered: the answer, and then fsync. */
+  readonly nginxSynced: number | undefined
   readonly ratio: number | undefined
+  readonly syncedRatio: number | undefined
 }
 
 const mebibyte = 1024 * 1024
@@ -33,26 +36,50 @@ export async function measureUpload(
   const { key } = await system.stack.createKey(system.tenant, { scopes: ['write:evidence'] })
   const nginx = await startDav(folder)
   try {
-    const rates = { evidence: [] as number[], nginx: [] as number[] }
+    const rates = { evidence: [] as number[], nginx: [] as number[], synced: [] as number[] }
     for (let turn = 0; turn < rounds; turn += 1) {
       const name = `upload-${turn}.bin`
       rates.evidence.push(
         await send(gateway, { method: 'POST', path: `/api/v1/evidence?file_name=${name}`, mebibytes, key }),
       )
       if (nginx === undefined) continue
+      const startedAt = performance.now()
       rates.nginx.push(await send(nginx.peer.url, { method: 'PUT', path: `/${name}`, mebibytes }))
+      await sync(join(nginx.files, name))
+      rates.synced.push(mebibytes / ((performance.now() - startedAt) / 1000))
       await rm(join(nginx.files, name))
     }
     const evidence = median(rates.evidence)
-    const plain = nginx === undefined ? undefined : median(rates.nginx)
+    if (nginx === undefined) {
+      return {
+        mebibytes,
+        evidence: round(evidence, 0),
+        nginx: undefined,
+        nginxSynced: undefined,
+        ratio: undefined,
+        syncedRatio: undefined,
+      }
+    }
+    const [plain, synced] = [median(rates.nginx), median(rates.synced)]
     return {
       mebibytes,
       evidence: round(evidence, 0),
-      nginx: plain === undefined ? undefined : round(plain, 0),
-      ratio: plain === undefined ? undefined : round(evidence / plain),
+      nginx: round(plain, 0),
+      nginxSynced: round(synced, 0),
+      ratio: round(evidence / plain),
+      syncedRatio: round(evidence / synced),
     }
   } finally {
     await nginx?.peer.stop()
+  }
+}
+
+async function sync(path: string): Promise<void> {
+  const file = await open(path)
+  try {
+    await file.sync()
+  } finally {
+    await file.close()
   }
 }
 
