@@ -26,7 +26,6 @@ async function testContainers(args: readonly string[]): Promise<number> {
       return await runVitest(args, {
         ...engine.env,
         [installationVariable]: state,
-        TESTCONTAINERS_RYUK_DISABLED: 'true',
       })
     } finally {
       await installation.down()
