@@ -243,7 +243,9 @@ function said({ status, headers, text: body }: Answer, at: string) {
 }
 
 describe("an id of another tenant's gets the answer of an unknown one, to the byte", () => {
-  test.each(places)('of a %s, in the %s', async (kind, _place, request, known) => {
+  const cases = places.map(([kind, place, request, known]) => ({ kind, place, request, known }))
+
+  test.each(cases)('of a $kind, in the $place', async ({ kind, request, known }) => {
     const as = async (key: string, at: string) => {
       const { path, ...options } = request(at)
       return await send(gateway, base + path, { key, ...options })
