@@ -280,6 +280,9 @@ async function testFaults({ env, ...context }, args) {
   })
 }
 
+/** What the tests of the code that decides do not notice, area by area. */
+const testMutation = fromSource('test/mutation/run.ts')
+
 /** Requests made from the contracts, round after round for ten minutes. */
 async function testFuzz({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/fuzz/contract-fuzzing.test.ts', ...args], {
@@ -319,6 +322,7 @@ const commands = {
   test,
   'test:faults': testFaults,
   'test:fuzz': testFuzz,
+  'test:mutation': testMutation,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
   // Packages with hashes and licences, for whoever audits or answers for them.

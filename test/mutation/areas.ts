@@ -1,0 +1,44 @@
+/** Code whose tests are judged by what they notice when it is altered. */
+export interface Area {
+  readonly name: string
+  /** Globs of what is altered, from the root of the repository. */
+  readonly mutate: readonly string[]
+  /** Globs of the tests that are to notice. */
+  readonly tests: readonly string[]
+  /** Whether the tests need PostgreSQL. */
+  readonly needsServers: boolean
+}
+
+/** What decides who is let in, and whose rows they see. */
+export const areas: readonly Area[] = [
+  {
+    name: 'api-key',
+    mutate: ['packages/api-key/src/**/*.ts', '!packages/api-key/src/**/*.test.ts'],
+    tests: ['packages/api-key/src/**/*.test.ts'],
+    needsServers: false,
+  },
+  {
+    name: 'signed-context',
+    mutate: ['packages/signed-context/src/**/*.ts', '!packages/signed-context/src/**/*.test.ts'],
+    tests: ['packages/signed-context/src/**/*.test.ts'],
+    needsServers: false,
+  },
+  {
+    name: 'authorize',
+    mutate: ['services/gateway/src/authorize/*.ts', '!services/gateway/src/authorize/*.test.ts'],
+    tests: ['services/gateway/src/authorize/*.test.ts'],
+    needsServers: false,
+  },
+  {
+    name: 'authenticate',
+    mutate: ['services/gateway/src/authenticate/*.ts', '!services/gateway/src/authenticate/*.test.ts'],
+    tests: ['services/gateway/src/authenticate/*.test.ts', 'services/gateway/test/*.test.ts'],
+    needsServers: false,
+  },
+  {
+    name: 'tenant-db',
+    mutate: ['packages/tenant-db/src/**/*.ts'],
+    tests: ['packages/tenant-db/test/*.test.ts'],
+    needsServers: true,
+  },
+]

@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest'
+import { type Mutant, type Reason, judge } from './judge.ts'
+
+const survivor: Mutant = {
+  file: 'a.ts',
+  line: 1,
+  mutator: 'ConditionalExpression',
+  original: 'one < two',
+  replacement: 'true',
+  status: 'Survived',
+}
+const reason: Reason = { file: 'a.ts', original: 'one < two', replacements: ['true'], because: 'it always is' }
+
+describe('the judge of mutation tests', () => {
+  test('finds what survived without a reason: that of another file, text or replacement is none', () => {
+    for (const other of [{ file: 'b.ts' }, { original: 'one > two' }, { replacements: ['false'] }]) {
+      expect(judge([survivor], [{ ...reason, ...other }]).survivors).toEqual([{ mutant: survivor, because: undefined }])
+    }
+  })
+
+  test('counts it as unnoticed also with a reason, and what no test has reached too', () => {
+    const mutants = [
+      survivor,
+      { ...survivor, original: 'x', status: 'NoCoverage' },
+      { ...survivor, status: 'Killed' },
+      { ...survivor, status: 'Timeout' },
+      { ...survivor, status: 'CompileError' },
+    ]
+    expect(judge(mutants, [reason])).toMatchObject({ noticed: 2, unnoticed: 2, score: 50 })
+    expect(judge(mutants, [reason]).survivors[0]?.because).toBe('it always is')
+  })
+
+  test('finds the reasons that are for nothing any more, in the files that it has looked at', () => {
+    expect(judge([{ ...survivor, status: 'Killed' }], [reason, { ...reason, file: 'b.ts' }]).idle).toEqual([reason])
+    expect(judge([survivor], [reason]).idle).toEqual([])
+  })
+})

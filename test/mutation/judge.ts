@@ -1,0 +1,53 @@
+/** A small alteration of the code, and what the tests made of it. */
+export interface Mutant {
+  readonly file: string
+  readonly line: number
+  readonly mutator: string
+  readonly original: string
+  readonly replacement: string
+  /** StrykerJS's word for it. */
+  readonly status: string
+}
+
+/** Why alterations need not be noticed: those of `file` that replace `original` by one of `replacements`. */
+export interface Reason {
+  readonly file: string
+  readonly original: string
+  readonly replacements: readonly string[]
+  readonly because: string
+}
+
+/** What the tests of an area are worth. */
+export interface Verdict {
+  readonly noticed: number
+  readonly unnoticed: number
+  /** Per cent of those that tests could notice. What has a reason counts as unnoticed all the same. */
+  readonly score: number
+  readonly survivors: readonly { readonly mutant: Mutant; readonly because: string | undefined }[]
+  /** Reasons for what is not there, or is noticed by now. */
+  readonly idle: readonly Reason[]
+}
+
+const noticedStatuses: ReadonlySet<string> = new Set(['Killed', 'Timeout'])
+const unnoticedStatuses: ReadonlySet<string> = new Set(['Survived', 'NoCoverage'])
+
+/** Counts what was noticed, and finds the reason for each that was not. */
+export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): Verdict {
+  const survivors = mutants
+    .filter(({ status }) => unnoticedStatuses.has(status))
+    .map((mutant) => ({ mutant, reason: reasons.find((reason) => isFor(reason, mutant)) }))
+  const noticed = mutants.filter(({ status }) => noticedStatuses.has(status)).length
+  const total = noticed + survivors.length
+  const used = new Set(survivors.map(({ reason }) => reason))
+  return {
+    noticed,
+    unnoticed: survivors.length,
+    score: total === 0 ? Number.NaN : Math.floor((noticed / total) * 1000) / 10,
+    survivors: survivors.map(({ mutant, reason }) => ({ mutant, because: reason?.because })),
+    idle: reasons.filter((reason) => mutants.some(({ file }) => file === reason.file) && !used.has(reason)),
+  }
+}
+
+function isFor({ file, original, replacements }: Reason, mutant: Mutant): boolean {
+  return mutant.file === file && mutant.original === original && replacements.includes(mutant.replacement)
+}
