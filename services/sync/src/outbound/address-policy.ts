@@ -13,11 +13,6 @@ type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 /** All that is given to someone for use on the internet, RFC 4291 section 2.4. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 
-/** Whether every text is an address or a range in CIDR notation. */
-export function areNetworks(texts: readonly string[]): boolean {
-  return texts.every((text) => parseNetwork(text) !== undefined)
-}
-
 /**
  * Only addresses that belong to someone on the internet, and what the platform lists: not private, loopback, link-local and
  * metadata addresses, nor any other special range, nor one that embeds another (mapped, translated or tunnelled).

@@ -1,0 +1,83 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import { z } from 'zod'
+import type { OutboundHttp } from '../../outbound/outbound.ts'
+import { SourceFailure } from '../failure.ts'
+import type { SourceContext } from '../types.ts'
+import { askOnceReady } from './ask.ts'
+import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames } from './authorize.ts'
+import { openTokenSource } from './client-credentials.ts'
+import { line, urlSchema } from './fields.ts'
+
+/** How a source of pages knows who asks. */
+export const httpAuthSchema = z
+  .discriminatedUnion('kind', [
+    ...staticAuthSchema.options,
+    z.strictObject({
+      kind: z.literal('oauth_client_credentials'),
+      token_url: urlSchema,
+      client_id: line(255),
+      scope: line(1000).optional(),
+    }),
+  ])
+  .default({ kind: 'none' })
+type HttpAuth = z.output<typeof httpAuthSchema>
+
+export const httpSecretNames: readonly string[] = [...staticSecretNames, 'client_secret']
+
+/** A page is held whole while it is parsed. */
+const maxPageBytes = 32 * 1024 * 1024
+const maxTries = 3
+const firstDelayMs = 250
+
+/** A page as a source has answered it. */
+export interface PageAnswer {
+  readonly text: string
+  readonly link: string | undefined
+}
+
+/** Asks for pages, again where that may help: a page is read whole before any of it is used. */
+export function createPageAsker(
+  { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
+  { secrets, signal }: Pick<SourceContext<unknown>, 'secrets' | 'signal'>,
+  http: OutboundHttp,
+): (url: URL) => Promise<PageAnswer> {
+  const tokens =
+    auth.kind === 'oauth_client_credentials'
+      ? openTokenSource(auth, requireSecret(secrets, 'client_secret'), http, signal)
+      : undefined
+  const credentials = async (): Promise<Readonly<Record<string, string>>> => {
+    if (auth.kind !== 'oauth_client_credentials') return credentialHeaders(auth, secrets)
+    return tokens === undefined ? {} : { authorization: `Bearer ${await tokens.token()}` }
+  }
+  const askOnce = async (url: URL): Promise<PageAnswer> => {
+    const headers = { accept, ...(await credentials()) }
+    const answer = await askOnceReady(http, { url: url.href, headers, signal })
+    return { text: await readText(answer.body), link: answer.headers['link'] }
+  }
+  return async (url) => {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await askOnce(url)
+      } catch (error) {
+        const isTokenStale = tokens !== undefined && error instanceof SourceFailure && error.code === 'not_authorized'
+        if (isTokenStale) tokens.forget()
+        const mayHelp = isTokenStale ? tries === 1 : error instanceof SourceFailure && error.retryable
+        if (!mayHelp || tries === maxTries) throw error
+        await wait(firstDelayMs * 2 ** (tries - 1), undefined, { signal })
+      }
+    }
+  }
+}
+
+async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+  const parts: Uint8Array[] = []
+  let length = 0
+  for await (const part of body) {
+    length += part.length
+    if (length > maxPageBytes) {
+      throw new SourceFailure('page_too_large', `a page has more than ${maxPageBytes} bytes: ask for smaller ones`)
+    }
+    parts.push(part)
+  }
+  return new TextDecoder().decode(Buffer.concat(parts))
+}

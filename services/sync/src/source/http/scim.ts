@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto'
+import { z } from 'zod'
+import { SourceFailure } from '../failure.ts'
+import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import { caSchema, line, urlSchema } from './fields.ts'
+import { parseJson, toJsonItem } from './json-items.ts'
+import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
+
+const configSchema = z.strictObject({
+  /** Of the service provider: what stands before `/Users`. */
+  url: urlSchema,
+  auth: httpAuthSchema,
+  ca: caSchema.optional(),
+  resource: z.enum(['Users', 'Groups']).default('Users'),
+  filter: line(2000).optional(),
+  page_size: z.int().min(1).max(1000).default(100),
+})
+type ScimConfig = z.output<typeof configSchema>
+
+const listSchema = z.object({ totalResults: z.int().min(0), Resources: z.array(z.unknown()).default([]) })
+
+/** Users or groups of a SCIM 2.0 service provider, RFC 7644 section 3.4.2. */
+export const scim: SourceType = defineSourceType({
+  type: 'scim',
+  configSchema,
+  secretNames: httpSecretNames,
+  read: readScim,
+})
+
+async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<SourceItem> {
+  const { config, limits, outbound } = context
+  const http = outbound.http({ ca: config.ca, maxBytes: limits.maxBytes, maxSilenceMs: limits.maxSilenceMs })
+  try {
+    const ask = createPageAsker({ auth: config.auth, accept: 'application/scim+json' }, context, http)
+    let received = 0
+    let first: string | undefined
+    let before = ''
+    for (let page = 1; ; page++) {
+      if (page > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
+      const { text } = await ask(pageUrl(config, received + 1))
+      const list = listSchema.safeParse(parseJson(text)).data
+      if (list === undefined) {
+        throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
+      }
+      const { Resources: resources, totalResults: total } = list
+      const digest = createHash('sha256').update(JSON.stringify(resources)).digest('base64')
+      // To an empty page, and not to `totalResults` alone, which some count otherwise. Beyond the end some give the first page anew, or the last.
+      if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
+        if (received < total) throw changed(received, total)
+        return
+      }
+      if (digest === before) throw endless('a page is the same as the one before it: the source knows no `startIndex`')
+      before = digest
+      first ??= digest
+      for (const item of resources) {
+        received++
+        yield toJsonItem(item, received, limits)
+      }
+      if (received === total && resources.length < config.page_size) return
+    }
+  } finally {
+    await http.close()
+  }
+}
+
+function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIndex: number): URL {
+  const page = new URL(url)
+  page.pathname = `${page.pathname.replace(/\/$/, '')}/${resource}`
+  page.searchParams.set('startIndex', String(startIndex))
+  page.searchParams.set('count', String(size))
+  if (filter !== undefined) page.searchParams.set('filter', filter)
+  return page
+}
+
+function endless(message: string): SourceFailure {
+  return new SourceFailure('paging_endless', message)
+}
+
+function changed(received: number, total: number): SourceFailure {
+  const message = `the source gave ${received} of ${total} items: it changed while it was read, or holds some back`
+  return new SourceFailure('list_incomplete', message, { retryable: true })
+}

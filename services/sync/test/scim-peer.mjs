@@ -1,0 +1,38 @@
+// A SCIM service provider in a process of its own: `COUNT` users, to whoever has `TOKEN`. Prints its port, ends with its input.
+import express from 'express'
+import SCIMMY from 'scimmy'
+import { SCIMMYRouters } from 'scimmy-routers'
+
+const users = Array.from({ length: Number(process.env.COUNT) }, (_, number) => ({
+  id: `user-${number}`,
+  userName: `person${number}@example.test`,
+  displayName: `Person ${number}`,
+  active: number % 2 === 0,
+  emails: [{ value: `person${number}@example.test`, primary: true }],
+}))
+
+SCIMMY.Resources.declare(SCIMMY.Resources.User)
+  .ingress(() => undefined)
+  .degress(() => undefined)
+  .egress(({ id, filter }) =>
+    id === undefined ? (filter?.match(users) ?? users) : users.find((user) => user.id === id),
+  )
+
+const app = express()
+// The router notes numbers in the query, which Express 5 parses anew each time it is asked for.
+app.use((request, _, next) => {
+  Object.defineProperty(request, 'query', { value: request.query })
+  next()
+})
+app.use(
+  '/scim',
+  new SCIMMYRouters({
+    type: 'bearer',
+    handler: (request) => {
+      if (request.header('authorization') !== `Bearer ${process.env.TOKEN}`) throw new Error('not authorized')
+      return 'postern'
+    },
+  }),
+)
+const server = app.listen(0, '127.0.0.1', () => process.stdout.write(`${server.address().port}\n`))
+process.stdin.resume().once('end', () => process.exit())

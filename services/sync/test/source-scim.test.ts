@@ -1,0 +1,111 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import { type Answers, type SourceServer, startSourceServer } from './source-server.ts'
+import { failureOf, readSource } from './source-support.ts'
+
+const token = 'a-token-of-the-provider'
+const outbound = openOutbound({ networks: ['127.0.0.1'] })
+let provider: ChildProcess
+let url: string
+
+beforeAll(async () => {
+  const peer = fileURLToPath(new URL('./scim-peer.mjs', import.meta.url))
+  const child = spawn(process.execPath, [peer], {
+    env: { PATH: '/usr/bin:/bin', COUNT: '25', TOKEN: token },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  provider = child
+  for await (const line of createInterface({ input: child.stdout })) {
+    url = `http://127.0.0.1:${line}/scim`
+    break
+  }
+})
+afterAll(() => provider.kill())
+
+const options = (config: object = {}, secret = token) => ({
+  config: { url, auth: { kind: 'bearer' }, page_size: 10, ...config },
+  secrets: { token: secret },
+  outbound,
+})
+
+describe('a SCIM service provider', () => {
+  test('is not read with a wrong token', async () => {
+    const failure = await failureOf('scim', options({}, 'another-token'))
+    expect(failure.code).toBe('not_authorized')
+    expect(failure.message).not.toContain('another-token')
+  })
+
+  test('is read to its end, in pages, with all that it says of a user', async () => {
+    const items = await readSource('scim', options())
+    expect(items).toHaveLength(25)
+    expect(new Set(items.map((item) => (item.kind === 'row' ? item.values['id'] : item.code))).size).toBe(25)
+    expect(items[1]).toMatchObject({
+      kind: 'row',
+      row: 2,
+      values: {
+        id: 'user-1',
+        userName: 'person1@example.test',
+        active: false,
+        emails: [{ value: 'person1@example.test' }],
+      },
+    })
+  })
+
+  test('is read to its end also where its last page is full', async () => {
+    const items = await readSource('scim', options({ page_size: 5 }))
+    expect(new Set(items.map((item) => (item.kind === 'row' ? item.values['id'] : item.code))).size).toBe(25)
+    expect(items).toHaveLength(25)
+  })
+
+  test('is read as far as a filter goes', async () => {
+    const [item, ...others] = await readSource('scim', options({ filter: 'userName eq "person7@example.test"' }))
+    expect(item).toMatchObject({ values: { id: 'user-7' } })
+    expect(others).toEqual([])
+  })
+})
+
+describe('a service provider that does not keep to the standard', () => {
+  const answers: Answers = {}
+  let server: SourceServer
+  beforeAll(async () => {
+    server = await startSourceServer(answers)
+  })
+  afterAll(async () => await server.close())
+  beforeEach(() => {
+    server.asked.length = 0
+  })
+
+  /** Answers pages of two, of so many users, and says that there are `total`. */
+  function provide(count: number, total: number, knowsStart = true): void {
+    answers['/Users'] = (request, response) => {
+      const start = Number(new URL(request.url ?? '', server.url).searchParams.get('startIndex'))
+      const first = knowsStart ? start : 1
+      const ids = [first, first + 1].filter((id) => id <= count)
+      response.end(JSON.stringify({ totalResults: total, Resources: ids.map((id) => ({ id: String(id) })) }))
+    }
+  }
+
+  test('and gives fewer users than it counts is a failure, which may pass', async () => {
+    provide(5, 9)
+    const failure = await failureOf('scim', options({ url: server.url }))
+    expect(failure).toMatchObject({ code: 'list_incomplete', retryable: true })
+  })
+
+  test('and counts fewer than it gives is read to its end', async () => {
+    provide(5, 2)
+    expect(await readSource('scim', options({ url: server.url, page_size: 2 }))).toHaveLength(5)
+  })
+
+  test('and gives the same page again and again is a failure', async () => {
+    provide(5, 5, false)
+    expect((await failureOf('scim', options({ url: server.url }))).code).toBe('paging_endless')
+  })
+
+  test('and answers no list is a failure', async () => {
+    answers['/Users'] = (_, response) => response.end('{"detail": "none"}')
+    expect((await failureOf('scim', options({ url: server.url }))).code).toBe('items_missing')
+  })
+})
