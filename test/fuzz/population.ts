@@ -34,6 +34,8 @@ export async function populate(options: {
     { external_id: 'k3', parent_external_id: 'k2', name: text, type: 'vendor' },
   ])
   await call('POST', '/api/v1/sync/test-procedures', [{ external_id: 'k1', title: text, entities: ['k1'] }])
+  await call('POST', '/api/v1/connectors', { key: 'k1', name: text, type: 'csv', dataset: 'people' })
+  await call('GET', '/api/v1/connectors?limit=1')
   for (const name of ['legal', 'h1']) {
     await call('POST', `/api/v1/sync/org-structures/${name}`, {
       name: text,

@@ -94,7 +94,7 @@ export const testConnector = defineRoute({
   description: 'Reads at most 20 rows, maps them and stores nothing. A connector for uploads reads the body.',
   params: connectorParams,
   answers: { 200: { description: 'What was read and what it becomes', schema: connectorTestSchema } },
-  problems: ['not_found', 'invalid_content', 'content_too_large', 'bad_gateway'],
+  problems: ['not_found', 'invalid_content', 'content_too_large', 'unsupported_media_type', 'bad_gateway'],
 })
 
 export const startRun = defineRoute({
@@ -111,7 +111,15 @@ export const startRun = defineRoute({
   answers: {
     202: { description: 'The run', schema: runSchema, headers: { location: 'Address of the run' } },
   },
-  problems: ['not_found', 'run_in_progress', 'conflict', 'invalid_content', 'content_too_large', 'request_timeout'],
+  problems: [
+    'not_found',
+    'run_in_progress',
+    'conflict',
+    'invalid_content',
+    'content_too_large',
+    'unsupported_media_type',
+    'request_timeout',
+  ],
 })
 
 export const listRuns = defineRoute({

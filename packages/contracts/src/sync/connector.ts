@@ -96,7 +96,7 @@ const hierarchyOfConnectorSchema = z
 
 /** What a source is set up with; its members are those of the connector's type. */
 const configSchema = z
-  .record(line(1, 64), z.json())
+  .record(line(1, 64), z.unknown())
   .refine((config) => JSON.stringify(config).length <= 32_768, { message: 'must be at most 32 KiB of JSON' })
 
 const secretName = z.string().regex(/^[a-z][a-z0-9_]{0,63}$/)
