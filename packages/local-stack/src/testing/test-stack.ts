@@ -92,7 +92,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       ? { port: await findFreePort(), adminPort: await findFreePort(), signInPort: await findFreePort() }
       : undefined
   const env = { ...signInVariables(consolePorts), ...options.env }
-  const ports = {
+  const servicePorts = {
     keys: await findFreePort(),
     findings: await findFreePort(),
     universe: await findFreePort(),
@@ -106,7 +106,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     secrets,
     databaseUrl: database.url,
     redisUrl: redis.url,
-    ports,
+    ports: servicePorts,
     secondPorts,
     gateways: await Promise.all(
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
@@ -132,7 +132,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
   })
   const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller =>
     createSignedCaller({ baseUrl, keyName, ring: secrets.rings[ring], assertionKeys })
-  const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports, secondPorts })
+  const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports: servicePorts, secondPorts })
   const operatorsUrl = (await options.route?.('operator', 'keys', keysUrl, secondKeysUrl)) ?? keysUrl
   const asOperator = caller('operator', 'POSTERN_SIGNING_OPERATOR', operatorsUrl)
   return {
