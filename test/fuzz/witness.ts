@@ -13,7 +13,8 @@ export interface Witness {
  * What a refused request may change: that it was there is remembered, a push that is refused is a run that has failed, and
  * an upload under way is nothing yet.
  */
-const beside = /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
+const beside =
+  /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
 /** Looks with rights that no service has, at the tables of the services that keep what requests say. */
 export async function openWitness(connectionString: string): Promise<Witness> {

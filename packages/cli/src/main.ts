@@ -13,5 +13,5 @@ const { run } = await import('./run.ts')
 process.exitCode = await run(process.argv.slice(2), process.env, {
   out: (text) => process.stdout.write(text),
   err: (text) => process.stderr.write(text),
-  isTerminal: process.stderr.isTTY === true,
+  isTerminal: process.stderr.isTTY,
 })

@@ -34,7 +34,7 @@ export interface Condition {
 }
 
 /** The condition where a value asks for it; nothing where it is undefined. */
-export function when<T>(value: T | undefined, sql: (parameter: string) => string): Condition[] {
+export function when(value: unknown, sql: (parameter: string) => string): Condition[] {
   return value === undefined ? [] : [{ values: [value], sql: (parameter = '') => sql(parameter) }]
 }
 

@@ -77,7 +77,7 @@ describe('a finding in a list', () => {
         const answer = await service.call(tenant, 'GET', next)
         expect(answer.status, answer.text).toBe(200)
         steps.push(...readFindings.parse(answer.json))
-        next = /<([^>]+)>/.exec(String(answer.headers['link'] ?? ''))?.[1]
+        next = /<([^>]+)>/.exec(answer.headers['link'] ?? '')?.[1]
       }
       expect(steps, sort).toEqual(whole)
     }

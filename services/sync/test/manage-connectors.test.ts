@@ -60,9 +60,8 @@ describe('setting up a connector', () => {
       ['POST', '/runs'],
       ['POST', '/test'],
     ] as const) {
-      const answer = await caller.call(admin(), method, `${path}/${connector.id}${rest}`, {
-        ...(method === 'PATCH' ? { body: { name: 'Mine now' }, headers: { 'if-match': '*' } } : {}),
-      })
+      const change = method === 'PATCH' ? { body: { name: 'Mine now' }, headers: { 'if-match': '*' } } : {}
+      const answer = await caller.call(admin(), method, `${path}/${connector.id}${rest}`, change)
       expect([method, rest, answer.status]).toEqual([method, rest, 404])
     }
   })

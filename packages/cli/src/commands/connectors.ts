@@ -1,6 +1,5 @@
-import { createReadStream } from 'node:fs'
+import { openAsBlob } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { Readable } from 'node:stream'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
@@ -134,7 +133,7 @@ function sheetOf(run: Run): string {
 async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
   const found = await stat(path).catch(() => undefined)
   if (found?.isFile() !== true) throw usage(`${path} is no file that can be read`)
-  return Readable.toWeb(createReadStream(path))
+  return (await openAsBlob(path)).stream()
 }
 
 /** Asks the gateway with the key of the settings; what it refuses is told as every command tells it. */
