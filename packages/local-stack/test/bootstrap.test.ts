@@ -14,7 +14,8 @@ describe('the bootstrap', { timeout: 120_000 }, () => {
     await expect(run('deploy')).rejects.toMatchObject({
       code: 1,
       stdout: '',
-      stderr: 'postern: no such command; there are start, test, test:faults, test:fuzz, check, fix, bench, postern\n',
+      stderr:
+        'postern: no such command; there are start, test, test:faults, test:fuzz, test:mutation, check, fix, sbom, licences, bench, test:recovery, test:containers, postern\n',
     })
   })
 

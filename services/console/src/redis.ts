@@ -30,8 +30,14 @@ export function openRedis(url: string, logger: Logger): RedisConnection {
     if (isLost) logger.info({ event: 'redis_recovered' })
     isLost = false
   })
+  // Who comes while the first connection is still being made waits for how it ends, which `connectTimeout` bounds.
+  const firstTried = new Promise<void>((resolve) => {
+    redis.once('ready', resolve)
+    redis.once('close', resolve)
+  })
   return {
     run: async (commands) => {
+      await firstTried
       try {
         return await commands(redis)
       } catch (error) {
