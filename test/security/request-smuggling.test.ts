@@ -261,7 +261,8 @@ describe('what is hidden in a body stays a body', () => {
     const { arrived, text } = await run(attack() + last())
     expect(text).not.toContain('smuggled-request')
     expect(arrived.filter((line) => line.includes('smuggled'))).toEqual([])
-    expect(arrived.length).toBeLessThanOrEqual(1)
+    // Not how many: what was given up in the case before may arrive only now.
+    expect(arrived.filter((line) => !/^(?:GET|POST) \/api\/v1\/findings$/.test(line))).toEqual([])
   })
 })
 
