@@ -26,8 +26,10 @@ export default defineConfig({
     isolate: false,
     // Most tests wait for processes and databases: two at a time also on a machine with two processors.
     maxWorkers: Math.max(2, availableParallelism() - 1),
-    testTimeout: 30_000,
-    hookTimeout: 120_000,
+    testTimeout: 120_000,
+    // How long what is waited for may take says nothing of whether it comes: machines are busy.
+    expect: { poll: { timeout: 20_000 } },
+    hookTimeout: 240_000,
     reporters: ['default'],
   },
 })

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
 import { buildConsolePages } from '../console-pages.ts'
@@ -11,7 +12,7 @@ import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
 import { startServices, urlsOf, type Route, type ServiceProcessName } from '../services.ts'
-import { createSignedCaller, operator, type SignedCaller } from '../signed-caller.ts'
+import { createSignedCaller, operator, type CallAnswer, type SignedCaller } from '../signed-caller.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
@@ -77,6 +78,15 @@ export interface CreateKeyInput {
   /** RFC 3339; default: in 30 days. */
   readonly expiresAt?: string
   readonly allowedAddresses?: readonly string[]
+}
+
+/** Repeats a call that is answered 503: on a busy machine a service may not get to its database in time. */
+async function whenServed(call: () => Promise<CallAnswer>): Promise<CallAnswer> {
+  for (let triesLeft = 20; ; triesLeft -= 1) {
+    const answer = await call()
+    if (answer.status !== 503 || triesLeft === 0) return answer
+    await delay(250)
+  }
 }
 
 /** Starts a stack on free ports. It ends with the process that started it, at the latest. */
@@ -149,7 +159,9 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     operator: asOperator,
     createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {
       const body = { slug, name: `Test tenant ${slug}` }
-      const { status, text, json } = await asOperator.call(operator, 'POST', internalPaths.tenants, { body })
+      const { status, text, json } = await whenServed(
+        async () => await asOperator.call(operator, 'POST', internalPaths.tenants, { body }),
+      )
       if (status !== 201) throw new Error(`no tenant was created: ${status} ${text}`)
       return tenantSchema.parse(json)
     },
@@ -162,7 +174,9 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
         ...(allowedAddresses === undefined ? {} : { allowed_addresses: allowedAddresses }),
       }
       const principal = { ...operator, tenantId: tenant.id }
-      const { status, text, json } = await asOperator.call(principal, 'POST', '/api/v1/api-keys', { body })
+      const { status, text, json } = await whenServed(
+        async () => await asOperator.call(principal, 'POST', '/api/v1/api-keys', { body }),
+      )
       if (status !== 201) throw new Error(`no key was created: ${status} ${text}`)
       return createdApiKeySchema.parse(json)
     },
