@@ -13,7 +13,7 @@ describe('the route table', () => {
     '/internal/v1/leases',
     '/internal/health/ready',
     '/api/v1/findings/a/b/c/d/e',
-    `/api/v1/findings/${'a'.repeat(601)}`,
+    `/api/v1/findings/${'a'.repeat(1101)}`,
   ])('has nothing at %s', (path) => {
     expect(match('GET', path)).toEqual({ kind: 'none' })
   })
