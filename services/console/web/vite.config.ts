@@ -20,7 +20,10 @@ function routesModule(): Plugin {
       const { module } = await runnerImport<{ routeTable: typeof routeTable }>('@postern/contracts', {
         root,
         configFile: false,
+        // It runs in Node, where the conditions of the pages do not count.
         resolve: { conditions },
+        ssr: { resolve: { conditions, externalConditions: conditions } },
+        environments: { inline: { resolve: { conditions, externalConditions: conditions } } },
       })
       const routes = module.routeTable.map(({ id: name, method, path, summary, tag, access }) => {
         return { id: name, method, path, summary, tag, access }
