@@ -15,6 +15,7 @@ const job = z
     rate: z.number().optional(),
     keys: z.object({ prefix: z.string(), count: z.int(), first: z.string() }).optional(),
     inOrder: z.boolean().optional(),
+    together: z.int().min(1).default(1),
     requests: z.int().optional(),
   })
   .parse(JSON.parse(await text(process.stdin)))
@@ -35,7 +36,7 @@ let ended = false
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
   const { prefix, count, first } = job.keys
-  const key = count === 1 ? first : keyOf(prefix, (offset + sent * stride) % count)
+  const key = count === 1 ? first : keyOf(prefix, (offset + Math.floor(sent / job.together) * stride) % count)
   return `${head}Authorization: ApiKey ${key}\r\n\r\n`
 }
 

@@ -16,6 +16,8 @@ export interface LoadJob {
   readonly keys?: KeySet
   /** Uses the keys in their order from the first; otherwise far from each other, from any of them. */
   readonly inOrder?: boolean
+  /** So many requests one after the other use the same key, default 1: on as many connections they are under way at once. */
+  readonly together?: number
   /** Ends after this many requests, if the time is not over before. */
   readonly requests?: number
 }

@@ -1,10 +1,12 @@
 import { type LoadResult, runOwn } from './load.ts'
 import { cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
-import { type System, seedKeys } from './system.ts'
+import { type System, seedKeys, seedTenants } from './system.ts'
 
 /** Throughput with requests spread evenly over many keys. */
 export interface ManyKeys {
+  /** Whose the keys are. */
+  readonly tenants: number
   readonly keysStored: number
   /** Those that the requests use: all that the time for their first use was enough for. */
   readonly keysUsed: number
@@ -17,7 +19,8 @@ export interface ManyKeys {
 export interface ManyKeysOptions {
   readonly path: string
   readonly upstream: string
-  readonly counts: readonly number[]
+  /** Numbers of keys, each with the number of tenants whose they are. */
+  readonly counts: readonly { readonly keys: number; readonly tenants: number }[]
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
@@ -27,7 +30,7 @@ export interface ManyKeysOptions {
 /** Measures one gateway, new for each number of keys, with room for all of them in its memory. */
 export async function measureManyKeys(system: System, options: ManyKeysOptions): Promise<ManyKeys[]> {
   const results: ManyKeys[] = []
-  for (const count of options.counts) results.push(await measureCount(system, options, count))
+  for (const { keys, tenants } of options.counts) results.push(await measureCount(system, options, keys, tenants))
   return results
 }
 
@@ -35,8 +38,9 @@ async function measureCount(
   system: System,
   { path, upstream, connections, rounds, seconds, fillSeconds }: ManyKeysOptions,
   count: number,
+  tenants: number,
 ): Promise<ManyKeys> {
-  const all = await seedKeys(system, count)
+  const all = await seedKeys(system, count, tenants === 1 ? undefined : await seedTenants(system, tenants))
   const pid = await system.restartGateway({
     POSTERN_FINDINGS_URL: upstream,
     POSTERN_MEMORY_ENTRIES: '1100000',
@@ -58,6 +62,7 @@ async function measureCount(
   }
   const cpu = runs.flatMap(({ result, cpu: used }) => (used === undefined ? [] : used / result.requests))
   return {
+    tenants,
     keysStored: count,
     keysUsed: keys.count,
     firstUsesPerSecond: Math.round(first.requests / first.seconds),

@@ -1,38 +1,56 @@
-import { cpus, loadavg, release, totalmem } from 'node:os'
+import { cpus, release, totalmem } from 'node:os'
+import type { ColdStart } from './cold-start.ts'
 import type { Measured, Ratio } from './compare.ts'
 import type { ConsoleSpeed } from './console.ts'
 import type { Latency } from './latency.ts'
 import type { FindingsScale } from './findings-scale.ts'
 import type { ListResult } from './list.ts'
 import type { ManyKeys } from './many-keys.ts'
+import type { Parts } from './parts.ts'
 import type { RevocationLatency } from './revocation.ts'
 import { generatorName } from './load.ts'
 import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
+import { loadNow } from './stats.ts'
 
-/** What bench/results.json holds. */
-export interface Results {
-  readonly measuredAt: string
-  readonly minutes: number
-  readonly machine: Machine
-  /** What the bench would have measured too, had it been there. */
+/** The gateway beside its peers. */
+export interface Comparison {
+  /** Peers that would have been measured too, had they been there. */
   readonly leftOut: readonly string[]
-  readonly comparison: {
-    readonly connections: number
-    readonly proxies: readonly Measured[]
-    /** Two processes of the same yardstick: what a difference is worth. */
-    readonly sameAgainstSame: Ratio
-    readonly gatewayAgainst: readonly Ratio[]
-    readonly verdict: string
-  }
+  readonly connections: number
+  readonly proxies: readonly Measured[]
+  /** Two processes of the same yardstick: what a difference is worth. */
+  readonly sameAgainstSame: Ratio
+  readonly gatewayAgainst: readonly Ratio[]
+  readonly verdict: string
   readonly latency: { readonly requestsPerSecond: number; readonly ways: readonly Latency[] }
-  readonly manyKeys: readonly ManyKeys[]
-  readonly list: ListResult
-  readonly upload?: UploadResult
-  readonly consoleSpeed: ConsoleSpeed
-  /** Not in a quick run. */
-  readonly findingsScale?: FindingsScale
+}
+
+/** What each part finds out. */
+export interface Figures {
   readonly revocation: readonly RevocationLatency[]
+  readonly gateway: Comparison
+  readonly parts: Parts
+  readonly 'cold-start': ColdStart
+  readonly 'many-keys': readonly ManyKeys[]
+  readonly list: ListResult
+  readonly upload: UploadResult
+  readonly console: ConsoleSpeed
+  readonly 'many-findings': FindingsScale
+}
+
+/** What bench/results.json holds: the parts, each with its own time, since one may be measured by itself. */
+export interface Results {
+  readonly machine: Machine
+  readonly parts: {
+    [Part in keyof Figures]?: {
+      readonly measuredAt: string
+      readonly minutes: number
+      /** Load average of a minute at its start. The parts before it have left their share; see `machine` for the first. */
+      readonly loadBefore: number
+      readonly figures: Figures[Part]
+    }
+  }
 }
 
 interface Machine {
@@ -57,7 +75,7 @@ export function describeMachine(): Machine {
     node: process.version,
     pinned: isPinned,
     loadGenerator: generatorName,
-    loadBefore: Math.round((loadavg()[0] ?? 0) * 100) / 100,
+    loadBefore: loadNow(),
   }
 }
 
@@ -76,15 +94,37 @@ export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
     : `at least ${required} times @fastify/http-proxy: NO (${worst})`
 }
 
-/** Prints everything as tables. */
-export function printResults(results: Results): void {
-  const { comparison, latency, manyKeys, list, revocation, leftOut, machine, minutes } = results
-  console.log(
-    `\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}, ${minutes} minutes`,
-  )
-  for (const what of leftOut) console.log(`left out: ${what}`)
+/** Prints what was measured as tables. */
+export function printResults({ machine, parts }: Results): void {
+  console.log(`\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}`)
+  for (const part of Object.keys(printers).filter(isPrinted)) print(part, parts)
+}
 
-  title(`Full load, ${comparison.connections} connections, load by ${machine.loadGenerator}`)
+const printers: { readonly [Part in keyof Figures]: (figures: Figures[Part]) => void } = {
+  gateway: printComparison,
+  parts: printParts,
+  'cold-start': printColdStart,
+  'many-keys': printManyKeys,
+  list: printList,
+  upload: printUpload,
+  console: printConsole,
+  'many-findings': printScale,
+  revocation: printRevocation,
+}
+
+function isPrinted(name: string): name is keyof Figures {
+  return Object.hasOwn(printers, name)
+}
+
+function print<Part extends keyof Figures>(part: Part, parts: Results['parts']): void {
+  const measured = parts[part]
+  if (measured !== undefined) printers[part](measured.figures)
+}
+
+function printComparison(comparison: Comparison): void {
+  const { latency } = comparison
+  for (const what of comparison.leftOut) console.log(`left out: ${what}`)
+  title(`Full load, ${comparison.connections} connections, load by ${generatorName}`)
   table(
     ['', 'requests/s', 'CPU µs a request', 'p50 ms', 'p99 ms'],
     comparison.proxies.map((proxy) => [
@@ -103,25 +143,62 @@ export function printResults(results: Results): void {
     `  the same against the same: ${comparison.sameAgainstSame.throughput}, CPU ${comparison.sameAgainstSame.cpu}`,
   )
   console.log(`  verdict: ${comparison.verdict}`)
-
   title(`Latency at ${latency.requestsPerSecond} requests a second, ms`)
   table(
     ['', 'p50', 'p99', 'added p50', 'added p99'],
     latency.ways.map(({ name, p50, p99, addedP50, addedP99 }) => [name, p50, p99, addedP50, addedP99]),
   )
+}
 
-  title('Many keys, requests spread evenly over them')
+function printParts(parts: Parts): void {
+  title('A request by its parts, CPU µs')
   table(
-    ['keys stored', 'used', 'first uses/s', 'requests/s', 'CPU µs a request'],
+    ['', 'µs'],
+    [
+      ...parts.alone.map(({ name, cpuMicroseconds }): [string, number] => [name, cpuMicroseconds]),
+      ['HTTP with the client, and all else', parts.http],
+      ['a request that the gateway answers', parts.answered],
+      ['forward: HTTP with the service', parts.forward],
+      ['a request that it forwards', parts.forwarded],
+    ],
+  )
+}
+
+function printColdStart(cold: ColdStart): void {
+  title(`Cold start: ${cold.keys} keys in no memory, ${cold.together} requests at once for each`)
+  table(
+    ['requests', 'seconds', 'p50 ms', 'p99 ms', 'look-ups at keys', 'transactions', 'requests/s cold', 'warm'],
+    [
+      [
+        String(cold.requests),
+        cold.seconds,
+        cold.p50,
+        cold.p99,
+        cold.lookupsAtKeys,
+        cold.transactions,
+        cold.coldPerSecond,
+        cold.warmPerSecond,
+      ],
+    ],
+  )
+}
+
+function printManyKeys(manyKeys: readonly ManyKeys[]): void {
+  title('Many keys and tenants, requests spread evenly over them')
+  table(
+    ['keys stored', 'tenants', 'used', 'first uses/s', 'requests/s', 'CPU µs a request'],
     manyKeys.map((row) => [
       row.keysStored,
+      row.tenants,
       row.keysUsed,
       row.firstUsesPerSecond,
       row.requestsPerSecond,
       row.cpuMicroseconds,
     ]),
   )
+}
 
+function printList(list: ListResult): void {
   title('A page of 100 findings, ms')
   table(
     ['', 'ms', '÷ rows read by pg', '÷ JSON made by SQL'],
@@ -132,10 +209,47 @@ export function printResults(results: Results): void {
       ['the same SQL alone, as JSON, which the service sends', list.sqlJson, undefined, 1],
     ],
   )
+}
 
-  printScale(results)
-  printConsole(results)
+function printUpload(upload: UploadResult): void {
+  title(`One file of ${upload.mebibytes} MiB, MiB a second`)
+  table(
+    ['gateway and evidence', 'nginx, PUT', 'ratio', 'nginx, PUT and synced', 'ratio'],
+    [[String(upload.evidence), upload.nginx, upload.ratio, upload.nginxSynced, upload.syncedRatio]],
+  )
+}
 
+function printScale(scale: FindingsScale): void {
+  const { few, many } = scale
+  title(
+    `A page of 100 findings, ms; ${many.tenants} tenants, ${many.findings} findings, ${many.logEntries} log entries`,
+  )
+  table(
+    ['', 'ms', 'ratio', 'of'],
+    [
+      [`first page of ${few.findings} findings`, scale.firstOfFew, undefined, undefined],
+      [`first page of ${many.findings}`, scale.first, scale.large, 'few'],
+      ['thousandth page', scale.thousandth, scale.deep, 'first'],
+    ],
+  )
+  console.log(`  filled in ${scale.fillSeconds} s`)
+}
+
+function printConsole({ firstPaint, nextPaint, manyKeys }: ConsoleSpeed): void {
+  title('The console in Chromium without a graphics card, ms')
+  table(
+    ['', 'ms'],
+    [
+      ['largest contentful paint of the list of keys, first visit', firstPaint],
+      ['the same, next visit', nextPaint],
+      [`a list of ${manyKeys.keys} keys is whole`, manyKeys.whole],
+      ['longest pause while it is scrolled from end to end', manyKeys.longestPause],
+      ['search in it, from the letter to the picture', manyKeys.search],
+    ],
+  )
+}
+
+function printRevocation(revocation: readonly RevocationLatency[]): void {
   title('Revocation, ms after the call')
   table(
     ['gateways', 'Redis', 'success p50', 'p99', 'max', 'first refusal p50', 'p99', 'max'],
@@ -149,45 +263,6 @@ export function printResults(results: Results): void {
       firstRefusal.p99,
       firstRefusal.max,
     ]),
-  )
-}
-
-function printScale({ findingsScale: scale, upload }: Results): void {
-  if (scale !== undefined) {
-    const { few, many } = scale
-    title(
-      `A page of 100 findings, ms; ${many.tenants} tenants, ${many.findings} findings, ${many.logEntries} log entries`,
-    )
-    table(
-      ['', 'ms', 'ratio', 'of'],
-      [
-        [`first page of ${few.findings} findings`, scale.firstOfFew, undefined, undefined],
-        [`first page of ${many.findings}`, scale.first, scale.large, 'few'],
-        ['thousandth page', scale.thousandth, scale.deep, 'first'],
-      ],
-    )
-    console.log(`  filled in ${scale.fillSeconds} s`)
-  }
-  if (upload !== undefined) {
-    title(`One file of ${upload.mebibytes} MiB, MiB a second`)
-    table(
-      ['gateway and evidence', 'nginx, PUT', 'ratio', 'nginx, PUT and synced', 'ratio'],
-      [[String(upload.evidence), upload.nginx, upload.ratio, upload.nginxSynced, upload.syncedRatio]],
-    )
-  }
-}
-
-function printConsole({ consoleSpeed: { firstPaint, nextPaint, manyKeys } }: Results): void {
-  title('The console in Chromium without a graphics card, ms')
-  table(
-    ['', 'ms'],
-    [
-      ['largest contentful paint of the list of keys, first visit', firstPaint],
-      ['the same, next visit', nextPaint],
-      [`a list of ${manyKeys.keys} keys is whole`, manyKeys.whole],
-      ['longest pause while it is scrolled from end to end', manyKeys.longestPause],
-      ['search in it, from the letter to the picture', manyKeys.search],
-    ],
   )
 }
 

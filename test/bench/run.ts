@@ -1,9 +1,11 @@
 // `npm run bench`: starts the whole system and its peers, measures them side by side, prints a table and writes
-// bench/results.json. `--quick` takes under two minutes, for a look: fewer and shorter rounds, and nothing is written.
-import { mkdir, writeFile } from 'node:fs/promises'
+// bench/results.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written.
+// `--only list,upload` measures these parts anew and leaves the other figures of the file as they are.
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTestCluster } from '@postern/local-stack/testing'
+import { measureColdStart } from './cold-start.ts'
 import { compare, ratio, targetOf } from './compare.ts'
 import { measureConsole } from './console.ts'
 import { measureLatency } from './latency.ts'
@@ -11,15 +13,20 @@ import { measureList } from './list.ts'
 import { measureFindingsScale } from './findings-scale.ts'
 import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
+import { measureParts } from './parts.ts'
 import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
 import type { Peer } from './processes.ts'
-import { type Results, describeMachine, printResults, verdictOf } from './report.ts'
+import { type Comparison, type Figures, type Results, describeMachine, printResults, verdictOf } from './report.ts'
 import { measureRevocation } from './revocation.ts'
-import { round } from './stats.ts'
+import { loadNow, round } from './stats.ts'
 import { type System, seedKeys, startSystem } from './system.ts'
 
-const { quick, 'without-many-findings': withoutManyFindings } = parseArgs({
-  options: { quick: { type: 'boolean', default: false }, 'without-many-findings': { type: 'boolean', default: false } },
+const { quick, only, without } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string' },
+    without: { type: 'string' },
+  },
 }).values
 
 const plan = quick
@@ -28,7 +35,12 @@ const plan = quick
       seconds: 2,
       warmUpSeconds: 4,
       pacedSeconds: 1,
-      keyCounts: [1, 1000],
+      keyCounts: [
+        { keys: 1, tenants: 1 },
+        { keys: 1000, tenants: 1 },
+        { keys: 1000, tenants: 1000 },
+      ],
+      coldKeys: 2000,
       fillSeconds: 10,
       revocations: { up: 10, down: 5 },
     }
@@ -37,7 +49,14 @@ const plan = quick
       seconds: 2,
       warmUpSeconds: 8,
       pacedSeconds: 4,
-      keyCounts: [1, 1000, 1_000_000],
+      keyCounts: [
+        { keys: 1, tenants: 1 },
+        { keys: 1000, tenants: 1 },
+        { keys: 10_000, tenants: 1 },
+        { keys: 10_000, tenants: 10_000 },
+        { keys: 1_000_000, tenants: 1 },
+      ],
+      coldKeys: 100_000,
       fillSeconds: 100,
       revocations: { up: 100, down: 30 },
     }
@@ -63,7 +82,15 @@ function say(what: string): void {
   process.stderr.write(`bench: ${what}\n`)
 }
 
-async function startAll() {
+/** What every part has at its start. */
+interface Bench {
+  readonly home: string
+  /** A kibibyte of JSON, whoever asks. */
+  readonly upstream: Peer
+  readonly system: System
+}
+
+async function startAll(): Promise<Bench> {
   const cluster = await startTestCluster()
   running.push(cluster)
   const { home } = cluster.cluster
@@ -75,7 +102,7 @@ async function startAll() {
 }
 
 /** The peers that this machine has, and what it lacks. */
-async function startPeers(home: string, upstream: Peer, system: System, key: string) {
+async function startPeers({ home, upstream, system }: Bench, key: string) {
   const yardsticks = [
     await startHttpProxy('@fastify/http-proxy, bare', upstream),
     await startHttpProxy('@fastify/http-proxy, bare, again', upstream),
@@ -91,21 +118,12 @@ async function startPeers(home: string, upstream: Peer, system: System, key: str
   return { peers, leftOut: others.flatMap((found) => ('leftOut' in found ? found.leftOut : [])) }
 }
 
-async function measureAll(): Promise<Results> {
-  const startedAt = performance.now()
-  const measuredAt = new Date().toISOString()
-  const machine = describeMachine()
-  say('starting everything')
-  const { home, upstream, system } = await startAll()
-
-  say('revocation')
-  const revocation = await measureRevocation(system, plan.revocations)
-
-  say('full load')
+async function measureComparison(bench: Bench): Promise<Comparison> {
+  const { system, upstream } = bench
   const keys = await seedKeys(system, 1)
   const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: upstream.url })
   const gateway = { name: 'gateway', url: system.stack.gateways[0] ?? '', pid }
-  const { peers, leftOut } = await startPeers(home, upstream, system, keys.first)
+  const { peers, leftOut } = await startPeers(bench, keys.first)
   const { rounds, seconds, warmUpSeconds } = plan
   // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
   const [first, second, ...others] = peers.map(targetOf)
@@ -122,8 +140,6 @@ async function measureAll(): Promise<Results> {
   if (subject === undefined || one === undefined || other === undefined) throw new Error('nothing was compared')
   const yardstick = ratio(subject, [one, other], one.name)
   const sameAgainstSame = ratio(one, [other], other.name)
-
-  say('latency')
   const ways = await measureLatency([{ name: 'direct', url: upstream.url }, gateway, ...peers], {
     path,
     keys,
@@ -133,55 +149,71 @@ async function measureAll(): Promise<Results> {
     seconds: plan.pacedSeconds,
   })
   for (const peer of peers) await peer.stop()
-
-  say('many keys')
-  const manyKeys = await measureManyKeys(system, {
-    path,
-    upstream: upstream.url,
-    counts: plan.keyCounts,
-    connections,
-    rounds: 3,
-    seconds,
-    fillSeconds: plan.fillSeconds,
-  })
-
-  say('a list')
-  const list = await measureList(system, { rows: 2000, repeats: quick ? 100 : 500, rounds: 3 })
-
-  say('a large upload')
-  const upload = await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 })
-
-  say('the console')
-  const consoleSpeed = await measureConsole({ rounds: quick ? 3 : 9 })
-
-  say('many findings')
-  // Last: what is put into the database would be in the way of everything else.
-  const findingsScale = quick || withoutManyFindings ? undefined : await measureFindingsScale(system, scalePlan)
-
   return {
-    measuredAt,
-    minutes: round((performance.now() - startedAt) / 60_000, 1),
-    machine,
-    leftOut: [
-      ...leftOut,
-      ...(quick ? ['1,000,000 keys, in a quick run'] : []),
-      ...(findingsScale === undefined ? ['1,000,000 findings, as asked for'] : []),
-    ],
-    comparison: {
-      connections,
-      proxies,
-      sameAgainstSame,
-      gatewayAgainst: [yardstick, ...rest.map((measured) => ratio(subject, [measured], measured.name))],
-      verdict: verdictOf(yardstick, sameAgainstSame),
-    },
+    leftOut,
+    connections,
+    proxies,
+    sameAgainstSame,
+    gatewayAgainst: [yardstick, ...rest.map((measured) => ratio(subject, [measured], measured.name))],
+    verdict: verdictOf(yardstick, sameAgainstSame),
     latency: { requestsPerSecond: pace, ways },
-    manyKeys,
-    list,
-    upload,
-    consoleSpeed,
-    ...(findingsScale === undefined ? {} : { findingsScale }),
-    revocation,
   }
+}
+
+/** In the order in which they run. Many findings come last: what is put into the database would be in the way. */
+const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
+  revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
+  gateway: measureComparison,
+  parts: async ({ system, upstream: { url } }) =>
+    await measureParts(system, { upstream: url, connections, rounds: quick ? 3 : 9, seconds: plan.seconds }),
+  'cold-start': async ({ system, upstream: { url } }) =>
+    await measureColdStart(system, {
+      path,
+      upstream: url,
+      keys: plan.coldKeys,
+      together: 8,
+      connections,
+      seconds: plan.fillSeconds,
+    }),
+  'many-keys': async ({ system, upstream: { url } }) =>
+    await measureManyKeys(system, {
+      path,
+      upstream: url,
+      counts: plan.keyCounts,
+      connections,
+      rounds: 3,
+      seconds: plan.seconds,
+      fillSeconds: plan.fillSeconds,
+    }),
+  list: async ({ system }) => await measureList(system, { rows: 2000, repeats: quick ? 100 : 500, rounds: 3 }),
+  upload: async ({ system, home }) =>
+    await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 }),
+  console: async () => await measureConsole({ rounds: quick ? 3 : 9 }),
+  'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
+}
+
+const names = Object.keys(measurements)
+
+function isPart(name: string): name is keyof Figures {
+  return names.includes(name)
+}
+
+function chosen(): (keyof Figures)[] {
+  const parse = (list: string | undefined): (keyof Figures)[] | undefined =>
+    list?.split(',').map((name) => {
+      if (!isPart(name)) throw new Error(`no part is called ${name}; there are ${names.join(', ')}`)
+      return name
+    })
+  const left = parse(without) ?? (quick ? ['many-findings' as const] : [])
+  return parse(only) ?? names.filter(isPart).filter((name) => !left.includes(name))
+}
+
+async function measureInto<Part extends keyof Figures>(results: Results, part: Part, bench: Bench): Promise<void> {
+  say(part)
+  const [measuredAt, startedAt, loadBefore] = [new Date().toISOString(), performance.now(), loadNow()]
+  const figures = await measurements[part](bench)
+  const minutes = round((performance.now() - startedAt) / 60_000, 1)
+  Object.assign(results.parts, { [part]: { measuredAt, minutes, loadBefore, figures } })
 }
 
 async function stopAll(): Promise<void> {
@@ -194,14 +226,25 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
+const folder = join(import.meta.dirname, '..', '..', 'bench')
+const file = join(folder, 'results.json')
+
+/** The figures that are not measured in this run stay as they were, each with its time. */
+async function write(results: Results): Promise<void> {
+  const before: Results = JSON.parse(await readFile(file, 'utf8').catch(() => '{"parts":{}}'))
+  await mkdir(folder, { recursive: true })
+  const parts = { ...before.parts, ...results.parts }
+  await writeFile(file, `${JSON.stringify({ machine: results.machine, parts }, undefined, 2)}\n`)
+}
+
 try {
-  const results = await measureAll()
+  const parts = chosen()
+  const results: Results = { machine: describeMachine(), parts: {} }
+  say('starting everything')
+  const bench = await startAll()
+  for (const part of parts) await measureInto(results, part, bench)
   printResults(results)
-  if (!quick) {
-    const folder = join(import.meta.dirname, '..', '..', 'bench')
-    await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, 'results.json'), `${JSON.stringify(results, undefined, 2)}\n`)
-  }
+  if (!quick) await write(results)
 } finally {
   await stopAll()
 }

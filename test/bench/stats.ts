@@ -1,3 +1,5 @@
+import { loadavg } from 'node:os'
+
 /** The middle value, or the mean of the two middle ones. */
 export function median(values: readonly number[]): number {
   return percentile(values, 0.5)
@@ -15,4 +17,9 @@ export function percentile(values: readonly number[], share: number): number {
 /** Rounded to what the measurement can carry. */
 export function round(value: number, digits = 2): number {
   return Number(value.toFixed(digits))
+}
+
+/** The machine's load average of a minute. */
+export function loadNow(): number {
+  return round(loadavg()[0] ?? 0)
 }

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { generateKey, lastFourOf } from '@postern/api-key'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
@@ -14,6 +15,7 @@ export interface System {
   /** Starts the first gateway anew with more variables, on the core of what is measured; gives its process id. */
   restartGateway(env: Readonly<Record<string, string>>): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
+  emptyRedis(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -42,6 +44,11 @@ export async function startSystem(gateways: number): Promise<System> {
         pin(pid, measuredCore)
         return pid
       },
+      emptyRedis: async () => {
+        const redis = new Redis(stack.redis.url)
+        await redis.flushall()
+        redis.disconnect()
+      },
       setInRedis: async (name, value) => {
         const redis = new Redis(stack.redis.url)
         await redis.set(name, value)
@@ -61,19 +68,37 @@ export async function startSystem(gateways: number): Promise<System> {
 
 const perInsert = 20_000
 
-/** Stores many keys at once, as they would have been made one by one. Triggers and constraints look at every one. */
-export async function seedKeys({ sql, tenant }: Pick<System, 'sql' | 'tenant'>, count: number): Promise<KeySet> {
+/** Stores many tenants at once, without limits that matter; gives their ids. */
+export async function seedTenants({ sql }: Pick<System, 'sql'>, count: number): Promise<string[]> {
+  const { rows } = await sql.query<{ id: string }>(
+    `insert into keys.tenant (slug, name, key_limit, tenant_limit)
+     select 'bench-' || $3 || '-' || n, 'Bench ' || n, $2, $2 from generate_series(1, $1::integer) as n
+     returning tenant_id as id`,
+    [count, unlimited, randomBytes(4).toString('hex')],
+  )
+  return rows.map(({ id }) => id)
+}
+
+/**
+ * Stores many keys at once, as they would have been made one by one: those of one tenant, or of each of `tenants` in turn.
+ * Triggers and constraints look at every one.
+ */
+export async function seedKeys(
+  { sql, tenant }: Pick<System, 'sql' | 'tenant'>,
+  count: number,
+  tenants: readonly string[] = [tenant.id],
+): Promise<KeySet> {
   const set = keySet(generateKey().value, count)
   for (let from = 0; from < count; from += perInsert) {
     const numbers = Array.from({ length: Math.min(perInsert, count - from) }, (_none, at) => from + at)
     await sql.query(
       `insert into keys.api_key (tenant_id, hash, last_four, label, scopes, created_by_type, created_by_id,
          created_by_label, expires_at, made_for)
-       select $1, decode(k.hash, 'hex'), k.last_four, 'bench', array['read:findings'], 'operator', 'bench', 'bench',
+       select k.tenant_id, decode(k.hash, 'hex'), k.last_four, 'bench', array['read:findings'], 'operator', 'bench', 'bench',
          now() + interval '30 days', interval '30 days'
-       from unnest($2::text[], $3::text[]) as k (hash, last_four)`,
+       from unnest($1::uuid[], $2::text[], $3::text[]) as k (tenant_id, hash, last_four)`,
       [
-        tenant.id,
+        numbers.map((number) => tenants[number % tenants.length]),
         numbers.map((number) => hashOf(set, number)),
         numbers.map((number) => lastFourOf(keyOf(set.prefix, number))),
       ],
