@@ -95,6 +95,42 @@ describe('an integrator', () => {
       log: [{ kind: 'created' }],
     })
     expect((await send(gateway, target, { key })).json).toMatchObject({ entities: [{ type: 'process' }] })
+    const listed = '/api/v1/findings?expand=entities,recommendations&fields=title&sort=created_at'
+    expect((await send(gateway, listed, { key: narrow })).json).toEqual([
+      { title: 'Shared accounts', entities: [{ id: cards.id, name: 'Cards' }], recommendations: [] },
+      { title: 'No backup', entities: [], recommendations: [] },
+    ])
+  })
+
+  test('sees beside each entity how many findings are open about it, if the key reads findings too', async () => {
+    const own = await stack.createTenant()
+    const { key } = await stack.createKey(own, { scopes: ['write:findings', 'read:*', 'admin:sync'] })
+    const { key: narrow } = await stack.createKey(own, { scopes: ['read:universe'] })
+    const entities = ['bank', 'cards'].map((external_id) => ({ external_id, name: external_id, type: 'process' }))
+    await send(gateway, '/api/v1/sync/entities', { key, method: 'POST', body: entities })
+    const { id } = z.object({ id: z.string() }).parse((await send(gateway, '/api/v1/entities/ext:cards', { key })).json)
+    const body = {
+      title: 'Shared accounts',
+      condition: 'Seen.',
+      criteria: 'Policy',
+      cause: 'Habit',
+      consequence: 'Nobody answers for it.',
+      severity: 'high',
+      owner: { name: 'Ada' },
+      entity_ids: [id],
+      status: 'open',
+    }
+    await send(gateway, '/api/v1/findings', { key, method: 'POST', body })
+    const target = '/api/v1/entities?expand=finding_counts&fields=external_id'
+    const none = { critical: 0, high: 0, medium: 0, low: 0 }
+    expect((await send(gateway, target, { key })).json).toEqual([
+      { external_id: 'bank', open_findings: none },
+      { external_id: 'cards', open_findings: { ...none, high: 1 } },
+    ])
+    expect((await send(gateway, target, { key: narrow })).json).toEqual([
+      { external_id: 'bank' },
+      { external_id: 'cards' },
+    ])
   })
 
   test('is told by whoami which tenant, scopes and expiry the key has', async () => {

@@ -4,6 +4,7 @@ import {
   columnsOf,
   itemSchemaOf,
   mediaTypesOf,
+  memberOf,
   problemSchema,
   problemTypes,
   problemUri,
@@ -71,7 +72,7 @@ function knownCode(code: string): keyof typeof problemTypes | undefined {
 function membersAsked(target: string): readonly string[] | undefined {
   const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
   const words = (name: string) => query.getAll(name).flatMap((value) => value.split(','))
-  return query.has('fields') ? [...words('fields'), ...words('expand')] : undefined
+  return query.has('fields') ? [...words('fields'), ...words('expand').map(memberOf)] : undefined
 }
 
 /** The schema of an answer that holds these members alone. */

@@ -1,4 +1,4 @@
-import type { ActionPlan, Finding, Recommendation } from '@postern/contracts'
+import type { ActionPlan, ExpandedFinding, Finding, Recommendation } from '@postern/contracts'
 import type { CallOptions, Connection } from './connection.ts'
 import type { AnswerOf, BodyOf, ItemOf, QueryOf } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
@@ -15,8 +15,11 @@ import {
 
 /** Reading needs `read:findings`, writing `write:findings`; a key that only writes is answered with stubs. */
 export interface Findings
-  extends Readable<Finding>, Changeable<Finding, BodyOf<'updateFinding'>, AnswerOf<'updateFinding'>> {
-  list(filter?: QueryOf<'listFindings'>, options?: CallOptions): Pages<Finding>
+  extends Readable<ExpandedFinding>, Changeable<Finding, BodyOf<'updateFinding'>, AnswerOf<'updateFinding'>> {
+  /** By id, `ref:<reference>` or `ext:<external id>`; `expand` puts beside it what belongs to it. */
+  get(address: string, options?: CallOptions & QueryOf<'getFinding'>): Promise<ExpandedFinding>
+  /** `expand` puts beside each what belongs to it. */
+  list(filter?: QueryOf<'listFindings'>, options?: CallOptions): Pages<ItemOf<'listFindings'>>
   /** Counts by severity, status, entity, owner or age. */
   summary(filter?: QueryOf<'summarizeFindings'>, options?: CallOptions): Promise<AnswerOf<'summarizeFindings'>>
   create(finding: BodyOf<'createFinding'>, options?: CallOptions): Promise<AnswerOf<'createFinding'>>
@@ -98,6 +101,8 @@ export function openFindings(connection: Connection): Findings {
   return {
     ...readable(connection, 'getFinding'),
     ...changeable(connection, 'getFinding', 'updateFinding'),
+    get: async (address, { signal, ...query } = {}) =>
+      await connection.call('getFinding', { params: { id: address }, query, signal }),
     list: (filter, options = {}) => pagesOf(connection, 'listFindings', {}, filter, options),
     summary: async (query = {}, options = {}) => await connection.call('summarizeFindings', { query, ...options }),
     create: async (body, options = {}) => await connection.call('createFinding', { body, ...options }),

@@ -17,9 +17,9 @@ import { type Readable, type Target, addressOf, readable } from './resource.ts'
 
 /** Needs `read:universe`. */
 export interface Entities extends Readable<ExpandedEntity> {
-  /** By id, `ref:<reference>` or `ext:<external id>`; `expand` adds `ancestors` and `nodes`. */
+  /** By id, `ref:<reference>` or `ext:<external id>`; `expand` adds `ancestors`, `nodes` and `open_findings`. */
   get(address: string, options?: CallOptions & QueryOf<'getEntity'>): Promise<ExpandedEntity>
-  list(filter?: QueryOf<'listEntities'>, options?: CallOptions): Pages<Entity>
+  list(filter?: QueryOf<'listEntities'>, options?: CallOptions): Pages<ExpandedEntity>
   children(target: Target, filter?: QueryOf<'listChildrenOfEntity'>, options?: CallOptions): Pages<Entity>
   /** From the root down. */
   ancestors(target: Target, options?: CallOptions): Promise<Entity[]>

@@ -11,10 +11,11 @@ export function itemSchemaOf(route: Route): z.ZodType | undefined {
   return schema instanceof z.ZodArray && schema.element instanceof z.ZodType ? schema.element : undefined
 }
 
-/** The columns of a list as CSV: the members of what it holds, in their order. */
+/** The columns of a list as CSV: the members of what it holds, in their order, but those that `expand` adds. */
 export function columnsOf(route: Route): readonly string[] {
   const item = itemSchemaOf(route)
-  return item instanceof z.ZodObject ? Object.keys(item.shape) : []
+  if (!(item instanceof z.ZodObject)) return []
+  return Object.entries(item.shape).flatMap(([name, member]) => (member instanceof z.ZodOptional ? [] : [name]))
 }
 
 /** What a success can be answered as, the first one where nothing is asked for; empty where it has no body. */

@@ -27,6 +27,20 @@ export const pageQuery = {
   count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count' }),
 }
 
+/** Most resources of a page whose resources are expanded. */
+export const maxExpanded = 100
+
+/** What the document says of `expand` on a list. */
+export const expandedPages = `Pages of JSON of up to ${maxExpanded} alone: NDJSON and CSV hold the list by itself`
+
+/** The member that an expansion adds, where it is not called as the expansion is. */
+const expandedMembers: Readonly<Record<string, string>> = { finding_counts: 'open_findings' }
+
+/** The member of an answer that a word of `expand` adds. */
+export function memberOf(expansion: string): string {
+  return expandedMembers[expansion] ?? expansion
+}
+
 /**
  * The parameter `fields` of a route that answers with items of a kind, or with one: which of their members the answer
  * shall hold. The kit leaves the others out.

@@ -79,7 +79,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
     upstreams: [],
   },
   findings: {
-    rings: ['POSTERN_SIGNING_FINDINGS', 'POSTERN_SIGNING_FINDINGS_UNIVERSE'],
+    rings: ['POSTERN_SIGNING_FINDINGS', 'POSTERN_SIGNING_FINDINGS_UNIVERSE', 'POSTERN_SIGNING_UNIVERSE_FINDINGS'],
     database: true,
     redis: false,
     upstreams: ['universe'],
@@ -90,10 +90,11 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
       'POSTERN_SIGNING_SYNC_UNIVERSE',
       'POSTERN_SIGNING_EVIDENCE_UNIVERSE',
       'POSTERN_SIGNING_FINDINGS_UNIVERSE',
+      'POSTERN_SIGNING_UNIVERSE_FINDINGS',
     ],
     database: true,
     redis: false,
-    upstreams: [],
+    upstreams: ['findings'],
   },
   evidence: {
     rings: ['POSTERN_SIGNING_EVIDENCE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE'],

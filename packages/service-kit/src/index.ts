@@ -31,6 +31,7 @@ export { type LogLevel, type Logger, createLogger, describeError, logLevels } fr
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
 export { countPassedBytes } from './passed-bytes.ts'
+export { type Peer, openPeer } from './peer.ts'
 export { answerClientError, answerProblems } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {

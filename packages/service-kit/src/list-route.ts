@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import { type Route, columnsOf, csvText } from '@postern/contracts'
+import { type Route, columnsOf, csvText, maxExpanded } from '@postern/contracts'
 import { type TenantContext, parseAssertion } from '@postern/signed-context'
 import { stringify } from 'csv-stringify'
 import {
@@ -10,7 +10,8 @@ import {
   registerContract,
 } from './contract-route.ts'
 import { type JsonText, textOf, valueOf } from './json-text.ts'
-import { fieldsAsked, selectFields } from './select-fields.ts'
+import { problem } from './problem.ts'
+import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
 export interface ListHandlers<R extends Route, Item> {
@@ -33,6 +34,7 @@ export function contractList<const R extends Route, Item extends object>(
 ): void {
   const names = columns ?? columnsOf(route)
   registerContract(app, route, async (input) => {
+    assertExpandable(input)
     if (input.mediaType === 'application/json') return await page(input)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
@@ -54,6 +56,32 @@ export function contractList<const R extends Route, Item extends object>(
     }
     return new StreamedAnswer('application/x-ndjson', Readable.from(asLines(sent), { objectMode: false }))
   })
+}
+
+/**
+ * What belongs to a resource is looked up for one page. A whole list is read for longer than the request may look
+ * elsewhere, and a page of all that belongs to a thousand resources would fit into no memory.
+ */
+function assertExpandable({
+  mediaType,
+  query,
+}: {
+  readonly mediaType: string
+  readonly query: { readonly limit?: unknown }
+}): void {
+  if (expansionsAsked(query).length === 0) return
+  if (mediaType !== 'application/json') {
+    throw problem('bad_request', {
+      detail: 'What is expanded comes in pages of JSON. Ask for them, or leave `expand` out.',
+      errors: [{ parameter: 'expand', code: 'invalid', detail: `is not for ${mediaType}` }],
+    })
+  }
+  if (typeof query.limit === 'number' && query.limit > maxExpanded) {
+    throw problem('bad_request', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ parameter: 'limit', code: 'too_big', detail: `must be at most ${maxExpanded} with \`expand\`` }],
+    })
+  }
 }
 
 /** The items of a list that is read page by page: `load` gives those behind a key, at most `size` of them. */

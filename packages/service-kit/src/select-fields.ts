@@ -1,7 +1,14 @@
+import { memberOf } from '@postern/contracts'
+
 /** The members that a parsed query asks for with `fields`; undefined: all of them. */
 export function fieldsAsked(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
-  return fields === undefined ? undefined : [...fields, ...(namesIn(query, 'expand') ?? [])]
+  return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).map(memberOf)]
+}
+
+/** What a parsed query asks for with `expand`. */
+export function expansionsAsked(query: unknown): readonly string[] {
+  return namesIn(query, 'expand') ?? []
 }
 
 function namesIn(query: unknown, parameter: 'fields' | 'expand'): readonly string[] | undefined {

@@ -21,6 +21,8 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: evidenceRing,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+      POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

@@ -5,6 +5,7 @@ import { changeRoutes } from './change/routes.ts'
 import type { Deps } from './deps.ts'
 import { reopeningExpired } from './finding/acceptance/reopen.ts'
 import { findingRoutes } from './finding/routes.ts'
+import { openCountRoutes } from './open-counts/routes.ts'
 import { poamRoutes } from './poam/routes.ts'
 import { recommendationRoutes } from './recommendation/routes.ts'
 import { trackerLogRoutes } from './tracker-log/routes.ts'
@@ -20,4 +21,5 @@ export function buildApp(app: App, opened: Deps): void {
   poamRoutes(app, deps)
   changeRoutes(app, deps)
   trackerLogRoutes(app, deps)
+  openCountRoutes(app, deps)
 }

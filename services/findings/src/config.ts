@@ -36,13 +36,17 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_FINDINGS: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
     POSTERN_CHECKPOINT_KEY: settings.ed25519Key,
     POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Key.optional(),
   })
   return {
-    ...baseConfig(values, { findings: values.POSTERN_SIGNING_FINDINGS }),
+    ...baseConfig(values, {
+      findings: values.POSTERN_SIGNING_FINDINGS,
+      'universe-findings': values.POSTERN_SIGNING_UNIVERSE_FINDINGS,
+    }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     universe: {

@@ -1,8 +1,11 @@
 import { expandedFindingSchema, problemSchema } from '@postern/contracts'
+import { openCountsAnswerSchema } from '@postern/contracts/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import {
   type FindingsUnderTest,
   type Principal,
+  closedFinding,
   newTenant,
   openFinding,
   path,
@@ -128,6 +131,87 @@ describe('expand', () => {
     })
     expect(patch.status).toBe(200)
     expect((await get(tenant, `${path}/${id}?expand=comments`)).status).toBe(400)
+  })
+
+  test('puts beside each finding of a page what belongs to it and to no other, the last entries of a long log', async () => {
+    const tenant = newTenant()
+    const ids = await aUniverse(tenant)
+    const [first, second] = [
+      await openFinding(service, tenant, { title: 'first', entity_ids: [ids['cards'], ids['bank']] }),
+      await openFinding(service, tenant, { title: 'second', entity_ids: [ids['bank']] }),
+    ]
+    const post = async (target: string, body: object) =>
+      expect((await service.call(tenant, 'POST', `${path}/${target}`, { body })).status).toBe(201)
+    await post(`${first.id}/recommendations`, { text: 'Recertify.' })
+    await post(`${second.id}/action-plans`, { title: 'Plan', owner: { name: 'Ben' }, due_date: '2031-01-31' })
+    for (let at = 0; at < 20; at += 1) await post(`${second.id}/log`, { body: `Note ${at}` })
+    const query = 'sort=created_at&expand=recommendations,action_plans,log,entities'
+    const [one, two] = z.array(expandedFindingSchema).parse((await get(tenant, `${path}?${query}`)).json)
+    expect([one, two]).toMatchObject([
+      { ...first, recommendations: [{ finding_id: first.id, text: 'Recertify.' }], action_plans: [] },
+      { ...second, recommendations: [], action_plans: [{ finding_id: second.id, title: 'Plan' }] },
+    ])
+    expect([one?.log?.map(({ seq }) => seq), two?.log?.map(({ seq }) => seq)]).toEqual([
+      [1, 2],
+      Array.from({ length: 20 }, (_, at) => at + 3),
+    ])
+    expect([one?.entities, two?.entities]).toEqual([
+      [
+        { id: ids['bank'], name: 'Entity bank' },
+        { id: ids['cards'], name: 'Entity cards' },
+      ],
+      [{ id: ids['bank'], name: 'Entity bank' }],
+    ])
+    const page = await get(tenant, `${path}?${query}&limit=1&fields=title`)
+    expect(page.json).toEqual([
+      {
+        title: 'first',
+        recommendations: one?.recommendations,
+        action_plans: [],
+        log: one?.log,
+        entities: one?.entities,
+      },
+    ])
+    expect(page.headers['link']).toContain('expand=')
+    expect((await get(newTenant(), `${path}?${query}`)).json).toEqual([])
+  })
+
+  test('is refused for a whole list at once, and for long pages', async () => {
+    const tenant = newTenant()
+    for (const [query, accept, parameter] of [
+      ['expand=log', 'application/x-ndjson', 'expand'],
+      ['expand=log', 'text/csv', 'expand'],
+      ['expand=log&limit=101', 'application/json', 'limit'],
+      ['expand=comments', 'application/json', 'expand'],
+    ] as const) {
+      const { status, json } = await get(tenant, `${path}?${query}`, { accept })
+      expect([status, problemSchema.parse(json).errors?.[0]?.parameter], query).toEqual([400, parameter])
+    }
+    expect((await get(tenant, `${path}?expand=log&limit=100`)).status).toBe(200)
+  })
+})
+
+describe('the universe service', () => {
+  test('is told how many findings of the tenant are open about entities, and nobody else is', async () => {
+    const [tenant, other] = [newTenant(), newTenant()]
+    const [one, two, three] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()]
+    await openFinding(service, tenant, { severity: 'critical', entity_ids: [one, two] })
+    await openFinding(service, tenant, { severity: 'low', entity_ids: [one] })
+    await closedFinding(service, tenant, { severity: 'low', entity_ids: [one] })
+    await openFinding(service, other, { severity: 'high', entity_ids: [one, three] })
+    const ask = async (by: Pick<FindingsUnderTest, 'call'>, kind: 'service' | 'api_key' = 'service') =>
+      await by.call({ ...tenant, kind }, 'POST', '/internal/v1/findings/open-counts', {
+        body: { entity_ids: [one, two, three] },
+      })
+    expect((await ask(service)).status).toBe(401)
+    expect((await ask(service.asUniverse, 'api_key')).status).toBe(401)
+    const { counts } = openCountsAnswerSchema.parse((await ask(service.asUniverse)).json)
+    expect(new Map(counts.map(({ entity_id, ...of }) => [entity_id, of]))).toEqual(
+      new Map([
+        [one, { critical: 1, high: 0, medium: 0, low: 1 }],
+        [two, { critical: 1, high: 0, medium: 0, low: 0 }],
+      ]),
+    )
   })
 })
 

@@ -13,6 +13,8 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly url: string
   /** Signs as nobody whom the service knows. */
   readonly stranger: SignedCaller
+  /** Signs as the universe service. */
+  readonly asUniverse: SignedCaller
   /** The headers of one signed request, to be sent by hand; its assertion was minted so many seconds ago. */
   signedHeaders(principal: Principal, method: string, target: string, ago?: number): Record<string, string>
   /** What the service takes for today when it answers. Undefined: the real day. */
@@ -43,6 +45,7 @@ export async function startFindings(options: { readonly universe?: true } = {}):
   const database = await createTestDatabase()
   const ring = randomRing('findings')
   const universeRing = randomRing('findings-universe')
+  const countsRing = randomRing('universe-findings')
   const universe = options.universe === true ? await spawnUniverse(database, universeRing) : undefined
   let day: string | undefined
   const service = await startService(
@@ -51,6 +54,7 @@ export async function startFindings(options: { readonly universe?: true } = {}):
       POSTERN_DATABASE_URL: database.url('findings'),
       POSTERN_SIGNING_FINDINGS: ring,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: universeRing,
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: countsRing,
       POSTERN_UNIVERSE_URL: universe?.url ?? 'http://127.0.0.1:9',
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
@@ -62,8 +66,8 @@ export async function startFindings(options: { readonly universe?: true } = {}):
     },
   )
   const { assertionKeys } = database
-  const callerWith = (withRing: string) =>
-    createTestCaller({ baseUrl: service.url, keyName: 'findings', ring: withRing, assertionKeys })
+  const callerWith = (withRing: string, keyName = 'findings') =>
+    createTestCaller({ baseUrl: service.url, keyName, ring: withRing, assertionKeys })
   const assertionOf = (tenantId: string) => ({
     assertion: mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now()),
   })
@@ -81,6 +85,7 @@ export async function startFindings(options: { readonly universe?: true } = {}):
     url: service.url,
     call: callerWith(ring).call,
     stranger: callerWith(randomRing('findings')),
+    asUniverse: callerWith(countsRing, 'universe-findings'),
     signedHeaders: ({ tenantId, scopes }, method, target, ago = 0) => {
       const context = serializeContext({ tenantId, kind: 'api_key', id: 'k', label: 'A key', scopes, roles: [] })
       const assertion = mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now() - ago * 1000)

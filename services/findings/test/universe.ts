@@ -22,6 +22,8 @@ export async function spawnUniverse(database: TestDatabase, findingsRing: string
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
       POSTERN_SIGNING_FINDINGS_UNIVERSE: findingsRing,
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+      POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   })

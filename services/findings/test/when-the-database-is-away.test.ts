@@ -13,6 +13,7 @@ test('without its database the service lives, is not ready, and asks callers to 
       POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none',
       POSTERN_SIGNING_FINDINGS: ring,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
       POSTERN_UNIVERSE_URL: 'http://127.0.0.1:1',
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',

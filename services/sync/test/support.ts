@@ -67,6 +67,8 @@ export async function makeWorld() {
         POSTERN_SIGNING_SYNC_UNIVERSE: syncUniverseRing,
         POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
         POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+        POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+        POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
       }),
     close: async () => {
       await owner.close()

@@ -6,12 +6,21 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
+import type { KeyRing } from '@postern/signed-context'
 
 export interface Config extends BaseConfig {
   /** Connection string of the role `postern_universe`. A secret: it holds the password. */
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. A request holds one for a round trip or two. Default 10. */
   readonly maxConnections: number
+  readonly findings: {
+    /** Origin of the findings service, without a slash at the end. */
+    readonly url: string
+    /** Signs what this service sends there; no other service has it. */
+    readonly ring: KeyRing
+    /** How long the findings service may take to answer. Milliseconds, default 3 s. */
+    readonly timeoutMs: number
+  }
 }
 
 /** Reads the settings of the universe service. Throws a ConfigurationError that names every fault and no value. */
@@ -24,6 +33,9 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_SYNC_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
+    POSTERN_FINDINGS_URL: settings.httpUrl,
+    POSTERN_FINDINGS_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
   })
   return {
     ...baseConfig(values, {
@@ -34,5 +46,10 @@ export function readConfig(env: Environment): Config {
     }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
+    findings: {
+      url: values.POSTERN_FINDINGS_URL,
+      ring: values.POSTERN_SIGNING_UNIVERSE_FINDINGS,
+      timeoutMs: values.POSTERN_FINDINGS_TIMEOUT_MS,
+    },
   }
 }

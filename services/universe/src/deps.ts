@@ -1,12 +1,14 @@
 import { databaseAway } from '@postern/service-kit'
 import { type TenantDb, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
+import { type Findings, openFindings } from './findings/findings.ts'
 
 /** What the routes of the universe service stand on. */
 export interface Deps {
   readonly db: TenantDb
   /** The day of a reading comes from it; what is written takes the database's clock. */
   readonly now: () => Date
+  readonly findings: Findings
   ready(): Promise<void>
   close(): Promise<void>
 }
@@ -23,6 +25,7 @@ export async function openDeps(config: Config): Promise<Deps> {
   return {
     db: refusingWhenAway(db, databaseAway),
     now: () => new Date(),
+    findings: openFindings(config.findings, Date.now),
     ready: async () => await db.ping(),
     close: async () => await db.close(),
   }

@@ -1,5 +1,6 @@
 import { expandedEntitySchema, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import {
   type Principal,
   type UniverseUnderTest,
@@ -113,6 +114,34 @@ describe('what is below and above an entity', () => {
     await universe.push(tenant, [row('bank', { name: 'Renamed' })])
     expect((await get(tenant, target, headers)).status).toBe(200)
     expect((await get(tenant, `${path}/ext:cards?expand=finding`)).status).toBe(400)
+  })
+
+  test('each entity of a page is, by the same word, and beside those of another tenant', async () => {
+    const [tenant] = [await someTree(), await someTree()]
+    await universe.pushTo(tenant, 'org-structures', legal([node('top'), node('unit', 'top', { entities: ['cards'] })]))
+    const target = `${path}?expand=ancestors,nodes`
+    const read = z.array(expandedEntitySchema).parse((await get(tenant, target)).json)
+    const placed = read.map(({ external_id: key, ancestors = [], nodes = [] }) => [
+      key,
+      ancestors.map(({ name }) => name),
+      nodes.map(({ node_key }) => node_key),
+    ])
+    expect(placed).toContainEqual(['bank', [], []])
+    expect(placed).toContainEqual(['cards', ['Entity bank', 'Entity retail'], ['unit']])
+    expect((await get(tenant, `${target}&limit=101`)).status).toBe(400)
+    expect((await get(tenant, target, { accept: 'text/csv' })).status).toBe(400)
+  })
+
+  test('open findings are counted for who reads findings, by the findings service alone', async () => {
+    const tenant = await someTree()
+    const reader = { ...tenant, scopes: [...tenant.scopes, 'read:findings'] }
+    for (const target of [`${path}/ext:cards?expand=finding_counts`, `${path}?expand=finding_counts`]) {
+      const narrow = await get(tenant, target)
+      expect([narrow.status, narrow.text.includes('open_findings')]).toEqual([200, false])
+      // Nobody answers for it here; what it counts is shown with the real one.
+      const away = await get(reader, target)
+      expect([away.status, away.headers['retry-after']]).toEqual([503, '1'])
+    }
   })
 })
 

@@ -67,7 +67,10 @@ export function row(external_id: string, given: object = {}): object {
   return { external_id, name: `Entity ${external_id}`, type: 'process', ...given }
 }
 
-export async function startUniverse(): Promise<UniverseUnderTest> {
+/** `findingsUrl`: who answers for the findings service; nobody where it is not given. */
+export async function startUniverse({
+  findingsUrl = 'http://127.0.0.1:9',
+}: { readonly findingsUrl?: string } = {}): Promise<UniverseUnderTest> {
   const database = await createTestDatabase()
   const rings = {
     universe: randomRing('universe'),
@@ -84,6 +87,8 @@ export async function startUniverse(): Promise<UniverseUnderTest> {
       POSTERN_SIGNING_SYNC_UNIVERSE: rings.sync,
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: rings.evidence,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: rings.findings,
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+      POSTERN_FINDINGS_URL: findingsUrl,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
     },

@@ -15,6 +15,8 @@ test('without its database the service lives, is not ready, and asks callers to 
       POSTERN_SIGNING_SYNC_UNIVERSE: randomRing(),
       POSTERN_SIGNING_EVIDENCE_UNIVERSE: randomRing(),
       POSTERN_SIGNING_FINDINGS_UNIVERSE: randomRing(),
+      POSTERN_SIGNING_UNIVERSE_FINDINGS: randomRing(),
+      POSTERN_FINDINGS_URL: 'http://127.0.0.1:9',
       POSTERN_REQUEST_LOG: 'off',
     },
     { writeLog: () => undefined },

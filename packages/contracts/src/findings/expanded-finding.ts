@@ -10,18 +10,24 @@ import { logEntrySchema } from './tracker-log.ts'
 export const expansions = ['recommendations', 'action_plans', 'log', 'entities'] as const
 export type Expansion = (typeof expansions)[number]
 
+/** What an expansion holds of each kind at most: beside one finding, and beside each of a list. */
+export const mostExpanded = { one: 200, listed: 20 } as const
+
 /** A finding with what `expand` has asked for. */
 export const expandedFindingSchema = findingSchema
   .extend({
     recommendations: z
       .array(recommendationSchema)
       .optional()
-      .meta({ description: 'With `expand=recommendations`: the first 200' }),
+      .meta({ description: 'With `expand=recommendations`: the first 200; in a list the first 20' }),
     action_plans: z
       .array(actionPlanSchema)
       .optional()
-      .meta({ description: 'With `expand=action_plans`: the first 200' }),
-    log: z.array(logEntrySchema).optional().meta({ description: 'With `expand=log`: the last 200 entries' }),
+      .meta({ description: 'With `expand=action_plans`: the first 200; in a list the first 20' }),
+    log: z
+      .array(logEntrySchema)
+      .optional()
+      .meta({ description: 'With `expand=log`: the last 200 entries; in a list the last 20' }),
     entities: z
       .array(
         z.object({

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { dateSchema, externalIdSchema, resourceAddressSchema } from '../common.ts'
-import { anyId, anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { anyId, anyOf, expandedPages, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
-import { expandedFindingSchema, expansions } from './expanded-finding.ts'
+import { expandedFindingSchema, expansions, mostExpanded } from './expanded-finding.ts'
 import {
   changeFindingStatusBodySchema,
   createFindingBodySchema,
@@ -77,9 +77,14 @@ export const listFindings = defineRoute({
     ...pageQuery,
     ...findingFilters,
     sort: z.enum(findingSorts).default('-created_at'),
+    expand: anyOf(expansions)
+      .optional()
+      .meta({
+        description: `What belongs to each finding, in the same answer: any of recommendations, action_plans (the first ${mostExpanded.listed} of each), log (the last ${mostExpanded.listed} entries), entities; comma-separated. ${expandedPages}`,
+      }),
     fields: fieldsOf(findingSchema),
   }),
-  answers: { 200: { description: 'Findings', schema: z.array(findingSchema) } },
+  answers: { 200: { description: 'Findings', schema: z.array(expandedFindingSchema) } },
 })
 
 export const getFinding = defineRoute({

@@ -21,7 +21,7 @@ export const subtreeAnswerSchema = z.strictObject({ entity_ids: z.array(uuidSche
 export type SubtreeAnswer = z.infer<typeof subtreeAnswerSchema>
 
 /** `POST /internal/v1/entities/names` (findings → universe): what the entities with these ids are called. */
-export const entityNamesBodySchema = z.strictObject({ ids: z.array(uuidSchema).min(1).max(50) })
+export const entityNamesBodySchema = z.strictObject({ ids: z.array(uuidSchema).min(1).max(1000) })
 
 /** Those that there are, in no order. */
 export const entityNamesAnswerSchema = z.strictObject({

@@ -11,8 +11,9 @@ import {
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { anyOf, expandedPages, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
+import { findingCountsSchema } from './finding-counts.ts'
 import {
   asOfSchema,
   hierarchyKeySchema,
@@ -28,6 +29,7 @@ import {
 import { getTestProcedure, listPeople, listTestProcedures } from './procedure-and-people-routes.ts'
 import { addressed, base, search, updatedSince } from './route-parts.ts'
 
+export * from './finding-counts.ts'
 export * from './hierarchy.ts'
 export * from './person.ts'
 export * from './procedure-and-people-routes.ts'
@@ -117,9 +119,24 @@ export const expandedEntitySchema = entitySchema
       .array(z.object({ hierarchy: hierarchyKeySchema, id: uuidSchema, node_key: z.string(), name: z.string() }))
       .optional()
       .meta({ description: 'With `expand=nodes`: where the entity stands in the hierarchies' }),
+    open_findings: findingCountsSchema.optional().meta({
+      description:
+        'With `expand=finding_counts`, for who reads findings too: those that are open, in remediation or being validated',
+    }),
   })
   .meta({ id: 'ExpandedAuditableEntity' })
 export type ExpandedEntity = z.infer<typeof expandedEntitySchema>
+
+/** What can come with an entity in one answer. */
+export const entityExpansions = ['ancestors', 'nodes', 'finding_counts'] as const
+export type EntityExpansion = (typeof entityExpansions)[number]
+
+const expandEntity = (more: string) =>
+  anyOf(entityExpansions)
+    .optional()
+    .meta({
+      description: `What belongs to an entity, in the same answer: any of ancestors, nodes, finding_counts (\`open_findings\`; left out without \`read:findings\`); comma-separated${more}`,
+    })
 
 /** A depth in a query: how many levels. */
 function levels(max: number, description: string) {
@@ -178,9 +195,10 @@ export const listEntities = defineRoute({
       .enum(entitySorts)
       .optional()
       .meta({ description: 'Default: `reference`; with `subtree_of` an entity `tree`, parents before their children' }),
+    expand: expandEntity(`. ${expandedPages}`),
     fields: fieldsOf(entitySchema),
   }),
-  answers: { 200: { description: 'Entities, by reference', schema: z.array(entitySchema) } },
+  answers: { 200: { description: 'Entities, by reference', schema: z.array(expandedEntitySchema) } },
 })
 
 export const getEntity = defineRoute({
@@ -190,7 +208,7 @@ export const getEntity = defineRoute({
   path: '/api/v1/entities/:id',
   summary: 'Read an auditable entity',
   params: addressed,
-  query: z.strictObject({ expand: anyOf(['ancestors', 'nodes']).optional(), fields: fieldsOf(entitySchema) }),
+  query: z.strictObject({ expand: expandEntity(''), fields: fieldsOf(entitySchema) }),
   answers: { 200: { description: 'The entity', schema: expandedEntitySchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })

@@ -48,9 +48,9 @@ export async function countActionPlans(tx: Tx, filter: ActionPlanFilter): Promis
   return rows[0]?.total ?? 0
 }
 
-/** The plans of a finding, the oldest first. */
-export async function listFirstPlans(tx: Tx, findingId: string, limit: number): Promise<StoredPlan[]> {
-  const rows = await tx.query<PlanRow>(firstOfFinding([findingId, limit]))
+/** The first plans of each of some findings, the oldest first. */
+export async function listFirstPlans(tx: Tx, findingIds: readonly string[], limit: number): Promise<StoredPlan[]> {
+  const rows = await tx.query<PlanRow>(firstOfFindings([findingIds, limit]))
   return rows.map(toPlan)
 }
 
@@ -265,9 +265,19 @@ export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
 })
 
 // action_plan_of_finding_unique: ids follow the time of their making.
-const firstOfFinding = statement(
-  'action_plans_first_of_finding',
-  `select ${columns} from findings.action_plan t where t.finding_id = $1::uuid order by t.id limit $2::integer`,
+const firstOfFindings = statement(
+  'action_plans_first_of_findings',
+  `select ${columns}
+  from unnest($1::uuid[]) as wanted (id)
+  cross join lateral (
+    select near.tenant_id, near.id
+    from findings.action_plan near
+    where near.finding_id = wanted.id
+    order by near.id
+    limit $2::integer
+  ) as near
+  join findings.action_plan t on t.tenant_id = near.tenant_id and t.id = near.id
+  order by t.finding_id, t.id`,
 )
 
 // Not by name: planned for the one value that is there, with the unique index of that column.

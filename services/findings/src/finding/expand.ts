@@ -1,30 +1,83 @@
-import type { ExpandedFinding, Expansion } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import type { ExpandedFinding, Expansion, Finding } from '@postern/contracts'
+import type { EntityNamesAnswer } from '@postern/contracts/internal'
+import type { RequestInfo } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
 import { planAsRead } from '../action-plan/rules.ts'
 import { listFirstPlans } from '../action-plan/store.ts'
 import { listFirstRecommendations } from '../recommendation/store.ts'
 import { listLastEntries } from '../tracker-log/store.ts'
+import type { Universe } from '../universe/universe.ts'
 import type { CalendarDate } from './rules.ts'
 
-/** What an expansion holds at most: the first recommendations and plans, the last entries of the log. */
-const most = 200
+/** Entities that the universe is asked about at a time. */
+const namesAtOnce = 1000
 
-/** What belongs to a finding, as far as it is wanted. */
+/** What belongs to a finding. */
+export type Parts = Pick<ExpandedFinding, 'recommendations' | 'action_plans' | 'log' | 'entities'>
+
+/** What belongs to each of some findings, by their ids, as far as it is wanted. */
 export async function expand(
-  tx: Tx,
-  findingId: string,
-  wanted: readonly Expansion[],
-  today: CalendarDate,
-): Promise<Pick<ExpandedFinding, 'recommendations' | 'action_plans' | 'log'>> {
+  { db, universe }: { readonly db: Pick<TenantDb, 'read'>; readonly universe: Universe },
+  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  findings: readonly Pick<Finding, 'id' | 'entity_ids'>[],
+  {
+    wanted,
+    today,
+    most,
+  }: { readonly wanted: readonly Expansion[]; readonly today: CalendarDate; readonly most: number },
+): Promise<ReadonlyMap<string, Parts>> {
   const wants = new Set(wanted)
-  const [recommendations, plans, log] = await Promise.all([
-    wants.has('recommendations') ? listFirstRecommendations(tx, findingId, most) : undefined,
-    wants.has('action_plans') ? listFirstPlans(tx, findingId, most) : undefined,
-    wants.has('log') ? listLastEntries(tx, findingId, most) : undefined,
+  const ids = findings.map(({ id }) => id)
+  const [[recommendations, plans, log], entities] = await Promise.all([
+    ids.length === 0 || !wanted.some((part) => part !== 'entities')
+      ? []
+      : db.read(request.context, async (tx) =>
+          Promise.all([
+            wants.has('recommendations') ? listFirstRecommendations(tx, ids, most) : undefined,
+            wants.has('action_plans') ? listFirstPlans(tx, ids, most) : undefined,
+            wants.has('log') ? listLastEntries(tx, ids, most) : undefined,
+          ]),
+        ),
+    wants.has('entities') ? namesOf(universe, request, findings) : undefined,
   ])
-  return {
-    ...(recommendations === undefined ? {} : { recommendations }),
-    ...(plans === undefined ? {} : { action_plans: plans.map((plan) => planAsRead(plan, today)) }),
-    ...(log === undefined ? {} : { log }),
+  const [recommendationsOf, plansOf, logOf] = [
+    Map.groupBy(recommendations ?? [], ({ finding_id }) => finding_id),
+    Map.groupBy(plans ?? [], ({ finding_id }) => finding_id),
+    Map.groupBy(log ?? [], ({ finding_id }) => finding_id),
+  ]
+  const partsOf = ({ id, entity_ids }: Pick<Finding, 'id' | 'entity_ids'>): Parts => ({
+    ...(wants.has('recommendations') ? { recommendations: recommendationsOf.get(id) ?? [] } : {}),
+    ...(wants.has('action_plans')
+      ? { action_plans: (plansOf.get(id) ?? []).map((plan) => planAsRead(plan, today)) }
+      : {}),
+    ...(wants.has('log') ? { log: logOf.get(id) ?? [] } : {}),
+    ...(entities === undefined ? {} : { entities: shown(entities, entity_ids, request.context) }),
+  })
+  return new Map(findings.map((finding) => [finding.id, partsOf(finding)]))
+}
+
+type NamedEntity = EntityNamesAnswer['entities'][number]
+
+async function namesOf(
+  universe: Universe,
+  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  findings: readonly Pick<Finding, 'entity_ids'>[],
+): Promise<ReadonlyMap<string, NamedEntity>> {
+  const ids = [...new Set(findings.flatMap(({ entity_ids }) => entity_ids))]
+  const named = new Map<string, NamedEntity>()
+  for (let from = 0; from < ids.length; from += namesAtOnce) {
+    const some = await universe.names(request, ids.slice(from, from + namesAtOnce))
+    for (const entity of some) named.set(entity.id, entity)
   }
+  return named
+}
+
+/** What a caller may know of the entities of a finding. */
+function shown(
+  entities: ReadonlyMap<string, NamedEntity>,
+  ids: readonly string[],
+  { scopes }: RequestInfo['context'],
+): NonNullable<Parts['entities']> {
+  const sorted = ids.flatMap((id) => entities.get(id) ?? []).toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  return scopes.includes('read:universe') ? sorted : sorted.map(({ id, name }) => ({ id, name }))
 }

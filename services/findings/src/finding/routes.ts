@@ -7,11 +7,11 @@ import {
   findingTransitions,
   getFinding,
   listFindings as listRoute,
+  mostExpanded,
   parseResourceAddress,
   summarizeFindings as summarizeRoute,
   updateFinding as updateRoute,
 } from '@postern/contracts'
-import type { EntityNamesAnswer } from '@postern/contracts/internal'
 import {
   type App,
   type ContractInput,
@@ -78,7 +78,12 @@ export function findingRoutes(
         ]),
       )
       if (total !== undefined) page.total(total)
-      return JsonText.list(page.finish(rows, keyOf))
+      const texts = page.finish(rows, keyOf)
+      const { expand: wanted = [] } = input.query
+      if (wanted.length === 0) return JsonText.list(texts)
+      const findings = texts.map((text): Finding => JSON.parse(text))
+      const parts = await expand({ db, universe }, input, findings, { wanted, today: day, most: mostExpanded.listed })
+      return findings.map((finding) => ({ ...finding, ...parts.get(finding.id) }))
     },
     all: async function* (input) {
       const { sort, page, filter, keyOf } = await listOf(input)
@@ -111,11 +116,8 @@ export function findingRoutes(
       answer.etag(entityTag(stored.version, day))
       return asRead(stored, day)
     }
-    const [parts, entities] = await Promise.all([
-      db.read(context, async (tx) => expand(tx, stored.id, wanted, day)),
-      wanted.includes('entities') ? universe.names(input, stored.entity_ids) : undefined,
-    ])
-    const expanded = { ...parts, ...(entities === undefined ? {} : { entities: shown(entities, context) }) }
+    const parts = await expand({ db, universe }, input, [stored], { wanted, today: day, most: mostExpanded.one })
+    const expanded = parts.get(stored.id) ?? {}
     // What is expanded changes without the finding.
     answer.etag(entityTag(stored.version, day, hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)))
     return { ...asRead(stored, day), ...expanded }
@@ -252,12 +254,6 @@ export function filterOf(query: Query, today: string): FindingFilter {
     text: query.q,
     updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
   }
-}
-
-/** What a caller may know of the entities of a finding. */
-function shown(entities: EntityNamesAnswer['entities'], { scopes }: RequestInfo['context']) {
-  const sorted = entities.toSorted((a, b) => (a.name < b.name ? -1 : 1))
-  return scopes.includes('read:universe') ? sorted : sorted.map(({ id, name }) => ({ id, name }))
 }
 
 /** What the author of a finding may want to know of those that are closed. */

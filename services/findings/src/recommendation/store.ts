@@ -32,9 +32,13 @@ export async function countRecommendations(tx: Tx, filter: RecommendationFilter)
   return rows[0]?.total ?? 0
 }
 
-/** The recommendations of a finding by their numbers. */
-export async function listFirstRecommendations(tx: Tx, findingId: string, limit: number): Promise<Recommendation[]> {
-  const rows = await tx.query<RecommendationRow>(firstOfFinding([findingId, limit]))
+/** The first recommendations of each of some findings, by their numbers. */
+export async function listFirstRecommendations(
+  tx: Tx,
+  findingIds: readonly string[],
+  limit: number,
+): Promise<Recommendation[]> {
+  const rows = await tx.query<RecommendationRow>(firstOfFindings([findingIds, limit]))
   return rows.map(toRecommendation)
 }
 
@@ -171,9 +175,19 @@ export const recommendationList = keysetList<RecommendationSort, Recommendation>
 })
 
 // recommendation_number_unique
-const firstOfFinding = statement(
-  'recommendations_first_of_finding',
-  `select ${columns} from findings.recommendation t where t.finding_id = $1::uuid order by t.number limit $2::integer`,
+const firstOfFindings = statement(
+  'recommendations_first_of_findings',
+  `select ${columns}
+  from unnest($1::uuid[]) as wanted (id)
+  cross join lateral (
+    select near.tenant_id, near.id
+    from findings.recommendation near
+    where near.finding_id = wanted.id
+    order by near.number
+    limit $2::integer
+  ) as near
+  join findings.recommendation t on t.tenant_id = near.tenant_id and t.id = near.id
+  order by t.finding_id, t.number`,
 )
 
 // Not by name: planned for the one value that is there, with the unique index of that column.

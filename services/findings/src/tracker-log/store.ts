@@ -101,10 +101,10 @@ export async function listFindingLog(tx: Tx, findingId: string, { kinds, after, 
   return rows.map(toEntry)
 }
 
-/** The last entries of a finding, in the order of `seq`. */
-export async function listLastEntries(tx: Tx, findingId: string, limit: number): Promise<LogEntry[]> {
-  const rows = await tx.query<LogRow>(lastOfFinding([findingId, limit]))
-  return rows.map(toEntry).toReversed()
+/** The last entries of each of some findings, in the order of `seq`. */
+export async function listLastEntries(tx: Tx, findingIds: readonly string[], limit: number): Promise<LogEntry[]> {
+  const rows = await tx.query<LogRow>(lastOfFindings([findingIds, limit]))
+  return rows.map(toEntry)
 }
 
 /** An entry as it is stored: whether it is one is for the reader to say. */
@@ -244,13 +244,18 @@ const listOfFinding = statement(
 )
 
 // tracker_log_seq_unique, backwards.
-const lastOfFinding = statement(
-  'log_last_of_finding',
-  `select l.entry, l.hash
-  from findings.tracker_log l
-  where l.finding_id = $1::uuid
-  order by l.seq desc
-  limit $2::integer`,
+const lastOfFindings = statement(
+  'log_last_of_findings',
+  `select near.entry, near.hash
+  from unnest($1::uuid[]) as wanted (id)
+  cross join lateral (
+    select l.seq, l.entry, l.hash
+    from findings.tracker_log l
+    where l.finding_id = wanted.id
+    order by l.seq desc
+    limit $2::integer
+  ) as near
+  order by wanted.id, near.seq`,
 )
 
 const countOfFinding = statement(

@@ -1,6 +1,5 @@
 import { hash } from 'node:crypto'
 import {
-  type ExpandedEntity,
   getEntity,
   listAncestorsOfEntity,
   listChildrenOfEntity,
@@ -24,6 +23,7 @@ import {
 import type { Deps } from '../deps.ts'
 import { parseNodeAddress } from '../hierarchy/rules.ts'
 import type { ListKey } from '../list/store.ts'
+import { expand } from './expand.ts'
 import { asRead, entityTag } from './rules.ts'
 import {
   type EntityFilter,
@@ -34,11 +34,11 @@ import {
   findEntity,
   listAncestors,
   listEntities,
-  listNodesOfEntity,
 } from './store.ts'
 
 /** Listing and reading auditable entities. */
-export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): void {
+export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings'>): void {
+  const { db, now } = deps
   const today = (): string => now().toISOString().slice(0, 10)
 
   const readAll = (context: RequestInfo['context'], page: Page<ListKey>, { filter, sort }: EntityList) => {
@@ -58,7 +58,12 @@ export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): v
       const [rows, total] = await db.read(input.context, async (tx) => read(tx, page, list))
       if (total !== undefined) page.total(total)
       const day = today()
-      return page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+      const entities = page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
+      const { expand: wanted = [] } = input.query
+      if (wanted.length === 0) return entities
+      const ids = entities.map(({ id }) => id)
+      const parts = await expand(deps, input, ids, wanted)
+      return entities.map((entity) => ({ ...entity, ...parts.get(entity.id) }))
     },
     all: (input) => {
       const { list, page } = listOf(input)
@@ -66,24 +71,16 @@ export function entityRoutes(app: App, { db, now }: Pick<Deps, 'db' | 'now'>): v
     },
   })
 
-  contractRoute(app, getEntity, async ({ params, query, context, answer }) => {
+  contractRoute(app, getEntity, async (input) => {
+    const { params, query, context, answer } = input
     const address = parseResourceAddress(params.id)
-    const wants = new Set(query.expand)
-    const [stored, above, nodes] = await db.read(context, async (tx) =>
-      Promise.all([
-        findEntity(tx, address),
-        wants.has('ancestors') ? listAncestors(tx, address) : undefined,
-        wants.has('nodes') ? listNodesOfEntity(tx, address) : undefined,
-      ]),
-    )
+    const stored = await db.read(context, async (tx) => findEntity(tx, address))
     if (stored === undefined) throw problem('not_found')
     const day = today()
-    const expanded: Pick<ExpandedEntity, 'ancestors' | 'nodes'> = {
-      ...(above === undefined ? {} : { ancestors: above.map(({ id, reference, name }) => ({ id, reference, name })) }),
-      ...(nodes === undefined ? {} : { nodes }),
-    }
+    const { expand: wanted = [] } = query
+    const expanded = wanted.length === 0 ? {} : (await expand(deps, input, [stored.id], wanted)).get(stored.id)
     // What is expanded changes without the entity.
-    const tag = wants.size === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
+    const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
     answer.etag(entityTag(stored.version, day, tag))
     return { ...asRead(stored, day), ...expanded }
   })

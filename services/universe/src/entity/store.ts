@@ -1,4 +1,4 @@
-import type { Entity, ExpandedEntity, ResourceAddress, entitySorts } from '@postern/contracts'
+import type { Entity, ResourceAddress, entitySorts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
@@ -81,14 +81,6 @@ export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<S
   const rows = await tx.query<EntityRow & { is_self: boolean }>(ancestors(addressValues(address)))
   if (rows.length === 0) return undefined
   return rows.filter((row) => !row.is_self).map(({ is_self: _self, ...row }) => toEntity(row))
-}
-
-/** Where the entity at an address stands in the hierarchies. */
-export async function listNodesOfEntity(
-  tx: Tx,
-  address: ResourceAddress,
-): Promise<NonNullable<ExpandedEntity['nodes']>> {
-  return await tx.query(nodesOfEntity(addressValues(address)))
 }
 
 interface EntityRow extends Omit<
@@ -334,18 +326,6 @@ const ancestors = statement(
   from universe.entity e
   where e.number = any ((select line.numbers from line)::integer[])
   order by array_position((select line.numbers from line), e.number)`,
-)
-
-// node_entity_by_entity
-const nodesOfEntity = statement(
-  'universe_nodes_of_entity',
-  `select h.key as hierarchy, n.id, n.node_key, n.name
-  from universe.entity self
-  join universe.node_entity link on link.tenant_id = self.tenant_id and link.entity_id = self.id
-  join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
-  join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
-  where (self.id = $1::uuid or self.reference = $2::text or self.external_id = $3::text) and n.status = 'active'
-  order by h.key, n.path`,
 )
 
 function findStatement(address: ResourceAddress): Statement {

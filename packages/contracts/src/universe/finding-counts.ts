@@ -1,0 +1,12 @@
+import { z } from 'zod'
+
+/** How many findings are open, by severity. */
+export const findingCountsSchema = z
+  .object({
+    critical: z.int().min(0),
+    high: z.int().min(0),
+    medium: z.int().min(0),
+    low: z.int().min(0),
+  })
+  .meta({ id: 'FindingCounts' })
+export type FindingCounts = z.infer<typeof findingCountsSchema>

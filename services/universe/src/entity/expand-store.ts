@@ -1,0 +1,41 @@
+import type { ExpandedEntity } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import { statement } from '../list/store.ts'
+
+type OfEntity<Part> = Part & { readonly entity_id: string }
+type Ancestor = NonNullable<ExpandedEntity['ancestors']>[number]
+type NodeOfEntity = NonNullable<ExpandedEntity['nodes']>[number]
+
+/** What is above each of some entities, from the root down. */
+export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<Ancestor>[]> {
+  return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
+}
+
+/** Where each of some entities stands in the hierarchies. */
+export async function listNodesOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<NodeOfEntity>[]> {
+  return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids]))
+}
+
+// The numbers above stand in the path of an entity: each is one look into entity_number_unique.
+const ancestorsOf = statement(
+  'universe_ancestors_of_entities',
+  `select place.entity_id, above.id, above.reference, above.name
+  from universe.entity_path place
+  cross join lateral generate_series(1, place.depth - 1) as step (at)
+  join universe.entity above
+    on above.tenant_id = place.tenant_id
+    and above.number = ('x' || substr(place.path, step.at * 8 - 7, 8))::bit(32)::integer
+  where place.entity_id = any($1::uuid[])
+  order by place.entity_id, step.at`,
+)
+
+// node_entity_by_entity
+const nodesOf = statement(
+  'universe_nodes_of_entities',
+  `select link.entity_id, h.key as hierarchy, n.id, n.node_key, n.name
+  from universe.node_entity link
+  join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
+  join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
+  where link.entity_id = any($1::uuid[]) and n.status = 'active'
+  order by link.entity_id, h.key, n.path`,
+)

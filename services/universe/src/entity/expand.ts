@@ -1,0 +1,46 @@
+import type { EntityExpansion, ExpandedEntity } from '@postern/contracts'
+import type { RequestInfo } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { listAncestorsOf, listNodesOf } from './expand-store.ts'
+
+/** What belongs to an entity. */
+export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings'>
+
+const none = { critical: 0, high: 0, medium: 0, low: 0 }
+
+/** What belongs to each of some entities, by their ids, as far as it is wanted and the caller may know it. */
+export async function expand(
+  { db, findings }: Pick<Deps, 'db' | 'findings'>,
+  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  ids: readonly string[],
+  wanted: readonly EntityExpansion[],
+): Promise<ReadonlyMap<string, Parts>> {
+  const wants = new Set(wanted)
+  const isStored = wants.has('ancestors') || wants.has('nodes')
+  const maySeeFindings = request.context.scopes.includes('read:findings')
+  const [[above, nodes], counts] = await Promise.all([
+    ids.length === 0 || !isStored
+      ? []
+      : db.read(request.context, async (tx) =>
+          Promise.all([
+            wants.has('ancestors') ? listAncestorsOf(tx, ids) : undefined,
+            wants.has('nodes') ? listNodesOf(tx, ids) : undefined,
+          ]),
+        ),
+    wants.has('finding_counts') && maySeeFindings ? findings.openCounts(request, ids) : undefined,
+  ])
+  const [aboveOf, nodesOf] = [
+    Map.groupBy(above ?? [], ({ entity_id }) => entity_id),
+    Map.groupBy(nodes ?? [], ({ entity_id }) => entity_id),
+  ]
+  const partsOf = (id: string): Parts => ({
+    ...(wants.has('ancestors') ? { ancestors: (aboveOf.get(id) ?? []).map(withoutEntity) } : {}),
+    ...(wants.has('nodes') ? { nodes: (nodesOf.get(id) ?? []).map(withoutEntity) } : {}),
+    ...(counts === undefined ? {} : { open_findings: counts.get(id) ?? none }),
+  })
+  return new Map(ids.map((id) => [id, partsOf(id)]))
+}
+
+function withoutEntity<Row extends { readonly entity_id: string }>({ entity_id: _id, ...rest }: Row) {
+  return rest
+}
