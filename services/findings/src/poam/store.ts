@@ -1,26 +1,9 @@
-import type { LogEntry } from '@postern/contracts'
+import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import { type FindingRow, columns, toFinding } from '../finding/row.ts'
+import { jsonColumns } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
 import { statement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
-
-/** Evidence that an entry of the log of a finding names. */
-export interface PoamEvidence {
-  readonly finding_id: string
-  readonly refs: LogEntry['evidence_refs']
-}
-
-/** Findings by id. */
-export async function findFindings(tx: Tx, ids: readonly string[]): Promise<Map<string, StoredFinding>> {
-  const rows = await tx.query<FindingRow>(findings([ids]))
-  return new Map(rows.map((row) => [row.id, toFinding(row)]))
-}
-
-/** The recommendations of findings that were not replaced by others. */
-export async function listRecommendationsOf(tx: Tx, findingIds: readonly string[]): Promise<PoamRecommendation[]> {
-  return await tx.query<PoamRecommendation>(recommendations([findingIds]))
-}
 
 /** The action plans of findings but those that nobody will carry out. */
 export async function listPlansOf(tx: Tx, findingIds: readonly string[]): Promise<PoamPlan[]> {
@@ -33,35 +16,55 @@ export async function findLastChange(tx: Tx, findingIds: readonly string[]): Pro
   return row?.last ?? undefined
 }
 
-/** Entries of the log of a finding behind a number. */
-export async function listEntries(tx: Tx, findingId: string, after: number, limit: number): Promise<PoamEntry[]> {
-  const rows = await tx.query<{ entry: PoamEntry }>(entries([findingId, after, limit]))
-  return rows.map(({ entry }) => entry)
+/** Part of a document, and what it is about. A risk and its log are apart, since a log may be long. */
+export interface Piece {
+  readonly part: 'observation' | 'risk' | 'log' | 'finding' | 'item'
+  readonly findingId: string
+  /** Of a log: the number of the last entry of the piece before. */
+  readonly after: number
 }
 
-/** The evidence that the logs of findings name. */
-export async function listEvidence(tx: Tx, findingIds: readonly string[]): Promise<PoamEvidence[]> {
-  return await tx.query<PoamEvidence>(evidence([findingIds]))
+/** Entries of a log that are one piece. */
+export const entriesOfPiece = 50
+
+/** What a piece says: what its part needs is there. */
+export interface StoredPiece {
+  readonly part: Piece['part']
+  readonly finding: StoredFinding | null
+  readonly recommendations: readonly PoamRecommendation[] | null
+  readonly plans: readonly PoamPlan[] | null
+  readonly entries: readonly PoamEntry[] | null
+  /** The evidence that each entry of the log names. */
+  readonly evidence: readonly (readonly EvidenceRef[])[] | null
 }
 
-// finding_pk
-const findings = statement('poam_findings', `select ${columns} from findings.finding f where f.id = any($1::uuid[])`)
+/** What pieces say, in their order, by one statement. `today`: the day (UTC) on which findings are read. */
+export async function listPieces(tx: Tx, wanted: readonly Piece[], today: string): Promise<StoredPiece[]> {
+  return await tx.query<StoredPiece & Record<string, unknown>>(
+    pieces([
+      today,
+      wanted.map(({ part }) => part),
+      wanted.map(({ findingId }) => findingId),
+      wanted.map(({ after }) => after),
+    ]),
+  )
+}
 
-// recommendation_number_unique
-const recommendations = statement(
-  'poam_recommendations',
-  `select r.id, r.reference, r.finding_id, r.text, r.priority, r.response, r.response_rationale, r.status
-  from findings.recommendation r
-  where r.finding_id = any($1::uuid[]) and r.status <> 'superseded'
-  order by r.finding_id, r.number`,
-)
+/** How many entries the logs of findings have, by the findings' ids. */
+export async function countEntries(tx: Tx, findingIds: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  const rows = await tx.query<{ finding_id: string; last: number }>(lastEntries([findingIds]))
+  return new Map(rows.map(({ finding_id: id, last }) => [id, last]))
+}
+
+const planColumns = `
+  p.id, p.reference, p.finding_id, p.title, p.description, p.owner, p.due_on as due_date,
+  p.original_due_on as original_due_date, p.extension_count, p.percent_complete, p.status,
+  p.completed_on as completed_date, p.verified_on as verified_date`
 
 // action_plan_of_finding_unique
 const plans = statement(
   'poam_plans',
-  `select p.id, p.reference, p.finding_id, p.title, p.description, p.owner, p.due_on as due_date,
-    p.original_due_on as original_due_date, p.extension_count, p.percent_complete, p.status,
-    p.completed_on as completed_date, p.verified_on as verified_date
+  `select ${planColumns}
   from findings.action_plan p
   where p.finding_id = any($1::uuid[]) and p.status not in ('rejected', 'cancelled')
   order by p.finding_id, p.created_at, p.id`,
@@ -77,20 +80,51 @@ const lastChange = statement(
 )
 
 // tracker_log_seq_unique
-const entries = statement(
-  'poam_entries',
-  `select l.entry::jsonb as entry
+const lastEntries = statement(
+  'poam_last_entries',
+  `select l.finding_id, max(l.seq)::integer as last
   from findings.tracker_log l
-  where l.finding_id = $1::uuid and l.seq > $2::integer
-  order by l.seq
-  limit $3`,
+  where l.finding_id = any($1::uuid[])
+  group by l.finding_id`,
 )
 
-// tracker_log_with_evidence
-const evidence = statement(
-  'poam_evidence',
-  `select l.finding_id, l.entry::jsonb -> 'evidence_refs' as refs
-  from findings.tracker_log l
-  where l.finding_id = any($1::uuid[]) and l.has_evidence
-  order by l.finding_id, l.seq`,
+// Where it is followed, the numbers of the pieces are sorted and nothing else: what a piece says is read when it is its
+// turn, by finding_pk, recommendation_number_unique, action_plan_of_finding_unique, tracker_log_seq_unique, tracker_log_with_evidence.
+const pieces = statement(
+  'poam_pieces',
+  `select
+    piece.part,
+    case when piece.part <> 'log' then (
+      select row_to_json(shown) from (select ${jsonColumns} from findings.finding t where t.id = piece.id) as shown
+    ) end as finding,
+    case when piece.part = 'risk' then (
+      select json_agg(row_to_json(shown))
+      from (
+        select r.id, r.reference, r.finding_id, r.text, r.priority, r.response, r.response_rationale, r.status
+        from findings.recommendation r
+        where r.finding_id = piece.id and r.status <> 'superseded'
+        order by r.number
+      ) as shown
+    ) end as recommendations,
+    case when piece.part = 'risk' then (
+      select json_agg(row_to_json(shown))
+      from (
+        select ${planColumns}
+        from findings.action_plan p
+        where p.finding_id = piece.id and p.status not in ('rejected', 'cancelled')
+        order by p.created_at, p.id
+      ) as shown
+    ) end as plans,
+    case when piece.part = 'log' then (
+      select json_agg(l.entry::json order by l.seq)
+      from findings.tracker_log l
+      where l.finding_id = piece.id and l.seq > piece.after and l.seq <= piece.after + ${entriesOfPiece}
+    ) end as entries,
+    case when piece.part = 'observation' then (
+      select json_agg(l.entry::json -> 'evidence_refs' order by l.seq)
+      from findings.tracker_log l
+      where l.finding_id = piece.id and l.has_evidence
+    ) end as evidence
+  from unnest($2::text[], $3::uuid[], $4::integer[]) with ordinality as piece (part, id, after, place)
+  order by piece.place`,
 )

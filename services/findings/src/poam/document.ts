@@ -1,0 +1,99 @@
+import type { EvidenceRef } from '@postern/contracts'
+import type { PoamMaker } from './rules.ts'
+import type { Piece, StoredPiece } from './store.ts'
+
+/** What a document is made of: its pieces come list by list, the pieces of a log behind their risk. */
+export interface PoamDocument {
+  readonly maker: PoamMaker
+  readonly lastModified: string
+  readonly pieces: AsyncIterable<StoredPiece>
+}
+
+/** The member of the document that a piece stands in. */
+const lists: Readonly<Record<Piece['part'], string>> = {
+  observation: 'observations',
+  risk: 'risks',
+  log: 'risks',
+  finding: 'findings',
+  item: 'poam-items',
+}
+
+/** The document as text, piece by piece. */
+export async function* textOf({ maker, lastModified, pieces }: PoamDocument): AsyncGenerator<string> {
+  const head = { uuid: maker.uuid, metadata: maker.metadata(lastModified), 'system-id': maker.systemId }
+  yield `{"plan-of-action-and-milestones":${JSON.stringify(head).slice(0, -1)}`
+  const risk = new OpenRisk(maker)
+  let list = ''
+  for await (const piece of pieces) {
+    // What ends what came before, then the piece itself.
+    const closing = piece.part === 'log' ? '' : risk.end()
+    if (lists[piece.part] === list) {
+      yield `${closing}${piece.part === 'log' ? '' : ','}`
+    } else {
+      yield `${closing}${list === '' ? '' : ']'},"${lists[piece.part]}":[`
+      list = lists[piece.part]
+    }
+    yield shown(maker, risk, piece)
+  }
+  yield `${risk.end()}]}}\n`
+}
+
+function shown(maker: PoamMaker, risk: OpenRisk, { part, finding, ...piece }: StoredPiece): string {
+  if (part === 'log') return risk.entries(piece)
+  if (finding === null) throw new Error('a finding that was chosen is not there')
+  switch (part) {
+    case 'observation': {
+      const named = (piece.evidence ?? []).flat()
+      const once = new Map<string, EvidenceRef>(named.map((ref) => [ref.evidence_id, ref]))
+      return JSON.stringify(maker.observation(finding, [...once.values()]))
+    }
+    case 'risk':
+      return risk.begin(finding, piece)
+    case 'finding':
+      return JSON.stringify(maker.finding(finding))
+    case 'item':
+      return JSON.stringify(maker.item(finding))
+    default:
+      return part satisfies never
+  }
+}
+
+/** A risk whose log is still to come, or none. */
+class OpenRisk {
+  readonly #maker: PoamMaker
+  #isOpen = false
+  #hasLog = false
+  /** What the risk does not hold, its log cannot refer to: a plan that was cancelled, or is newer than the export. */
+  #responses: ReadonlySet<string> = new Set()
+
+  constructor(maker: PoamMaker) {
+    this.#maker = maker
+  }
+
+  begin(
+    finding: Parameters<PoamMaker['risk']>[0],
+    { recommendations, plans }: Pick<StoredPiece, 'recommendations' | 'plans'>,
+  ): string {
+    const parts = { recommendations: recommendations ?? [], plans: plans ?? [] }
+    this.#isOpen = true
+    this.#hasLog = false
+    this.#responses = new Set([...parts.recommendations, ...parts.plans].map(({ id }) => id))
+    return JSON.stringify(this.#maker.risk(finding, parts)).slice(0, -1)
+  }
+
+  /** Entries of its log, behind those that have been written. */
+  entries({ entries }: Pick<StoredPiece, 'entries'>): string {
+    const texts = (entries ?? []).map((entry) => JSON.stringify(this.#maker.logEntry(entry, this.#responses)))
+    if (texts.length === 0) return ''
+    const before = this.#hasLog ? ',' : ',"risk-log":{"entries":['
+    this.#hasLog = true
+    return `${before}${texts.join(',')}`
+  }
+
+  /** What ends the risk, where there is one. */
+  end(): string {
+    if (!this.#isOpen) return ''
+    this.#isOpen = false
+    return this.#hasLog ? ']}}' : '}'
+  }
+}
