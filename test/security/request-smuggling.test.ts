@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import { breakOff, sendRaw } from '../support/raw.ts'
 import { type Tap, startTap } from '../support/tap.ts'
@@ -35,17 +36,20 @@ afterAll(async () => {
   await tap.close()
 })
 
-beforeEach(() => {
-  tap.take()
-})
+/** Told apart by it: what is given up may still arrive at the service while something else is tried. */
+let attempt = ''
+const ownId = (): string => `own-request-${attempt}`
+const hiddenId = (): string => `smuggled-request-${attempt}`
+const lastId = (): string => `last-request-${attempt}`
 
-const auth = (): string => `Host: postern\r\nAuthorization: ApiKey ${key}\r\n`
+const credentials = (): string => `Host: postern\r\nAuthorization: ApiKey ${key}\r\n`
+const auth = (): string => `${credentials()}X-Request-Id: ${ownId()}\r\n`
 /** What must not be carried out: right by itself, and meant for a reader who ends the request before it elsewhere. */
 const hidden = (): string =>
-  `GET /api/v1/findings?q=smuggled HTTP/1.1\r\n${auth()}X-Request-Id: smuggled-request\r\n\r\n`
+  `GET /api/v1/findings?q=smuggled HTTP/1.1\r\n${credentials()}X-Request-Id: ${hiddenId()}\r\n\r\n`
 /** So that every connection ends: the gateway closes it after this, or before. */
 const last = (): string =>
-  `GET /api/v1/whoami HTTP/1.1\r\n${auth()}X-Request-Id: last-request\r\nConnection: close\r\n\r\n`
+  `GET /api/v1/whoami HTTP/1.1\r\n${credentials()}X-Request-Id: ${lastId()}\r\nConnection: close\r\n\r\n`
 
 const finding = '{"title":"x","condition":"x","severity":"low"}'
 const post = (framing: string): string =>
@@ -56,41 +60,61 @@ const chunk = (text: string): string => `${text.length.toString(16)}\r\n${text}\
 
 interface Result {
   readonly statuses: readonly number[]
-  /** Request lines that arrived at the service. */
+  /** Request lines that arrived at the service with an id of this attempt. */
   readonly arrived: readonly string[]
   readonly text: string
 }
 
+/** Every request line that has arrived at the service, by the id of its request. */
+const everArrived = new Map<string, string[]>()
+/** Ids of attempts whose hidden request must never arrive, however late. */
+const attacks: string[] = []
+
+function notice(): void {
+  // As the gateway writes it, which what was hidden in a body is not.
+  for (const [head, line = ''] of tap.take().matchAll(/([A-Z]+ \S+) HTTP\/1\.1\r\nhost: 127\.0\.0\.1[^]*?\r\n\r\n/g)) {
+    const id = /\r\nx-request-id: (\S+)/.exec(head)?.[1] ?? ''
+    everArrived.set(id, [...(everArrived.get(id) ?? []), line])
+  }
+}
+
 /** Sends bytes until the connection ends. Again, when a gateway without a lease on a busy machine has said 503. */
-async function run(bytes: string): Promise<Result> {
+async function run(bytes: () => string): Promise<Result> {
   const options = { answers: Infinity, limitMs: 60_000 }
   for (;;) {
-    const { statuses, text, closed } = await sendRaw(gateway, Buffer.from(bytes, 'latin1'), options)
+    attempt = randomUUID()
+    attacks.push(attempt)
+    const { statuses, text, closed } = await sendRaw(gateway, Buffer.from(bytes(), 'latin1'), options)
     expect(closed, text).toBe(true)
-    // As the gateway writes it, which what was hidden in a body is not.
-    const arrived = [...tap.take().matchAll(/([A-Z]+ \S+) HTTP\/1\.1\r\nhost: 127\.0\.0\.1/g)].map(
-      ([, line = '']) => line,
-    )
+    notice()
+    const arrived = [ownId(), hiddenId(), lastId()].flatMap((id) => everArrived.get(id) ?? [])
     if (!statuses.includes(503)) return { statuses, text, arrived }
   }
 }
 
+/** As `run`, for what the service shall be sent behind the request itself. */
+async function runPlainly(bytes: () => string): Promise<Result> {
+  const result = await run(bytes)
+  attacks.pop()
+  return result
+}
+
 describe('the control', () => {
   test('what is to be smuggled is answered, and seen on its way, where it is a request of its own', async () => {
-    const { statuses, arrived, text } = await run(hidden() + last())
+    const { statuses, arrived, text } = await runPlainly(() => hidden() + last())
     expect(statuses).toEqual([200, 200])
     expect(arrived).toEqual(['GET /api/v1/findings?q=smuggled'])
-    expect(text).toContain('smuggled-request')
+    expect(text).toContain(hiddenId())
   })
 
   test('a plain request before it takes nothing of it', async () => {
     for (const whole of [
-      post(`Content-Length: ${finding.length}\r\n`) + finding,
-      post(chunked) + chunk(finding) + none,
+      () => post(`Content-Length: ${finding.length}\r\n`) + finding,
+      () => post(chunked) + chunk(finding) + none,
     ]) {
-      const { statuses, arrived } = await run(whole + hidden() + last())
+      const { statuses, arrived } = await runPlainly(() => whole() + hidden() + last())
       expect(statuses).toEqual([201, 200, 200])
-      expect(arrived).toHaveLength(2)
+      expect(arrived).toEqual(['POST /api/v1/findings', 'GET /api/v1/findings?q=smuggled'])
     }
   })
 })
@@ -209,11 +233,11 @@ const ambiguous: readonly (readonly [what: string, attack: () => string])[] = [
 
 describe('framing that two readers may read in two ways is refused, and the connection ends before what is hidden', () => {
   test.each(ambiguous)('%s', async (_what, attack) => {
-    const { statuses, arrived, text } = await run(attack() + hidden() + last())
-    expect(text).not.toContain('smuggled-request')
-    expect(text).not.toContain('last-request')
+    const { statuses, arrived, text } = await run(() => attack() + hidden() + last())
+    expect(text).not.toContain(hiddenId())
+    expect(text).not.toContain(lastId())
     // Its head may have been passed on before its chunks were seen; it never came to its end.
-    expect(arrived.filter((line) => line !== 'POST /api/v1/findings')).toEqual([])
+    expect([[], ['POST /api/v1/findings']]).toContainEqual(arrived)
     expect(statuses).toHaveLength(1)
     expect([400, 413, 501, 505]).toContain(statuses[0])
   })
@@ -258,11 +282,9 @@ describe('what is hidden in a body stays a body', () => {
         `${post(`Connection: close, Upgrade\r\nUpgrade: websocket\r\nContent-Length: ${hidden().length}\r\n`)}${hidden()}`,
     ],
   ])('%s', async (_what, attack) => {
-    const { arrived, text } = await run(attack() + last())
-    expect(text).not.toContain('smuggled-request')
-    expect(arrived.filter((line) => line.includes('smuggled'))).toEqual([])
-    // Not how many: what was given up in the case before may arrive only now.
-    expect(arrived.filter((line) => !/^(?:GET|POST) \/api\/v1\/findings$/.test(line))).toEqual([])
+    const { arrived, text } = await run(() => attack() + last())
+    expect(text).not.toContain(hiddenId())
+    expect([[], ['GET /api/v1/findings'], ['POST /api/v1/findings']]).toContainEqual(arrived)
   })
 })
 
@@ -294,7 +316,7 @@ describe('answers never cross', () => {
       const own = ask(title === 'of the first' ? key : otherKey, id)
       return status === 200 ? own : own.replace('/findings', '/none')
     })
-    const answers = (await run(bytes.join('') + last())).text.split(/(?=HTTP\/1\.1 \d{3} )/)
+    const answers = (await runPlainly(() => bytes.join('') + last())).text.split(/(?=HTTP\/1\.1 \d{3} )/)
     expect(answers).toHaveLength(asked.length + 1)
     for (const [at, { id, title, status }] of asked.entries()) {
       const answer = answers[at] ?? ''
@@ -339,8 +361,19 @@ describe('what never ends is ended', () => {
     ['a method', () => 'G'.repeat(100_000)],
     ['empty lines before a request', () => '\r\n'.repeat(1_000_000) + hidden().replace('GET', 'GE')],
   ])('%s', async (_what, attack) => {
-    const { statuses } = await run(attack())
+    const { statuses } = await run(attack)
     expect([400, 413, 414, 431]).toContain(statuses[0] ?? 400)
     expect(statuses.length).toBeLessThanOrEqual(1)
   })
+})
+
+test('nothing that was hidden has arrived by now either, and nothing twice', () => {
+  notice()
+  expect(attacks.length).toBeGreaterThan(ambiguous.length)
+  const hiddenIds = new Set(attacks.map((each) => `smuggled-request-${each}`))
+  expect([...everArrived.keys()].filter((id) => hiddenIds.has(id))).toEqual([])
+  const ownIds = attacks.map((each) => `own-request-${each}`)
+  expect(ownIds.filter((id) => (everArrived.get(id) ?? []).length > 1)).toEqual([])
+  // The control: those of the first tests have.
+  expect([...everArrived.keys()].filter((id) => id.startsWith('smuggled-request-')).length).toBeGreaterThan(0)
 })
