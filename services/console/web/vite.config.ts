@@ -1,23 +1,43 @@
 import { fileURLToPath } from 'node:url'
 import optimizeLocales from '@react-aria/optimize-locales-plugin'
-import type { routeTable } from '@postern/contracts'
+import type * as contracts from '@postern/contracts'
 import { type Plugin, defineConfig, runnerImport } from 'vite'
+import { describeFields } from './describe-fields.ts'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
 const conditions = ['@postern/source', 'module', 'browser', 'development|production']
 
+/** What the pages are told of the contracts, and what it is made of. */
+const told: Readonly<Record<string, (module: typeof contracts) => string>> = {
+  'virtual:routes': ({ routeTable }) => {
+    const routes = routeTable.map(({ id: name, method, path, summary, tag, access }) => {
+      return { id: name, method, path, summary, tag, access }
+    })
+    return `export const routes = ${JSON.stringify(routes)}`
+  },
+  'virtual:datasets': (module) => {
+    const datasets: Readonly<Record<contracts.Connector['dataset'], unknown>> = {
+      auditable_entities: describeFields(module.pushedEntitySchema),
+      org_structure: describeFields(module.pushedNodeSchema),
+      people: describeFields(module.pushedPersonSchema),
+      test_procedures: describeFields(module.pushedTestProcedureSchema),
+    }
+    return `export const datasets = ${JSON.stringify(datasets)}`
+  },
+}
+
 /**
- * `virtual:routes`: what the console tells of the routes, read from the contracts when the console is built. The schemas
- * stay behind: they would double what a browser has to load, and they compile code, which the content policy forbids.
+ * What the console tells of routes and fields, read from the contracts when the console is built. The schemas stay behind:
+ * they would double what a browser has to load, and they compile code, which the content policy forbids.
  */
-function routesModule(): Plugin {
-  const id = '\0virtual:routes'
+function contractsModules(): Plugin {
   return {
-    name: 'postern-routes',
-    resolveId: (source) => (source === 'virtual:routes' ? id : undefined),
+    name: 'postern-contracts',
+    resolveId: (source) => (source in told ? `\0${source}` : undefined),
     load: async (source) => {
-      if (source !== id) return undefined
-      const { module } = await runnerImport<{ routeTable: typeof routeTable }>('@postern/contracts', {
+      const tell = told[source.replace('\0', '')]
+      if (!source.startsWith('\0') || tell === undefined) return undefined
+      const { module } = await runnerImport<typeof contracts>('@postern/contracts', {
         root,
         configFile: false,
         // It runs in Node, where the conditions of the pages do not count.
@@ -25,10 +45,7 @@ function routesModule(): Plugin {
         ssr: { resolve: { conditions, externalConditions: conditions } },
         environments: { inline: { resolve: { conditions, externalConditions: conditions } } },
       })
-      const routes = module.routeTable.map(({ id: name, method, path, summary, tag, access }) => {
-        return { id: name, method, path, summary, tag, access }
-      })
-      return `export const routes = ${JSON.stringify(routes)}`
+      return tell(module)
     },
   }
 }
@@ -36,7 +53,7 @@ function routesModule(): Plugin {
 export default defineConfig({
   root,
   resolve: { conditions },
-  plugins: [routesModule(), { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' }],
+  plugins: [contractsModules(), { ...optimizeLocales.vite({ locales: ['en-US'] }), enforce: 'pre' }],
   // The server puts a fresh nonce in its place with every answer.
   html: { cspNonce: '__CSP_NONCE__' },
   build: {

@@ -11,6 +11,15 @@ const KeyPage = lazy(async () => ({ default: (await import('./keys/key-page.tsx'
 const ConnectorsPage = lazy(async () => ({
   default: (await import('./connectors/connectors-page.tsx')).ConnectorsPage,
 }))
+const ConnectorPage = lazy(async () => ({
+  default: (await import('./connectors/connector-page.tsx')).ConnectorPage,
+}))
+const NewConnectorPage = lazy(async () => ({
+  default: (await import('./connectors/setup/setup-pages.tsx')).NewConnectorPage,
+}))
+const EditConnectorPage = lazy(async () => ({
+  default: (await import('./connectors/setup/setup-pages.tsx')).EditConnectorPage,
+}))
 const RunPage = lazy(async () => ({ default: (await import('./connectors/run-page.tsx')).RunPage }))
 const PeoplePage = lazy(async () => ({ default: (await import('./people/people-page.tsx')).PeoplePage }))
 const PolicyPage = lazy(async () => ({ default: (await import('./policy/policy-page.tsx')).PolicyPage }))
@@ -40,6 +49,15 @@ function CurrentPage() {
   if (path === '/connectors') return <ConnectorsPage />
   const runId = /^\/connectors\/runs\/([0-9a-f-]{36})$/.exec(path)?.[1]
   if (runId !== undefined) return <RunPage key={runId} id={runId} />
+  if (path === '/connectors/new') return <NewConnectorPage />
+  const [, connectorId, isChange] = /^\/connectors\/([0-9a-f-]{36})(\/change)?$/.exec(path) ?? []
+  if (connectorId !== undefined) {
+    return isChange === undefined ? (
+      <ConnectorPage key={connectorId} id={connectorId} />
+    ) : (
+      <EditConnectorPage key={connectorId} id={connectorId} />
+    )
+  }
   if (path === '/settings/people') return <PeoplePage />
   if (path === '/settings/policy') return <PolicyPage />
   if (path === '/verify') return <VerifyPage />

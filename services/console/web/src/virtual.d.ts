@@ -13,3 +13,16 @@ declare module 'virtual:routes' {
 
   export const routes: readonly RouteSummary[]
 }
+
+declare module 'virtual:datasets' {
+  import type { Connector } from '@postern/contracts'
+
+  /** A field of a dataset, as a mapping can name it. */
+  export interface FieldSummary {
+    readonly name: string
+    readonly isRequired: boolean
+    readonly values?: readonly string[]
+  }
+
+  export const datasets: Readonly<Record<Connector['dataset'], readonly FieldSummary[]>>
+}

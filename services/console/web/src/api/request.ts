@@ -36,7 +36,7 @@ export function whenSignedOut(callback: () => void): () => void {
 }
 
 export interface RequestOptions {
-  readonly method?: 'GET' | 'POST' | 'PATCH'
+  readonly method?: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly body?: unknown
   /** Sent as it is, in place of a body. */
   readonly file?: File
@@ -50,7 +50,16 @@ const sendWithinMs = 270_000
 
 /** Asks the console's own server, which knows who is signed in. Throws `ApiProblem` or `NoAnswer`. */
 export async function request<T>(path: string, options: RequestOptions = {}): Promise<Answer<T>> {
-  const { method = 'GET', body, file, headers, signal } = options
+  const response = await ask(path, options)
+  return { body: await parse<T>(response), headers: response.headers }
+}
+
+/** Asks for something whose answer holds nothing. */
+export async function send(path: string, options: RequestOptions): Promise<void> {
+  await ask(path, options)
+}
+
+async function ask(path: string, { method = 'GET', body, file, headers, signal }: RequestOptions): Promise<Response> {
   const limit = AbortSignal.timeout(file === undefined ? answerWithinMs : sendWithinMs)
   const response = await fetch(path, {
     method,
@@ -71,7 +80,7 @@ export async function request<T>(path: string, options: RequestOptions = {}): Pr
     if (signal?.aborted) throw error
     throw new NoAnswer('The server cannot be reached. Check the connection and try again.', { cause: error })
   })
-  if (response.ok) return { body: await parse<T>(response), headers: response.headers }
+  if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
   throw await problemOf(response)
 }

@@ -1,8 +1,19 @@
-import type { Connector, Run, RunChange, RunError } from '@postern/contracts'
+import type {
+  Connector,
+  ConnectorTest,
+  CreateConnectorBody,
+  MappingRule,
+  Run,
+  RunChange,
+  RunError,
+  UpdateConnectorBody,
+} from '@postern/contracts'
 import { nextPage } from './keys.ts'
-import { request } from './request.ts'
+import { request, send } from './request.ts'
 
-export type { Connector, Run, RunChange, RunError }
+export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
+export type NewConnector = CreateConnectorBody
+export type ConnectorChange = UpdateConnectorBody
 
 /** A first page, and whether there is more. */
 export interface Some<T> {
@@ -20,9 +31,50 @@ export async function listConnectors(signal: AbortSignal): Promise<Some<Connecto
   return await readSome('/api/v1/connectors?limit=1000', signal)
 }
 
-/** The newest runs of all connectors. */
-export async function listRuns(signal: AbortSignal): Promise<Some<Run>> {
-  return await readSome('/api/v1/sync-runs?limit=50', signal)
+/** The newest runs: of all connectors, or of the one with this key. */
+export async function listRuns(signal: AbortSignal, key?: string): Promise<Some<Run>> {
+  const of = key === undefined ? '' : `&connector=${encodeURIComponent(key)}`
+  return await readSome(`/api/v1/sync-runs?limit=50${of}`, signal)
+}
+
+/** A connector, and the tag by which a change of it says what it is a change of. */
+export interface TaggedConnector {
+  readonly connector: Connector
+  readonly etag: string
+}
+
+const connectorPath = (id: string) => `/api/v1/connectors/${encodeURIComponent(id)}`
+
+export async function getConnector(id: string, signal: AbortSignal): Promise<TaggedConnector> {
+  const { body, headers } = await request<Connector>(connectorPath(id), { signal })
+  return { connector: body, etag: headers.get('etag') ?? '' }
+}
+
+/** Sets up a connector. `attempt` names the person's one decision: repeated after a broken connection it makes no second one. */
+export async function createConnector(body: NewConnector, attempt: string): Promise<Connector> {
+  const headers = { 'idempotency-key': attempt }
+  return (await request<Connector>('/api/v1/connectors', { method: 'POST', body, headers })).body
+}
+
+/** Changes a connector, if nobody else has since it was read. */
+export async function changeConnector(id: string, change: ConnectorChange, etag: string): Promise<TaggedConnector> {
+  const { body, headers } = await request<Connector>(connectorPath(id), {
+    method: 'PATCH',
+    body: change,
+    headers: { 'if-match': etag },
+  })
+  return { connector: body, etag: headers.get('etag') ?? '' }
+}
+
+/** Ends a connector: its secrets are erased, and what it has brought stays. */
+export async function retireConnector(id: string): Promise<void> {
+  await send(connectorPath(id), { method: 'DELETE' })
+}
+
+/** Reads the first rows of the source and tells what they become; nothing is stored. */
+export async function testConnector(id: string, file: File | undefined): Promise<ConnectorTest> {
+  const options = { method: 'POST' as const, ...(file === undefined ? {} : { file }) }
+  return (await request<ConnectorTest>(`${connectorPath(id)}/test`, options)).body
 }
 
 const pathOf = (id: string) => `/api/v1/sync-runs/${encodeURIComponent(id)}`

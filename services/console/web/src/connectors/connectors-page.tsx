@@ -1,9 +1,9 @@
 import { useState } from 'react'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { type Connector, type Run, type Some, listConnectors, listRuns } from '../api/sync.ts'
-import { Link } from '../router.tsx'
+import { Link, navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
-import { Badge, type Tone } from '../ui/badge.tsx'
+import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Empty, Page } from '../ui/page.tsx'
@@ -12,13 +12,8 @@ import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { When, distance } from '../ui/when.tsx'
 import { RunDialog } from './run-dialog.tsx'
-import { canBeRun, changesInWords, datasetNames, modeNames, statuses, typeNames } from './words.ts'
-
-const states = {
-  active: { label: 'Active', tone: 'success' },
-  paused: { label: 'Paused', tone: 'neutral' },
-  error: { label: 'Failing', tone: 'danger' },
-} as const satisfies Record<Connector['state'], { label: string; tone: Tone }>
+import { RunsCard } from './runs-card.tsx'
+import { canBeRun, datasetNames, states, typeNames } from './words.ts'
 
 /** Connectors: what keeps the audit universe true, and what it did last. */
 export function ConnectorsPage() {
@@ -31,9 +26,15 @@ function Connectors() {
   const runs = useResource<Some<Run>>(listRuns)
   const [toRun, setToRun] = useState<Connector>()
   const now = useNow()
+  const setUp = (
+    <Button look="primary" icon="plus" onPress={() => navigate('/connectors/new')}>
+      New connector
+    </Button>
+  )
   return (
     <Page
       title="Connectors"
+      actions={setUp}
       lead="They keep the audit universe true to its sources: entities, organization, people and test procedures."
     >
       {connectors.resource.state === 'failed' ? (
@@ -41,10 +42,9 @@ function Connectors() {
       ) : connectors.resource.state === 'loading' ? (
         <Lines title="Connectors" />
       ) : connectors.resource.value.items.length === 0 ? (
-        <Empty icon="sync" title="No connectors yet">
+        <Empty icon="sync" title="No connectors yet" action={setUp}>
           A connector reads a file, a directory, a database or an API, and takes what has changed into the audit
-          universe. It is set up by the API (POST /api/v1/connectors), with a key that has the scope admin:sync; here it
-          is run and watched.
+          universe. Set one up, try it on some rows, and let it run when you like.
         </Empty>
       ) : (
         <ul className="connectors">
@@ -52,7 +52,11 @@ function Connectors() {
             <li key={connector.id} className="card connector">
               <div className="connector-head">
                 <div className="connector-names">
-                  <h2>{connector.name}</h2>
+                  <h2>
+                    <Link className="key-link" to={`/connectors/${connector.id}`}>
+                      {connector.name}
+                    </Link>
+                  </h2>
                   <p className="second-line">
                     <code>{connector.key}</code>
                   </p>
@@ -84,7 +88,7 @@ function Connectors() {
                   <dt>Next run</dt>
                   <dd>
                     {connector.next_run_at === null ? (
-                      <span className="faint">When asked</span>
+                      <span className="faint">{connector.state === 'paused' ? 'Paused' : 'When asked'}</span>
                     ) : (
                       <span title={connector.schedule?.time_zone}>{distance(connector.next_run_at, now)}</span>
                     )}
@@ -108,41 +112,10 @@ function Connectors() {
       ) : runs.resource.state === 'loading' ? (
         <Lines title="Runs" />
       ) : runs.resource.value.items.length === 0 ? undefined : (
-        <Runs runs={runs.resource.value.items} now={now} />
+        <RunsCard runs={runs.resource.value.items} now={now} />
       )}
       {toRun === undefined ? undefined : <RunDialog connector={toRun} onClose={() => setToRun(undefined)} />}
     </Page>
-  )
-}
-
-function Runs({ runs, now }: { readonly runs: readonly Run[]; readonly now: number }) {
-  return (
-    <section className="card" aria-labelledby="runs-title">
-      <h2 id="runs-title">Runs</h2>
-      <ul className="runs">
-        {runs.map((run) => (
-          <li key={run.id} className="run">
-            <span className="run-names">
-              <Link className="key-link" to={`/connectors/runs/${run.id}`}>
-                {run.connector_key ?? 'A retired connector'}
-              </Link>
-              <span className="second-line">
-                {modeNames[run.mode]} · {run.created_by.label}
-              </span>
-            </span>
-            <span className="run-changes">{changesInWords(run)}</span>
-            <span className="run-when">
-              <When at={run.created_at} as="distance" now={now} />
-            </span>
-            <span className="run-state">
-              <Badge tone={statuses[run.status].tone} hasDot>
-                {statuses[run.status].label}
-              </Badge>
-            </span>
-          </li>
-        ))}
-      </ul>
-    </section>
   )
 }
 

@@ -7,6 +7,8 @@ import { navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { FileField } from './file-field.tsx'
+import { needsFile } from './words.ts'
 
 const modes = [
   { value: 'dry_run', title: 'Try it', help: 'Shows what would change, and changes nothing.' },
@@ -25,13 +27,12 @@ export function RunDialog({ connector, onClose }: Props) {
   const [isMissing, setMissing] = useState(false)
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<unknown>()
-  const chooser = useRef<HTMLInputElement>(null)
   const attempt = useRef(crypto.randomUUID())
-  const needsFile = connector.type === 'csv'
+  const isUploaded = needsFile(connector)
 
   const start = async () => {
-    setMissing(needsFile && file === undefined)
-    if (needsFile && file === undefined) return
+    setMissing(isUploaded && file === undefined)
+    if (isUploaded && file === undefined) return
     setBusy(true)
     setFailure(undefined)
     try {
@@ -80,32 +81,15 @@ export function RunDialog({ connector, onClose }: Props) {
           ))}
         </div>
       </RadioGroup>
-      {needsFile ? (
-        <div className="field">
-          <span className="react-aria-Label">File</span>
-          <div className="file-row">
-            <Button icon="upload" onPress={() => chooser.current?.click()}>
-              {file === undefined ? 'Choose a file' : 'Choose another'}
-            </Button>
-            <span className="one-line">{file?.name ?? 'Text with separators, as a spreadsheet exports it'}</span>
-          </div>
-          <input
-            ref={chooser}
-            type="file"
-            hidden
-            aria-label="File to read"
-            accept=".csv,.tsv,.txt,text/csv"
-            onChange={(event) => {
-              setFile(event.currentTarget.files?.[0])
-              setMissing(false)
-            }}
-          />
-          {isMissing ? (
-            <span className="field-error" role="alert">
-              Choose the file that the connector shall read
-            </span>
-          ) : undefined}
-        </div>
+      {isUploaded ? (
+        <FileField
+          file={file}
+          onFile={(chosen) => {
+            setFile(chosen)
+            setMissing(false)
+          }}
+          isMissing={isMissing}
+        />
       ) : undefined}
     </Dialog>
   )

@@ -20,6 +20,24 @@ export const typeNames: Readonly<Record<Connector['type'], string>> = {
   sql: 'Database',
 }
 
+/** Whether a run reads a file that comes with it. */
+export function needsFile({ type, config }: Connector): boolean {
+  return type === 'csv' && config['url'] === undefined
+}
+
+export const states = {
+  active: { label: 'Active', tone: 'success' },
+  paused: { label: 'Paused', tone: 'neutral' },
+  error: { label: 'Failing', tone: 'danger' },
+} as const satisfies Record<Connector['state'], { label: string; tone: Tone }>
+
+/** What becomes of a row that the source has no longer. */
+export const missingPolicies: Readonly<Record<Connector['missing_policy'], { title: string; help: string }>> = {
+  flag: { title: 'Flag it', help: 'It stays as it is, and the run says that it is missing.' },
+  deactivate: { title: 'Deactivate it', help: 'It becomes inactive, or archived. Nothing is ever deleted.' },
+  ignore: { title: 'Leave it', help: 'Nothing happens, and nobody is told.' },
+}
+
 /** Those that are pushed to run by themselves. */
 export function canBeRun({ type, state }: Connector): boolean {
   return type !== 'inline_json' && type !== 'scim_inbound' && state !== 'paused'

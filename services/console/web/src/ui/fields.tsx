@@ -18,11 +18,15 @@ interface Props {
   readonly placeholder?: string
   readonly rows?: number
   readonly autoFocus?: boolean
+  /** Shown as dots, and offered to no password manager: it belongs to a program. */
+  readonly isSecret?: boolean
+  readonly isNumber?: boolean
 }
 
 /** A line of text, or several with `rows`, with its label, help and error. */
 export function TextBox(props: Props) {
   const { label, value, onChange, help, error, isOptional = false, maxLength, placeholder, rows, autoFocus } = props
+  const { isSecret = false, isNumber = false } = props
   const limits = maxLength === undefined ? {} : { maxLength }
   const hint = placeholder === undefined ? {} : { placeholder }
   return (
@@ -34,7 +38,9 @@ export function TextBox(props: Props) {
       isRequired={isOptional === false}
       validationBehavior="aria"
       autoFocus={autoFocus ?? false}
-      autoComplete="off"
+      autoComplete={isSecret ? 'new-password' : 'off'}
+      type={isSecret ? 'password' : 'text'}
+      {...(isNumber ? { inputMode: 'numeric' } : {})}
       {...limits}
     >
       <Label>

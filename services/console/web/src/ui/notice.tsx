@@ -36,6 +36,8 @@ export function Failure({ error, title, onRetry }: { error: unknown; title: stri
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
   const errors = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
   const request = error instanceof ApiProblem ? error.problem.instance : undefined
+  // Whoever reads the page has the list of them below, and no member of a document.
+  const isInList = errors.length > 0 && detail.includes('`errors`')
   return (
     <Notice
       tone="danger"
@@ -49,7 +51,7 @@ export function Failure({ error, title, onRetry }: { error: unknown; title: stri
         )
       }
     >
-      <p>{detail}</p>
+      {isInList ? undefined : <p>{detail}</p>}
       {errors.length === 0 ? undefined : (
         <ul>
           {errors.map((each) => (
@@ -64,9 +66,9 @@ export function Failure({ error, title, onRetry }: { error: unknown; title: stri
   )
 }
 
-/** `/allowed_addresses/0` as a person would say it. */
+/** `/allowed_addresses/0` as a person would say it; of what is set of a connector (`/config/auth/username`), all of it. */
 function fieldOf(pointer: string): string {
-  const [field = ''] = pointer.replace(/^\//, '').split('/')
-  const words = field.replaceAll('_', ' ')
+  const [first = '', ...rest] = pointer.replace(/^\//, '').split('/')
+  const words = (first === 'config' ? rest.join(' ') : first).replaceAll('_', ' ')
   return words === '' ? '' : `${words.charAt(0).toUpperCase()}${words.slice(1)}:`
 }

@@ -3,6 +3,7 @@ import { Label } from 'react-aria-components/Label'
 import { ListBox, ListBoxItem } from 'react-aria-components/ListBox'
 import { Popover } from 'react-aria-components/Popover'
 import { Select as AriaSelect, SelectValue } from 'react-aria-components/Select'
+import { Text } from 'react-aria-components/Text'
 import { Icon } from './icon.tsx'
 
 export interface Choice<Value extends string> {
@@ -16,10 +17,12 @@ interface Props<Value extends string> {
   readonly choices: readonly Choice<Value>[]
   readonly value: Value
   readonly onChange: (value: Value) => void
+  readonly help?: string | undefined
 }
 
 /** One of several, in a list that opens. */
-export function Select<Value extends string>({ label, isLabelHidden = false, choices, value, onChange }: Props<Value>) {
+export function Select<Value extends string>(props: Props<Value>) {
+  const { label, isLabelHidden = false, choices, value, onChange, help } = props
   return (
     <AriaSelect
       className="select"
@@ -35,6 +38,11 @@ export function Select<Value extends string>({ label, isLabelHidden = false, cho
         <SelectValue />
         <Icon name="chevron" size={16} />
       </Button>
+      {help === undefined ? undefined : (
+        <Text slot="description" className="help">
+          {help}
+        </Text>
+      )}
       <Popover className="popover">
         <ListBox className="menu" items={choices}>
           {(choice) => (

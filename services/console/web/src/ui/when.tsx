@@ -22,8 +22,9 @@ export function distance(at: string, now: number): string {
   if (size < hour) return relativeForm.format(Math.trunc(difference / minute), 'minute')
   if (size < day) return relativeForm.format(Math.trunc(difference / hour), 'hour')
   if (size < 60 * day) return relativeForm.format(Math.trunc(difference / day), 'day')
-  if (size < 730 * day) return relativeForm.format(Math.trunc(difference / (30.44 * day)), 'month')
-  return relativeForm.format(Math.trunc(difference / (365.25 * day)), 'year')
+  // A year from now is twelve months away, and not eleven because a minute of it has gone by.
+  if (size < 730 * day) return relativeForm.format(Math.round(difference / (30.44 * day)), 'month')
+  return relativeForm.format(Math.round(difference / (365.25 * day)), 'year')
 }
 
 /** How long ago a time is that has been: clocks differ, and pages are some seconds old. */

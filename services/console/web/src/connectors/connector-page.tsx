@@ -1,0 +1,265 @@
+import { useCallback, useState } from 'react'
+import { ApiProblem } from '../api/request.ts'
+import {
+  type Connector,
+  type Run,
+  type Some,
+  type TaggedConnector,
+  changeConnector,
+  getConnector,
+  listRuns,
+} from '../api/sync.ts'
+import { AdminsOnly } from '../keys/admins-only.tsx'
+import { Link, navigate } from '../router.tsx'
+import { useSession } from '../shell/session-gate.tsx'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Icon } from '../ui/icon.tsx'
+import { ActionMenu } from '../ui/menu.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { Empty, Page } from '../ui/page.tsx'
+import { PageSkeleton } from '../ui/skeleton.tsx'
+import { useNow } from '../ui/use-now.ts'
+import { useResource } from '../ui/use-resource.ts'
+import { When, distance } from '../ui/when.tsx'
+import { TestCard } from './connector-test.tsx'
+import { RetireDialog } from './retire-dialog.tsx'
+import { RunDialog } from './run-dialog.tsx'
+import { RunsCard } from './runs-card.tsx'
+import { scheduleInWords } from './setup/schedule.ts'
+import { canBeRun, datasetNames, missingPolicies, needsFile, states, typeNames } from './words.ts'
+
+const wayBack = (
+  <Link to="/connectors" className="way-back">
+    <Icon name="back" size={16} />
+    Connectors
+  </Link>
+)
+
+/** One connector: how it is set up, what it reads, what it did. */
+export function ConnectorPage({ id }: { readonly id: string }) {
+  const { session } = useSession()
+  return session.roles.includes('admin') ? <One id={id} /> : <AdminsOnly title="Connector" what="connectors" />
+}
+
+function One({ id }: { readonly id: string }) {
+  const load = useCallback(async (signal: AbortSignal) => await getConnector(id, signal), [id])
+  const { resource, reload, set } = useResource<TaggedConnector>(load)
+  const [open, setOpen] = useState<'run' | 'retire'>()
+  const [failure, setFailure] = useState<unknown>()
+  const now = useNow()
+
+  if (resource.state === 'loading') return <PageSkeleton />
+  if (resource.state === 'failed') {
+    const { error } = resource
+    const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
+    return (
+      <Page title={isNone ? 'No such connector' : 'Connector'} above={wayBack}>
+        {isNone ? (
+          <Empty icon="sync" title="There is no such connector in this organization" />
+        ) : (
+          <Failure error={error} title="The connector cannot be shown" onRetry={reload} />
+        )}
+      </Page>
+    )
+  }
+  const { connector, etag } = resource.value
+  const isOurs = connector.type !== 'inline_json' && connector.type !== 'scim_inbound'
+  const isPaused = connector.state === 'paused'
+  const turn = async () => {
+    setFailure(undefined)
+    try {
+      const value = await changeConnector(id, { state: isPaused ? 'active' : 'paused' }, etag)
+      set({ state: 'ready', value })
+    } catch (error) {
+      setFailure(error)
+      reload()
+    }
+  }
+  return (
+    <Page
+      title={connector.name}
+      above={wayBack}
+      lead={
+        <span className="key-lead">
+          <code className="masked">{connector.key}</code>
+          <Badge tone={states[connector.state].tone} hasDot>
+            {states[connector.state].label}
+          </Badge>
+        </span>
+      }
+      actions={
+        isOurs ? (
+          <>
+            <Button icon="pen" onPress={() => navigate(`/connectors/${id}/change`)}>
+              Change
+            </Button>
+            {canBeRun(connector) ? (
+              <Button look="primary" icon="sync" onPress={() => setOpen('run')}>
+                Run…
+              </Button>
+            ) : undefined}
+            <ActionMenu
+              label="More actions"
+              actions={[
+                {
+                  id: 'turn',
+                  label: isPaused ? 'Resume' : 'Pause',
+                  icon: isPaused ? 'play' : 'pause',
+                  run: () => {
+                    void turn()
+                  },
+                },
+                { id: 'retire', label: 'Retire…', icon: 'trash', isDangerous: true, run: () => setOpen('retire') },
+              ]}
+            >
+              <Button look="plain" icon="dots" aria-label="More actions" />
+            </ActionMenu>
+          </>
+        ) : undefined
+      }
+    >
+      {failure === undefined ? undefined : <Failure error={failure} title="That was refused" />}
+      {connector.state === 'error' ? (
+        <Notice tone="danger" title={`Its last ${connector.consecutive_failures} runs failed`}>
+          See what the last of them says, and change what is wrong.
+        </Notice>
+      ) : undefined}
+      <Facts connector={connector} now={now} />
+      {isOurs ? <Setup connector={connector} /> : undefined}
+      {isOurs ? <TestCard connector={connector} /> : undefined}
+      <RunsOf connectorKey={connector.key} now={now} />
+      {open === 'run' ? <RunDialog connector={connector} onClose={() => setOpen(undefined)} /> : undefined}
+      {open === 'retire' ? <RetireDialog connector={connector} onClose={() => setOpen(undefined)} /> : undefined}
+    </Page>
+  )
+}
+
+function Facts({ connector, now }: { readonly connector: Connector; readonly now: number }) {
+  const { schedule, hierarchy } = connector
+  return (
+    <dl className="card facts facts-grid">
+      <div>
+        <dt>Keeps true</dt>
+        <dd>
+          {datasetNames[connector.dataset]}
+          {hierarchy === null ? undefined : <span className="second-line">{hierarchy.name}</span>}
+        </dd>
+      </div>
+      <div>
+        <dt>Reads</dt>
+        <dd>
+          {typeNames[connector.type]}
+          <span className="second-line">{placeOf(connector)}</span>
+        </dd>
+      </div>
+      <div>
+        <dt>Runs</dt>
+        <dd>
+          {needsFile(connector) ? 'With each upload' : scheduleInWords(schedule)}
+          {schedule === null ? undefined : <span className="second-line">{schedule.time_zone}</span>}
+        </dd>
+      </div>
+      <div>
+        <dt>Next run</dt>
+        <dd>
+          {connector.next_run_at === null ? (
+            <span className="faint">{connector.state === 'paused' ? 'Paused' : 'When asked'}</span>
+          ) : (
+            <>
+              <When at={connector.next_run_at} />
+              <span className="second-line">{distance(connector.next_run_at, now)}</span>
+            </>
+          )}
+        </dd>
+      </div>
+      <div>
+        <dt>Last run</dt>
+        <dd>
+          {connector.last_run_at === null ? (
+            <span className="faint">Never</span>
+          ) : (
+            <When at={connector.last_run_at} as="distance" now={now} />
+          )}
+        </dd>
+      </div>
+    </dl>
+  )
+}
+
+/** Where a source is, as much as a line tells. */
+function placeOf({ config }: Connector): string {
+  const { url, host, database, view } = config
+  if (typeof url === 'string') return URL.canParse(url) ? new URL(url).host : url
+  if (typeof host !== 'string') return ''
+  return [host, database, view].filter((part) => typeof part === 'string').join(' · ')
+}
+
+function Setup({ connector }: { readonly connector: Connector }) {
+  const { mapping, safety, secrets } = connector
+  const names = Object.entries(secrets)
+  return (
+    <section className="card" aria-labelledby="setup-title">
+      <h2 id="setup-title">Setup</h2>
+      <dl className="rules">
+        <div>
+          <dt>Fields</dt>
+          <dd>
+            {mapping.length === 0 ? (
+              <span>From columns of the same name</span>
+            ) : (
+              <ul className="mapped">
+                {mapping.map(({ target, source, constant }) => (
+                  <li key={target}>
+                    <code>{target}</code>
+                    <span className="faint">{source === undefined ? 'is always' : 'from'}</span>
+                    <span>{source ?? String(constant)}</span>
+                  </li>
+                ))}
+              </ul>
+            )}
+          </dd>
+        </div>
+        {names.length === 0 ? undefined : (
+          <div>
+            <dt>Secrets</dt>
+            <dd>
+              {names.map(([name, { updated_at: at }]) => (
+                <span key={name}>
+                  <code>{name}</code> set <When at={at} as="day" />
+                </span>
+              ))}
+              <span className="help">Kept encrypted, and never shown again.</span>
+            </dd>
+          </div>
+        )}
+        <div>
+          <dt>A row that is gone</dt>
+          <dd>
+            {missingPolicies[connector.missing_policy].title}
+            <span className="help">{missingPolicies[connector.missing_policy].help}</span>
+          </dd>
+        </div>
+        <div>
+          <dt>Waits for approval</dt>
+          <dd>
+            <span>
+              when more than {safety.max_deactivate_pct} % or {safety.max_deactivate.toLocaleString()} rows go, more
+              than {safety.max_change_pct} % change, or fewer than {safety.min_rows.toLocaleString()} come.
+            </span>
+          </dd>
+        </div>
+      </dl>
+    </section>
+  )
+}
+
+function RunsOf({ connectorKey, now }: { readonly connectorKey: string; readonly now: number }) {
+  const load = useCallback(async (signal: AbortSignal) => await listRuns(signal, connectorKey), [connectorKey])
+  const { resource, reload } = useResource<Some<Run>>(load)
+  if (resource.state === 'failed') {
+    return <Failure error={resource.error} title="The runs cannot be shown" onRetry={reload} />
+  }
+  if (resource.state === 'loading' || resource.value.items.length === 0) return undefined
+  return <RunsCard runs={resource.value.items} now={now} />
+}

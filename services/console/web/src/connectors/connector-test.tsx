@@ -1,0 +1,128 @@
+import { useState } from 'react'
+import { type Connector, type ConnectorTest, testConnector } from '../api/sync.ts'
+import { Badge } from '../ui/badge.tsx'
+import { Button } from '../ui/button.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+import { FileField } from './file-field.tsx'
+import { rememberColumns } from './seen-columns.ts'
+import { needsFile } from './words.ts'
+
+type State =
+  | { readonly kind: 'idle' | 'busy' }
+  | { readonly kind: 'done'; readonly test: ConnectorTest }
+  | { readonly kind: 'failed'; readonly error: unknown }
+
+/** Tries a connector: reads some rows and shows what they become. Nothing is stored. */
+export function TestCard({ connector }: { readonly connector: Connector }) {
+  const [state, setState] = useState<State>({ kind: 'idle' })
+  const [file, setFile] = useState<File>()
+  const [isMissing, setMissing] = useState(false)
+  const isUploaded = needsFile(connector)
+
+  const test = async () => {
+    setMissing(isUploaded && file === undefined)
+    if (isUploaded && file === undefined) return
+    setState({ kind: 'busy' })
+    try {
+      const answer = await testConnector(connector.id, file)
+      rememberColumns(connector.id, [...new Set(answer.rows.flatMap(({ values }) => Object.keys(values)))])
+      setState({ kind: 'done', test: answer })
+    } catch (error) {
+      setState({ kind: 'failed', error })
+    }
+  }
+
+  return (
+    <section className="card" aria-labelledby="test-title">
+      <h2 id="test-title">Try it</h2>
+      <p className="help">Reads up to 20 rows and shows what they become. Nothing is stored.</p>
+      {isUploaded ? (
+        <FileField
+          file={file}
+          onFile={(chosen) => {
+            setFile(chosen)
+            setMissing(false)
+          }}
+          isMissing={isMissing}
+        />
+      ) : undefined}
+      <div>
+        <Button
+          icon="eye"
+          isBusy={state.kind === 'busy'}
+          onPress={() => {
+            void test()
+          }}
+        >
+          Test
+        </Button>
+      </div>
+      {state.kind === 'failed' ? <Failure error={state.error} title="The source could not be read" /> : undefined}
+      {state.kind === 'done' ? <Outcome test={state.test} /> : undefined}
+    </section>
+  )
+}
+
+function Outcome({ test: { rows } }: { readonly test: ConnectorTest }) {
+  const faulty = rows.filter(({ errors }) => errors.length > 0).length
+  if (rows.length === 0) {
+    return (
+      <Notice tone="warning" title="There are no rows" isNews>
+        The source was read, and gave nothing.
+      </Notice>
+    )
+  }
+  return (
+    <>
+      <Notice
+        tone={faulty === 0 ? 'success' : 'warning'}
+        title={faulty === 0 ? 'The source was read, and its rows fit' : `${faulty} of ${rows.length} rows do not fit`}
+        isNews
+      >
+        {faulty === 0
+          ? `${rows.length === 1 ? 'One row was' : `${rows.length} rows were`} read.`
+          : 'See what is wrong with them. Often a field has another name in the source: say so under Fields.'}
+      </Notice>
+      <ol className="changes">
+        {rows.map((row) => (
+          <li key={row.row} className="change">
+            <p className="change-head">
+              <Badge tone={row.errors.length === 0 ? 'success' : 'danger'}>
+                {row.errors.length === 0 ? 'Fits' : 'Does not fit'}
+              </Badge>
+              <span className="faint">Row {row.row}</span>
+            </p>
+            {row.errors.length === 0 ? undefined : (
+              <ul className="field-error">
+                {row.errors.map(({ field, code, message }) => (
+                  <li key={`${field} ${code} ${message}`}>
+                    {field === null ? '' : `${field}: `}
+                    {message}
+                  </li>
+                ))}
+              </ul>
+            )}
+            {row.mapped === null ? undefined : <Members of={row.mapped} />}
+            <details className="as-read">
+              <summary>As it stands in the source</summary>
+              <Members of={row.values} />
+            </details>
+          </li>
+        ))}
+      </ol>
+    </>
+  )
+}
+
+function Members({ of }: { readonly of: Readonly<Record<string, unknown>> }) {
+  return (
+    <dl className="change-fields">
+      {Object.entries(of).map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{typeof value === 'string' ? value : JSON.stringify(value)}</dd>
+        </div>
+      ))}
+    </dl>
+  )
+}

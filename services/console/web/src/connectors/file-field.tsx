@@ -1,0 +1,37 @@
+import { useRef } from 'react'
+import { Button } from '../ui/button.tsx'
+
+interface Props {
+  readonly file: File | undefined
+  readonly onFile: (file: File | undefined) => void
+  readonly isMissing: boolean
+}
+
+/** The file that a connector for uploads reads. */
+export function FileField({ file, onFile, isMissing }: Props) {
+  const chooser = useRef<HTMLInputElement>(null)
+  return (
+    <div className="field">
+      <span className="react-aria-Label">File</span>
+      <div className="file-row">
+        <Button icon="upload" onPress={() => chooser.current?.click()}>
+          {file === undefined ? 'Choose a file' : 'Choose another'}
+        </Button>
+        <span className="one-line">{file?.name ?? 'Text with separators, as a spreadsheet exports it'}</span>
+      </div>
+      <input
+        ref={chooser}
+        type="file"
+        hidden
+        aria-label="File to read"
+        accept=".csv,.tsv,.txt,text/csv"
+        onChange={(event) => onFile(event.currentTarget.files?.[0])}
+      />
+      {isMissing ? (
+        <span className="field-error" role="alert">
+          Choose the file that the connector shall read
+        </span>
+      ) : undefined}
+    </div>
+  )
+}

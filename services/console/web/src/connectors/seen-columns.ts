@@ -1,0 +1,10 @@
+/** The columns that sources have shown when they were tried, as long as the page lives: offers for the mapping. */
+const seen = new Map<string, readonly string[]>()
+
+export function columnsOf(connectorId: string): readonly string[] {
+  return seen.get(connectorId) ?? []
+}
+
+export function rememberColumns(connectorId: string, columns: readonly string[]): void {
+  seen.set(connectorId, columns)
+}

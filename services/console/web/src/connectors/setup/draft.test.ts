@@ -1,0 +1,128 @@
+import { describe, expect, test } from 'vitest'
+import type { Connector } from '../../api/sync.ts'
+import { type Draft, changeOf, configOf, creationOf, draftOf, faultsOf, newDraft, startValues } from './draft.ts'
+import { newRule } from './rules.ts'
+import { scheduleDraftOf, scheduleInWords, scheduleOf } from './schedule.ts'
+
+const connector: Connector = {
+  id: '01a1ff18-0000-7000-8000-000000000001',
+  key: 'hr',
+  name: 'People',
+  type: 'http_json',
+  dataset: 'people',
+  hierarchy: null,
+  config: { url: 'https://hr.example/people', auth: { kind: 'basic', username: 'reader' }, items: '/data' },
+  secrets: { password: { set: true, updated_at: '2026-01-01T00:00:00.000Z' } },
+  mapping: [
+    { target: 'external_id', source: '/id' },
+    { target: 'active', constant: true },
+    { target: 'name', source: 'n', transforms: [{ kind: 'lower' }, { kind: 'map', values: { a: 'b' } }] },
+    { target: 'title', source: 't', transforms: [{ kind: 'map', values: { Mgr: 'Manager' } }] },
+  ],
+  schedule: { cron: '30 2 * * 1-5', time_zone: 'Europe/Berlin' },
+  missing_policy: 'flag',
+  safety: { max_deactivate_pct: 10, max_deactivate: 50, min_rows: 1, max_change_pct: 40 },
+  state: 'active',
+  consecutive_failures: 0,
+  last_run_at: null,
+  next_run_at: null,
+  created_at: '2026-01-01T00:00:00.000Z',
+  updated_at: '2026-01-01T00:00:00.000Z',
+  version: 1,
+}
+
+function drafted(change: Partial<Draft> = {}): Draft {
+  const draft = draftOf(connector, 'UTC')
+  if (draft === undefined) throw new Error('there is a form for this type')
+  return { ...draft, ...change }
+}
+
+test('a connector that is opened and saved stays as it was, also what the form cannot show', () => {
+  const { config, mapping, schedule, missing_policy, safety, name } = connector
+  expect(changeOf(drafted(), connector)).toEqual({
+    name,
+    config: { ...config, paging: { kind: 'none' } },
+    mapping,
+    schedule,
+    missing_policy,
+    safety,
+    secrets: {},
+  })
+})
+
+describe('a secret', () => {
+  test('for which nothing is typed stays, one that is typed is sent, one that nothing needs any more goes', () => {
+    const { values } = drafted()
+    const bearer = { ...values, 'auth.kind': 'bearer' }
+    expect(changeOf(drafted({ secrets: { password: 'new' } }), connector).secrets).toEqual({ password: 'new' })
+    expect(changeOf(drafted({ values: bearer, secrets: { token: 't' } }), connector).secrets).toEqual({
+      token: 't',
+      password: null,
+    })
+  })
+
+  test('of an earlier choice is not sent', () => {
+    const draft = { ...newDraft('UTC'), secrets: { password: 'typed before it was changed' } }
+    expect(creationOf(draft).secrets).toEqual({})
+  })
+
+  test('is asked for when it is not set', () => {
+    expect(faultsOf(drafted(), () => true)).toEqual({})
+    expect(faultsOf(drafted(), () => false)).toEqual({ 'secrets.password': 'This is needed' })
+  })
+})
+
+test('only what is asked for now is in the configuration, each as what it is', () => {
+  const values = {
+    ...startValues('csv'),
+    url: 'https://files.example/a.csv',
+    delimiter: '\t',
+    columns: 'a, b,',
+    ca: ' ',
+  }
+  expect(configOf('csv', values)).toEqual({ delimiter: '\t', columns: ['a', 'b'] })
+  expect(configOf('csv', { ...values, from: 'url', short_rows: 'yes' })).toEqual({
+    url: 'https://files.example/a.csv',
+    auth: { kind: 'none' },
+    delimiter: '\t',
+    columns: ['a', 'b'],
+    short_rows: true,
+  })
+  expect(configOf('sql', { ...startValues('sql'), host: 'db', port: '5433' })).toEqual({
+    engine: 'postgres',
+    host: 'db',
+    port: 5433,
+    encryption: 'tls',
+  })
+})
+
+test('a file that is uploaded has no schedule, whatever was chosen before', () => {
+  const draft = { ...newDraft('UTC'), schedule: scheduleDraftOf(connector.schedule, 'UTC') }
+  expect(creationOf(draft).schedule).toBeNull()
+  expect(creationOf({ ...draft, values: { ...draft.values, from: 'url' } }).schedule).toEqual(connector.schedule)
+})
+
+test('a line of the mapping that says nothing is not sent', () => {
+  expect(faultsOf(drafted({ rules: [newRule()] }), () => true)).toEqual({
+    'mapping.0.target': 'Choose a field',
+    'mapping.0.source': 'Say where it comes from',
+  })
+})
+
+describe('a schedule', () => {
+  test.each([
+    ['5 * * * *', 'Every hour, 5 minutes past'],
+    ['0 6 * * *', 'Every day at 06:00'],
+    ['30 2 * * 1-5', 'Monday to Friday at 02:30'],
+    ['0 12 * * 0', 'Every Sunday at 12:00'],
+    ['15 3 28 * *', 'On day 28 of every month at 03:15'],
+    ['0 6 31 * *', '0 6 31 * *'],
+    ['*/10 8-18 * * *', '*/10 8-18 * * *'],
+    ['0 6 1 * 1', '0 6 1 * 1'],
+    ['0 25 * * *', '0 25 * * *'],
+  ])('%s is said as it is, and is the same when it was opened in the form', (cron, words) => {
+    const schedule = { cron, time_zone: 'Europe/Berlin' }
+    expect(scheduleInWords(schedule)).toBe(words)
+    expect(scheduleOf(scheduleDraftOf(schedule, 'UTC'))).toEqual(schedule)
+  })
+})

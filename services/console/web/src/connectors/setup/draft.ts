@@ -1,0 +1,232 @@
+import type { Connector, ConnectorChange, MappingRule, NewConnector } from '../../api/sync.ts'
+import { type RuleDraft, ruleDraftOf, ruleOf } from './rules.ts'
+import { type ScheduleDraft, noSchedule, scheduleDraftOf, scheduleOf } from './schedule.ts'
+import type { Setting, SourceType, Values } from './setting.ts'
+import { askedSettings, sources } from './sources.ts'
+
+/** A connector as it stands in the form: all that is typed is text. */
+export interface Draft {
+  readonly type: SourceType
+  readonly name: string
+  readonly key: string
+  readonly dataset: Connector['dataset']
+  /** Of the dataset `org_structure` alone. */
+  readonly hierarchy: {
+    readonly key: string
+    readonly name: string
+    readonly kind: NonNullable<Connector['hierarchy']>['kind']
+  }
+  readonly values: Values
+  /** What is typed now; what is set already never comes back. */
+  readonly secrets: Readonly<Record<string, string>>
+  readonly rules: readonly RuleDraft[]
+  readonly schedule: ScheduleDraft
+  readonly missingPolicy: Connector['missing_policy']
+  readonly safety: Readonly<Record<keyof Connector['safety'], string>>
+}
+
+/** By the place in the request, with dots: `config.url`, `mapping.0.target`. */
+export type Faults = Readonly<Record<string, string>>
+
+/** What an empty form holds. */
+export function newDraft(timeZone: string): Draft {
+  return {
+    type: 'csv',
+    name: '',
+    key: '',
+    dataset: 'auditable_entities',
+    hierarchy: { key: '', name: '', kind: 'legal_entity' },
+    values: startValues('csv'),
+    secrets: {},
+    rules: [],
+    schedule: noSchedule(timeZone),
+    missingPolicy: 'flag',
+    safety: { max_deactivate_pct: '10', max_deactivate: '50', min_rows: '1', max_change_pct: '40' },
+  }
+}
+
+/** The first choice of each setting, and nothing where something is typed. */
+export function startValues(type: SourceType): Values {
+  return Object.fromEntries(
+    sources[type].settings.map((setting) => [
+      setting.name,
+      setting.kind === 'choice' ? (setting.choices[0]?.value ?? '') : '',
+    ]),
+  )
+}
+
+/** A connector as the form shows it; undefined for one that stands for what is pushed. */
+export function draftOf(connector: Connector, timeZone: string): Draft | undefined {
+  const { type } = connector
+  if (type === 'inline_json' || type === 'scim_inbound') return undefined
+  const { key, name, dataset, hierarchy, config, safety } = connector
+  return {
+    type,
+    key,
+    name,
+    dataset,
+    hierarchy: hierarchy ?? { key: '', name: '', kind: 'custom' },
+    values: valuesOf(type, config),
+    secrets: {},
+    rules: connector.mapping.map(ruleDraftOf),
+    schedule: scheduleDraftOf(connector.schedule, timeZone),
+    missingPolicy: connector.missing_policy,
+    safety: {
+      max_deactivate_pct: String(safety.max_deactivate_pct),
+      max_deactivate: String(safety.max_deactivate),
+      min_rows: String(safety.min_rows),
+      max_change_pct: String(safety.max_change_pct),
+    },
+  }
+}
+
+function valuesOf(type: SourceType, config: Connector['config']): Values {
+  const found = Object.fromEntries(
+    sources[type].settings.flatMap(({ name }) => {
+      const value = memberAt(config, name)
+      return value === undefined ? [] : [[name, textOf(value)]]
+    }),
+  )
+  return {
+    ...startValues(type),
+    ...found,
+    ...(type === 'csv' ? { from: config['url'] === undefined ? 'upload' : 'url' } : {}),
+  }
+}
+
+function memberAt(value: unknown, path: string): unknown {
+  return path
+    .split('.')
+    .reduce<unknown>((at, part) => (typeof at === 'object' && at !== null ? Reflect.get(at, part) : undefined), value)
+}
+
+function textOf(value: unknown): string {
+  if (Array.isArray(value)) return value.join(', ')
+  return value === true ? 'yes' : value === false ? '' : String(value)
+}
+
+/** What of the source stands in the request; only what is asked for now, so that nothing of an earlier choice stays behind. */
+export function configOf(type: SourceType, values: Values): Record<string, unknown> {
+  const config: Record<string, unknown> = { ...sources[type].fixed }
+  for (const setting of askedSettings(type, values)) {
+    const value = valueOf(setting, values[setting.name] ?? '')
+    // Where a file comes from shows in whether there is a URL.
+    if (value === undefined || setting.name === 'from') continue
+    const [first = '', second] = setting.name.split('.')
+    if (second === undefined) config[first] = value
+    else {
+      const group = config[first]
+      config[first] = { ...(typeof group === 'object' ? group : {}), [second]: value }
+    }
+  }
+  return config
+}
+
+function valueOf({ kind }: Setting, text: string): unknown {
+  if (kind === 'choice') return text === '' ? undefined : text
+  const trimmed = text.trim()
+  if (trimmed === '') return undefined
+  switch (kind) {
+    case 'yes':
+      return true
+    case 'number':
+      return Number(trimmed)
+    case 'list':
+      return partsOf(trimmed)
+    default:
+      return trimmed
+  }
+}
+
+function partsOf(text: string): readonly string[] {
+  return text.split(',').flatMap((part) => (part.trim() === '' ? [] : [part.trim()]))
+}
+
+/** What shows before anything is sent. `isSet` tells which secrets there are already. */
+export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faults {
+  const faults: Record<string, string> = {}
+  const { type, values, rules, schedule } = draft
+  if (draft.name.trim() === '') faults['name'] = 'Say what it is called'
+  if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(draft.key)) {
+    faults['key'] = 'Use small letters, digits, - and _, beginning with a letter or digit'
+  }
+  if (draft.dataset === 'org_structure') {
+    if (draft.hierarchy.name.trim() === '') faults['hierarchy.name'] = 'Say what the hierarchy is called'
+    if (!/^[a-z0-9][a-z0-9_-]{0,63}$/.test(draft.hierarchy.key)) {
+      faults['hierarchy.key'] = 'Use small letters, digits, - and _'
+    }
+  }
+  for (const { name, isRequired, kind } of askedSettings(type, values)) {
+    const text = (values[name] ?? '').trim()
+    if (isRequired === true && text === '') faults[`config.${name}`] = 'This is needed'
+    if (kind === 'number' && text !== '' && !/^\d{1,9}$/.test(text)) faults[`config.${name}`] = 'Give a whole number'
+  }
+  for (const { name } of sources[type].secrets(values)) {
+    if (!isSet(name) && (draft.secrets[name] ?? '') === '') faults[`secrets.${name}`] = 'This is needed'
+  }
+  rules.forEach((rule, place) => {
+    if (rule.target.trim() === '') faults[`mapping.${place}.target`] = 'Choose a field'
+    if (rule.text.trim() === '') faults[`mapping.${place}.source`] = 'Say where it comes from'
+  })
+  for (const [name, text] of Object.entries(draft.safety)) {
+    if (!/^\d{1,8}(\.\d{1,3})?$/.test(text.trim())) faults[`safety.${name}`] = 'Give a number'
+  }
+  if (!isWithoutSchedule(draft) && schedule.kind === 'custom' && schedule.cron.trim() === '') {
+    faults['schedule.cron'] = 'Say when, as cron does'
+  }
+  return faults
+}
+
+/** A file that somebody uploads is read when they do. */
+export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values'>): boolean {
+  return type === 'csv' && values['from'] !== 'url'
+}
+
+function shared(draft: Draft) {
+  const mapping: MappingRule[] = draft.rules.map(ruleOf)
+  return {
+    name: draft.name.trim(),
+    config: configOf(draft.type, draft.values),
+    mapping,
+    schedule: isWithoutSchedule(draft) ? null : scheduleOf(draft.schedule),
+    missing_policy: draft.missingPolicy,
+    safety: {
+      max_deactivate_pct: Number(draft.safety.max_deactivate_pct),
+      max_deactivate: Number(draft.safety.max_deactivate),
+      min_rows: Number(draft.safety.min_rows),
+      max_change_pct: Number(draft.safety.max_change_pct),
+    },
+  }
+}
+
+function typedSecrets({ type, values, secrets }: Draft): Record<string, string> {
+  return Object.fromEntries(
+    sources[type].secrets(values).flatMap(({ name }) => {
+      const value = secrets[name] ?? ''
+      return value === '' ? [] : [[name, value]]
+    }),
+  )
+}
+
+/** The request that makes the connector. */
+export function creationOf(draft: Draft): NewConnector {
+  const { type, key, dataset, hierarchy } = draft
+  return {
+    ...shared(draft),
+    key,
+    type,
+    dataset,
+    secrets: typedSecrets(draft),
+    ...(dataset === 'org_structure' ? { hierarchy: { ...hierarchy, name: hierarchy.name.trim() } } : {}),
+  }
+}
+
+/** The request that changes one. A secret that is not needed any more goes; one for which nothing was typed stays. */
+export function changeOf(draft: Draft, before: Connector): ConnectorChange {
+  const needed = new Set(sources[draft.type].secrets(draft.values).map(({ name }) => name))
+  const needless = Object.keys(before.secrets).filter((name) => !needed.has(name))
+  return {
+    ...shared(draft),
+    secrets: { ...typedSecrets(draft), ...Object.fromEntries(needless.map((name) => [name, null])) },
+  }
+}

@@ -1,0 +1,61 @@
+import { Label } from 'react-aria-components/Label'
+import { Radio, RadioGroup } from 'react-aria-components/RadioGroup'
+import { TextBox } from '../../ui/fields.tsx'
+import { missingPolicies } from '../words.ts'
+import type { Draft, Faults } from './draft.ts'
+
+interface Props {
+  readonly draft: Draft
+  readonly faults: Faults
+  readonly onChange: (change: Partial<Draft>) => void
+}
+
+const policies = ['flag', 'deactivate', 'ignore'] as const
+const limits = [
+  { name: 'max_deactivate_pct', label: 'Rows gone, at most (%)' },
+  { name: 'max_deactivate', label: 'Rows gone, at most' },
+  { name: 'max_change_pct', label: 'Rows changed, at most (%)' },
+  { name: 'min_rows', label: 'Rows read, at least' },
+] as const
+
+/** What becomes of what is gone, and when somebody has to look first. */
+export function LimitsSection({ draft, faults, onChange }: Props) {
+  return (
+    <>
+      <RadioGroup
+        className="field"
+        value={draft.missingPolicy}
+        onChange={(value) => {
+          const chosen = policies.find((each) => each === value)
+          if (chosen !== undefined) onChange({ missingPolicy: chosen })
+        }}
+      >
+        <Label>When a row is gone from the source</Label>
+        <div className="choices choices-three">
+          {policies.map((each) => (
+            <Radio key={each} value={each} className="choice period">
+              <span className="choice-title">{missingPolicies[each].title}</span>
+              <span className="choice-help">{missingPolicies[each].help}</span>
+            </Radio>
+          ))}
+        </div>
+      </RadioGroup>
+      <div className="field">
+        <h3>Limits of a run</h3>
+        <p className="help">A run that goes beyond one of these applies nothing until somebody has approved it.</p>
+        <div className="settings settings-small">
+          {limits.map(({ name, label }) => (
+            <TextBox
+              key={name}
+              label={label}
+              isNumber
+              value={draft.safety[name]}
+              onChange={(text) => onChange({ safety: { ...draft.safety, [name]: text } })}
+              error={faults[`safety.${name}`]}
+            />
+          ))}
+        </div>
+      </div>
+    </>
+  )
+}

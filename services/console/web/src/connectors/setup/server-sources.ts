@@ -1,0 +1,106 @@
+import { type SourceInfo, certificates } from './setting.ts'
+
+const password = [{ name: 'password', label: 'Password' }] as const
+
+export const ldap: SourceInfo = {
+  title: 'LDAP directory',
+  icon: 'directory',
+  tells: 'Entries of a directory such as Active Directory, always encrypted.',
+  settings: [
+    { kind: 'text', name: 'host', label: 'Host', placeholder: 'ldap.example.com', isRequired: true },
+    { kind: 'number', name: 'port', label: 'Port', placeholder: '636 or 389' },
+    {
+      kind: 'choice',
+      name: 'encryption',
+      label: 'Encryption',
+      choices: [
+        { value: 'ldaps', label: 'LDAPS' },
+        { value: 'starttls', label: 'StartTLS' },
+      ],
+    },
+    {
+      kind: 'text',
+      name: 'bind_dn',
+      label: 'Signs in as',
+      placeholder: 'cn=postern,ou=services,dc=example,dc=com',
+      isRequired: true,
+    },
+    {
+      kind: 'text',
+      name: 'base_dn',
+      label: 'Reads below',
+      placeholder: 'ou=departments,dc=example,dc=com',
+      isRequired: true,
+    },
+    { kind: 'text', name: 'filter', label: 'Filter', placeholder: '(objectClass=*)' },
+    {
+      kind: 'choice',
+      name: 'scope',
+      label: 'How deep',
+      isAdvanced: true,
+      choices: [
+        { value: 'sub', label: 'Everything below' },
+        { value: 'one', label: 'One level' },
+      ],
+    },
+    {
+      kind: 'list',
+      name: 'attributes',
+      label: 'Attributes to read',
+      placeholder: 'ou, cn, name, displayName, mail, …',
+      isAdvanced: true,
+    },
+    {
+      kind: 'text',
+      name: 'key_attribute',
+      label: 'Attribute that never changes',
+      placeholder: 'entryUUID',
+      help: 'objectGUID in Active Directory.',
+      isAdvanced: true,
+    },
+    {
+      kind: 'text',
+      name: 'parent_filter',
+      label: 'Filter of what is above others',
+      placeholder: '(objectClass=organizationalUnit)',
+      isAdvanced: true,
+    },
+    { kind: 'number', name: 'page_size', label: 'Entries a page', placeholder: '500', isAdvanced: true },
+    {
+      kind: 'yes',
+      name: 'ignore_referrals',
+      label: 'Leave out what another directory holds',
+      isAdvanced: true,
+    },
+    certificates(),
+  ],
+  secrets: () => password,
+}
+
+export const sql: SourceInfo = {
+  title: 'Database',
+  icon: 'database',
+  tells: 'One table or view of a PostgreSQL database, read only.',
+  settings: [
+    { kind: 'text', name: 'host', label: 'Host', placeholder: 'db.example.com', isRequired: true },
+    { kind: 'number', name: 'port', label: 'Port', placeholder: '5432' },
+    { kind: 'text', name: 'database', label: 'Database', isRequired: true },
+    { kind: 'text', name: 'username', label: 'User name', isRequired: true },
+    { kind: 'text', name: 'schema', label: 'Schema', placeholder: 'public' },
+    { kind: 'text', name: 'view', label: 'Table or view', isRequired: true },
+    { kind: 'list', name: 'columns', label: 'Columns to read', placeholder: 'All of them', isAdvanced: true },
+    {
+      kind: 'choice',
+      name: 'encryption',
+      label: 'Encryption',
+      isAdvanced: true,
+      choices: [
+        { value: 'tls', label: 'TLS' },
+        { value: 'none', label: 'None: only for addresses of the platform itself' },
+      ],
+    },
+    certificates(),
+  ],
+  secrets: () => password,
+  fixed: { engine: 'postgres' },
+}

@@ -1,0 +1,98 @@
+import { useCallback, useRef } from 'react'
+import { ApiProblem } from '../../api/request.ts'
+import { type TaggedConnector, changeConnector, createConnector, getConnector } from '../../api/sync.ts'
+import { AdminsOnly } from '../../keys/admins-only.tsx'
+import { Link, navigate } from '../../router.tsx'
+import { useSession } from '../../shell/session-gate.tsx'
+import { Icon } from '../../ui/icon.tsx'
+import { Failure } from '../../ui/notice.tsx'
+import { Empty, Page } from '../../ui/page.tsx'
+import { PageSkeleton } from '../../ui/skeleton.tsx'
+import { useResource } from '../../ui/use-resource.ts'
+import { timeZone } from '../../ui/when.tsx'
+import { columnsOf } from '../seen-columns.ts'
+import { ConnectorForm } from './connector-form.tsx'
+import { changeOf, creationOf, draftOf, newDraft } from './draft.ts'
+
+/** A new connector. */
+export function NewConnectorPage() {
+  const { session } = useSession()
+  const attempt = useRef(crypto.randomUUID())
+  if (!session.roles.includes('admin')) return <AdminsOnly title="New connector" what="connectors" />
+  return (
+    <Page
+      title="New connector"
+      above={<WayBack to="/connectors" label="Connectors" />}
+      lead="Nothing is read or changed until it is tried or run."
+    >
+      <ConnectorForm
+        start={newDraft(timeZone)}
+        before={undefined}
+        columns={[]}
+        onCancel={() => navigate('/connectors')}
+        onSave={async (draft) => {
+          try {
+            const { id } = await createConnector(creationOf(draft), attempt.current)
+            navigate(`/connectors/${id}`)
+          } catch (error) {
+            // A refusal has made nothing: what is sent after it has been mended is another request.
+            if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+            throw error
+          }
+        }}
+      />
+    </Page>
+  )
+}
+
+/** A connector that is changed. */
+export function EditConnectorPage({ id }: { readonly id: string }) {
+  const { session } = useSession()
+  return session.roles.includes('admin') ? <Edit id={id} /> : <AdminsOnly title="Connector" what="connectors" />
+}
+
+function Edit({ id }: { readonly id: string }) {
+  const load = useCallback(async (signal: AbortSignal) => await getConnector(id, signal), [id])
+  const { resource, reload } = useResource<TaggedConnector>(load)
+  const wayBack = <WayBack to={`/connectors/${id}`} label="The connector" />
+  if (resource.state === 'loading') return <PageSkeleton />
+  if (resource.state === 'failed') {
+    return (
+      <Page title="Connector" above={<WayBack to="/connectors" label="Connectors" />}>
+        <Failure error={resource.error} title="The connector cannot be shown" onRetry={reload} />
+      </Page>
+    )
+  }
+  const { connector, etag } = resource.value
+  const start = draftOf(connector, timeZone)
+  return (
+    <Page title={`Change ${connector.name}`} above={wayBack} lead="What is changed counts from the next run on.">
+      {start === undefined ? (
+        <Empty icon="sync" title="There is nothing to set of this connector">
+          It stands for what programs push.
+        </Empty>
+      ) : (
+        <ConnectorForm
+          key={etag}
+          start={start}
+          before={connector}
+          columns={columnsOf(id)}
+          onCancel={() => navigate(`/connectors/${id}`)}
+          onSave={async (draft) => {
+            await changeConnector(id, changeOf(draft, connector), etag)
+            navigate(`/connectors/${id}`)
+          }}
+        />
+      )}
+    </Page>
+  )
+}
+
+function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
+  return (
+    <Link to={to} className="way-back">
+      <Icon name="back" size={16} />
+      {label}
+    </Link>
+  )
+}

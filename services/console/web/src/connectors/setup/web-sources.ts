@@ -1,0 +1,234 @@
+import { type Setting, type SourceInfo, type Values, certificates, same } from './setting.ts'
+
+const is = (name: string, value: string) => (values: Values) => values[name] === value
+const isFetched = is('from', 'url')
+
+const authChoices = [
+  { value: 'none', label: 'None' },
+  { value: 'basic', label: 'User name and password' },
+  { value: 'bearer', label: 'Bearer token' },
+  { value: 'header', label: 'A header of its own' },
+] as const
+const oauthChoice = { value: 'oauth_client_credentials', label: 'OAuth 2.0 client credentials' } as const
+
+function authSettings(withOauth: boolean, when: (values: Values) => boolean = () => true): readonly Setting[] {
+  const and = (kind: string) => (values: Values) => when(values) && values['auth.kind'] === kind
+  return [
+    {
+      kind: 'choice',
+      name: 'auth.kind',
+      label: 'Credentials',
+      choices: withOauth ? [...authChoices, oauthChoice] : authChoices,
+      when,
+    },
+    { kind: 'text', name: 'auth.username', label: 'User name', isRequired: true, when: and('basic') },
+    {
+      kind: 'text',
+      name: 'auth.name',
+      label: 'Name of the header',
+      placeholder: 'X-Api-Key',
+      isRequired: true,
+      when: and('header'),
+    },
+    {
+      kind: 'text',
+      name: 'auth.token_url',
+      label: 'Token URL',
+      placeholder: 'https://login.example.com/oauth2/token',
+      isRequired: true,
+      when: and('oauth_client_credentials'),
+    },
+    {
+      kind: 'text',
+      name: 'auth.client_id',
+      label: 'Client ID',
+      isRequired: true,
+      when: and('oauth_client_credentials'),
+    },
+    { kind: 'text', name: 'auth.scope', label: 'Scope', when: and('oauth_client_credentials') },
+  ]
+}
+
+function authSecrets(values: Values) {
+  switch (values['auth.kind']) {
+    case 'basic':
+      return [{ name: 'password', label: 'Password' }]
+    case 'bearer':
+      return [{ name: 'token', label: 'Token' }]
+    case 'header':
+      return [{ name: 'token', label: 'Value of the header' }]
+    case 'oauth_client_credentials':
+      return [{ name: 'client_secret', label: 'Client secret' }]
+    default:
+      return []
+  }
+}
+
+export const csv: SourceInfo = {
+  title: 'File',
+  icon: 'file',
+  tells: 'A table of text (CSV), uploaded with each run or fetched from a URL.',
+  settings: [
+    {
+      kind: 'choice',
+      name: 'from',
+      label: 'Where the file comes from',
+      choices: [
+        { value: 'upload', label: 'Somebody uploads it with each run' },
+        { value: 'url', label: 'It is fetched from a URL' },
+      ],
+    },
+    {
+      kind: 'text',
+      name: 'url',
+      label: 'URL of the file',
+      placeholder: 'https://files.example.com/processes.csv',
+      isRequired: true,
+      when: isFetched,
+    },
+    ...authSettings(false, isFetched),
+    {
+      kind: 'choice',
+      name: 'delimiter',
+      label: 'Separator',
+      isAdvanced: true,
+      choices: [
+        { value: '', label: 'Found out' },
+        { value: ',', label: 'Comma' },
+        { value: ';', label: 'Semicolon' },
+        { value: '\t', label: 'Tab' },
+        { value: '|', label: 'Bar' },
+      ],
+    },
+    {
+      kind: 'choice',
+      name: 'encoding',
+      label: 'Encoding',
+      isAdvanced: true,
+      choices: [
+        { value: '', label: 'Found out' },
+        ...same('utf-8', 'utf-16le', 'utf-16be', 'windows-1250', 'windows-1251', 'windows-1252', 'windows-1253'),
+        ...same('windows-1254', 'windows-1257', 'iso-8859-2', 'iso-8859-15', 'macintosh', 'shift_jis', 'euc-kr'),
+        ...same('gb18030', 'big5'),
+      ],
+    },
+    {
+      kind: 'list',
+      name: 'columns',
+      label: 'Columns to read',
+      placeholder: 'All of them',
+      help: 'With commas between them. The header must have them, in any order.',
+      isAdvanced: true,
+    },
+    {
+      kind: 'yes',
+      name: 'short_rows',
+      label: 'Rows may end early',
+      help: 'Cells that a row lacks at its end are taken for empty ones.',
+      isAdvanced: true,
+    },
+    {
+      kind: 'yes',
+      name: 'lenient_quotes',
+      label: 'Quotes may stand inside a value',
+      isAdvanced: true,
+    },
+    certificates(isFetched),
+  ],
+  secrets: (values) => (isFetched(values) ? authSecrets(values) : []),
+}
+
+export const httpJson: SourceInfo = {
+  title: 'HTTP API',
+  icon: 'globe',
+  tells: 'Lists of JSON objects from a web service, page by page.',
+  settings: [
+    {
+      kind: 'text',
+      name: 'url',
+      label: 'URL',
+      placeholder: 'https://api.example.com/v1/departments',
+      isRequired: true,
+    },
+    ...authSettings(true),
+    {
+      kind: 'text',
+      name: 'items',
+      label: 'Where the list is',
+      placeholder: '/data/items',
+      help: 'A JSON Pointer into the answer. Empty: the answer itself is the list.',
+    },
+    {
+      kind: 'choice',
+      name: 'paging.kind',
+      label: 'Further pages',
+      choices: [
+        { value: 'none', label: 'There is one page' },
+        { value: 'page', label: 'By a number that grows' },
+        { value: 'cursor', label: 'By a cursor in the answer' },
+        { value: 'link', label: 'By the Link header' },
+      ],
+    },
+    {
+      kind: 'text',
+      name: 'paging.parameter',
+      label: 'Parameter of the page',
+      placeholder: 'page, or cursor',
+      when: (values) => values['paging.kind'] === 'page' || values['paging.kind'] === 'cursor',
+    },
+    {
+      kind: 'number',
+      name: 'paging.first',
+      label: 'First number',
+      placeholder: '1',
+      when: is('paging.kind', 'page'),
+    },
+    {
+      kind: 'number',
+      name: 'paging.step',
+      label: 'Grows by',
+      placeholder: '1',
+      help: '1 for pages; the size of a page for offsets.',
+      when: is('paging.kind', 'page'),
+    },
+    {
+      kind: 'text',
+      name: 'paging.next',
+      label: 'Where the cursor is',
+      placeholder: '/meta/next',
+      help: 'A JSON Pointer into the answer.',
+      isRequired: true,
+      when: is('paging.kind', 'cursor'),
+    },
+    certificates(),
+  ],
+  secrets: authSecrets,
+}
+
+export const scim: SourceInfo = {
+  title: 'SCIM directory',
+  icon: 'people',
+  tells: 'People or groups of an identity provider that speaks SCIM 2.0.',
+  settings: [
+    {
+      kind: 'text',
+      name: 'url',
+      label: 'Base URL',
+      placeholder: 'https://idp.example.com/scim/v2',
+      help: 'What stands before /Users.',
+      isRequired: true,
+    },
+    ...authSettings(true),
+    { kind: 'choice', name: 'resource', label: 'Reads', choices: same('Users', 'Groups') },
+    {
+      kind: 'text',
+      name: 'filter',
+      label: 'Filter',
+      placeholder: 'active eq true',
+      help: 'In SCIM’s own language. Empty: everything.',
+    },
+    { kind: 'number', name: 'page_size', label: 'Entries a page', placeholder: '100', isAdvanced: true },
+    certificates(),
+  ],
+  secrets: authSecrets,
+}
