@@ -235,6 +235,83 @@ create policy postern_sync_select on sync.run_error as permissive for select to 
 create policy tenant_only on sync.run_error as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.run_error to postern_sync;
 
+create table sync.scim_group (
+  tenant_id uuid not null,
+  id uuid not null,
+  display_name text not null,
+  external_id text,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  version integer not null default 1,
+  constraint scim_group_pk PRIMARY KEY (tenant_id, id),
+  constraint scim_group_display_name_length CHECK (((char_length(display_name) >= 1) AND (char_length(display_name) <= 255))),
+  constraint scim_group_version_positive CHECK ((version > 0))
+);
+CREATE UNIQUE INDEX scim_group_display_name ON sync.scim_group USING btree (tenant_id, lower(display_name));
+alter table sync.scim_group enable row level security;
+alter table sync.scim_group force row level security;
+create policy postern_sync_delete on sync.scim_group as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.scim_group as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.scim_group as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.scim_group as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.scim_group as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select, update on table sync.scim_group to postern_sync;
+
+create table sync.scim_member (
+  tenant_id uuid not null,
+  group_id uuid not null,
+  member_id uuid not null,
+  constraint scim_member_pk PRIMARY KEY (tenant_id, group_id, member_id),
+  constraint scim_member_group_fk FOREIGN KEY (tenant_id, group_id) REFERENCES sync.scim_group(tenant_id, id)
+);
+CREATE INDEX scim_member_by_member ON sync.scim_member USING btree (tenant_id, member_id);
+alter table sync.scim_member enable row level security;
+alter table sync.scim_member force row level security;
+create policy postern_sync_delete on sync.scim_member as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.scim_member as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.scim_member as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.scim_member as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.scim_member to postern_sync;
+comment on column sync.scim_member.member_id is 'A user or a group.';
+
+create table sync.scim_user (
+  tenant_id uuid not null,
+  id uuid not null,
+  user_name text not null,
+  external_id text,
+  person_key text not null,
+  email text,
+  active boolean not null,
+  unit_key text,
+  division_key text,
+  content jsonb not null,
+  created_at timestamp(3) with time zone not null default now(),
+  updated_at timestamp(3) with time zone not null default now(),
+  deleted_at timestamp(3) with time zone,
+  version integer not null default 1,
+  constraint scim_user_pk PRIMARY KEY (tenant_id, id),
+  constraint scim_user_content_is_object CHECK ((jsonb_typeof(content) = 'object'::text)),
+  constraint scim_user_person_key_length CHECK (((char_length(person_key) >= 1) AND (char_length(person_key) <= 255))),
+  constraint scim_user_user_name_length CHECK (((char_length(user_name) >= 1) AND (char_length(user_name) <= 255))),
+  constraint scim_user_version_positive CHECK ((version > 0))
+);
+CREATE INDEX scim_user_by_division ON sync.scim_user USING btree (tenant_id, division_key) WHERE ((deleted_at IS NULL) AND active);
+CREATE INDEX scim_user_by_unit ON sync.scim_user USING btree (tenant_id, unit_key) WHERE ((deleted_at IS NULL) AND active);
+CREATE UNIQUE INDEX scim_user_external_id ON sync.scim_user USING btree (tenant_id, external_id) WHERE (deleted_at IS NULL);
+CREATE INDEX scim_user_gone_email ON sync.scim_user USING btree (tenant_id, email) WHERE (deleted_at IS NOT NULL);
+CREATE UNIQUE INDEX scim_user_person_key ON sync.scim_user USING btree (tenant_id, person_key) WHERE (deleted_at IS NULL);
+CREATE UNIQUE INDEX scim_user_user_name ON sync.scim_user USING btree (tenant_id, lower(user_name)) WHERE (deleted_at IS NULL);
+alter table sync.scim_user enable row level security;
+alter table sync.scim_user force row level security;
+create policy postern_sync_insert on sync.scim_user as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.scim_user as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_update on sync.scim_user as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.scim_user as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table sync.scim_user to postern_sync;
+comment on column sync.scim_user.person_key is 'The external_id of the person in the universe: what the user was first known by. It never changes.';
+comment on column sync.scim_user.unit_key is 'The lowest node of the hierarchy `scim` that the user belongs to.';
+comment on column sync.scim_user.deleted_at is 'Deleted for the provider. Kept, because the person is, and may hold an address that somebody else is given.';
+
 create table sync.staged_row (
   tenant_id uuid not null,
   run_id uuid not null,

@@ -121,7 +121,8 @@ function faultOf(route: Route, request: FilledRequest, answer: CheckedAnswer, ca
   }
   const refusal = reasonToRefuse(route, request)
   if (refusal !== undefined && answer.status < 400) return `It should be refused: ${refusal}.`
-  if (request.body?.spoiled !== undefined && route.body !== undefined)
+  // An error of SCIM has words alone.
+  if (request.body?.spoiled !== undefined && route.body !== undefined && route.dialect === undefined)
     return faultOfRefusal(request.body.spoiled, answer)
   return undefined
 }

@@ -9,7 +9,7 @@ export function marker(kind: Kind, collection: string, at: number): string {
   return `__${kind}.${collection}.${at}__`
 }
 
-const markers = /__([a-z]+)\.([a-z-]+)\.([0-9]+)__/g
+const markers = /__([a-z]+)\.([A-Za-z-]+)\.([0-9]+)__/g
 const maxEach = 40
 const maxAll = 500
 
@@ -56,8 +56,9 @@ export function harvest(
 ): void {
   const parts = path.split('?', 1)[0]?.split('/') ?? []
   // The last word of the path that names a collection: /api/v1/findings/{id}/action-plans holds action plans.
-  const [collection = 'any'] = parts.toReversed().filter((part) => /^[a-z][a-z-]+$/.test(part) && !isVerb(part))
-  const items = Array.isArray(answer.json) ? answer.json.slice(0, 5) : [answer.json]
+  const [collection = 'any'] = parts.toReversed().filter((part) => /^[A-Za-z][A-Za-z-]+$/.test(part) && !isVerb(part))
+  const listed = listIn(answer.json)
+  const items = Array.isArray(listed) ? listed.slice(0, 5) : [listed]
   for (const item of items) {
     if (typeof item !== 'object' || item === null) continue
     const { id, reference } = { id: undefined, reference: undefined, ...item }
@@ -68,8 +69,13 @@ export function harvest(
   if (typeof etag === 'string') pool.add('etag', collection, etag)
   const cursor = /[?&](?:cursor|since)=([^&>]+)/.exec(String(link ?? ''))?.[1]
   if (cursor !== undefined) pool.add('cursor', collection, cursor)
-  const made = /\/([a-z-]+)\/([0-9a-f-]{36})$/.exec(String(location ?? ''))
+  const made = /\/([A-Za-z-]+)\/([0-9a-f-]{36})$/.exec(String(location ?? ''))
   if (made !== null) pool.add('id', made[1] ?? 'any', made[2] ?? '')
+}
+
+/** A list as it is, or in the envelope that SCIM puts it in. */
+function listIn(json: unknown): unknown {
+  return typeof json === 'object' && json !== null && 'Resources' in json ? json.Resources : json
 }
 
 function isVerb(part: string): boolean {

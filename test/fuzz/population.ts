@@ -36,6 +36,11 @@ export async function populate(options: {
   await call('POST', '/api/v1/sync/test-procedures', [{ external_id: 'k1', title: text, entities: ['k1'] }])
   await call('POST', '/api/v1/connectors', { key: 'k1', name: text, type: 'csv', dataset: 'people' })
   await call('GET', '/api/v1/connectors?limit=1')
+  for (const name of ['u1', 'u2', 'u3']) {
+    const body = { userName: `${name}@x.example`, displayName: text, externalId: name }
+    await call('POST', '/scim/v2/Users', body)
+    await call('POST', '/scim/v2/Groups', { displayName: `${text} ${name}` })
+  }
   for (const name of ['legal', 'h1']) {
     await call('POST', `/api/v1/sync/org-structures/${name}`, {
       name: text,

@@ -1,3 +1,4 @@
+import { enterpriseUrn, patchUrn } from '@postern/contracts'
 import { marker } from './pool.ts'
 
 /**
@@ -25,4 +26,29 @@ export const starters: Readonly<Record<string, readonly unknown[]>> = {
   ],
   'keys.rotate': [{ overlap: '1h' }, { overlap: '0s', expires_in: '30d' }],
   'evidence.attach': [{ test_procedures: ['ext:k1'] }, { test_procedures: [marker('id', 'test-procedures', 0)] }],
+  'sync.scim-create-user': [
+    { userName: 'k1', externalId: 'k1', emails: [{ value: 'k1@x.example', type: 'work' }] },
+    { userName: 'k2', active: 'False', name: { givenName: 'A' }, [enterpriseUrn]: { department: 'D', division: 'V' } },
+  ],
+  'sync.scim-replace-user': [{ userName: 'k3', active: false, [enterpriseUrn]: { department: 'E' } }],
+  'sync.scim-patch-user': [
+    change({ op: 'Replace', path: 'active', value: 'False' }),
+    change({ op: 'add', path: 'emails[type eq "work"].value', value: 'k4@x.example' }, { op: 'remove', path: 'title' }),
+    change({ op: 'replace', value: { displayName: 'D', [`${enterpriseUrn}:department`]: 'F' } }),
+    change({ op: 'add', path: '__proto__.x', value: 1 }),
+  ],
+  'sync.scim-create-group': [
+    { displayName: 'k1', members: [{ value: marker('id', 'Users', 0) }] },
+    { displayName: 'k2', externalId: 'k2' },
+  ],
+  'sync.scim-replace-group': [{ displayName: 'k3', members: [{ value: marker('id', 'Groups', 1) }] }],
+  'sync.scim-patch-group': [
+    change({ op: 'Add', path: 'members', value: [{ value: marker('id', 'Users', 1) }] }),
+    change({ op: 'remove', path: `members[value eq "${marker('id', 'Users', 0)}"]` }),
+    change({ op: 'remove', path: 'members' }, { op: 'replace', value: { displayName: 'k4' } }),
+  ],
+}
+
+function change(...Operations: readonly unknown[]): unknown {
+  return { schemas: [patchUrn], Operations }
 }

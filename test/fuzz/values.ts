@@ -41,6 +41,18 @@ const times = fc
   )
   .map((parts) => parts.join(''))
 
+/** Filters of SCIM: right ones, and some that are not. */
+const filters = [
+  'userName eq "a"',
+  'displayName sw "a" and not (id pr)',
+  'emails[type eq "work"]',
+  'members.value eq "x"',
+  'meta.created gt "x"',
+  'externalId',
+  '((((',
+  'userName eq "\\"; --"',
+]
+
 const anyText = fc.oneof(
   { weight: 6, arbitrary: fc.string({ minLength: 1, maxLength: 24 }) },
   { weight: 2, arbitrary: fc.string({ unit: 'grapheme', maxLength: 24 }) },
@@ -60,6 +72,8 @@ export function valuesOf(schema: Schema, name: string, root: Schema = schema): f
   if (Array.isArray(words)) return fc.constantFrom(...words)
   if (Array.isArray(type)) return fc.oneof(...type.map((each) => valuesOf({ ...schema, type: each }, name, root)))
   if (versions.test(name) && type !== 'string') return fc.constantFrom('0', '1', '2', '1000')
+  if (name === 'urn') return fc.constantFrom('User', 'Group', 'urn:ietf:params:scim:schemas:core:2.0:User', 'nothing')
+  if (name === 'filter') return fc.constantFrom(...filters)
   if (name === 'slug') return fc.constantFrom('not-found', 'invalid-content', 'nothing')
   switch (type) {
     case 'object':

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import {
   type Route,
   columnsOf,
+  isScimTarget,
   itemSchemaOf,
   mediaTypesOf,
   memberOf,
@@ -10,6 +11,8 @@ import {
   problemUri,
   problemsOf,
   routeTable,
+  scimErrorSchema,
+  scimMediaType,
 } from '@postern/contracts'
 import { z } from 'zod'
 import { parseCsv } from './csv.ts'
@@ -42,7 +45,9 @@ export function assertInContract(method: string, target: string, answer: Checked
   const route = routeOf(method) ?? (method === 'HEAD' ? routeOf('GET') : undefined)
   const fault =
     answer.status >= 400
-      ? faultOfProblem(route, method, answer)
+      ? isScimTarget(path)
+        ? faultOfScimError(method, answer)
+        : faultOfProblem(route, method, answer)
       : faultOfSuccess(route, method, answer, membersAsked(target))
   if (fault !== undefined) throw new Error(`${method} ${path} was answered ${answer.status}, ${fault}: ${answer.text}`)
   if (typeof answer.headers['x-request-id'] !== 'string') throw new Error(`${method} ${path}: no X-Request-Id`)
@@ -62,6 +67,17 @@ function faultOfProblem(route: Route | undefined, method: string, answer: Checke
   // To a service itself, past the gateway, nobody may speak; the API's contract does not say so.
   if (route === undefined || code === 'unsigned_request') return undefined
   return problemsOf(route).has(name) ? undefined : 'which the contract of the route does not have'
+}
+
+/** SCIM's errors do not name our codes: only their form and their status can be looked at. */
+function faultOfScimError(method: string, answer: CheckedAnswer): string | undefined {
+  if (method === 'HEAD') return answer.text === '' ? undefined : 'with a body'
+  if (answer.headers['content-type'] !== scimMediaType) return 'which is no error of SCIM'
+  const parsed = scimErrorSchema.strict().safeParse(answer.json)
+  if (!parsed.success) return 'with an error of SCIM that is not valid'
+  if (parsed.data.status !== String(answer.status)) return 'with another status in its body'
+  const id = String(answer.headers['x-request-id'])
+  return parsed.data.detail.endsWith(`Request ${id}.`) ? undefined : 'with the id of another request'
 }
 
 function knownCode(code: string): keyof typeof problemTypes | undefined {

@@ -5,6 +5,7 @@ import { openApi } from './openapi.ts'
 import { problemSchema, problemTypes } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
+import { isScimTarget, scimErrorSchema, scimMediaType } from './scim/error.ts'
 
 type Json = Readonly<Record<string, unknown>>
 
@@ -116,6 +117,10 @@ describe('the OpenAPI document', () => {
   })
 })
 
+function mediaTypeOfErrors(path: string): string {
+  return isScimTarget(path) ? scimMediaType : 'application/problem+json'
+}
+
 describe.each(operations)('%s', (_name, method, path, operation) => {
   test('is an operation on a path', () => {
     expect(methods).toContain(method)
@@ -151,7 +156,10 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     for (const [status, response] of Object.entries(record(operation.responses)))
       if (Number(status) >= 400)
         expect(record(response).content).toEqual({
-          'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' }, examples: expect.anything() },
+          [mediaTypeOfErrors(path)]: {
+            schema: { $ref: `#/components/schemas/${isScimTarget(path) ? 'ScimError' : 'Problem'}` },
+            examples: expect.anything(),
+          },
         })
     expect(record(operation.responses)).toBeDefined()
   })
@@ -159,8 +167,10 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
   test('shows each of its problems by an example that is one', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
     const shown = Object.entries(record(operation.responses)).flatMap(([status, response]) =>
-      Object.entries(record(at(response, 'content', 'application/problem+json', 'examples'))).map(([code, example]) => {
-        expect(problemSchema.parse(record(example).value)).toMatchObject({ code, status: Number(status) })
+      Object.entries(record(at(response, 'content', mediaTypeOfErrors(path), 'examples'))).map(([code, example]) => {
+        const { value } = record(example)
+        if (isScimTarget(path)) expect(scimErrorSchema.parse(value)).toMatchObject({ status })
+        else expect(problemSchema.parse(value)).toMatchObject({ code, status: Number(status) })
         return code
       }),
     )

@@ -7,6 +7,7 @@ import { problemDocument, problemMediaType, problemSchema, problemTypes, problem
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
 import type { Route } from './route.ts'
+import { scimError, scimErrorSchema, scimMediaType, scimStatusOf } from './scim/error.ts'
 import { namedScopes, scopeDescriptions } from './scope.ts'
 
 /** The version of the interface, sent as `API-Version`. */
@@ -24,6 +25,7 @@ export function openApi(serverUrl: string): Json {
     item[route.method.toLowerCase()] = operation(route, schemas)
   }
   schemaOf(problemSchema, 'output', schemas)
+  schemaOf(scimErrorSchema, 'output', schemas)
   return {
     openapi: '3.1.0',
     info: {
@@ -39,6 +41,11 @@ export function openApi(serverUrl: string): Json {
       headers: headerComponents(),
       securitySchemes: {
         apiKey: { type: 'http', scheme: 'ApiKey', description: 'Authorization: ApiKey <key>' },
+        provider: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'Below /scim/v2 alone: Authorization: Bearer <key>, an API key as identity providers send it',
+        },
         person: {
           type: 'http',
           scheme: 'bearer',
@@ -65,7 +72,14 @@ function operation(route: Route, schemas: Map<string, unknown>): Json {
   }
 }
 
-function security({ access }: Route): Json {
+function security({ access, dialect }: Route): Json {
+  if (dialect === 'scim' && access.kind === 'scope') {
+    const needed = [access.scope]
+    return {
+      security: [{ provider: needed }, { apiKey: needed }, { person: needed }],
+      'x-required-scope': access.scope,
+    }
+  }
   switch (access.kind) {
     case 'public':
       return { security: [] }
@@ -175,6 +189,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
 }
 
 function problems(route: Route): Json {
+  if (route.dialect === 'scim') return scimErrors(route)
   const byStatus = Map.groupBy(problemsOf(route), (code) => problemTypes[code].status)
   return Object.fromEntries(
     [...byStatus].map(([status, list]) => [
@@ -186,6 +201,26 @@ function problems(route: Route): Json {
           [problemMediaType]: {
             schema: { $ref: '#/components/schemas/Problem' },
             examples: Object.fromEntries(list.map((code) => [code, { value: problemDocument(code, '0G4Yb3kQX1-8') }])),
+          },
+        },
+      },
+    ]),
+  )
+}
+
+/** The same problems in the words of SCIM, which has fewer statuses. */
+function scimErrors(route: Route): Json {
+  const byStatus = Map.groupBy(problemsOf(route), scimStatusOf)
+  return Object.fromEntries(
+    [...byStatus].map(([status, list]) => [
+      String(status),
+      {
+        description: list.map((code) => problemTypes[code].title).join('; '),
+        ...headersOf(route, status),
+        content: {
+          [scimMediaType]: {
+            schema: { $ref: '#/components/schemas/ScimError' },
+            examples: Object.fromEntries(list.map((code) => [code, { value: scimError(code, '0G4Yb3kQX1-8') }])),
           },
         },
       },

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { problemTypes } from './problem.ts'
 import { routeTable } from './route-table.ts'
 import type { Access, Route } from './route.ts'
+import { isScimTarget } from './scim/error.ts'
 import { roles } from './scope.ts'
 
 const routes = routeTable.map((route) => [`${route.method} ${route.path}`, route] as const)
@@ -99,6 +100,23 @@ function inWords(rule: Access): string {
     case 'scope':
       return `scope ${rule.scope}`
     case 'any-scope':
+  'GET /scim/v2/Users': 'scope admin:sync',
+  'POST /scim/v2/Users': 'scope admin:sync',
+  'GET /scim/v2/Users/:id': 'scope admin:sync',
+  'PUT /scim/v2/Users/:id': 'scope admin:sync',
+  'PATCH /scim/v2/Users/:id': 'scope admin:sync',
+  'DELETE /scim/v2/Users/:id': 'scope admin:sync',
+  'GET /scim/v2/Groups': 'scope admin:sync',
+  'POST /scim/v2/Groups': 'scope admin:sync',
+  'GET /scim/v2/Groups/:id': 'scope admin:sync',
+  'PUT /scim/v2/Groups/:id': 'scope admin:sync',
+  'PATCH /scim/v2/Groups/:id': 'scope admin:sync',
+  'DELETE /scim/v2/Groups/:id': 'scope admin:sync',
+  'GET /scim/v2/ServiceProviderConfig': 'scope admin:sync',
+  'GET /scim/v2/ResourceTypes': 'scope admin:sync',
+  'GET /scim/v2/ResourceTypes/:urn': 'scope admin:sync',
+  'GET /scim/v2/Schemas': 'scope admin:sync',
+  'GET /scim/v2/Schemas/:urn': 'scope admin:sync',
       return `one of ${rule.scopes.join(' ')}`
     case 'person':
       return `person ${rule.role}`
@@ -149,7 +167,16 @@ describe.each(routes)('%s', (_name, route) => {
   })
 
   test('has a path in canonical form whose parameters are exactly those that it parses', () => {
-    expect(route.path).toMatch(/^(\/(:[a-z_]+|[a-z0-9.-]*[a-z0-9][a-z0-9.-]*))+$/)
+test('errors and bodies are those of SCIM below /scim/v2, and nowhere else', () => {
+  for (const route of routeTable)
+    expect([route.path, isScimTarget(route.path)]).toEqual([route.path, route.dialect === 'scim'])
+  for (const path of ['/scim/v2x/Users', '/scim/v1/Users', '/api/scim/v2/Users', '/scim'])
+    expect(isScimTarget(path)).toBe(false)
+})
+
+    // The names of SCIM's resources begin with a capital.
+    const path = route.dialect === 'scim' ? route.path.toLowerCase() : route.path
+    expect(path).toMatch(/^(\/(:[a-z_]+|[a-z0-9.-]*[a-z0-9][a-z0-9.-]*))+$/)
     const inPath = [...route.path.matchAll(/:([a-z_]+)/g)].map(([, name]) => name)
     expect(Object.keys(route.params?.shape ?? {})).toEqual(inPath)
   })
@@ -163,7 +190,8 @@ describe.each(routes)('%s', (_name, route) => {
 
   test('refuses parameters and members that it does not know', () => {
     for (const schema of [route.params, route.query, route.body]) {
-      if (schema === undefined) continue
+      // What SCIM sends and we do not keep is left out (RFC 7643 §3.1).
+      if (schema === undefined || (route.dialect === 'scim' && schema === route.body)) continue
       const result = schema.safeParse({ stray: 'x' })
       expect(result.success).toBe(false)
       // A body that is a list is refused as no list, and each of its elements here.

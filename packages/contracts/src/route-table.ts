@@ -4,6 +4,7 @@ import { findingsRoutes } from './findings/routes.ts'
 import { gatewayRoutes } from './gateway/routes.ts'
 import { keysRoutes } from './keys/routes.ts'
 import type { Route } from './route.ts'
+import { scimRoutes } from './scim/routes.ts'
 import { syncRoutes } from './sync/routes.ts'
 import { universeRoutes } from './universe/routes.ts'
 
@@ -16,4 +17,5 @@ export const routeTable: readonly Route[] = [
   ...universeRoutes,
   ...evidenceRoutes,
   ...syncRoutes,
+  ...scimRoutes,
 ]

@@ -66,6 +66,8 @@ export interface Route {
   >
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
+  /** Where it is set, bodies and errors are those of SCIM 2.0, and what a body holds beyond its schema is left out. */
+  readonly dialect?: 'scim'
 }
 
 export type RouteInput = Omit<Route, 'maxBodyBytes' | 'answerWithinMs' | 'problems'> &

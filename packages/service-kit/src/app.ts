@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { scimMediaType } from '@postern/contracts'
 import { createVerifier } from '@postern/signed-context'
 import { type FastifyInstance, fastify } from 'fastify'
 import type { BaseConfig } from './config.ts'
@@ -72,7 +73,7 @@ function newRequestId(): string {
 function readJson(app: App): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
-    ['application/json', 'application/merge-patch+json'],
+    ['application/json', 'application/merge-patch+json', scimMediaType],
     { parseAs: 'buffer' },
     async (_request: unknown, body: Buffer) => parseJsonBody(body),
   )

@@ -1,11 +1,21 @@
 import type { Socket } from 'node:net'
-import { type ProblemCode, problemDocument, problemMediaType, problemTypes, problemsOf } from '@postern/contracts'
+import {
+  type ProblemCode,
+  isScimTarget,
+  problemDocument,
+  problemMediaType,
+  problemTypes,
+  problemsOf,
+  scimError,
+  scimMediaType,
+  scimStatusOf,
+} from '@postern/contracts'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
 /**
- * The one place that writes problem documents (RFC 9457) to clients of a service. With `checkAnswers` a problem that the
+ * The one place that writes problem documents (RFC 9457), and below `/scim/v2` errors of SCIM, to clients of a service. With `checkAnswers` a problem that the
  * contract of its route does not name becomes an internal error, so that the test that caused it fails.
  */
 export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswers: boolean): void {
@@ -39,13 +49,17 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   // What a refused request had set belongs to an answer that is not given.
   reply.removeHeader('etag').removeHeader('link')
+  const isScim = isScimTarget(request.url)
+  const document = isScim
+    ? scimError(error.code, request.id, options)
+    : problemDocument(error.code, request.id, options)
   return await reply
-    .code(problemTypes[error.code].status)
+    .code(isScim ? scimStatusOf(error.code) : problemTypes[error.code].status)
     .header('x-request-id', request.id)
     .header('cache-control', 'no-store')
-    .type(problemMediaType)
+    .type(isScim ? scimMediaType : problemMediaType)
     // As bytes: to a text fastify would add a charset, which this media type does not have.
-    .send(Buffer.from(JSON.stringify(problemDocument(error.code, request.id, options))))
+    .send(Buffer.from(JSON.stringify(document)))
 }
 
 const fastifyProblems: Readonly<Record<string, ProblemCode>> = {

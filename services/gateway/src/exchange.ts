@@ -3,9 +3,13 @@ import {
   type ProblemCode,
   type Route,
   apiVersion,
+  isScimTarget,
   problemDocument,
   problemMediaType,
   problemTypes,
+  scimError,
+  scimMediaType,
+  scimStatusOf,
 } from '@postern/contracts'
 import type { ProblemOptions, Span } from '@postern/service-kit'
 import type { Principal } from './authenticate/principal.ts'
@@ -54,16 +58,20 @@ const restWithinMs = 5000
 /** A client that takes nothing of its answer for this long is cut off. */
 export const stalledReaderMs = 60_000
 
-/** Answers with a problem document (RFC 9457). The one place in the gateway that does. */
+/** Answers with a problem document (RFC 9457), below `/scim/v2` with an error of SCIM. The one place in the gateway that does. */
 export function sendProblem(
   { request, response, requestId }: Pick<Exchange, 'request' | 'response' | 'requestId'>,
   code: ProblemCode,
   answer: ProblemAnswer = {},
 ): void {
   const { headers = [], retryAfterSeconds, ...options } = answer
-  const body = Buffer.from(JSON.stringify(problemDocument(code, requestId, options)))
+  const isScim = isScimTarget(request.url ?? '')
+  const document = isScim ? scimError(code, requestId, options) : problemDocument(code, requestId, options)
+  const body = Buffer.from(JSON.stringify(document))
+  const status = isScim ? scimStatusOf(code) : problemTypes[code].status
+  const mediaType = isScim ? scimMediaType : problemMediaType
   const extra = retryAfterSeconds === undefined ? [] : ['retry-after', String(retryAfterSeconds)]
-  send({ request, response, requestId }, problemTypes[code].status, problemMediaType, body, [...extra, ...headers])
+  send({ request, response, requestId }, status, mediaType, body, [...extra, ...headers])
 }
 
 /** Answers with a body that the gateway made itself. */

@@ -5,6 +5,9 @@ import type { Deps } from './deps.ts'
 import { pushRoutes } from './push/routes.ts'
 import { runEventRoutes } from './run/events.ts'
 import { runRoutes } from './run/routes.ts'
+import { scimDescriptionRoutes } from './scim/description-routes.ts'
+import { scimGroupRoutes } from './scim/group-routes.ts'
+import { scimUserRoutes } from './scim/user-routes.ts'
 
 /** Registers what the sync service answers. */
 export function buildApp(app: App, deps: Deps): void {
@@ -14,4 +17,7 @@ export function buildApp(app: App, deps: Deps): void {
   runRoutes(app, deps)
   runEventRoutes(app, deps)
   pushRoutes(app, deps)
+  scimUserRoutes(app, deps)
+  scimGroupRoutes(app, deps)
+  scimDescriptionRoutes(app)
 }

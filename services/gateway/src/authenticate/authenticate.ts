@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@postern/contracts'
+import { type ProblemCode, isScimTarget } from '@postern/contracts'
 import type { Exchange, ProblemAnswer } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { Limits, RateLimit, Verdict } from '../limit/rate-limit.ts'
@@ -41,7 +41,10 @@ export interface AuthenticateParts {
 /** Records that are overtaken while a request waits are read again; a request that never gets to run is refused. */
 const maxRounds = 5
 
-const challenge = 'ApiKey realm="postern"'
+/** Identity providers know bearer tokens alone, and send a key as one. */
+function challengeOf({ target }: Exchange): string {
+  return isScimTarget(target) ? 'Bearer realm="postern"' : 'ApiKey realm="postern"'
+}
 
 /** Makes step one. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
@@ -167,7 +170,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       missing(exchange, outcomes)
       return
     }
-    const credentials = parseCredentials(header)
+    const credentials = parseCredentials(header, isScimTarget(exchange.target))
     switch (credentials.kind) {
       case 'api_key': {
         const { hash } = credentials.key
@@ -195,9 +198,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
 }
 
 function missing(exchange: Exchange, outcomes: Outcomes): void {
+  const scheme = isScimTarget(exchange.target) ? 'Bearer' : 'ApiKey'
   outcomes.refused(exchange, 'missing_credentials', {
-    detail: 'Send Authorization: ApiKey followed by one space and your key.',
-    headers: ['www-authenticate', challenge],
+    detail: `Send Authorization: ${scheme} followed by one space and your key.`,
+    headers: ['www-authenticate', challengeOf(exchange)],
   })
 }
 
@@ -205,7 +209,7 @@ function missing(exchange: Exchange, outcomes: Outcomes): void {
 function invalidKey(exchange: Exchange, outcomes: Outcomes): void {
   outcomes.refused(exchange, 'invalid_key', {
     detail: 'There is no such key. Check that it is complete and unaltered.',
-    headers: ['www-authenticate', `${challenge}, error="invalid_key"`],
+    headers: ['www-authenticate', `${challengeOf(exchange)}, error="invalid_key"`],
   })
 }
 
@@ -232,6 +236,6 @@ const refusals: Readonly<Record<KeyRefusal, { readonly detail: string; readonly 
 
 function refuseKey(exchange: Exchange, refusal: KeyRefusal, outcomes: Outcomes): void {
   const { detail, error } = refusals[refusal]
-  const headers = error === undefined ? [] : ['www-authenticate', `${challenge}, error="${error}"`]
+  const headers = error === undefined ? [] : ['www-authenticate', `${challengeOf(exchange)}, error="${error}"`]
   outcomes.refused(exchange, refusal, { detail, headers })
 }

@@ -32,4 +32,11 @@ describe('an Authorization header', () => {
     expect(parseCredentials('bearer a.b-c_d~e+f/g==')).toEqual({ kind: 'bearer', token: 'a.b-c_d~e+f/g==' })
     expect(parseCredentials(`Bearer ${value}`).kind).toBe('bearer')
   })
+
+  test('holds a key under the scheme Bearer where identity providers send keys, and still a token', () => {
+    expect(parseCredentials(`Bearer ${value}`, true)).toMatchObject({ kind: 'api_key', key: { hash } })
+    expect(parseCredentials(`Bearer ${value}x`, true)).toEqual({ kind: 'malformed', scheme: 'ApiKey' })
+    expect(parseCredentials('Bearer a.b.c', true)).toEqual({ kind: 'bearer', token: 'a.b.c' })
+    expect(parseCredentials(`ApiKey ${value}`, true).kind).toBe('api_key')
+  })
 })

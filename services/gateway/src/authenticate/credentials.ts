@@ -1,4 +1,4 @@
-import { type ParsedKey, parseKey } from '@postern/api-key'
+import { type ParsedKey, keyPrefix, parseKey } from '@postern/api-key'
 
 /** What an Authorization header holds (RFC 9110 §11.6.2), by form alone. */
 export type Credentials =
@@ -12,16 +12,17 @@ const tokenPattern = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
  * Reads the one Authorization header. The scheme is read in any case, followed by exactly one space and nothing after the
- * credential. No I/O: a mistyped key ends here, by its checksum.
+ * credential. No I/O: a mistyped key ends here, by its checksum. With `keysAsTokens` an API key may also stand where a
+ * token does: that is all that identity providers can send.
  */
-export function parseCredentials(header: string): Credentials {
+export function parseCredentials(header: string, keysAsTokens = false): Credentials {
   const space = header.indexOf(' ')
   if (space === -1 || header.length > longest) return { kind: 'malformed', scheme: schemeOf(header) }
   const scheme = schemeOf(header.slice(0, space))
   const value = header.slice(space + 1)
-  if (scheme === 'ApiKey') {
+  if (scheme === 'ApiKey' || (keysAsTokens && scheme === 'Bearer' && value.startsWith(keyPrefix))) {
     const key = parseKey(value)
-    return key === undefined ? { kind: 'malformed', scheme } : { kind: 'api_key', key }
+    return key === undefined ? { kind: 'malformed', scheme: 'ApiKey' } : { kind: 'api_key', key }
   }
   if (scheme === 'Bearer' && tokenPattern.test(value)) return { kind: 'bearer', token: value }
   return { kind: 'malformed', scheme }

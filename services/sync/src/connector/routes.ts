@@ -86,7 +86,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
       const before = await findConnector(tx, params.id)
       if (before === undefined) throw problem('not_found')
       assertIfMatch(input, etagOf(before))
-      if (before.type === 'inline_json' || before.type === 'scim_inbound') {
+      if (isPushed(before)) {
         throw problem('conflict', { detail: 'This connector stands for what is pushed. There is nothing to change.' })
       }
       const next = {
@@ -126,7 +126,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   contractRoute(app, deleteConnector, async ({ params, context }) => {
     await db.write(context, async (tx) => {
       const connector = await findConnector(tx, params.id)
-      if (connector === undefined || connector.type === 'inline_json') throw problem('not_found')
+      if (connector === undefined || isPushed(connector)) throw problem('not_found')
       if (!(await retireConnector(tx, connector.id))) {
         throw problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
       }
@@ -184,6 +184,10 @@ const exportBatch = 500
 
 export function etagOf({ id, version, last_run_at, next_run_at, state }: Connector): string {
   return `"${id}.${version}.${state}.${last_run_at ?? ''}.${next_run_at ?? ''}"`
+}
+
+function isPushed({ type }: Connector): boolean {
+  return type === 'inline_json' || type === 'scim_inbound'
 }
 
 async function present(tx: Tx, id: string): Promise<Connector> {

@@ -266,14 +266,19 @@ const inlineConnectors: Readonly<Record<Connector['dataset'], { readonly key: st
   people: { key: 'inline-people', name: 'Inline pushes of people' },
 }
 
+const scimConnector = { key: 'scim-inbound', name: 'Identity provider (SCIM)' } as const
+
 /** Keys that connectors for pushes have, or will have. */
-export const reservedKeys: ReadonlySet<string> = new Set(Object.values(inlineConnectors).map(({ key }) => key))
+export const reservedKeys: ReadonlySet<string> = new Set([
+  scimConnector.key,
+  ...Object.values(inlineConnectors).map(({ key }) => key),
+])
 
 // Two first pushes at once: the second waits for the first and then does nothing, and the select finds the row of either.
 const ensureInline = statement(
   'sync_ensure_inline',
   `insert into sync.connector (tenant_id, key, name, type, dataset)
-  values ((select tenancy.tenant_id()), $1, $2, 'inline_json', $3)
+  values ((select tenancy.tenant_id()), $1, $2, $4, $3)
   on conflict (tenant_id, key) do nothing`,
 )
 
@@ -289,10 +294,21 @@ const touchInline = statement(
 
 /** Notes that a push of the dataset begins, whose connector the tenant's first such push makes; answers its id. */
 export async function touchInlineConnector(tx: Tx, dataset: Connector['dataset']): Promise<string> {
-  const { key, name } = inlineConnectors[dataset]
-  await tx.execute(ensureInline([key, name, dataset]))
+  return await touch(tx, { ...inlineConnectors[dataset], dataset, type: 'inline_json' })
+}
+
+/** The same for what an identity provider sends. */
+export async function touchScimConnector(tx: Tx): Promise<string> {
+  return await touch(tx, { ...scimConnector, dataset: 'people', type: 'scim_inbound' })
+}
+
+async function touch(
+  tx: Tx,
+  { key, name, dataset, type }: Pick<Connector, 'key' | 'name' | 'dataset' | 'type'>,
+): Promise<string> {
+  await tx.execute(ensureInline([key, name, dataset, type]))
   const [row] = await tx.query<{ id: string }>(touchInline([key]))
-  if (row === undefined) throw new Error('the inline connector is not there')
+  if (row === undefined) throw new Error('the connector of pushes is not there')
   return row.id
 }
 

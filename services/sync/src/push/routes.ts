@@ -1,11 +1,11 @@
 import { type PushResult, pushEntities, pushOrgStructure, pushPeople, pushTestProcedures } from '@postern/contracts'
-import { type App, type RequestInfo, contractRoute, problem } from '@postern/service-kit'
+import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
-import { runOutcomeOf } from './rules.ts'
+import { problemOf, runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
 /** Takes pushes and has the universe apply them, each recorded as a run. */
@@ -60,41 +60,6 @@ async function push(
 
 /** The answer to a push that was applied; for every other outcome it throws the problem. */
 function answerOf(runId: string, fetched: number, outcome: ApplicationOutcome): PushResult {
-  switch (outcome.kind) {
-    case 'applied':
-      return { run_id: runId, status: 'succeeded', counts: { fetched, ...outcome.counts } }
-    case 'refused':
-      throw problem('invalid_content', {
-        detail: outcome.detail ?? 'Rows of the push are not valid. None was applied.',
-        errors: outcome.errors,
-      })
-    case 'conflict':
-      throw problem('conflict', { detail: outcome.detail })
-    case 'too_large':
-      throw problem('content_too_large', { detail: 'The push is too large. Send it in parts.' })
-    case 'unreachable':
-      throw problem('service_unavailable', {
-        detail: 'The universe cannot be reached. No row was applied; push again later.',
-        retryAfterSeconds: 5,
-        cause: outcome.cause,
-      })
-    case 'unavailable':
-      throw problem('service_unavailable', {
-        detail:
-          'The universe cannot apply the push now. Push the same rows again: that is harmless if they were applied.',
-        retryAfterSeconds: 5,
-      })
-    case 'unknown':
-      throw problem(outcome.timedOut ? 'gateway_timeout' : 'bad_gateway', {
-        detail: 'Whether the rows were applied is not known. Push the same rows again: that is harmless if they were.',
-        cause: outcome.cause,
-      })
-    case 'unexpected':
-      throw problem('bad_gateway', {
-        detail: 'The universe gave an answer that is none. Push the same rows again.',
-        cause: new Error(`the universe answered ${outcome.status} to a push`),
-      })
-    default:
-      return outcome satisfies never
-  }
+  if (outcome.kind !== 'applied') throw problemOf(outcome)
+  return { run_id: runId, status: 'succeeded', counts: { fetched, ...outcome.counts } }
 }

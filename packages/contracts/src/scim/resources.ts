@@ -1,0 +1,231 @@
+import { z } from 'zod'
+import { line, timestampSchema, uuidSchema } from '../common.ts'
+
+export const userUrn = 'urn:ietf:params:scim:schemas:core:2.0:User'
+export const groupUrn = 'urn:ietf:params:scim:schemas:core:2.0:Group'
+export const enterpriseUrn = 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'
+export const listUrn = 'urn:ietf:params:scim:api:messages:2.0:ListResponse'
+export const patchUrn = 'urn:ietf:params:scim:api:messages:2.0:PatchOp'
+
+/** Most resources of one answer. */
+export const maxScimCount = 200
+/** Most members that one request may name. */
+export const maxScimMembers = 20_000
+
+const word = line(0, 255).nullish()
+/** Some providers send "True" and "False" where RFC 7643 §2.3.2 has true and false. */
+const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
+const schemas = z.array(line(1, 255)).max(10).nullish()
+
+const plural = { value: word, display: word, type: line(0, 64).nullish(), primary: flag }
+
+const nameParts = {
+  formatted: word,
+  familyName: word,
+  givenName: word,
+  middleName: word,
+  honorificPrefix: word,
+  honorificSuffix: word,
+}
+const addressParts = {
+  formatted: line(0, 1000).nullish(),
+  streetAddress: line(0, 1000).nullish(),
+  locality: word,
+  region: word,
+  postalCode: word,
+  country: word,
+  type: line(0, 64).nullish(),
+  primary: flag,
+}
+const managerParts = { value: word, displayName: word }
+
+/** Attributes of a user that are one word each. */
+const userWords = {
+  displayName: word,
+  nickName: word,
+  profileUrl: line(0, 1000).nullish(),
+  title: word,
+  userType: word,
+  preferredLanguage: word,
+  locale: word,
+  timezone: word,
+}
+const enterpriseWords = {
+  employeeNumber: word,
+  costCenter: word,
+  organization: word,
+  division: word,
+  department: word,
+}
+
+/** Some providers send the manager's id alone. */
+const managerSchema = z.union([z.object(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
+
+/** A user as an identity provider sends it. What is not kept is left out, as RFC 7643 §3.1 has it. */
+export const scimUserInputSchema = z
+  .object({
+    schemas,
+    userName: line(1, 255),
+    externalId: line(1, 255).nullish(),
+    ...userWords,
+    name: z.object(nameParts).nullish(),
+    active: flag,
+    emails: z.array(z.object(plural)).max(50).nullish(),
+    phoneNumbers: z.array(z.object(plural)).max(50).nullish(),
+    addresses: z.array(z.object(addressParts)).max(50).nullish(),
+    [enterpriseUrn]: z.object({ ...enterpriseWords, manager: managerSchema }).nullish(),
+  })
+  .meta({
+    id: 'ScimUserInput',
+    examples: [
+      {
+        schemas: [userUrn, enterpriseUrn],
+        userName: 'ada.lund@harbourline.example',
+        externalId: 'f2a1c0de',
+        name: { givenName: 'Ada', familyName: 'Lund' },
+        emails: [{ value: 'ada.lund@harbourline.example', primary: true }],
+        active: true,
+        [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
+      },
+    ],
+  })
+export type ScimUserInput = z.output<typeof scimUserInputSchema>
+
+const metaSchema = z.object({
+  resourceType: z.string(),
+  created: timestampSchema,
+  lastModified: timestampSchema,
+  location: z.string(),
+  version: z.string(),
+})
+
+const optional = z.string().optional()
+const pluralOut = z.array(
+  z.object({ value: optional, display: optional, type: optional, primary: z.boolean().optional() }),
+)
+
+/** A user as it is answered: what it was last sent as. `attributes` may leave everything out but the id. */
+export const scimUserSchema = z
+  .object({
+    schemas: z.array(z.string()),
+    id: uuidSchema,
+    externalId: optional,
+    meta: metaSchema.optional(),
+    userName: optional,
+    displayName: optional,
+    nickName: optional,
+    profileUrl: optional,
+    title: optional,
+    userType: optional,
+    preferredLanguage: optional,
+    locale: optional,
+    timezone: optional,
+    name: z
+      .object({
+        formatted: optional,
+        familyName: optional,
+        givenName: optional,
+        middleName: optional,
+        honorificPrefix: optional,
+        honorificSuffix: optional,
+      })
+      .optional(),
+    active: z.boolean().optional(),
+    emails: pluralOut.optional(),
+    phoneNumbers: pluralOut.optional(),
+    addresses: z
+      .array(
+        z.object({
+          formatted: optional,
+          streetAddress: optional,
+          locality: optional,
+          region: optional,
+          postalCode: optional,
+          country: optional,
+          type: optional,
+          primary: z.boolean().optional(),
+        }),
+      )
+      .optional(),
+    [enterpriseUrn]: z
+      .object({
+        employeeNumber: optional,
+        costCenter: optional,
+        organization: optional,
+        division: optional,
+        department: optional,
+        manager: z.object({ value: optional, displayName: optional }).optional(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'ScimUser' })
+export type ScimUser = z.infer<typeof scimUserSchema>
+
+const memberInput = z.object({ value: uuidSchema, display: word, type: word })
+
+/** A group as an identity provider sends it. */
+export const scimGroupInputSchema = z
+  .object({
+    schemas,
+    displayName: line(1, 255),
+    externalId: line(1, 255).nullish(),
+    members: z.array(memberInput).max(maxScimMembers).nullish(),
+  })
+  .meta({ id: 'ScimGroupInput', examples: [{ schemas: [groupUrn], displayName: 'Internal audit', members: [] }] })
+export type ScimGroupInput = z.output<typeof scimGroupInputSchema>
+
+export const scimGroupSchema = z
+  .object({
+    schemas: z.array(z.string()),
+    id: uuidSchema,
+    externalId: optional,
+    meta: metaSchema.optional(),
+    displayName: optional,
+    members: z
+      .array(z.object({ value: uuidSchema, display: optional, type: z.enum(['User', 'Group']), $ref: z.string() }))
+      .optional(),
+  })
+  .meta({ id: 'ScimGroup' })
+export type ScimGroup = z.infer<typeof scimGroupSchema>
+
+/** RFC 7644 §3.5.2; some providers write the operations with a capital. */
+export const scimPatchSchema = z
+  .object({
+    schemas: z
+      .array(z.string().max(255))
+      .max(10)
+      .refine((urns) => urns.includes(patchUrn), {
+        message: `must hold ${patchUrn}`,
+      }),
+    Operations: z
+      .array(
+        z.object({
+          op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
+          path: line(1, 1000).optional(),
+          value: z.unknown().optional(),
+        }),
+      )
+      .min(1)
+      .max(1000),
+  })
+  .meta({
+    id: 'ScimPatch',
+    examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
+  })
+export type ScimPatch = z.output<typeof scimPatchSchema>
+
+/** RFC 7644 §3.4.2. */
+export function scimListSchema<Resource extends z.ZodType>(resource: Resource) {
+  return z.object({
+    schemas: z.array(z.literal(listUrn)),
+    totalResults: z.int(),
+    startIndex: z.int(),
+    itemsPerPage: z.int(),
+    Resources: z.array(resource),
+  })
+}
+
+/** What says something of the service itself: RFC 7643 §5 to §7. */
+export const scimDescriptionSchema = z
+  .record(z.string(), z.json())
+  .meta({ id: 'ScimDescription', description: 'RFC 7643 §5 to §7' })

@@ -1,0 +1,279 @@
+import { z } from 'zod'
+import { uuidSchema } from '../common.ts'
+import { defineRoute } from '../route.ts'
+import { scimBase, scimMediaType } from './error.ts'
+import {
+  maxScimCount,
+  scimDescriptionSchema,
+  scimGroupInputSchema,
+  scimGroupSchema,
+  scimListSchema,
+  scimPatchSchema,
+  scimUserInputSchema,
+  scimUserSchema,
+} from './resources.ts'
+
+export * from './error.ts'
+export * from './resources.ts'
+
+const base = {
+  upstream: 'sync',
+  tag: 'SCIM',
+  access: { kind: 'scope', scope: 'admin:sync' },
+  dialect: 'scim',
+} as const
+
+const media = { mediaType: scimMediaType, alternatives: ['application/json'] } as const
+const tagged = { ETag: 'The entity tag of the resource, for If-Match and If-None-Match' } as const
+const bodyMediaTypes = [scimMediaType, 'application/json'] as const
+
+/** A number as RFC 7644 §3.4.2.4 takes it: a negative one is 0, and whoever asks for too many gets as many as there may be. */
+const number = z.string().regex(/^-?[0-9]{1,9}$/, { message: 'must be a number' })
+const names = z
+  .string()
+  .max(2000)
+  .regex(/^[A-Za-z0-9:._,$\- ]*$/, { message: 'must be names of attributes, with commas between' })
+
+const projection = {
+  attributes: names.optional().meta({ description: 'Only these attributes, and the id' }),
+  excludedAttributes: names.optional().meta({ description: 'All attributes but these' }),
+}
+const listQuery = z.strictObject({
+  filter: z
+    .string()
+    .min(1)
+    .max(2000)
+    .optional()
+    .meta({ description: 'RFC 7644 §3.4.2.2', examples: ['userName eq "ada.lund@harbourline.example"'] }),
+  startIndex: number.optional().meta({ description: 'From 1' }),
+  count: number.optional().meta({ description: `At most ${maxScimCount}` }),
+  sortBy: names.optional().meta({ description: 'Not supported, and not looked at' }),
+  sortOrder: z.enum(['ascending', 'descending']).optional(),
+  ...projection,
+})
+const one = z.strictObject({ id: uuidSchema })
+const oneQuery = z.strictObject(projection)
+const largeBody = 4 * 1024 * 1024
+
+export const scimListUsers = defineRoute({
+  ...base,
+  id: 'sync.scim-list-users',
+  method: 'GET',
+  path: `${scimBase}/Users`,
+  summary: 'List the users that identity providers have sent',
+  query: listQuery,
+  answers: { 200: { description: 'The users', schema: scimListSchema(scimUserSchema), ...media } },
+})
+
+export const scimCreateUser = defineRoute({
+  ...base,
+  id: 'sync.scim-create-user',
+  method: 'POST',
+  path: `${scimBase}/Users`,
+  summary: 'Make a user',
+  description:
+    'The user becomes a person of the universe: by `externalId`, or by `userName` where there is none. Division and department become nodes of the hierarchy `scim`.',
+  body: scimUserInputSchema,
+  bodyMediaTypes,
+  answers: { 201: { description: 'The user', schema: scimUserSchema, ...media } },
+  problems: ['conflict'],
+})
+
+export const scimGetUser = defineRoute({
+  ...base,
+  id: 'sync.scim-get-user',
+  method: 'GET',
+  path: `${scimBase}/Users/:id`,
+  summary: 'Read a user',
+  params: one,
+  query: oneQuery,
+  answers: {
+    200: { description: 'The user', schema: scimUserSchema, ...media },
+    304: { description: 'Not modified' },
+  },
+})
+
+export const scimReplaceUser = defineRoute({
+  ...base,
+  id: 'sync.scim-replace-user',
+  method: 'PUT',
+  path: `${scimBase}/Users/:id`,
+  summary: 'Replace a user',
+  params: one,
+  body: scimUserInputSchema,
+  bodyMediaTypes,
+  answers: { 200: { description: 'The user', schema: scimUserSchema, ...media, headers: tagged } },
+  problems: ['conflict', 'precondition_failed'],
+})
+
+export const scimPatchUser = defineRoute({
+  ...base,
+  id: 'sync.scim-patch-user',
+  method: 'PATCH',
+  path: `${scimBase}/Users/:id`,
+  summary: 'Change a user',
+  params: one,
+  body: scimPatchSchema,
+  bodyMediaTypes,
+  answers: { 200: { description: 'The user', schema: scimUserSchema, ...media } },
+  problems: ['conflict', 'precondition_failed'],
+})
+
+export const scimDeleteUser = defineRoute({
+  ...base,
+  id: 'sync.scim-delete-user',
+  method: 'DELETE',
+  path: `${scimBase}/Users/:id`,
+  summary: 'Delete a user',
+  description: 'The person stays in the universe, and is no longer active: findings and plans go on naming them.',
+  params: one,
+  answers: { 204: { description: 'Deleted' } },
+  problems: ['conflict', 'precondition_failed'],
+})
+
+export const scimListGroups = defineRoute({
+  ...base,
+  id: 'sync.scim-list-groups',
+  method: 'GET',
+  path: `${scimBase}/Groups`,
+  summary: 'List the groups that identity providers have sent',
+  query: listQuery,
+  answers: { 200: { description: 'The groups', schema: scimListSchema(scimGroupSchema), ...media } },
+})
+
+export const scimCreateGroup = defineRoute({
+  ...base,
+  id: 'sync.scim-create-group',
+  method: 'POST',
+  path: `${scimBase}/Groups`,
+  summary: 'Make a group',
+  description: 'Groups are kept for the provider. They are no part of the universe.',
+  body: scimGroupInputSchema,
+  bodyMediaTypes,
+  maxBodyBytes: largeBody,
+  answers: { 201: { description: 'The group', schema: scimGroupSchema, ...media } },
+  problems: ['conflict'],
+})
+
+export const scimGetGroup = defineRoute({
+  ...base,
+  id: 'sync.scim-get-group',
+  method: 'GET',
+  path: `${scimBase}/Groups/:id`,
+  summary: 'Read a group',
+  params: one,
+  query: oneQuery,
+  answers: {
+    200: { description: 'The group', schema: scimGroupSchema, ...media },
+    304: { description: 'Not modified' },
+  },
+})
+
+export const scimReplaceGroup = defineRoute({
+  ...base,
+  id: 'sync.scim-replace-group',
+  method: 'PUT',
+  path: `${scimBase}/Groups/:id`,
+  summary: 'Replace a group',
+  params: one,
+  body: scimGroupInputSchema,
+  bodyMediaTypes,
+  maxBodyBytes: largeBody,
+  answers: { 200: { description: 'The group', schema: scimGroupSchema, ...media, headers: tagged } },
+  problems: ['conflict', 'precondition_failed'],
+})
+
+export const scimPatchGroup = defineRoute({
+  ...base,
+  id: 'sync.scim-patch-group',
+  method: 'PATCH',
+  path: `${scimBase}/Groups/:id`,
+  summary: 'Change a group',
+  params: one,
+  body: scimPatchSchema,
+  bodyMediaTypes,
+  maxBodyBytes: largeBody,
+  answers: { 200: { description: 'The group', schema: scimGroupSchema, ...media } },
+  problems: ['conflict', 'precondition_failed'],
+})
+
+export const scimDeleteGroup = defineRoute({
+  ...base,
+  id: 'sync.scim-delete-group',
+  method: 'DELETE',
+  path: `${scimBase}/Groups/:id`,
+  summary: 'Delete a group',
+  params: one,
+  answers: { 204: { description: 'Deleted' } },
+  problems: ['precondition_failed'],
+})
+
+const described = { schema: scimDescriptionSchema, ...media } as const
+const urn = z.strictObject({ urn: z.string().regex(/^[A-Za-z0-9:._-]{1,200}$/) })
+
+export const scimServiceConfig = defineRoute({
+  ...base,
+  id: 'sync.scim-service-config',
+  method: 'GET',
+  path: `${scimBase}/ServiceProviderConfig`,
+  summary: 'Read what of SCIM is supported',
+  answers: { 200: { description: 'RFC 7643 §5', ...described } },
+})
+
+export const scimListResourceTypes = defineRoute({
+  ...base,
+  id: 'sync.scim-list-resource-types',
+  method: 'GET',
+  path: `${scimBase}/ResourceTypes`,
+  summary: 'List the types of resources',
+  answers: { 200: { description: 'RFC 7643 §6', schema: scimListSchema(scimDescriptionSchema), ...media } },
+})
+
+export const scimGetResourceType = defineRoute({
+  ...base,
+  id: 'sync.scim-get-resource-type',
+  method: 'GET',
+  path: `${scimBase}/ResourceTypes/:urn`,
+  summary: 'Read a type of resource',
+  params: urn,
+  answers: { 200: { description: 'RFC 7643 §6', ...described } },
+})
+
+export const scimListSchemas = defineRoute({
+  ...base,
+  id: 'sync.scim-list-schemas',
+  method: 'GET',
+  path: `${scimBase}/Schemas`,
+  summary: 'List the schemas of the resources',
+  answers: { 200: { description: 'RFC 7643 §7', schema: scimListSchema(scimDescriptionSchema), ...media } },
+})
+
+export const scimGetSchema = defineRoute({
+  ...base,
+  id: 'sync.scim-get-schema',
+  method: 'GET',
+  path: `${scimBase}/Schemas/:urn`,
+  summary: 'Read a schema',
+  params: urn,
+  answers: { 200: { description: 'RFC 7643 §7', ...described } },
+})
+
+export const scimRoutes = [
+  scimListUsers,
+  scimCreateUser,
+  scimGetUser,
+  scimReplaceUser,
+  scimPatchUser,
+  scimDeleteUser,
+  scimListGroups,
+  scimCreateGroup,
+  scimGetGroup,
+  scimReplaceGroup,
+  scimPatchGroup,
+  scimDeleteGroup,
+  scimServiceConfig,
+  scimListResourceTypes,
+  scimGetResourceType,
+  scimListSchemas,
+  scimGetSchema,
+] as const

@@ -1,0 +1,82 @@
+import { enterpriseUrn, groupUrn, userUrn } from '@postern/contracts'
+
+/** An attribute of a resource, as RFC 7643 §7 describes it; `multi` has values of `parts`. */
+export interface Attribute {
+  readonly name: string
+  readonly type: 'string' | 'boolean' | 'complex' | 'reference'
+  readonly multi?: true
+  readonly required?: true
+  readonly caseExact?: true
+  readonly readOnly?: true
+  readonly unique?: true
+  readonly parts?: readonly Attribute[]
+}
+
+const text = (name: string): Attribute => ({ name, type: 'string' })
+const texts = (...names: readonly string[]): Attribute[] => names.map(text)
+const primary: Attribute = { name: 'primary', type: 'boolean' }
+const plural: readonly Attribute[] = [...texts('value', 'display', 'type'), primary]
+
+export interface ResourceSchema {
+  readonly urn: string
+  readonly name: string
+  readonly description: string
+  readonly attributes: readonly Attribute[]
+}
+
+export const userSchema: ResourceSchema = {
+  urn: userUrn,
+  name: 'User',
+  description: 'Somebody whom the identity provider knows',
+  attributes: [
+    { name: 'userName', type: 'string', required: true, unique: true },
+    {
+      name: 'name',
+      type: 'complex',
+      parts: texts('formatted', 'familyName', 'givenName', 'middleName', 'honorificPrefix', 'honorificSuffix'),
+    },
+    ...texts('displayName', 'nickName', 'profileUrl', 'title', 'userType', 'preferredLanguage', 'locale', 'timezone'),
+    { name: 'active', type: 'boolean' },
+    { name: 'emails', type: 'complex', multi: true, parts: plural },
+    { name: 'phoneNumbers', type: 'complex', multi: true, parts: plural },
+    {
+      name: 'addresses',
+      type: 'complex',
+      multi: true,
+      parts: [...texts('formatted', 'streetAddress', 'locality', 'region', 'postalCode', 'country', 'type'), primary],
+    },
+  ],
+}
+
+export const enterpriseSchema: ResourceSchema = {
+  urn: enterpriseUrn,
+  name: 'EnterpriseUser',
+  description: 'Where a user stands in the organization',
+  attributes: [
+    ...texts('employeeNumber', 'costCenter', 'organization', 'division', 'department'),
+    { name: 'manager', type: 'complex', parts: texts('value', 'displayName') },
+  ],
+}
+
+export const groupSchema: ResourceSchema = {
+  urn: groupUrn,
+  name: 'Group',
+  description: 'A group of the identity provider',
+  attributes: [
+    { name: 'displayName', type: 'string', required: true, unique: true },
+    {
+      name: 'members',
+      type: 'complex',
+      multi: true,
+      parts: [
+        { name: 'value', type: 'string', caseExact: true },
+        { name: 'display', type: 'string', readOnly: true },
+        { name: 'type', type: 'string', readOnly: true },
+        { name: '$ref', type: 'reference', readOnly: true },
+      ],
+    },
+  ],
+}
+
+/** Attributes that every resource has (RFC 7643 §3.1). */
+export const commonAttributes: readonly Attribute[] = [{ name: 'externalId', type: 'string', caseExact: true }]

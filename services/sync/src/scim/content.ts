@@ -1,0 +1,111 @@
+import { type ScimUserInput, enterpriseUrn, scimUserInputSchema } from '@postern/contracts'
+import { inputErrors, problem } from '@postern/service-kit'
+import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
+
+/** What is kept of a user: what the provider has sent, without what is empty and without the urns of its schemas. */
+export type UserContent = Readonly<Record<string, unknown>>
+
+/** What a user is in the universe, and where it belongs in the hierarchy `scim`. */
+export interface UserFacts {
+  readonly userName: string
+  readonly externalId: string | undefined
+  readonly active: boolean
+  readonly email: string | undefined
+  readonly name: string
+  readonly title: string | undefined
+  readonly unit: Unit | undefined
+}
+
+/** A department in its division; either may be missing. */
+export interface Unit {
+  readonly division: string | undefined
+  readonly department: string | undefined
+}
+
+/** Reads a user as it was sent, or as a change has left it. Throws what SCIM calls `invalidValue`. */
+export function readUser(sent: unknown): { readonly content: UserContent; readonly facts: UserFacts } {
+  const parsed = scimUserInputSchema.safeParse(sent)
+  if (!parsed.success) {
+    throw problem('invalid_content', {
+      detail: 'The user would not be valid.',
+      errors: inputErrors(parsed.error, 'body'),
+    })
+  }
+  const { schemas: _schemas, ...rest } = parsed.data
+  const facts = factsOf(parsed.data)
+  const content = withoutEmpty({ ...rest, active: facts.active })
+  return { content: isRecord(content) ? content : {}, facts }
+}
+
+function factsOf(user: ScimUserInput): UserFacts {
+  const enterprise = user[enterpriseUrn]
+  const division = some(enterprise?.division)
+  const department = some(enterprise?.department)
+  const given = [user.name?.givenName, user.name?.familyName].map(some).filter((part) => part !== undefined)
+  const email = emailOf(user)
+  return {
+    userName: user.userName,
+    externalId: user.externalId ?? undefined,
+    active: user.active ?? true,
+    email: email?.toLowerCase(),
+    name: (some(user.displayName) ?? some(user.name?.formatted) ?? some(given.join(' ')) ?? user.userName).slice(
+      0,
+      255,
+    ),
+    title: some(user.title),
+    unit: division === undefined && department === undefined ? undefined : { division, department },
+  }
+}
+
+/** The primary address, else that of work, else the first. */
+function emailOf({ emails }: ScimUserInput): string | undefined {
+  const list = (emails ?? []).filter(({ value }) => some(value) !== undefined)
+  const chosen =
+    list.find(({ primary }) => primary === true) ?? list.find(({ type }) => type?.toLowerCase() === 'work') ?? list[0]
+  return some(chosen?.value)
+}
+
+/** The row of a push that makes the universe's person what the user is. Throws where the universe could not take it. */
+export function personOf(
+  personKey: string,
+  { name, email, title, active }: Pick<UserFacts, 'name' | 'email' | 'title' | 'active'>,
+): PushedPerson {
+  const parsed = pushedPersonSchema.safeParse({
+    external_id: personKey,
+    name,
+    ...(email === undefined ? {} : { email }),
+    ...(title === undefined ? {} : { title }),
+    active,
+  })
+  if (parsed.success) return parsed.data
+  throw problem('invalid_content', {
+    detail: 'The user would not be valid.',
+    errors: parsed.error.issues.map(({ path, message }) => ({
+      pointer: path[0] === 'email' ? '/emails' : `/${String(path[0] ?? '')}`,
+      code: 'invalidValue',
+      detail: `cannot be taken over: ${message}`,
+    })),
+  })
+}
+
+function some(text: string | null | undefined): string | undefined {
+  return text === null || text === undefined || text === '' ? undefined : text
+}
+
+/** Null and empty are the same as not there (RFC 7643 §2.5). */
+function withoutEmpty(value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const items = value.map(withoutEmpty).filter((item) => item !== undefined)
+    return items.length === 0 ? undefined : items
+  }
+  if (!isRecord(value)) return value === null || value === '' ? undefined : value
+  const members = Object.entries(value).flatMap(([name, inner]) => {
+    const kept = withoutEmpty(inner)
+    return kept === undefined ? [] : [[name, kept] as const]
+  })
+  return members.length === 0 ? undefined : Object.fromEntries(members)
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,142 @@
+import { problem } from '@postern/service-kit'
+import { type Compare, type Filter, parse } from 'scim2-parse-filter'
+
+/** An attribute that can be filtered by: the SQL of its value, and how it compares. */
+export interface FilterColumn {
+  readonly sql: string
+  /** RFC 7643 §2.2: text is compared in any case unless the attribute says otherwise. */
+  readonly kind: 'text' | 'exact' | 'flag' | 'time' | 'id'
+}
+
+/** Of a multi-valued attribute: a condition in which `{}` stands for that on one value of it. */
+export interface FilterList {
+  readonly some: string
+  readonly parts: Readonly<Record<string, FilterColumn>>
+}
+
+/** What can be filtered by, by the attribute's path in lower case. */
+export interface FilterTable {
+  readonly columns: Readonly<Record<string, FilterColumn>>
+  readonly lists: Readonly<Record<string, FilterList>>
+}
+
+/** A condition in SQL, whose parameters begin at `$first`. */
+export interface Condition {
+  readonly text: string
+  readonly values: readonly unknown[]
+}
+
+const maxTerms = 20
+
+/**
+ * A filter (RFC 7644 §3.4.2.2) as a condition. The text is put together from what the table holds, and what the caller has
+ * sent is a parameter without exception. Throws `invalidFilter`.
+ */
+export function toCondition(filter: string | undefined, table: FilterTable, first: number): Condition {
+  if (filter === undefined) return { text: 'true', values: [] }
+  const values: unknown[] = []
+  let terms = 0
+  const bind = (value: unknown): string => {
+    values.push(value)
+    return `$${first + values.length - 1}`
+  }
+  const convert = (node: Filter, columns: FilterTable['columns'], lists: FilterTable['lists']): string => {
+    terms += 1
+    if (terms > maxTerms) throw invalid(`must have at most ${maxTerms} terms`)
+    switch (node.op) {
+      case 'and':
+      case 'or':
+        return `(${node.filters.map((each) => convert(each, columns, lists)).join(` ${node.op} `)})`
+      case 'not':
+        return `(not ${convert(node.filter, columns, lists)})`
+      case '[]': {
+        const list = lists[pathOf(node.attrPath)]
+        if (list === undefined) throw unknown(node.attrPath)
+        return list.some.replace('{}', () => convert(node.valFilter, list.parts, {}))
+      }
+      default: {
+        const path = pathOf(node.attrPath)
+        const column = columns[path]
+        if (column !== undefined) return compare(column, node, bind)
+        // `emails.value eq "x"`, and `emails eq "x"`, mean any of the values.
+        const [name = '', part = 'value'] = path.split('.')
+        const list = lists[name]
+        const inner = list?.parts[part]
+        if (list === undefined || inner === undefined) throw unknown(node.attrPath)
+        return list.some.replace('{}', () => compare(inner, node, bind))
+      }
+    }
+  }
+  return { text: convert(parseFilter(filter), table.columns, table.lists), values }
+}
+
+function parseFilter(filter: string): Filter {
+  try {
+    return parse(filter)
+  } catch (cause) {
+    throw invalid('cannot be read (RFC 7644 section 3.4.2.2)', cause)
+  }
+}
+
+/** Without the urn of a schema of ours, and in lower case: names of attributes are (RFC 7643 §2.1). */
+function pathOf(attrPath: string): string {
+  const at = attrPath.lastIndexOf(':')
+  return attrPath.slice(at + 1).toLowerCase()
+}
+
+type Comparison = Compare | Extract<Filter, { op: 'pr' }>
+
+function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: unknown) => string): string {
+  const { op } = node
+  if (op === 'pr') return `(${sql} is not null)`
+  const value = 'compValue' in node ? node.compValue : null
+  if (value === null) {
+    if (op === 'eq') return `(${sql} is null)`
+    if (op === 'ne') return `(${sql} is not null)`
+    throw invalid('null can only be equal, or not')
+  }
+  switch (kind) {
+    case 'flag': {
+      const flag = typeof value === 'boolean' ? value : String(value).toLowerCase() === 'true'
+      if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
+      if (op === 'ne') return `(${sql} <> ${bind(flag)}::boolean)`
+      break
+    }
+    case 'time': {
+      const time = new Date(String(value))
+      if (Number.isNaN(time.getTime())) throw invalid('must compare a time with a time')
+      const sign = signs[op]
+      if (sign !== undefined) return `(${sql} ${sign} ${bind(time.toISOString())}::timestamptz)`
+      break
+    }
+    case 'id':
+      if (op === 'eq') return `(${sql}::text = ${bind(String(value).toLowerCase())}::text)`
+      break
+    case 'text':
+    case 'exact': {
+      const [left, right] = kind === 'text' ? [`lower(${sql})`, 'lower({})'] : [sql, '{}']
+      const given = right.replace('{}', () => `${bind(String(value))}::text`)
+      const sign = signs[op]
+      if (op === 'ne') return `(${sql} is null or ${left} <> ${given})`
+      if (sign !== undefined) return `(${left} ${sign} ${given})`
+      if (op === 'co') return `(strpos(${left}, ${given}) > 0)`
+      if (op === 'sw') return `(starts_with(${left}, ${given}))`
+      if (op === 'ew') return `(right(${left}, char_length(${given})) = ${given})`
+      break
+    }
+    default:
+      return kind satisfies never
+  }
+  throw invalid(`${op} does not suit the attribute`)
+}
+
+const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
+
+function unknown(attrPath: string) {
+  return invalid(`${attrPath.slice(0, 80)} is no attribute that can be filtered by`)
+}
+
+function invalid(detail: string, cause?: unknown) {
+  const errors = [{ parameter: 'filter', code: 'invalidFilter', detail }]
+  return problem('bad_request', { detail: 'The filter cannot be used.', errors, cause })
+}

@@ -1,0 +1,200 @@
+import {
+  type ScimGroup,
+  groupUrn,
+  maxScimCount,
+  maxScimMembers,
+  scimBase,
+  scimCreateGroup,
+  scimDeleteGroup,
+  scimGetGroup,
+  scimListGroups,
+  scimPatchGroup,
+  scimReplaceGroup,
+} from '@postern/contracts'
+import { type App, type RequestInfo, contractRoute, matchesEtag, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { isLeftOut, listOf, pageOf, project } from './answer.ts'
+import { toCondition } from './filter.ts'
+import {
+  type Member,
+  type StoredGroup,
+  addMembers,
+  countMembers,
+  deleteGroup,
+  findGroup,
+  findUnknownMember,
+  groupFilters,
+  insertGroup,
+  listGroups,
+  listMembers,
+  lockGroup,
+  referenceTo,
+  removeMembers,
+  updateGroup,
+} from './group-store.ts'
+import { type GroupStep, stepsOf } from './patch-group.ts'
+import { type Tx, sqlError } from './store.ts'
+
+/** Groups of an identity provider (RFC 7643 §4.2): kept for it, and no part of the universe. */
+export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  contractRoute(app, scimListGroups, async ({ query, context }) => {
+    const page = pageOf(query, maxScimCount)
+    const condition = toCondition(query.filter, groupFilters, 1)
+    return await db.write(context, async (tx) => {
+      const { total, groups } = await listGroups(tx, condition, page)
+      const ids = isLeftOut('members', query) ? [] : groups.map(({ id }) => id)
+      const members = await listMembers(tx, ids)
+      const shown = groups.map((group) => project(present(group, members.get(group.id) ?? []), query))
+      return listOf(total, page.startIndex, shown)
+    })
+  })
+
+  contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
+    const [group, members] = await db.read(
+      context,
+      async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, [params.id])]),
+    )
+    if (group === undefined) throw problem('not_found')
+    answer.etag(etagOf(group))
+    return project(present(group, members.get(group.id) ?? []), query)
+  })
+
+  contractRoute(app, scimCreateGroup, async ({ body, context, answer, keep }) => {
+    const made = db.write(context, async (tx) => {
+      const id = crypto.randomUUID()
+      await insertGroup(tx, id, { displayName: body.displayName, externalId: body.externalId ?? undefined })
+      await take(tx, id, { kind: 'add', ids: (body.members ?? []).map(({ value }) => value) })
+      const group = await read(tx, id)
+      answer.header('location', `${scimBase}/Groups/${id}`)
+      answer.etag(group.meta?.version ?? '')
+      return await keep(tx, group)
+    })
+    return await made.catch(refuseTaken)
+  })
+
+  contractRoute(app, scimReplaceGroup, async (input) => {
+    const { body } = input
+    const steps: GroupStep[] = [
+      { kind: 'display-name', value: body.displayName },
+      { kind: 'external-id', value: body.externalId ?? undefined },
+      { kind: 'replace', ids: (body.members ?? []).map(({ value }) => value) },
+    ]
+    return await change(db, input, steps)
+  })
+
+  contractRoute(app, scimPatchGroup, async (input) => await change(db, input, stepsOf(input.body)))
+
+  contractRoute(app, scimDeleteGroup, async (input) => {
+    await db.write(input.context, async (tx) => {
+      await lockUnlessChanged(tx, input)
+      await deleteGroup(tx, input.params.id)
+    })
+    return undefined
+  })
+}
+
+type Input = Pick<RequestInfo, 'context' | 'raw' | 'answer'> & { readonly params: { readonly id: string } }
+
+async function lockUnlessChanged(tx: Tx, { params, raw }: Pick<Input, 'params' | 'raw'>): Promise<StoredGroup> {
+  const before = await lockGroup(tx, params.id)
+  if (before === undefined) throw problem('not_found')
+  const ifMatch = raw.headers['if-match']
+  if (ifMatch !== undefined && !matchesEtag(ifMatch, etagOf(before))) {
+    throw problem('precondition_failed', { detail: 'Read the group again and repeat the change on what it is now.' })
+  }
+  return before
+}
+
+async function change(db: Deps['db'], input: Input, steps: readonly GroupStep[]): Promise<ScimGroup> {
+  const written = db.write(input.context, async (tx) => {
+    const before = await lockUnlessChanged(tx, input)
+    let names = { displayName: before.displayName, externalId: before.externalId ?? undefined }
+    let moved = 0
+    for (const step of steps) {
+      if (step.kind === 'display-name') names = { ...names, displayName: step.value }
+      else if (step.kind === 'external-id') names = { ...names, externalId: step.value }
+      else moved += await take(tx, before.id, step)
+    }
+    const isRenamed = names.displayName !== before.displayName || names.externalId !== (before.externalId ?? undefined)
+    if (moved > 0 || isRenamed) await updateGroup(tx, before.id, names)
+    return await read(tx, before.id)
+  })
+  const group = await written.catch(refuseTaken)
+  input.answer.etag(group.meta?.version ?? '')
+  return group
+}
+
+/** Does one step on the members; answers how many have come or gone. */
+async function take(
+  tx: Tx,
+  groupId: string,
+  step: Extract<GroupStep, { kind: 'add' | 'remove' | 'replace' | 'clear' }>,
+): Promise<number> {
+  if (step.kind === 'clear') return await removeMembers(tx, groupId, 'all')
+  if (step.kind === 'remove') return await removeMembers(tx, groupId, step.ids)
+  const unknown = await findUnknownMember(tx, step.ids)
+  if (unknown !== undefined) {
+    const detail = `${unknown} is the id of no user and no group`
+    throw problem('bad_request', {
+      detail: 'Nothing was changed.',
+      errors: [{ pointer: '/members', code: 'invalidValue', detail }],
+    })
+  }
+  if (step.ids.includes(groupId)) {
+    throw problem('bad_request', {
+      detail: 'Nothing was changed.',
+      errors: [{ pointer: '/members', code: 'invalidValue', detail: 'a group is no member of itself' }],
+    })
+  }
+  const left = step.kind === 'replace' ? await removeMembers(tx, groupId, 'all') : 0
+  const added = await addMembers(tx, groupId, step.ids)
+  if ((await countMembers(tx, groupId)) > maxScimMembers) {
+    throw problem('bad_request', {
+      detail: 'Nothing was changed.',
+      errors: [{ pointer: '/members', code: 'tooMany', detail: `a group has at most ${maxScimMembers} members` }],
+    })
+  }
+  return left + added
+}
+
+async function read(tx: Tx, id: string): Promise<ScimGroup> {
+  const group = await findGroup(tx, id)
+  if (group === undefined) throw new Error('the group is not there')
+  const members = await listMembers(tx, [id])
+  return present(group, members.get(id) ?? [])
+}
+
+function present(group: StoredGroup, members: readonly Member[]): ScimGroup {
+  const { id, displayName, externalId, createdAt, updatedAt } = group
+  return {
+    schemas: [groupUrn],
+    id,
+    ...(externalId === null ? {} : { externalId }),
+    meta: {
+      resourceType: 'Group',
+      created: createdAt.toISOString(),
+      lastModified: updatedAt.toISOString(),
+      location: `${scimBase}/Groups/${id}`,
+      version: etagOf(group),
+    },
+    displayName,
+    members: members.map((member) => ({
+      value: member.id,
+      ...(member.display === null ? {} : { display: member.display }),
+      type: member.type,
+      $ref: referenceTo(member),
+    })),
+  }
+}
+
+function etagOf({ version }: Pick<StoredGroup, 'version'>): string {
+  return `"${version}"`
+}
+
+function refuseTaken(error: unknown): never {
+  if (sqlError(error).kind !== 'unique') throw error
+  throw problem('conflict', {
+    detail: 'Nothing was changed.',
+    errors: [{ pointer: '/displayName', code: 'uniqueness', detail: 'is the displayName of another group' }],
+  })
+}

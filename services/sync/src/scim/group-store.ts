@@ -1,0 +1,177 @@
+import { scimBase } from '@postern/contracts'
+import type { Condition, FilterTable } from './filter.ts'
+import { type Tx, statement } from './store.ts'
+
+export interface Member {
+  readonly id: string
+  readonly type: 'User' | 'Group'
+  readonly display: string | null
+}
+
+export interface StoredGroup {
+  readonly id: string
+  readonly displayName: string
+  readonly externalId: string | null
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  readonly version: number
+}
+
+const columns = `
+  g.id, g.display_name as "displayName", g.external_id as "externalId", g.created_at as "createdAt",
+  g.updated_at as "updatedAt", g.version`
+
+type Row = StoredGroup & { [column: string]: unknown }
+
+// Served by the primary key.
+const byId = statement('sync_scim_find_group', `select ${columns} from sync.scim_group g where g.id = $1::uuid`)
+const lock = statement(
+  'sync_scim_lock_group',
+  `select ${columns} from sync.scim_group g where g.id = $1::uuid for update`,
+)
+
+export async function findGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
+  const [row] = await tx.query<Row>(byId([id]))
+  return row
+}
+
+/** The group, which nobody else changes until the transaction has ended. */
+export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undefined> {
+  const [row] = await tx.query<Row>(lock([id]))
+  return row
+}
+
+// Served by scim_member_pk, and the primary keys of who is a member.
+const members = statement(
+  'sync_scim_list_members',
+  `select m.group_id as "groupId", m.member_id as id, case when u.id is null then 'Group' else 'User' end as type,
+    coalesce(u.content ->> 'displayName', u.user_name, inner_group.display_name) as display
+  from sync.scim_member m
+  left join sync.scim_user u on u.id = m.member_id and u.deleted_at is null
+  left join sync.scim_group inner_group on inner_group.id = m.member_id
+  where m.group_id = any ($1::uuid[]) and (u.id is not null or inner_group.id is not null)
+  order by m.group_id, m.member_id`,
+)
+
+/** The members of groups, by the group. */
+export async function listMembers(tx: Tx, groupIds: readonly string[]): Promise<ReadonlyMap<string, Member[]>> {
+  if (groupIds.length === 0) return new Map()
+  const rows = await tx.query<Member & { groupId: string; [column: string]: unknown }>(members([groupIds]))
+  return Map.groupBy(rows, ({ groupId }) => groupId)
+}
+
+const memberList = `exists (
+  select from sync.scim_member m where m.tenant_id = g.tenant_id and m.group_id = g.id and {}
+)`
+
+export const groupFilters: FilterTable = {
+  columns: {
+    id: { sql: 'g.id', kind: 'id' },
+    displayname: { sql: 'g.display_name', kind: 'text' },
+    externalid: { sql: 'g.external_id', kind: 'exact' },
+    'meta.created': { sql: 'g.created_at', kind: 'time' },
+    'meta.lastmodified': { sql: 'g.updated_at', kind: 'time' },
+  },
+  lists: { members: { some: memberList, parts: { value: { sql: 'm.member_id', kind: 'id' } } } },
+}
+
+/** By scim_group_display_name and the primary key; by anything else all groups are looked through. */
+export async function listGroups(
+  tx: Tx,
+  { text, values }: Condition,
+  page: { readonly offset: number; readonly limit: number },
+): Promise<{ readonly total: number; readonly groups: readonly StoredGroup[] }> {
+  const from = `from sync.scim_group g where ${text}`
+  const [totals, groups] = await Promise.all([
+    tx.query<{ total: number }>({ text: `select count(*)::integer as total ${from}`, values }),
+    page.limit === 0
+      ? []
+      : tx.query<Row>({
+          text: `select ${columns} ${from} order by g.id offset $${values.length + 1} limit $${values.length + 2}`,
+          values: [...values, page.offset, page.limit],
+        }),
+  ])
+  return { total: totals[0]?.total ?? 0, groups }
+}
+
+const insert = statement(
+  'sync_scim_insert_group',
+  `insert into sync.scim_group (tenant_id, id, display_name, external_id)
+  values ((select tenancy.tenant_id()), $1, $2, $3)`,
+)
+const update = statement(
+  'sync_scim_update_group',
+  `update sync.scim_group g
+  set display_name = $2, external_id = $3, updated_at = now(), version = g.version + 1
+  where g.id = $1::uuid`,
+)
+const empty = statement('sync_scim_empty_group', 'delete from sync.scim_member m where m.group_id = $1::uuid')
+const withdraw = statement('sync_scim_withdraw_group', 'delete from sync.scim_member m where m.member_id = $1::uuid')
+const remove = statement('sync_scim_delete_group', 'delete from sync.scim_group g where g.id = $1::uuid')
+
+export interface GroupNames {
+  readonly displayName: string
+  readonly externalId: string | undefined
+}
+
+export async function insertGroup(tx: Tx, id: string, { displayName, externalId }: GroupNames): Promise<void> {
+  await tx.execute(insert([id, displayName, externalId ?? null]))
+}
+
+export async function updateGroup(tx: Tx, id: string, { displayName, externalId }: GroupNames): Promise<void> {
+  await tx.execute(update([id, displayName, externalId ?? null]))
+}
+
+/** Deletes a group, out of all groups that it is in. */
+export async function deleteGroup(tx: Tx, id: string): Promise<void> {
+  await tx.execute(empty([id]))
+  await tx.execute(withdraw([id]))
+  await tx.execute(remove([id]))
+}
+
+const unknown = statement(
+  'sync_scim_unknown_members',
+  `select given.id
+  from unnest($1::uuid[]) as given (id)
+  where not exists (select from sync.scim_user u where u.id = given.id and u.deleted_at is null)
+    and not exists (select from sync.scim_group g where g.id = given.id)
+  limit 1`,
+)
+
+/** One of the ids that is nobody's; undefined where there is none. */
+export async function findUnknownMember(tx: Tx, ids: readonly string[]): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>(unknown([ids]))
+  return row?.id
+}
+
+const join = statement(
+  'sync_scim_add_members',
+  `insert into sync.scim_member (tenant_id, group_id, member_id)
+  select (select tenancy.tenant_id()), $1::uuid, given.id from unnest($2::uuid[]) as given (id)
+  on conflict do nothing`,
+)
+const part = statement(
+  'sync_scim_remove_members',
+  'delete from sync.scim_member m where m.group_id = $1::uuid and m.member_id = any ($2::uuid[])',
+)
+const count = statement(
+  'sync_scim_count_members',
+  'select count(*)::integer as total from sync.scim_member m where m.group_id = $1::uuid',
+)
+
+export async function addMembers(tx: Tx, groupId: string, ids: readonly string[]): Promise<number> {
+  return ids.length === 0 ? 0 : await tx.execute(join([groupId, ids]))
+}
+
+export async function removeMembers(tx: Tx, groupId: string, ids: readonly string[] | 'all'): Promise<number> {
+  return await tx.execute(ids === 'all' ? empty([groupId]) : part([groupId, ids]))
+}
+
+export async function countMembers(tx: Tx, groupId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(count([groupId]))
+  return row?.total ?? 0
+}
+
+export function referenceTo({ id, type }: Member): string {
+  return `${scimBase}/${type}s/${id}`
+}

@@ -1,0 +1,86 @@
+import { type ScimPatch, type ScimType, groupUrn, scimGroupInputSchema } from '@postern/contracts'
+import { problem } from '@postern/service-kit'
+import { parse } from 'scim2-parse-filter'
+import { isRecord } from './content.ts'
+
+/** One step of a change of a group. */
+export type GroupStep =
+  | { readonly kind: 'display-name'; readonly value: string }
+  | { readonly kind: 'external-id'; readonly value: string | undefined }
+  | { readonly kind: 'add' | 'remove' | 'replace'; readonly ids: readonly string[] }
+  | { readonly kind: 'clear' }
+
+const memberList = scimGroupInputSchema.shape.members
+const namesOnly = scimGroupInputSchema.pick({ displayName: true, externalId: true }).partial()
+
+/**
+ * What operations on a group come to (RFC 7644 §3.5.2), in their order. Members are a table, and groups can have many of
+ * them: so these are read here, and done in SQL.
+ */
+export function stepsOf({ Operations }: Pick<ScimPatch, 'Operations'>): GroupStep[] {
+  return Operations.flatMap(({ op, path, value }) => stepsOfOne(op.toLowerCase(), path, value))
+}
+
+function stepsOfOne(op: string, path: string | undefined, value: unknown): GroupStep[] {
+  if (path === undefined) {
+    if (op === 'remove') throw refused('noTarget', 'a removal needs a path')
+    if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
+    return Object.entries(value).flatMap(([name, inner]) => stepsOfOne(op, name, inner))
+  }
+  const name = path.toLowerCase().startsWith(`${groupUrn.toLowerCase()}:`) ? path.slice(groupUrn.length + 1) : path
+  switch (name.toLowerCase()) {
+    case 'displayname':
+      if (op === 'remove') throw refused('invalidValue', 'a group must have a displayName')
+      return [{ kind: 'display-name', value: text('displayName', value) }]
+    case 'externalid':
+      return [{ kind: 'external-id', value: op === 'remove' || value === null ? undefined : text('externalId', value) }]
+    case 'members':
+      return membersStep(op, value)
+    case 'id':
+    case 'meta':
+    case 'schemas':
+      return []
+    default:
+      return [{ kind: 'remove', ids: filteredMembers(op, name) }]
+  }
+}
+
+function membersStep(op: string, value: unknown): GroupStep[] {
+  if (op === 'remove' && value === undefined) return [{ kind: 'clear' }]
+  const parsed = memberList.safeParse(isRecord(value) ? [value] : value)
+  if (!parsed.success) throw refused('invalidValue', 'members must be objects whose value is the id of a user or group')
+  const ids = (parsed.data ?? []).map((member) => member.value)
+  return [{ kind: op === 'add' ? 'add' : op === 'remove' ? 'remove' : 'replace', ids }]
+}
+
+function text(name: 'displayName' | 'externalId', value: unknown): string {
+  const parsed = namesOnly.safeParse({ [name]: value })
+  const given = parsed.success ? parsed.data[name] : undefined
+  if (given === undefined || given === null) throw refused('invalidValue', `${name} must be a line of text`)
+  return given
+}
+
+/** `members[value eq "…"]`, also several with `or`. */
+function filteredMembers(op: string, path: string): string[] {
+  if (!/^members\[/i.test(path)) throw refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
+  if (op !== 'remove') throw refused('invalidPath', 'members can be chosen by a filter to be removed alone')
+  try {
+    const filter = parse(path)
+    if (filter.op === '[]') {
+      const each = filter.valFilter.op === 'or' ? filter.valFilter.filters : [filter.valFilter]
+      const ids = each.flatMap((term) =>
+        term.op === 'eq' && term.attrPath.toLowerCase() === 'value' ? [String(term.compValue)] : [],
+      )
+      const parsed = memberList.safeParse(ids.map((value) => ({ value })))
+      if (ids.length === each.length && parsed.success) return (parsed.data ?? []).map(({ value }) => value)
+    }
+  } catch (cause) {
+    throw refused('invalidFilter', 'the filter in the path cannot be read', cause)
+  }
+  throw refused('invalidFilter', 'members can be chosen by `value eq` and an id alone')
+}
+
+function refused(scimType: ScimType, detail: string, cause?: unknown) {
+  const errors = [{ pointer: '/Operations', code: scimType, detail: `cannot be done: ${detail}` }]
+  return problem('bad_request', { detail: 'Nothing was changed.', errors, cause })
+}

@@ -1,0 +1,275 @@
+import type { Statement, Tx } from '@postern/tenant-db'
+import type { UserContent } from './content.ts'
+import type { Condition, FilterTable } from './filter.ts'
+
+export type { Tx } from '@postern/tenant-db'
+export { sqlError } from '@postern/tenant-db'
+
+export function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values })
+}
+
+export interface StoredUser {
+  readonly id: string
+  readonly userName: string
+  readonly externalId: string | null
+  readonly personKey: string
+  readonly email: string | null
+  readonly active: boolean
+  readonly content: UserContent
+  readonly createdAt: Date
+  readonly updatedAt: Date
+  readonly version: number
+}
+
+const columns = `
+  u.id, u.user_name as "userName", u.external_id as "externalId", u.person_key as "personKey", u.email, u.active, u.content, u.created_at as "createdAt", u.updated_at as "updatedAt", u.version`
+
+type Row = StoredUser & { [column: string]: unknown }
+
+// Served by the primary key.
+const byId = statement(
+  'sync_scim_find_user',
+  `select ${columns} from sync.scim_user u where u.id = $1::uuid and u.deleted_at is null`,
+)
+
+export async function findUser(tx: Tx, id: string): Promise<StoredUser | undefined> {
+  const [row] = await tx.query<Row>(byId([id]))
+  return row
+}
+
+const emailList = { some: `exists (select from jsonb_array_elements(u.content -> 'emails') as e (item) where {})` }
+const enterprise = `u.content -> 'urn:ietf:params:scim:schemas:extension:enterprise:2.0:User'`
+const word = (sql: string) => ({ sql, kind: 'text' }) as const
+
+/** By scim_user_user_name, scim_user_external_id and the primary key; by anything else all users are looked through. */
+export const userFilters: FilterTable = {
+  columns: {
+    id: { sql: 'u.id', kind: 'id' },
+    username: word('u.user_name'),
+    externalid: { sql: 'u.external_id', kind: 'exact' },
+    active: { sql: 'u.active', kind: 'flag' },
+    displayname: word(`(u.content ->> 'displayName')`),
+    title: word(`(u.content ->> 'title')`),
+    'name.familyname': word(`(u.content #>> '{name,familyName}')`),
+    'name.givenname': word(`(u.content #>> '{name,givenName}')`),
+    'meta.created': { sql: 'u.created_at', kind: 'time' },
+    'meta.lastmodified': { sql: 'u.updated_at', kind: 'time' },
+    department: word(`(${enterprise} ->> 'department')`),
+    division: word(`(${enterprise} ->> 'division')`),
+    employeenumber: word(`(${enterprise} ->> 'employeeNumber')`),
+  },
+  lists: {
+    emails: {
+      ...emailList,
+      parts: {
+        value: word(`(e.item ->> 'value')`),
+        type: word(`(e.item ->> 'type')`),
+        primary: { sql: `(e.item -> 'primary')::boolean`, kind: 'flag' },
+      },
+    },
+  },
+}
+
+export async function listUsers(
+  tx: Tx,
+  { text, values }: Condition,
+  page: { readonly offset: number; readonly limit: number },
+): Promise<{ readonly total: number; readonly users: readonly StoredUser[] }> {
+  const from = `from sync.scim_user u where u.deleted_at is null and ${text}`
+  const [totals, users] = await Promise.all([
+    tx.query<{ total: number }>({ text: `select count(*)::integer as total ${from}`, values }),
+    page.limit === 0
+      ? []
+      : tx.query<Row>({
+          text: `select ${columns} ${from} order by u.id offset $${values.length + 1} limit $${values.length + 2}`,
+          values: [...values, page.offset, page.limit],
+        }),
+  ])
+  return { total: totals[0]?.total ?? 0, users }
+}
+
+/** Who would stand in the way of a user with these names. */
+export interface Taken {
+  readonly userName: boolean
+  readonly externalId: boolean
+  readonly personKey: boolean
+}
+
+const taken = statement(
+  'sync_scim_taken',
+  `select
+    exists (
+      select from sync.scim_user u
+      where u.deleted_at is null and lower(u.user_name) = lower($1::text) and u.id is distinct from $4::uuid
+    ) as "userName",
+    exists (
+      select from sync.scim_user u
+      where u.deleted_at is null and u.external_id = $2::text and u.id is distinct from $4::uuid
+    ) as "externalId",
+    exists (
+      select from sync.scim_user u
+      where u.deleted_at is null and u.person_key = $3::text and u.id is distinct from $4::uuid
+    ) as "personKey"`,
+)
+
+/** Which of the names another user has. */
+export async function findTaken(
+  tx: Tx,
+  names: {
+    readonly userName: string
+    readonly externalId: string | undefined
+    readonly personKey: string
+    readonly id: string | undefined
+  },
+): Promise<Taken> {
+  const [row] = await tx.query<Taken & { [column: string]: unknown }>(
+    taken([names.userName, names.externalId ?? null, names.personKey, names.id ?? null]),
+  )
+  if (row === undefined) throw new Error('a select without from has a row')
+  return row
+}
+
+// Served by scim_user_gone_email.
+const gone = statement(
+  'sync_scim_gone_holders',
+  `select distinct on (u.person_key) ${columns}
+  from sync.scim_user u
+  where u.deleted_at is not null and u.email = $1::text and u.person_key <> $2::text
+    and not exists (
+      select from sync.scim_user living
+      where living.person_key = u.person_key and living.deleted_at is null
+    )
+  order by u.person_key, u.deleted_at desc`,
+)
+
+/** Deleted users whose persons still have the address. */
+export async function listGoneHolders(tx: Tx, email: string, personKey: string): Promise<StoredUser[]> {
+  return await tx.query<Row>(gone([email, personKey]))
+}
+
+// Served by scim_user_by_unit and scim_user_by_division.
+const inhabited = statement(
+  'sync_scim_inhabited_units',
+  `select wanted.key
+  from unnest($1::text[]) as wanted (key)
+  where exists (
+    select
+    from sync.scim_user u
+    where u.deleted_at is null and u.active and u.unit_key = wanted.key and u.id is distinct from $2::uuid
+  )
+  or exists (
+    select
+    from sync.scim_user u
+    where u.deleted_at is null and u.active and u.division_key = wanted.key and u.id is distinct from $2::uuid
+  )`,
+)
+
+/** Which of the units an active user beside this one belongs to. */
+export async function listInhabited(
+  tx: Tx,
+  keys: readonly string[],
+  exceptUser: string | undefined,
+): Promise<string[]> {
+  if (keys.length === 0) return []
+  const rows = await tx.query<{ key: string }>(inhabited([keys, exceptUser ?? null]))
+  return rows.map(({ key }) => key)
+}
+
+const forgetEmail = statement(
+  'sync_scim_forget_email',
+  'update sync.scim_user u set email = null where u.deleted_at is not null and u.email = $1::text and u.person_key <> $2::text',
+)
+
+/** Notes that an address has gone from those who are deleted to this person. */
+export async function takeEmail(tx: Tx, email: string, personKey: string): Promise<void> {
+  await tx.execute(forgetEmail([email, personKey]))
+}
+
+const byPersonKey = statement(
+  'sync_scim_find_by_person',
+  `select ${columns} from sync.scim_user u where u.person_key = $1::text and u.deleted_at is null`,
+)
+
+/** The user who stands for a person now. */
+export async function findUserOfPerson(tx: Tx, personKey: string): Promise<StoredUser | undefined> {
+  const [row] = await tx.query<Row>(byPersonKey([personKey]))
+  return row
+}
+
+/** What is written of a user. */
+export interface UserRow {
+  readonly userName: string
+  readonly externalId: string | undefined
+  readonly email: string | undefined
+  readonly active: boolean
+  readonly unitKey: string | undefined
+  readonly divisionKey: string | undefined
+  readonly content: UserContent
+}
+
+const insert = statement(
+  'sync_scim_insert_user',
+  `insert into sync.scim_user (
+    tenant_id, id, user_name, external_id, person_key, email, active, unit_key, division_key, content
+  )
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+)
+const update = statement(
+  'sync_scim_update_user',
+  `update sync.scim_user u
+  set user_name = $3, external_id = $4, email = $5, active = $6, unit_key = $7, division_key = $8, content = $9,
+    updated_at = now(), version = u.version + 1
+  where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
+)
+const remove = statement(
+  'sync_scim_delete_user',
+  `update sync.scim_user u
+  set deleted_at = now(), active = false, updated_at = now(), version = u.version + 1
+  where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
+)
+const leave = statement('sync_scim_leave_groups', 'delete from sync.scim_member m where m.member_id = $1::uuid')
+
+/** The unique indexes have the last word on names. */
+export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
+  const { userName, externalId, email, active, unitKey, divisionKey, content } = row
+  await tx.execute(
+    insert([
+      id,
+      userName,
+      externalId ?? null,
+      personKey,
+      email ?? null,
+      active,
+      unitKey ?? null,
+      divisionKey ?? null,
+      JSON.stringify(content),
+    ]),
+  )
+}
+
+/** Writes a user that is still of this version; false where it is not. */
+export async function updateUser(tx: Tx, id: string, version: number, row: UserRow): Promise<boolean> {
+  const { userName, externalId, email, active, unitKey, divisionKey, content } = row
+  const written = await tx.execute(
+    update([
+      id,
+      version,
+      userName,
+      externalId ?? null,
+      email ?? null,
+      active,
+      unitKey ?? null,
+      divisionKey ?? null,
+      JSON.stringify(content),
+    ]),
+  )
+  return written > 0
+}
+
+/** Deletes a user that is still of this version, out of all groups; false where it is not. */
+export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
+  if ((await tx.execute(remove([id, version]))) === 0) return false
+  await tx.execute(leave([id]))
+  return true
+}

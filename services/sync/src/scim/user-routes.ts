@@ -1,0 +1,121 @@
+import {
+  type ScimUser,
+  enterpriseUrn,
+  maxScimCount,
+  scimBase,
+  scimCreateUser,
+  scimDeleteUser,
+  scimGetUser,
+  scimListUsers,
+  scimPatchUser,
+  scimReplaceUser,
+  scimUserSchema,
+  userUrn,
+} from '@postern/contracts'
+import { type App, contractRoute, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { listOf, pageOf, project } from './answer.ts'
+import { readUser } from './content.ts'
+import { toCondition } from './filter.ts'
+import { patchUser } from './patch-user.ts'
+import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
+import { etagOf, writeUser } from './write-user.ts'
+
+/** Users of an identity provider (RFC 7643 §4.1): people of the universe. */
+export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
+  const { db } = deps
+
+  contractRoute(app, scimListUsers, async ({ query, context }) => {
+    const page = pageOf(query, maxScimCount)
+    const condition = toCondition(query.filter, userFilters, 1)
+    const { total, users } = await db.read(context, async (tx) => await listUsers(tx, condition, page))
+    return listOf(
+      total,
+      page.startIndex,
+      users.map((user) => project(present(user), query)),
+    )
+  })
+
+  contractRoute(app, scimGetUser, async ({ params, query, context, answer }) => {
+    const user = await db.read(context, async (tx) => await findUser(tx, params.id))
+    if (user === undefined) throw problem('not_found')
+    answer.etag(etagOf(user))
+    return project(present(user), query)
+  })
+
+  contractRoute(app, scimCreateUser, async (input) => {
+    const { body, answer, keep } = input
+    const user = readUser(body)
+    return await writeUser(
+      deps,
+      input,
+      undefined,
+      () => user,
+      async (tx, stored) => {
+        const made = presentNow(stored)
+        answer.header('location', `${scimBase}/Users/${made.id}`)
+        answer.etag(made.meta?.version ?? '')
+        return await keep(tx, made)
+      },
+    )
+  })
+
+  contractRoute(app, scimReplaceUser, async (input) => {
+    const { body, params, answer } = input
+    const user = readUser(body)
+    const changed = await writeUser(
+      deps,
+      input,
+      params.id,
+      () => user,
+      async (_tx, stored) => presentNow(stored),
+    )
+    answer.etag(changed.meta?.version ?? '')
+    return changed
+  })
+
+  contractRoute(app, scimPatchUser, async (input) => {
+    const { body, params, answer } = input
+    const changed = await writeUser(
+      deps,
+      input,
+      params.id,
+      (before) => readUser(patchUser(before?.content ?? {}, body)),
+      async (_tx, stored) => presentNow(stored),
+    )
+    answer.etag(changed.meta?.version ?? '')
+    return changed
+  })
+
+  contractRoute(app, scimDeleteUser, async (input) => {
+    await writeUser(
+      deps,
+      input,
+      input.params.id,
+      () => undefined,
+      async () => undefined,
+    )
+    return undefined
+  })
+}
+
+function presentNow(user: StoredUser | undefined): ScimUser {
+  if (user === undefined) throw new Error('the user is not there')
+  return present(user)
+}
+
+function present(user: StoredUser): ScimUser {
+  const { id, content, createdAt, updatedAt } = user
+  return scimUserSchema.parse({
+    schemas: [userUrn, ...(content[enterpriseUrn] === undefined ? [] : [enterpriseUrn])],
+    id,
+    meta: {
+      resourceType: 'User',
+      created: createdAt.toISOString(),
+      lastModified: updatedAt.toISOString(),
+      location: `${scimBase}/Users/${id}`,
+      version: etagOf(user),
+    },
+    ...content,
+  })
+}
