@@ -50,7 +50,7 @@ CASE
     WHEN (kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text])) THEN ((file_id IS NULL) AND (upload_id IS NOT NULL))
     ELSE (file_id IS NOT NULL)
 END),
-  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text, 'received'::text, 'hashed'::text, 'scanned'::text, 'quarantined'::text, 'attached'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
+  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text, 'received'::text, 'hashed'::text, 'scanned'::text, 'quarantined'::text, 'attached'::text, 'released'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
   constraint custody_event_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
 );
 CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id, file_id, id);
@@ -96,6 +96,7 @@ create table evidence.file (
   version_of uuid,
   revision integer not null default 1,
   malware text,
+  retention_until date,
   constraint file_pk PRIMARY KEY (tenant_id, id),
   constraint file_reference_unique UNIQUE (tenant_id, reference),
   constraint file_version_unique UNIQUE (tenant_id, version_of),
@@ -111,6 +112,7 @@ create table evidence.file (
   constraint file_period_order CHECK ((period_start <= period_end)),
   constraint file_query_text_length CHECK (((char_length(query_text) >= 1) AND (char_length(query_text) <= 10000))),
   constraint file_reference_form CHECK ((reference ~ '^EV-[0-9]{4}-[0-9]{6,}$'::text)),
+  constraint file_retention_follows_receipt CHECK ((retention_until > ((received_at AT TIME ZONE 'UTC'::text))::date)),
   constraint file_revision_counts CHECK ((((version_of IS NULL) AND (revision = 1)) OR ((version_of IS NOT NULL) AND (revision > 1)))),
   constraint file_scan_known CHECK ((scan = ANY (ARRAY['not_configured'::text, 'clean'::text, 'infected'::text, 'limits_exceeded'::text]))),
   constraint file_sha256_form CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text)),
@@ -119,6 +121,7 @@ create table evidence.file (
   constraint file_test_procedures_count CHECK ((cardinality(test_procedures) <= 50)),
   constraint file_version_fk FOREIGN KEY (tenant_id, version_of) REFERENCES evidence.file(tenant_id, id)
 );
+CREATE INDEX file_infected ON evidence.file USING btree (tenant_id, id) WHERE (scan = 'infected'::text);
 CREATE INDEX file_sha256 ON evidence.file USING btree (tenant_id, sha256);
 CREATE TRIGGER file_is_never_emptied BEFORE TRUNCATE ON evidence.file FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER file_never_changes BEFORE DELETE OR UPDATE ON evidence.file FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
@@ -133,6 +136,33 @@ comment on column evidence.file.scan is 'What the scanner said when the file cam
 comment on column evidence.file.evidence_date is 'The day that the evidence speaks of, as the sender says.';
 comment on column evidence.file.version_of is 'The file that this one replaces.';
 comment on column evidence.file.malware is 'What the scanner has found, by its name.';
+comment on column evidence.file.retention_until is 'Kept until then at least. Null for what came before there was a policy: seven years.';
+
+create table evidence.file_decision (
+  tenant_id uuid not null,
+  file_id uuid not null,
+  kind text not null,
+  reason text not null,
+  decided_at timestamp(3) with time zone not null default clock_timestamp(),
+  decided_by_type text not null,
+  decided_by_id text not null,
+  decided_by_label text not null,
+  constraint file_decision_pk PRIMARY KEY (tenant_id, file_id, kind),
+  constraint file_decision_by_person CHECK ((decided_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
+  constraint file_decision_kind_known CHECK ((kind = ANY (ARRAY['released'::text, 'purged'::text]))),
+  constraint file_decision_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 2000))),
+  constraint file_decision_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
+);
+CREATE TRIGGER file_decision_guard BEFORE INSERT ON evidence.file_decision FOR EACH ROW EXECUTE FUNCTION evidence.guard_file_decision();
+CREATE TRIGGER file_decision_is_never_emptied BEFORE TRUNCATE ON evidence.file_decision FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER file_decision_never_changes BEFORE DELETE OR UPDATE ON evidence.file_decision FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table evidence.file_decision enable row level security;
+alter table evidence.file_decision force row level security;
+create policy postern_evidence_insert on evidence.file_decision as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.file_decision as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.file_decision as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table evidence.file_decision to postern_evidence;
+comment on table evidence.file_decision is 'What a person has decided about a file. Append-only: no role may update or delete.';
 
 create table evidence.idempotency_record (
   tenant_id uuid not null,
@@ -159,6 +189,28 @@ comment on column evidence.idempotency_record.slot is 'SHA-256 over principal, r
 comment on column evidence.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column evidence.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
 
+create table evidence.policy (
+  tenant_id uuid not null,
+  retention_years integer not null,
+  version integer not null default 1,
+  changed_at timestamp(3) with time zone not null default clock_timestamp(),
+  changed_by_type text not null,
+  changed_by_id text not null,
+  changed_by_label text not null,
+  constraint policy_pk PRIMARY KEY (tenant_id),
+  constraint policy_by_person CHECK ((changed_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
+  constraint policy_retention_years_range CHECK (((retention_years >= 1) AND (retention_years <= 100))),
+  constraint policy_version_positive CHECK ((version > 0))
+);
+alter table evidence.policy enable row level security;
+alter table evidence.policy force row level security;
+create policy postern_evidence_insert on evidence.policy as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.policy as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_update on evidence.policy as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.policy as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table evidence.policy to postern_evidence;
+comment on table evidence.policy is 'How long a tenant keeps evidence, from the day of receipt. Without a row: seven years.';
+
 create table evidence.reference_counter (
   tenant_id uuid not null,
   year integer not null,
@@ -180,7 +232,7 @@ create table evidence.tenant_usage (
   bytes bigint not null,
   files bigint not null,
   constraint tenant_usage_pk PRIMARY KEY (tenant_id),
-  constraint tenant_usage_positive CHECK (((bytes > 0) AND (files > 0)))
+  constraint tenant_usage_not_negative CHECK (((bytes >= 0) AND (files >= 0)))
 );
 alter table evidence.tenant_usage enable row level security;
 alter table evidence.tenant_usage force row level security;
@@ -247,3 +299,26 @@ create policy postern_evidence_update on evidence.upload_piece as permissive for
 create policy tenant_only on evidence.upload_piece as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.upload_piece to postern_evidence;
 comment on table evidence.upload_piece is 'What was written in one turn. length is null for as long as the turn lasts; is_checked says that it counts whole or not at all.';
+
+CREATE OR REPLACE FUNCTION evidence.guard_file_decision()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  found_scan text;
+  kept_until date;
+begin
+  select f.scan, coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date)
+  into found_scan, kept_until
+  from evidence.file f
+  where f.tenant_id = new.tenant_id and f.id = new.file_id;
+  if new.kind = 'released' and found_scan is distinct from 'infected' then
+    raise exception 'only what is in quarantine can be released' using errcode = '23514', constraint = 'file_decision_of_quarantined';
+  end if;
+  if new.kind = 'purged' and ((now() at time zone 'UTC')::date > kept_until) is not true then
+    raise exception 'the file is still to be kept' using errcode = '23514', constraint = 'file_decision_after_retention';
+  end if;
+  return new;
+end
+$function$;

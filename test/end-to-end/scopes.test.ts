@@ -94,6 +94,13 @@ const opening = {
   'DELETE /api/v1/evidence/uploads/:id': ['write:evidence'],
   'POST /api/v1/evidence/:id/revisions': ['write:evidence'],
   'POST /api/v1/evidence/:id/attachments': ['write:evidence'],
+  'GET /api/v1/evidence-files': ['admin'],
+  'GET /api/v1/evidence-files/:id': ['admin'],
+  'GET /api/v1/evidence-files/:id/custody': ['admin'],
+  'POST /api/v1/evidence-files/:id/release': ['admin'],
+  'POST /api/v1/evidence-files/:id/purge': ['admin'],
+  'GET /api/v1/evidence-policy': ['admin'],
+  'PATCH /api/v1/evidence-policy': ['admin'],
 
   'GET /api/v1/connectors': ['admin:sync'],
   'POST /api/v1/connectors': ['admin:sync'],

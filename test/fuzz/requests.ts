@@ -77,7 +77,8 @@ function params(route: Route, name: string, schema: unknown): fc.Arbitrary<strin
   const collection = words.slice(0, words.indexOf(`:${name}`)).at(-1) ?? 'any'
   const described = schemaOf(schema)
   const right = valuesOf(described, name)
-  const likely = name === 'id' ? ids(collection) : right
+  // What is uploaded below one path is looked at below another.
+  const likely = name === 'id' ? ids(collection === 'evidence-files' ? 'evidence' : collection) : right
   return fc.oneof(
     { weight: 12, arbitrary: likely.map((value) => encode(String(value))) },
     { weight: 6, arbitrary: right.map((value) => encode(String(value))) },

@@ -1,5 +1,6 @@
 import type { Whoami } from '@postern/contracts'
 import { type CallOptions, type ConnectionOptions, connect } from './connection.ts'
+import { type Custody, openCustody } from './custody.ts'
 import { type Evidence, openEvidence } from './evidence.ts'
 import {
   type ActionPlans,
@@ -44,6 +45,8 @@ export interface PosternClient {
   readonly sync: Sync
   /** For the access token of an administrator. */
   readonly keys: Keys
+  /** For the access token of an administrator. */
+  readonly custody: Custody
   /** Who the credentials are and what they may do. */
   whoami(options?: CallOptions): Promise<Whoami>
 }
@@ -64,6 +67,7 @@ export function createPosternClient(options: ConnectionOptions): PosternClient {
     evidence: openEvidence(connection),
     sync: openSync(connection),
     keys: openKeys(connection),
+    custody: openCustody(connection),
     whoami: async (callOptions = {}) => await connection.call('whoami', callOptions),
   }
 }

@@ -62,6 +62,14 @@ export const operations = {
   deleteUpload: ['DELETE', '/api/v1/evidence/uploads/:id'],
   receiptKeys: ['GET', '/.well-known/jwks.json'],
 
+  listEvidenceFiles: ['GET', '/api/v1/evidence-files'],
+  getEvidenceFile: ['GET', '/api/v1/evidence-files/:id'],
+  listCustodyEvents: ['GET', '/api/v1/evidence-files/:id/custody'],
+  releaseEvidence: ['POST', '/api/v1/evidence-files/:id/release'],
+  purgeEvidence: ['POST', '/api/v1/evidence-files/:id/purge'],
+  getEvidencePolicy: ['GET', '/api/v1/evidence-policy'],
+  updateEvidencePolicy: ['PATCH', '/api/v1/evidence-policy'],
+
   listConnectors: ['GET', '/api/v1/connectors'],
   createConnector: ['POST', '/api/v1/connectors'],
   getConnector: ['GET', '/api/v1/connectors/:id'],

@@ -260,6 +260,29 @@ describe('through the gateway', () => {
   })
 })
 
+describe('an administrator', () => {
+  test('looks after evidence with an access token, and a key does not', async () => {
+    const { id } = await all.evidence.upload({
+      fileName: 'kept.txt',
+      content: Buffer.from('kept'),
+      contentType: 'text/plain',
+    })
+    await expect(all.custody.list().all()).rejects.toMatchObject({ status: 403, code: 'role_required' })
+    const token = issuer.tokenFor(tenant.id)
+    const { custody } = createPosternClient({ baseUrl: stack.gateways[0] ?? '', token: () => token })
+    const file = await custody.get(id)
+    expect(await custody.refresh(file)).toBe(file)
+    expect((await custody.list({ status: 'accepted' }).all()).map((each) => each.id)).toContain(id)
+    expect((await custody.events(file).all()).map(({ kind }) => kind)).toEqual(['received', 'hashed'])
+    const reason = 'An example'
+    await expect(custody.release(file, { reason })).rejects.toMatchObject({ status: 409 })
+    await expect(custody.purge(id, { reason })).rejects.toMatchObject({ status: 409 })
+    const policy = await custody.policy()
+    expect(await custody.updatePolicy(policy, { retention_years: 10 })).toMatchObject({ retention_years: 10 })
+    await expect(custody.updatePolicy(policy, { retention_years: 9 })).rejects.toMatchObject({ status: 412 })
+  })
+})
+
 describe('README.md', () => {
   const folder = join(import.meta.dirname, '..')
 

@@ -1,8 +1,10 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
+import { fileRoutes } from './file/routes.ts'
 import { receiptRoutes } from './receipt/routes.ts'
 import { resumableRoutes } from './resumable/routes.ts'
+import { retentionRoutes } from './retention/routes.ts'
 import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
@@ -12,5 +14,7 @@ export function buildApp(app: App, deps: Deps, config: Config): void {
   uploadRoutes(app, deps, config)
   resumableRoutes(app, deps, config)
   attachmentRoutes(app, deps)
+  fileRoutes(app, deps)
+  retentionRoutes(app, deps)
   receiptRoutes(app, deps)
 }

@@ -3,7 +3,12 @@ import { z } from 'zod'
 
 export type StoreConfig =
   /** A directory on one file system, since blobs are moved into place by link and rename. */
-  { readonly kind: 'directory'; readonly path: string } | ({ readonly kind: 's3' } & S3Config)
+  | { readonly kind: 'directory'; readonly path: string }
+  | ({
+      readonly kind: 's3'
+      /** The directory that evidence is moved out of: what was begun there is gone on with. Undefined, the default: there is none. */
+      readonly moveFrom?: string | undefined
+    } & S3Config)
 
 /** A bucket of Amazon S3, or of a server that speaks its protocol. */
 export interface S3Config {
@@ -39,6 +44,9 @@ export function storeEnvironment(env: Environment): typeof shape {
   return {
     ...shape,
     POSTERN_BLOB_DIRECTORY: isGiven('POSTERN_BLOB_S3_BUCKET') ? notBeside('beside POSTERN_BLOB_S3_BUCKET') : required,
+    POSTERN_BLOB_MOVE_FROM: isGiven('POSTERN_BLOB_S3_BUCKET')
+      ? required.optional()
+      : notBeside('without POSTERN_BLOB_S3_BUCKET'),
     POSTERN_BLOB_S3_SECRET_ACCESS_KEY: isGiven('POSTERN_BLOB_S3_ACCESS_KEY_ID')
       ? required
       : notBeside('without POSTERN_BLOB_S3_ACCESS_KEY_ID'),
@@ -48,6 +56,7 @@ export function storeEnvironment(env: Environment): typeof shape {
 const text: z.ZodType<string | undefined> = z.string().optional()
 const shape = {
   POSTERN_BLOB_DIRECTORY: text,
+  POSTERN_BLOB_MOVE_FROM: text,
   POSTERN_BLOB_S3_BUCKET: bucketName.optional(),
   POSTERN_BLOB_S3_PREFIX: keyPrefix.default(''),
   POSTERN_BLOB_S3_ENDPOINT: settings.httpUrl.optional(),
@@ -66,6 +75,7 @@ export function storeConfig(values: z.output<z.ZodObject<typeof shape>>): StoreC
   const { POSTERN_BLOB_S3_ACCESS_KEY_ID: accessKeyId, POSTERN_BLOB_S3_SECRET_ACCESS_KEY: secretAccessKey } = values
   return {
     kind: 's3',
+    moveFrom: values.POSTERN_BLOB_MOVE_FROM,
     bucket,
     prefix: values.POSTERN_BLOB_S3_PREFIX,
     endpoint: values.POSTERN_BLOB_S3_ENDPOINT,

@@ -1,8 +1,14 @@
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { moveToBucket } from '../src/blob/move.ts'
+import { openS3BlobStore } from '../src/blob/s3-blob-store.ts'
+import { openS3Objects } from '../src/blob/s3-objects.ts'
+import { runMove } from './move.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
-import { sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { listFiles, makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
 
 const csv = { 'content-type': 'text/csv' }
 const tus = { 'tus-resumable': '1.0.0' }
@@ -87,4 +93,96 @@ describe('evidence in a bucket', () => {
       expect(receiptSchema.parse(again.json).reference).toMatch(/-000001$/)
     },
   )
+})
+
+describe('evidence that is moved from a directory to a bucket', () => {
+  test('is whole there before its name is, goes on being taken, and is missed by nobody', async () => {
+    const environment = await makeEnvironment()
+    const { blobDirectory } = environment
+    const before = await startEvidence({}, {}, environment)
+    const [one, two] = [uploader(), uploader()]
+    const large = randomBytes(9 * 1024 * 1024)
+    const kept = [
+      await uploaded(before.caller, one, 'shared by both'),
+      await uploaded(before.caller, one, large),
+      await uploaded(before.caller, two, 'shared by both'),
+    ]
+    const owners = [one, one, two]
+    const begun = await before.caller.call(one, 'POST', '/api/v1/evidence/uploads', {
+      headers: { ...tus, 'upload-length': '6', 'upload-metadata': 'filename YS5jc3Y=' },
+    })
+    const target = begun.headers['location'] ?? ''
+    const piece = (offset: string) => ({
+      ...tus,
+      'content-type': 'application/offset+octet-stream',
+      'upload-offset': offset,
+    })
+    const sent = await before.caller.call(one, 'PATCH', target, { body: 'abc', headers: piece('0') })
+    expect(sent.headers['upload-offset']).toBe('3')
+
+    // The first run ends in the middle; the next one goes on where it was.
+    const objects = openS3Objects(bucket.config)
+    const blobs = openS3BlobStore(objects)
+    const end = new AbortController()
+    const first = moveToBucket(
+      blobDirectory,
+      { objects, blobs },
+      { remove: false, signal: end.signal, say: () => end.abort() },
+    )
+    await expect(first).rejects.toThrow('aborted')
+    const env = { ...bucket.env, POSTERN_BLOB_MOVE_FROM: blobDirectory }
+    expect(await runMove(env)).toMatchObject({
+      code: 0,
+      last: { event: 'evidence_moved', copied: 2, found: 1, removed: 0, damaged: 0, under_way: 1 },
+    })
+    // The service is still on the directory, and takes more.
+    kept.push(await uploaded(before.caller, two, 'came in between'))
+    owners.push(two)
+    await before.stop()
+
+    const after = await startEvidence(env, {}, environment)
+    const last = await after.caller.call(one, 'PATCH', target, { body: 'def', headers: piece('3') })
+    const [, payload = ''] = (last.headers['postern-receipt'] ?? '').split('.')
+    expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({ sha256: sha256('abcdef') })
+    kept.push(await uploaded(after.caller, one, 'shared by both'))
+    owners.push(one)
+    expect(await runMove(env, '--remove')).toMatchObject({
+      code: 0,
+      last: { event: 'evidence_moved', copied: 1, found: 3, removed: 4, damaged: 0, under_way: 0 },
+    })
+    expect(await listFiles(join(blobDirectory, 'blobs'))).toEqual([])
+    for (const [at, { sha256: digest }] of kept.entries()) {
+      const chunks: Uint8Array[] = []
+      for await (const chunk of await blobs.read({ tenantId: owners[at]?.tenantId ?? '', sha256: digest }))
+        chunks.push(chunk)
+      expect(sha256(Buffer.concat(chunks))).toBe(digest)
+    }
+    for (const { tenantId } of [one, two]) expect(await bucket.keys(`settling/${tenantId}`)).toEqual([])
+    objects.close()
+    await after.close()
+  })
+
+  test('is left where it is, and told, where its bytes are not what its name says', async () => {
+    const { blobDirectory, database } = await makeEnvironment()
+    const tenantId = randomUUID()
+    const digest = sha256('as it was')
+    const folder = join(blobDirectory, 'blobs', tenantId, digest.slice(0, 2))
+    await mkdir(folder, { recursive: true })
+    await writeFile(join(folder, digest), 'as it is')
+    const env = { ...bucket.env, POSTERN_BLOB_MOVE_FROM: blobDirectory }
+    const moved = await runMove(env, '--remove')
+    expect(moved).toMatchObject({ code: 1, last: { event: 'evidence_moved', copied: 0, removed: 0, damaged: 1 } })
+    expect((await bucket.keys()).filter((key) => key.includes(tenantId))).toEqual([])
+    expect(await listFiles(folder)).toEqual([digest])
+    // The control: nothing is wrong with it once it is what it was.
+    await writeFile(join(folder, digest), 'as it was')
+    expect(await runMove(env)).toMatchObject({ code: 0, last: { copied: 1, damaged: 0 } })
+    await rm(blobDirectory, { recursive: true })
+    await database.drop()
+  })
+
+  test('needs to be told from where, and to which bucket', async () => {
+    const refused = await runMove({ ...bucket.env })
+    expect(refused).toMatchObject({ code: 1, last: { event: 'evidence_not_moved' } })
+  })
 })

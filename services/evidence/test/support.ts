@@ -56,10 +56,10 @@ export async function makeEnvironment() {
 }
 
 /** An evidence service in this process beside a universe service, on real PostgreSQL and a real directory. */
-export async function startEvidenceWithUniverse(extra: Record<string, string> = {}) {
+export async function startEvidenceWithUniverse(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
   const environment = await makeEnvironment()
   const universe = await environment.spawnUniverse()
-  const service = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url, ...extra }, {}, environment)
+  const service = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url, ...extra }, overrides, environment)
   const close = async () => {
     await service.close()
     await universe.stop()

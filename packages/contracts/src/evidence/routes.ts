@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { text, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
 import { briefDetails, fileNameSchema, maxEvidenceBytes } from './details.ts'
+import { evidenceFileRoutes } from './file-routes.ts'
 import { resumableRoutes } from './resumable.ts'
 import { attachmentReceiptSchema, receiptSchema, testProceduresSchema } from './receipt.ts'
 
@@ -107,4 +108,11 @@ export const receiptKeys = defineRoute({
   },
 })
 
-export const evidenceRoutes = [uploadEvidence, ...resumableRoutes, reviseEvidence, attachEvidence, receiptKeys] as const
+export const evidenceRoutes = [
+  uploadEvidence,
+  ...resumableRoutes,
+  reviseEvidence,
+  attachEvidence,
+  ...evidenceFileRoutes,
+  receiptKeys,
+] as const

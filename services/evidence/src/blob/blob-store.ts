@@ -17,6 +17,8 @@ export interface BlobStore {
   finish(blob: SettlingBlob): Promise<void>
   /** Takes a blob that no row names out of its place. To be called under the lock of the blob. */
   remove(blob: SettlingBlob): Promise<void>
+  /** Takes all that a tenant has under a hash out of its place. Harmless when repeated. To be called under the lock of the blob. */
+  removeAll(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<void>
   /** The bytes that a tenant has under a hash, from their place. */
   read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Entries of a tenant whose upload ended, if it ended at all, before `olderThan` (milliseconds since the epoch). */
@@ -88,6 +90,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
+    removeAll: async (blob) => await rm(blobPath(blob), { force: true }),
     read: async (blob) => {
       const path = blobPath(blob)
       await access(path, constants.R_OK)

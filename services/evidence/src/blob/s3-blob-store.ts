@@ -50,6 +50,14 @@ export function openS3BlobStore(objects: S3Objects): BlobStore {
       await objects.delete(place)
       await objects.delete(data)
     },
+    removeAll: async ({ tenantId, sha256 }) => {
+      const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
+      // The bytes first: a name without bytes counts for nothing, and is found again.
+      for await (const { key } of objects.list(folder)) {
+        await objects.delete(`data/${tenantId}/${key.slice(folder.length)}`)
+        await objects.delete(key)
+      }
+    },
     read: async (blob) => {
       const placed = await findPlaced(blob)
       if (placed === undefined) throw new Error('the bytes of a blob are not there')
@@ -79,7 +87,11 @@ export function openS3BlobStore(objects: S3Objects): BlobStore {
 }
 
 /** The three names of an upload. */
-function namesOf(blob: SettlingBlob): { readonly data: string; readonly settling: string; readonly place: string } {
+export function namesOf(blob: SettlingBlob): {
+  readonly data: string
+  readonly settling: string
+  readonly place: string
+} {
   const tenant = checked(blob.tenantId, tenantPattern)
   const entry = checked(blob.entry, entryPattern)
   const random = entry.slice(blob.sha256.length + 1)

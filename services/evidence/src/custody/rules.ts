@@ -3,7 +3,16 @@ import type { ScanOutcome } from '../scan/scanner.ts'
 
 /** What happened to evidence, as the custody trail says it. */
 export interface CustodyEvent {
-  readonly kind: 'upload_begun' | 'upload_given_up' | 'received' | 'hashed' | 'scanned' | 'quarantined' | 'attached'
+  readonly kind:
+    | 'upload_begun'
+    | 'upload_given_up'
+    | 'received'
+    | 'hashed'
+    | 'scanned'
+    | 'quarantined'
+    | 'attached'
+    | 'released'
+    | 'purged'
   readonly detail: Readonly<Record<string, unknown>>
 }
 

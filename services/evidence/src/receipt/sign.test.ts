@@ -19,6 +19,7 @@ const content: ReceiptContent = {
   status: 'accepted',
   scan: 'not_configured',
   malware: null,
+  retention_until: '2033-11-21',
 }
 const makeKey = () => generateKeyPairSync('ed25519').privateKey
 

@@ -48,7 +48,7 @@ export async function record<T>(
       if (tenantQuotaBytes !== undefined && usage > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
       const signed: Receipt[] = []
       for (const { fileName, contentType, body } of files) {
-        const { id, year, number, receivedAt } = await takeNumber(tx)
+        const { id, year, number, receivedAt, retentionUntil } = await takeNumber(tx)
         const { scan } = body
         // Evidence of nothing, until somebody has looked at it: what carries malware is kept and attached to nothing.
         const isQuarantined = scan.result === 'infected'
@@ -69,6 +69,7 @@ export async function record<T>(
           status: isQuarantined ? 'quarantined' : 'accepted',
           scan: scan.result,
           malware: isQuarantined ? scan.malware : null,
+          retention_until: retentionUntil,
         })
         const actor = actorOf(context)
         await insertFile(tx, receipt, { details, procedureIds: attachTo }, actor)

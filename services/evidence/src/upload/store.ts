@@ -30,7 +30,12 @@ const takeNumberText = `
     counter.year,
     counter.last_number as number,
     uuidv7() as id,
-    date_trunc('milliseconds', clock_timestamp()) as received_at`
+    date_trunc('milliseconds', clock_timestamp()) as received_at,
+    (
+      (now() at time zone 'utc')
+      + make_interval(years => coalesce(
+          (select p.retention_years from evidence.policy p where p.tenant_id = (select tenancy.tenant_id())), 7))
+    )::date as retention_until`
 
 /** What the database decides of a file: its number within the year, its id and the time of its receipt. */
 export interface NewFile {
@@ -39,17 +44,26 @@ export interface NewFile {
   readonly number: string
   readonly id: string
   readonly receivedAt: Date
+  /** As the tenant's policy says now. */
+  readonly retentionUntil: string
 }
 
 /** Takes the next number of the tenant's year (UTC). */
 export async function takeNumber(tx: Tx): Promise<NewFile> {
-  const [row] = await tx.query<{ year: number; number: string; id: string; received_at: Date }>({
+  const [row] = await tx.query<{
+    year: number
+    number: string
+    id: string
+    received_at: Date
+    retention_until: string
+  }>({
     name: 'evidence_take_number',
     text: takeNumberText,
     values: [],
   })
   if (row === undefined) throw new Error('the counter gave no number')
-  return { year: row.year, number: row.number, id: row.id, receivedAt: row.received_at }
+  const { year, number, id, received_at: receivedAt, retention_until: retentionUntil } = row
+  return { year, number, id, receivedAt, retentionUntil }
 }
 
 const insertFileText = `
@@ -58,13 +72,13 @@ const insertFileText = `
       tenant_id, id, reference, file_name, content_type, detected_content_type, size_bytes, sha256, test_procedures,
       scan, received_at, receipt_jws, created_by_type, created_by_id, created_by_label,
       evidence_date, period_start, period_end, source_system, collection_method, collected_by, collected_at,
-      query_text, classification, description, version_of, revision, malware
+      query_text, classification, description, version_of, revision, malware, retention_until
     )
     values (
       (select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8,
       $9, $10, $11, $12, $13, $14,
       $15, $16, $17, $18, $19, $20, $21,
-      $22, $23, $24, $25, $26, $27
+      $22, $23, $24, $25, $26, $27, $29
     )
   )
   insert into evidence.attachment (
@@ -112,6 +126,7 @@ export async function insertFile(
       receipt.revision,
       receipt.malware,
       procedureIds,
+      receipt.retention_until,
     ],
   })
 }
@@ -167,7 +182,12 @@ const ownFileText = `
     file.reference,
     file.sha256,
     file.revision,
-    file.scan = 'infected' as is_quarantined,
+    file.scan = 'infected' and not exists (
+      select from evidence.file_decision as decision
+      where decision.tenant_id = file.tenant_id
+        and decision.file_id = file.id
+        and decision.kind = 'released'
+    ) as is_quarantined,
     exists (
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
@@ -226,15 +246,21 @@ export async function insertAttachments(
   return rows.map(({ test_procedure: id }) => id)
 }
 
-// Served by file_sha256.
+// Served by file_sha256 and file_decision_pk.
 const blobIsRecordedText = `
   select exists (
     select from evidence.file
-    where tenant_id = (select tenancy.tenant_id())
-      and sha256 = $1
+    where file.tenant_id = (select tenancy.tenant_id())
+      and file.sha256 = $1
+      and not exists (
+        select from evidence.file_decision as decision
+        where decision.tenant_id = file.tenant_id
+          and decision.file_id = file.id
+          and decision.kind = 'purged'
+      )
   ) as recorded`
 
-/** Whether any file of the tenant has these bytes. Under the lock of the blob the answer stays true. */
+/** Whether any file of the tenant has these bytes, and is not purged. Under the lock of the blob the answer stays true. */
 export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
   const [row] = await tx.query<{ recorded: boolean }>({
     name: 'evidence_blob_is_recorded',

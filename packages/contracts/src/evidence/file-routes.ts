@@ -1,0 +1,123 @@
+import { z } from 'zod'
+import { uuidSchema } from '../common.ts'
+import { anyOf, pageQuery } from '../page.ts'
+import { defineRoute } from '../route.ts'
+import {
+  custodyEventSchema,
+  decideBodySchema,
+  evidenceFileSchema,
+  evidencePolicySchema,
+  evidenceStatuses,
+  updateEvidencePolicyBodySchema,
+} from './file.ts'
+import { senderDigestSchema } from './receipt.ts'
+
+const base = {
+  upstream: 'evidence',
+  tag: 'Evidence in custody',
+  access: { kind: 'person', role: 'admin' },
+} as const
+
+const oneFile = z.strictObject({ id: uuidSchema })
+
+export const listEvidenceFiles = defineRoute({
+  ...base,
+  id: 'evidence.list-files',
+  method: 'GET',
+  path: '/api/v1/evidence-files',
+  summary: 'List evidence files',
+  description: 'What is known of them; their bytes are in no answer. `status=quarantined` is the quarantine.',
+  query: z.strictObject({
+    ...pageQuery,
+    status: anyOf(evidenceStatuses).optional(),
+    sha256: senderDigestSchema.optional(),
+    retention_over: z
+      .enum(['true', 'false'])
+      .optional()
+      .meta({ description: '`true`: those that may be purged, and have not been' }),
+  }),
+  answers: { 200: { description: 'Files, newest first', schema: z.array(evidenceFileSchema) } },
+})
+
+export const getEvidenceFile = defineRoute({
+  ...base,
+  id: 'evidence.get-file',
+  method: 'GET',
+  path: '/api/v1/evidence-files/:id',
+  summary: 'Read what is known of an evidence file',
+  params: oneFile,
+  answers: { 200: { description: 'The file', schema: evidenceFileSchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
+})
+
+export const listCustodyEvents = defineRoute({
+  ...base,
+  id: 'evidence.list-custody',
+  method: 'GET',
+  path: '/api/v1/evidence-files/:id/custody',
+  summary: 'Read who had an evidence file in hand, oldest first',
+  params: oneFile,
+  query: z.strictObject(pageQuery),
+  answers: { 200: { description: 'Events', schema: z.array(custodyEventSchema) } },
+  problems: ['not_found'],
+})
+
+export const releaseEvidence = defineRoute({
+  ...base,
+  id: 'evidence.release',
+  method: 'POST',
+  path: '/api/v1/evidence-files/:id/release',
+  summary: 'Release a file from quarantine',
+  description:
+    'For what was looked at and found to be harmless. Its sender can then attach it. Again: the same answer. 409 `conflict` for a file that is not in quarantine.',
+  params: oneFile,
+  body: decideBodySchema,
+  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const purgeEvidence = defineRoute({
+  ...base,
+  id: 'evidence.purge',
+  method: 'POST',
+  path: '/api/v1/evidence-files/:id/purge',
+  summary: 'Delete the bytes of a file whose retention is over',
+  description:
+    'What is known of the file stays, and so does its custody trail. Again: the same answer, and what could not be deleted before is. 409 `conflict` while the file is to be kept.',
+  params: oneFile,
+  body: decideBodySchema,
+  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const getEvidencePolicy = defineRoute({
+  ...base,
+  id: 'evidence.policy',
+  method: 'GET',
+  path: '/api/v1/evidence-policy',
+  summary: 'How long the tenant keeps evidence',
+  answers: { 200: { description: 'The policy', schema: evidencePolicySchema }, 304: { description: 'Not modified' } },
+})
+
+export const updateEvidencePolicy = defineRoute({
+  ...base,
+  id: 'evidence.change-policy',
+  method: 'PATCH',
+  path: '/api/v1/evidence-policy',
+  summary: 'Change how long the tenant keeps evidence',
+  description: 'With If-Match. Files that there are stay for as long as was said when they came.',
+  body: updateEvidencePolicyBodySchema,
+  bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
+  answers: { 200: { description: 'The policy as it is now', schema: evidencePolicySchema } },
+  problems: ['precondition_failed', 'precondition_required', 'invalid_content'],
+})
+
+export const evidenceFileRoutes = [
+  listEvidenceFiles,
+  getEvidenceFile,
+  listCustodyEvents,
+  releaseEvidence,
+  purgeEvidence,
+  getEvidencePolicy,
+  updateEvidencePolicy,
+] as const

@@ -1,0 +1,87 @@
+import { z } from 'zod'
+import { createdBySchema, dateSchema, text, timestampSchema, uuidSchema } from '../common.ts'
+import { classifications } from './details.ts'
+import { receiptSchema } from './receipt.ts'
+
+/** What has become of a file: the last of these that has happened to it. */
+export const evidenceStatuses = ['accepted', 'quarantined', 'released', 'purged'] as const
+
+const { reference, sha256, scan } = receiptSchema.shape
+
+/** An evidence file as administrators of the tenant see it. Its bytes are in no answer. */
+export const evidenceFileSchema = z
+  .object({
+    id: uuidSchema,
+    reference,
+    file_name: z.string(),
+    content_type: z.string(),
+    detected_content_type: z.string().nullable(),
+    size_bytes: z.int().min(1),
+    sha256,
+    received_at: timestampSchema,
+    evidence_date: dateSchema.nullable(),
+    classification: z.enum(classifications),
+    description: z.string().nullable(),
+    test_procedure_ids: z.array(z.string()).meta({ description: 'What it is attached to' }),
+    version_of: uuidSchema.nullable(),
+    revision: z.int().min(1),
+    status: z.enum(evidenceStatuses).meta({
+      description:
+        'In quarantine is what carries malware; released is what was found to be harmless; of what is purged the bytes are gone',
+    }),
+    scan,
+    malware: z.string().nullable(),
+    retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
+    decided_at: timestampSchema.nullable().meta({ description: 'When it was released or purged' }),
+    decided_by: createdBySchema.nullable(),
+    decision_reason: z.string().nullable(),
+    created_by: createdBySchema,
+  })
+  .meta({ id: 'EvidenceFile' })
+export type EvidenceFile = z.infer<typeof evidenceFileSchema>
+
+/** Why a person decides so: it stays in the custody trail. */
+export const decideBodySchema = z
+  .strictObject({ reason: text(1, 2_000).refine((value) => value.trim() !== '', { message: 'must say something' }) })
+  .meta({ id: 'EvidenceDecision', examples: [{ reason: 'Looked at by the security team: a test signature.' }] })
+
+/** One thing that happened to a file. */
+export const custodyEventSchema = z
+  .object({
+    id: uuidSchema,
+    kind: z.enum([
+      'received',
+      'hashed',
+      'scanned',
+      'quarantined',
+      'attached',
+      'released',
+      'viewed',
+      'exported',
+      'legal_hold_set',
+      'purged',
+    ]),
+    detail: z.record(z.string(), z.unknown()),
+    occurred_at: timestampSchema,
+    actor: createdBySchema,
+    request_id: z.string(),
+  })
+  .meta({ id: 'CustodyEvent' })
+export type StoredCustodyEvent = z.infer<typeof custodyEventSchema>
+
+/** How long a tenant keeps evidence. */
+export const evidencePolicySchema = z
+  .object({
+    retention_years: z.int().min(1).max(100).meta({ description: 'From the day of receipt (UTC)' }),
+    changed_at: timestampSchema.nullable().meta({ description: 'Null as long as nobody has changed it' }),
+    changed_by: createdBySchema.nullable(),
+    version: z.int().min(0),
+  })
+  .meta({ id: 'EvidencePolicy' })
+export type EvidencePolicy = z.infer<typeof evidencePolicySchema>
+
+export const updateEvidencePolicyBodySchema = z.strictObject({ retention_years: z.int().min(1).max(100) }).meta({
+  id: 'UpdateEvidencePolicy',
+  description: 'JSON Merge Patch (RFC 7396). It binds files that come from then on, and no others.',
+  examples: [{ retention_years: 10 }],
+})

@@ -1,0 +1,75 @@
+import type { BlobStore, SettlingBlob } from './blob-store.ts'
+import type { Stores } from './open-stores.ts'
+import type { PartialStore } from './partial-store.ts'
+
+/**
+ * A bucket, and the directory that evidence is moved out of. All that is new goes to the bucket; what was begun in the
+ * directory is gone on with from there, and what is taken away is taken away in both. Nobody notices the move.
+ */
+export function openMovingStores(bucket: Stores, directory: Stores): Stores {
+  return {
+    blobs: movingBlobs(bucket.blobs, directory.blobs),
+    partials: movingPartials(bucket.partials, directory.partials),
+    close: () => {
+      bucket.close()
+      directory.close()
+    },
+  }
+}
+
+function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
+  // Which store an entry is in cannot be told from its name.
+  const inDirectory = new WeakSet<SettlingBlob>()
+  const storeOf = (blob: SettlingBlob) => (inDirectory.has(blob) ? directory : bucket)
+  return {
+    openIncoming: async (tenantId) => await bucket.openIncoming(tenantId),
+    place: async (blob) => await storeOf(blob).place(blob),
+    finish: async (blob) => await storeOf(blob).finish(blob),
+    remove: async (blob) => await storeOf(blob).remove(blob),
+    // The directory first: who moves a blob looks, once it is in the bucket, whether it is still in the directory.
+    removeAll: async (blob) => {
+      await directory.removeAll(blob)
+      await bucket.removeAll(blob)
+    },
+    read: async (blob) => {
+      try {
+        return await directory.read(blob)
+      } catch {
+        return await bucket.read(blob)
+      }
+    },
+    listSettling: async (tenantId, olderThan) => {
+      const [old, rest] = await Promise.all([
+        directory.listSettling(tenantId, olderThan),
+        bucket.listSettling(tenantId, olderThan),
+      ])
+      for (const blob of old) inDirectory.add(blob)
+      return [...old, ...rest]
+    },
+    sweepIncoming: async (olderThan) =>
+      (await directory.sweepIncoming(olderThan)) + (await bucket.sweepIncoming(olderThan)),
+    assertWritable: async () => await bucket.assertWritable(),
+  }
+}
+
+/** A turn is in one of the two: where its writer has put it. */
+function movingPartials(bucket: PartialStore, directory: PartialStore): PartialStore {
+  return {
+    append: async (tenantId, id, turn) => await bucket.append(tenantId, id, turn),
+    seal: async (tenantId, id, turn) => {
+      const bytes = await directory.seal(tenantId, id, turn)
+      return bytes > 0 ? bytes : await bucket.seal(tenantId, id, turn)
+    },
+    read: async function* read(tenantId, id, pieces) {
+      for (const piece of pieces) {
+        const isInDirectory = (await directory.seal(tenantId, id, piece.turn)) > 0
+        yield* (isInDirectory ? directory : bucket).read(tenantId, id, [piece])
+      }
+    },
+    remove: async (tenantId, id) => {
+      await directory.remove(tenantId, id)
+      await bucket.remove(tenantId, id)
+    },
+    sweep: async (olderThan) => (await directory.sweep(olderThan)) + (await bucket.sweep(olderThan)),
+  }
+}

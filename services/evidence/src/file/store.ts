@@ -1,0 +1,229 @@
+import type { EvidenceFile, StoredCustodyEvent } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { Actor } from '../upload/store.ts'
+
+/** Which files a list holds; what is undefined does not narrow. */
+export interface FileFilter {
+  readonly status?: readonly EvidenceFile['status'][] | undefined
+  readonly sha256?: string | undefined
+  /** Whether they may be purged now. */
+  readonly retentionOver?: boolean | undefined
+}
+
+/** A file, and whether it may be purged on the day of the reading. */
+export interface FoundFile {
+  readonly file: EvidenceFile
+  readonly isRetentionOver: boolean
+}
+
+/** Files, the newest first, behind an id. */
+export async function listFiles(
+  tx: Tx,
+  filter: FileFilter,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<EvidenceFile[]> {
+  const rows = await tx.query<FileRow>({
+    ...(isOfInfected(filter)
+      ? { name: 'evidence_list_infected', text: listText(`${filtered} and f.scan = 'infected'`) }
+      : { name: 'evidence_list_files', text: listText(filtered) }),
+    values: [...filterValues(filter), after ?? lastId, limit],
+  })
+  return rows.map((row) => toFile(row).file)
+}
+
+/** How many files a filter leaves. Reads the tenant's files once; asked for explicitly (`count=true`). */
+export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
+  const [row] = await tx.query<{ total: number }>({
+    name: 'evidence_count_files',
+    text: countText,
+    values: filterValues(filter),
+  })
+  return row?.total ?? 0
+}
+
+export async function findFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
+  const [row] = await tx.query<FileRow>({ name: 'evidence_find_file', text: findText, values: [id] })
+  return row === undefined ? undefined : toFile(row)
+}
+
+/** Notes what a person has decided about a file. The database refuses what may not be decided. */
+export async function insertDecision(
+  tx: Tx,
+  id: string,
+  { kind, reason }: { readonly kind: 'released' | 'purged'; readonly reason: string },
+  by: Actor,
+): Promise<void> {
+  await tx.execute({
+    name: 'evidence_insert_decision',
+    text: `insert into evidence.file_decision (
+      tenant_id, file_id, kind, reason, decided_by_type, decided_by_id, decided_by_label
+    )
+    values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6)`,
+    values: [id, kind, reason, by.type, by.id, by.label],
+  })
+}
+
+/** Counts a file no longer to what the tenant keeps. */
+export async function reduceUsage(tx: Tx, bytes: number): Promise<void> {
+  await tx.execute({
+    name: 'evidence_reduce_usage',
+    text: `update evidence.tenant_usage
+      set bytes = greatest(0, bytes - $1), files = greatest(0, files - 1)
+      where tenant_id = (select tenancy.tenant_id())`,
+    values: [bytes],
+  })
+}
+
+/** What happened to a file, in order, behind an event. */
+export async function listCustody(
+  tx: Tx,
+  fileId: string,
+  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+): Promise<StoredCustodyEvent[]> {
+  const rows = await tx.query<CustodyRow>({
+    name: 'evidence_list_custody',
+    text: custodyText,
+    values: [fileId, after ?? firstId, limit],
+  })
+  return rows.map(({ actor_type: type, actor_id, actor_label: label, occurred_at, ...same }) => ({
+    ...same,
+    occurred_at: occurred_at.toISOString(),
+    actor: { type, id: actor_id, label },
+  }))
+}
+
+export async function countCustody(tx: Tx, fileId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>({
+    name: 'evidence_count_custody',
+    text: 'select count(*)::integer as total from evidence.custody_event e where e.file_id = $1',
+    values: [fileId],
+  })
+  return row?.total ?? 0
+}
+
+const firstId = '00000000-0000-0000-0000-000000000000'
+const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+
+type Person = EvidenceFile['created_by']
+
+interface FileRow extends Omit<
+  EvidenceFile,
+  'size_bytes' | 'received_at' | 'decided_at' | 'decided_by' | 'created_by'
+> {
+  readonly size_bytes: string
+  readonly received_at: Date
+  readonly decided_at: Date | null
+  readonly decided_by_type: Person['type'] | null
+  readonly decided_by_id: string | null
+  readonly decided_by_label: string | null
+  readonly created_by_type: Person['type']
+  readonly created_by_id: string
+  readonly created_by_label: string
+  readonly is_retention_over: boolean
+}
+
+interface CustodyRow extends Omit<StoredCustodyEvent, 'occurred_at' | 'actor'> {
+  readonly occurred_at: Date
+  readonly actor_type: Person['type']
+  readonly actor_id: string
+  readonly actor_label: string
+}
+
+function toFile(row: FileRow): FoundFile {
+  const {
+    is_retention_over: isRetentionOver,
+    created_by_type,
+    created_by_id,
+    created_by_label,
+    decided_by_type,
+    decided_by_id,
+    decided_by_label,
+    size_bytes,
+    received_at,
+    decided_at,
+    ...same
+  } = row
+  const decided_by =
+    decided_by_type === null || decided_by_id === null
+      ? null
+      : { type: decided_by_type, id: decided_by_id, label: decided_by_label ?? '' }
+  return {
+    isRetentionOver,
+    file: {
+      ...same,
+      size_bytes: Number(size_bytes),
+      received_at: received_at.toISOString(),
+      decided_at: decided_at?.toISOString() ?? null,
+      decided_by,
+      created_by: { type: created_by_type, id: created_by_id, label: created_by_label },
+    },
+  }
+}
+
+function filterValues({ status, sha256, retentionOver }: FileFilter): readonly unknown[] {
+  return [status ?? null, sha256 ?? null, retentionOver ?? null]
+}
+
+// Row level security narrows every statement to the tenant of the assertion. Of two decisions the later one counts: what is
+// purged may have been released before. file_decision_pk, attachment_once.
+const columns = `
+  f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
+  f.evidence_date, f.classification, f.description,
+  array(
+    select a.test_procedure from evidence.attachment a
+    where a.tenant_id = f.tenant_id and a.file_id = f.id
+    order by a.attached_at, a.test_procedure
+  ) as test_procedure_ids,
+  f.version_of, f.revision, state.status, f.scan, f.malware, state.retention_until,
+  last.decided_at, last.decided_by_type, last.decided_by_id, last.decided_by_label, last.reason as decision_reason,
+  f.created_by_type, f.created_by_id, f.created_by_label, state.is_retention_over`
+
+const from = `
+  evidence.file f
+  left join lateral (
+    select d.kind, d.decided_at, d.decided_by_type, d.decided_by_id, d.decided_by_label, d.reason
+    from evidence.file_decision d
+    where d.tenant_id = f.tenant_id and d.file_id = f.id
+    order by d.kind = 'purged' desc
+    limit 1
+  ) as last on true
+  cross join lateral (
+    select
+      coalesce(last.kind, case when f.scan = 'infected' then 'quarantined' else 'accepted' end) as status,
+      coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as retention_until,
+      (now() at time zone 'UTC')::date
+        > coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as is_retention_over
+  ) as state`
+
+const filtered = `
+  ($1::text[] is null or state.status = any($1::text[]))
+  and ($2::text is null or f.sha256 = $2::text)
+  and ($3::boolean is null or (state.is_retention_over and state.status <> 'purged') = $3::boolean)`
+
+// Enters file_pk, or for the quarantine file_infected, behind the id, backwards; a digest is found by file_sha256.
+function listText(where: string): string {
+  return `
+    select ${columns}
+    from ${from}
+    where ${where} and f.id < $4::uuid
+    order by f.id desc
+    limit $5`
+}
+
+/** Whether all that a filter can leave was found to be infected. */
+function isOfInfected({ status }: FileFilter): boolean {
+  return status?.every((each) => each === 'quarantined' || each === 'released') ?? false
+}
+
+const countText = `select count(*)::integer as total from ${from} where ${filtered}`
+
+// file_pk
+const findText = `select ${columns} from ${from} where f.id = $1::uuid`
+
+// custody_event_file
+const custodyText = `
+  select e.id, e.kind, e.detail, e.occurred_at, e.actor_type, e.actor_id, e.actor_label, e.request_id
+  from evidence.custody_event e
+  where e.file_id = $1::uuid and e.id > $2::uuid
+  order by e.id
+  limit $3`
