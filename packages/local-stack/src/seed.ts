@@ -12,8 +12,9 @@ import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/int
 import { z } from 'zod'
 import { demoProfiles, generateDemo } from './demo/generate.ts'
 import type { DemoProfile } from './demo/profile.ts'
+import { seedQuarantine } from './demo/quarantine.ts'
 import { seedContent } from './demo/seed-content.ts'
-import { createSignedCaller, operator, type SignedCaller } from './signed-caller.ts'
+import { type Principal, type SignedCaller, createSignedCaller, operator } from './signed-caller.ts'
 import type { Stack } from './stack.ts'
 
 export const demoSchema = z.object({
@@ -77,6 +78,7 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
     assertionKeys,
   })
   const today = new Date()
+  const quarantining: Principal[] = []
   await Promise.all(
     demoProfiles.map(async (profile) => {
       const made = tenants[profile.slug]
@@ -84,13 +86,17 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
       const listed = await listKeys(keys, made.id)
       await ensureIntegrations(keys, made.id, listed)
       const sender = listed.find(({ label, state }) => label === 'write:evidence' && state === 'active')
+      const { id, label } = sender ?? { id: 'demo', label: 'write:evidence' }
       await seedContent(
         { gateway, databaseUrl, assertionKeys, evidence },
-        { id: made.id, key: made.keys['*'] ?? '', sender: sender ?? { id: 'demo', label: 'write:evidence' } },
+        { id: made.id, key: made.keys['*'] ?? '', sender: { id, label } },
         () => generateDemo(profile, { today }),
       )
+      if (profile.evidence.quarantined === 0) return
+      quarantining.push({ tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] })
     }),
   )
+  await seedQuarantine({ services, databaseUrl: databaseUrl('evidence'), assertionKeys, evidence }, quarantining)
   return demo
 }
 

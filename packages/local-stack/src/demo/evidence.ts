@@ -27,7 +27,9 @@ export interface DemoFile {
  */
 export function makeEvidence(profile: DemoProfile, seed: string, calendar: Calendar): DemoFile[] {
   const random = createRandom(`${seed} ${profile.slug} evidence`)
-  const { files, reused, revisions } = profile.evidence
+  const { reused, revisions, quarantined } = profile.evidence
+  // What is in quarantine is brought apart: a scanner has to find something in it.
+  const files = profile.evidence.files - quarantined
   const procedure = (): string => `TP-${String(random.int(1, profile.testProcedures)).padStart(4, '0')}`
   const collections = Array.from({ length: Math.ceil((files - revisions) / perCollection) }, (_none, index) => {
     const isReused = index * perCollection < reused

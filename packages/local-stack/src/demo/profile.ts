@@ -53,6 +53,8 @@ export interface DemoProfile {
     readonly reused: number
     /** That replace another one; among `files`. */
     readonly revisions: number
+    /** That are in quarantine; among `files`, and as many as `quarantinedFiles` or none. */
+    readonly quarantined: number
   }
 }
 
@@ -94,7 +96,7 @@ export const demoProfiles: readonly DemoProfile[] = [
     recommendations: 510,
     actionPlans: { all: 640, extended: 179, blocked: 6 },
     logEntries: 5200,
-    evidence: { files: 900, reused: 60, revisions: 12 },
+    evidence: { files: 900, reused: 60, revisions: 12, quarantined: 2 },
   },
   {
     slug: 'korvex',
@@ -129,7 +131,7 @@ export const demoProfiles: readonly DemoProfile[] = [
     recommendations: 300,
     actionPlans: { all: 370, extended: 96, blocked: 4 },
     logEntries: 2900,
-    evidence: { files: 520, reused: 34, revisions: 7 },
+    evidence: { files: 520, reused: 34, revisions: 7, quarantined: 0 },
   },
 ]
 
@@ -169,6 +171,11 @@ export function scaled(profile: DemoProfile, factor: number): DemoProfile {
       blocked: times(actionPlans.blocked),
     },
     logEntries: times(profile.logEntries),
-    evidence: { files: times(evidence.files), reused: times(evidence.reused), revisions: times(evidence.revisions) },
+    evidence: {
+      files: times(evidence.files),
+      reused: times(evidence.reused),
+      revisions: times(evidence.revisions),
+      quarantined: evidence.quarantined,
+    },
   }
 }
