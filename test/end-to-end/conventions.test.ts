@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { changeSchema, itemSchemaOf, openApi, routeTable, testProcedureSchema } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { parseCsv } from '../support/csv.ts'
 import { send } from '../support/http.ts'
@@ -48,6 +48,37 @@ async function pushUniverse(key: string): Promise<void> {
     expect(pushed.status, pushed.text).toBe(200)
   }
 }
+
+/** A run that has made changes and met errors. */
+async function runOf(key: string): Promise<string> {
+  const body = { key: 'sheet', name: 'Sheet', type: 'csv', dataset: 'auditable_entities' }
+  const connector = await send(gateway, '/api/v1/connectors', { key, method: 'POST', body })
+  const { id } = z.object({ id: z.string() }).parse(connector.json)
+  const begun = await send(gateway, `/api/v1/connectors/${id}/runs`, {
+    key,
+    method: 'POST',
+    body: 'external_id,name,type\nE1,Good,process\nE2,,process\n',
+    headers: { 'content-type': 'text/csv' },
+  })
+  const run = z.object({ id: z.string() }).parse(begun.json)
+  await vi.waitFor(
+    async () => {
+      const { json } = await send(gateway, `/api/v1/sync-runs/${run.id}`, { key })
+      expect(json).toMatchObject({ status: 'partial', finished_at: expect.any(String) })
+    },
+    { timeout: 60_000, interval: 200 },
+  )
+  return run.id
+}
+
+const anything = z.array(z.unknown())
+/** But for when they were last seen, which changes with the asking of who asks. */
+const members = z.array(
+  z
+    .object({ last_seen_at: z.string() })
+    .loose()
+    .transform(({ last_seen_at: _at, ...rest }) => rest),
+)
 
 const finding = { title: 'Backups are not tested', condition: 'As seen.', severity: 'high' }
 
@@ -107,48 +138,7 @@ describe('the change feed', () => {
 })
 
 describe('every list', () => {
-describe('an identity provider', () => {
-  test('sends its key as a bearer token below /scim/v2, and nowhere else', async () => {
-    const tenant = await stack.createTenant()
-    const { key } = await stack.createKey(tenant, { scopes: ['admin:sync', 'read:universe'] })
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
-    const userName = 'ada.lund@harbourline.example'
-    const body = JSON.stringify({ userName, emails: [{ value: userName }], active: true })
-    const made = await send(gateway, '/scim/v2/Users', { method: 'POST', headers, body })
-    expect([made.status, made.headers['ratelimit']]).toEqual([201, expect.anything()])
-    const people = z.array(z.unknown()).parse((await send(other, '/api/v1/people', { key })).json)
-    expect(people).toMatchObject([{ external_id: userName, email: userName, active: true }])
-    const elsewhere = await send(gateway, '/api/v1/people', { headers: { authorization: `Bearer ${key}` } })
-    expect([elsewhere.status, elsewhere.code]).toEqual([401, 'invalid_token'])
-    for (const path of ['/scim/v20/Users', '/api/v1/connectors']) {
-      expect((await send(gateway, path, { headers: { authorization: `Bearer ${key}` } })).status).toBe(401)
-    }
-    const stranger = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
-    const theirs = await send(gateway, '/scim/v2/Users', { headers: { authorization: `Bearer ${stranger.key}` } })
-    expect(theirs.json).toMatchObject({ totalResults: 0 })
-  })
-
-  test('is refused by the gateway in the words of SCIM', async () => {
-    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
-    const refused = async (path: string, authorization?: string, method: 'GET' | 'PUT' | 'POST' = 'GET') => {
-      const headers = authorization === undefined ? {} : { authorization }
-      const answer = await send(gateway, path, { method, headers })
-      return [answer.status, answer.headers['www-authenticate'], answer.json]
-    }
-    const words = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
-    expect(await refused('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', words(401)])
-    const mistyped = 'Bearer realm="postern", error="invalid_key"'
-    expect(await refused('/scim/v2/Users', `Bearer ${key}x`)).toEqual([401, mistyped, words(401)])
-    expect(await refused('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, undefined, words(403)])
-    expect(await refused('/scim/v2/Nothing', `Bearer ${key}`)).toEqual([404, undefined, words(404)])
-    expect(await refused('/scim/v2/Users', `Bearer ${key}`, 'PUT')).toEqual([405, undefined, words(405)])
-  })
-})
-
-  // Who lists the members is one, seen just now: no two of these lists are the same.
-  const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined && route.path !== '/api/v1/members')
-
-  const mayBeEmpty = new Set(['/api/v1/connectors', '/api/v1/sync-runs/:id/changes', '/api/v1/sync-runs/:id/errors'])
+  const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
 
   test('is the same as a page, as lines and as a table, through the gateway, and in nothing else; a plan of action is OSCAL', async () => {
     const tenant = await stack.createTenant()
@@ -160,29 +150,34 @@ describe('an identity provider', () => {
     await send(gateway, `/api/v1/findings/${findingId}/action-plans`, { key, method: 'POST', body: plan })
     const body = { text: 'Test them each quarter.' }
     await send(gateway, `/api/v1/findings/${findingId}/recommendations`, { key, method: 'POST', body })
+    const headers = { 'content-type': 'text/csv' }
+    const file = await send(gateway, '/api/v1/evidence?file_name=a.csv', { key, method: 'POST', body: 'a', headers })
+    const { id: fileId } = z.object({ id: z.string() }).parse(file.json)
+    const subjects: Readonly<Record<string, string>> = {
+      'api-keys': id,
+      'sync-runs': await runOf(key),
+      entities: 'ext:pay',
+      findings: findingId,
+      'evidence-files': fileId,
+    }
     const token = await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })
-    const runs = await send(gateway, '/api/v1/sync-runs', { key })
-    const [run] = z.array(z.object({ id: z.string() })).parse(runs.json)
+    const authorization = `Bearer ${token}`
+    // Who asks is noticed, and told in time.
+    await vi.waitFor(
+      async () => expect((await send(gateway, '/api/v1/members', { headers: { authorization } })).json).toHaveLength(1),
+      { timeout: 120_000, interval: 500 },
+    )
     for (const { path } of lists) {
-      const subject = path.startsWith('/api/v1/api-keys')
-        ? id
-        : path.startsWith('/api/v1/sync-runs')
-          ? (run?.id ?? '')
-          : path.startsWith('/api/v1/entities')
-            ? 'ext:pay'
-            : findingId
+      const subject = subjects[path.split('/')[3] ?? ''] ?? ''
       const target = `${path.replace(':id', subject).replace(':key', 'legal')}${path.endsWith('/diff') ? '?from=0' : ''}`
-      const get = async (accept: string) =>
-        await send(gateway, target, { headers: { accept, authorization: `Bearer ${token}` } })
-      const page = z.array(z.unknown()).parse((await get('application/json')).json)
+      const get = async (accept: string) => await send(gateway, target, { headers: { accept, authorization } })
+      const steady = path === '/api/v1/members' ? members : anything
+      const page = steady.parse((await get('application/json')).json)
       const lines = (await get('application/x-ndjson')).text.split('\n').slice(0, -1)
       const table = await get('text/csv')
-      expect(
-        lines.map((line) => JSON.parse(line)),
-        target,
-      ).toEqual(page)
+      expect(steady.parse(lines.map((line) => JSON.parse(line))), target).toEqual(page)
       expect(parseCsv(table.text), target).toHaveLength(page.length + 1)
-      if (!mayBeEmpty.has(path)) expect([target, page.length > 0]).toEqual([target, true])
+      expect([target, page.length > 0]).toEqual([target, true])
       expect(await get('application/pdf')).toMatchObject({ status: 406, code: 'not_acceptable' })
     }
     expect(lists.length).toBeGreaterThan(14)
