@@ -107,6 +107,44 @@ describe('an Idempotency-Key', () => {
   })
 })
 
+describe('an identity provider', () => {
+  test('sends its key as a bearer token below /scim/v2, and nowhere else', async () => {
+    const tenant = await stack.createTenant()
+    const { key } = await stack.createKey(tenant, { scopes: ['admin:sync', 'read:universe'] })
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/scim+json' }
+    const userName = 'ada.lund@harbourline.example'
+    const body = JSON.stringify({ userName, emails: [{ value: userName }], active: true })
+    const made = await send(gateway, '/scim/v2/Users', { method: 'POST', headers, body })
+    expect([made.status, made.headers['ratelimit']]).toEqual([201, expect.anything()])
+    const people = z.array(z.unknown()).parse((await send(other, '/api/v1/people', { key })).json)
+    expect(people).toMatchObject([{ external_id: userName, email: userName, active: true }])
+    const elsewhere = await send(gateway, '/api/v1/people', { headers: { authorization: `Bearer ${key}` } })
+    expect([elsewhere.status, elsewhere.code]).toEqual([401, 'invalid_token'])
+    for (const path of ['/scim/v20/Users', '/api/v1/connectors']) {
+      expect((await send(gateway, path, { headers: { authorization: `Bearer ${key}` } })).status).toBe(401)
+    }
+    const stranger = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
+    const theirs = await send(gateway, '/scim/v2/Users', { headers: { authorization: `Bearer ${stranger.key}` } })
+    expect(theirs.json).toMatchObject({ totalResults: 0 })
+  })
+
+  test('is refused by the gateway in the words of SCIM', async () => {
+    const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
+    const refused = async (path: string, authorization?: string, method: 'GET' | 'PUT' | 'POST' = 'GET') => {
+      const headers = authorization === undefined ? {} : { authorization }
+      const answer = await send(gateway, path, { method, headers })
+      return [answer.status, answer.headers['www-authenticate'], answer.json]
+    }
+    const words = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
+    expect(await refused('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', words(401)])
+    const mistyped = 'Bearer realm="postern", error="invalid_key"'
+    expect(await refused('/scim/v2/Users', `Bearer ${key}x`)).toEqual([401, mistyped, words(401)])
+    expect(await refused('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, undefined, words(403)])
+    expect(await refused('/scim/v2/Nothing', `Bearer ${key}`)).toEqual([404, undefined, words(404)])
+    expect(await refused('/scim/v2/Users', `Bearer ${key}`, 'PUT')).toEqual([405, undefined, words(405)])
+  })
+})
+
 describe('the change feed', () => {
   test('is one for what two services have changed, and is read with either scope', async () => {
     const tenant = await stack.createTenant()
