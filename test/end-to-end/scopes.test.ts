@@ -121,13 +121,6 @@ const opening = {
   'POST /api/v1/sync/org-structures/:key': ['admin:sync'],
   'POST /api/v1/sync/test-procedures': ['admin:sync'],
   'POST /api/v1/sync/people': ['admin:sync'],
-} as const satisfies Readonly<Record<string, readonly string[]>>
-
-/** What each scope amounts to, wildcards by name. */
-const holds: Readonly<Record<GrantableScope, readonly string[]>> = {
-  'read:universe': ['read:universe'],
-  'read:findings': ['read:findings'],
-  'write:evidence': ['write:evidence'],
 
   'GET /scim/v2/Users': ['admin:sync'],
   'POST /scim/v2/Users': ['admin:sync'],
@@ -146,6 +139,13 @@ const holds: Readonly<Record<GrantableScope, readonly string[]>> = {
   'GET /scim/v2/ResourceTypes/:urn': ['admin:sync'],
   'GET /scim/v2/Schemas': ['admin:sync'],
   'GET /scim/v2/Schemas/:urn': ['admin:sync'],
+} as const satisfies Readonly<Record<string, readonly string[]>>
+
+/** What each scope amounts to, wildcards by name. */
+const holds: Readonly<Record<GrantableScope, readonly string[]>> = {
+  'read:universe': ['read:universe'],
+  'read:findings': ['read:findings'],
+  'write:evidence': ['write:evidence'],
   'write:findings': ['write:findings'],
   'admin:sync': ['admin:sync'],
   'read:*': ['read:universe', 'read:findings'],

@@ -100,13 +100,6 @@ const access: Readonly<Record<string, string>> = {
   'POST /api/v1/sync/org-structures/:key': 'scope admin:sync',
   'POST /api/v1/sync/test-procedures': 'scope admin:sync',
   'POST /api/v1/sync/people': 'scope admin:sync',
-}
-
-function inWords(rule: Access): string {
-  switch (rule.kind) {
-    case 'scope':
-      return `scope ${rule.scope}`
-    case 'any-scope':
   'GET /scim/v2/Users': 'scope admin:sync',
   'POST /scim/v2/Users': 'scope admin:sync',
   'GET /scim/v2/Users/:id': 'scope admin:sync',
@@ -124,6 +117,13 @@ function inWords(rule: Access): string {
   'GET /scim/v2/ResourceTypes/:urn': 'scope admin:sync',
   'GET /scim/v2/Schemas': 'scope admin:sync',
   'GET /scim/v2/Schemas/:urn': 'scope admin:sync',
+}
+
+function inWords(rule: Access): string {
+  switch (rule.kind) {
+    case 'scope':
+      return `scope ${rule.scope}`
+    case 'any-scope':
       return `one of ${rule.scopes.join(' ')}`
     case 'person':
       return `person ${rule.role}`
@@ -167,13 +167,6 @@ describe('the route table', () => {
   })
 })
 
-describe.each(routes)('%s', (_name, route) => {
-  test('has an id of an area and an operation, and the area is its upstream', () => {
-    expect(route.id).toMatch(/^[a-z]+\.[a-z]+(-[a-z]+)*$/)
-    expect(route.id.split('.')[0]).toBe(route.upstream)
-  })
-
-  test('has a path in canonical form whose parameters are exactly those that it parses', () => {
 test('errors and bodies are those of SCIM below /scim/v2, and nowhere else', () => {
   for (const route of routeTable)
     expect([route.path, isScimTarget(route.path)]).toEqual([route.path, route.dialect === 'scim'])
@@ -181,6 +174,13 @@ test('errors and bodies are those of SCIM below /scim/v2, and nowhere else', () 
     expect(isScimTarget(path)).toBe(false)
 })
 
+describe.each(routes)('%s', (_name, route) => {
+  test('has an id of an area and an operation, and the area is its upstream', () => {
+    expect(route.id).toMatch(/^[a-z]+\.[a-z]+(-[a-z]+)*$/)
+    expect(route.id.split('.')[0]).toBe(route.upstream)
+  })
+
+  test('has a path in canonical form whose parameters are exactly those that it parses', () => {
     // The names of SCIM's resources begin with a capital.
     const path = route.dialect === 'scim' ? route.path.toLowerCase() : route.path
     expect(path).toMatch(/^(\/(:[a-z_]+|[a-z0-9.-]*[a-z0-9][a-z0-9.-]*))+$/)
