@@ -17,12 +17,22 @@ type Json = Record<string, unknown>
 
 /** The OpenAPI 3.1 document of the whole public API, derived from the route table. `serverUrl` is the API's origin. */
 export function openApi(serverUrl: string): Json {
+  const work = openApiInTurns(serverUrl)
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
+}
+
+/** The same in turns of some milliseconds, for who has something else to do in between: it takes most of a second. */
+export function* openApiInTurns(serverUrl: string): Generator<undefined, Json> {
   const schemas = new Map<string, unknown>()
   const paths: Record<string, Record<string, Json>> = {}
   for (const route of routeTable) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}')
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = operation(route, schemas)
+    yield
   }
   schemaOf(problemSchema, 'output', schemas)
   schemaOf(scimErrorSchema, 'output', schemas)

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { compileCache, repositoryRoot } from './paths.ts'
+import { ensurePrograms } from '../programs.mjs'
 import { loopback } from './ports.ts'
 import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
@@ -56,11 +57,11 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
   const failed = Promise.withResolvers<ManagedProcess>()
   let stopping = false
 
-  const start = async (name: string, path: string, variables: Readonly<Record<string, string>>): Promise<void> => {
+  const start = async (name: 'console' | 'sign-in', variables: Readonly<Record<string, string>>): Promise<void> => {
     const process = await launch({
       name,
       command: globalThis.process.execPath,
-      args: ['--conditions=@postern/source', join(repositoryRoot, path)],
+      args: [ensurePrograms().pathOf(name)],
       env: variables,
       cwd: repositoryRoot,
       logFile: join(home, 'logs', `${name}.log`),
@@ -92,10 +93,10 @@ export async function startConsole(options: ConsoleOptions): Promise<ConsoleProc
     delete consoleVariables[`${variable}_FILE`]
     consoleVariables[variable] = value
   }
-  const starts = [start('console', 'services/console/src/main.ts', consoleVariables)]
+  const starts = [start('console', consoleVariables)]
   if (ports.signInPort !== undefined) {
     const variables = { POSTERN_PORT: String(ports.signInPort), POSTERN_DEMO_FILE: join(home, 'demo.json') }
-    starts.push(start('sign-in', 'packages/local-stack/src/sign-in/main.ts', { ...base, ...client, ...variables }))
+    starts.push(start('sign-in', { ...base, ...client, ...variables }))
   }
   // Both to their end: a start that is still under way must not escape the stop that follows.
   for (const result of await Promise.allSettled(starts)) {

@@ -182,17 +182,20 @@ export async function waitUntilReady<T>(
   }
 }
 
-/** The port that a service says it listens on, from the line with `event: "listening"` in its log, once it is there. */
-export function findListeningPort(logFile: string): number | undefined {
+/**
+ * The port that a service says it listens on, from the line with `event: "listening"` in its log, once it is there; with
+ * `admin_port`, the one for its health and metrics.
+ */
+export function findListeningPort(logFile: string, name: 'port' | 'admin_port' = 'port'): number | undefined {
   for (const line of readFileSync(logFile, 'utf8').split('\n')) {
     if (!line.startsWith('{') || !line.includes('"listening"')) continue
-    const port = parseListening(line)
+    const port = parseListening(line, name)
     if (port !== undefined) return port
   }
   return undefined
 }
 
-function parseListening(line: string): number | undefined {
+function parseListening(line: string, name: string): number | undefined {
   let entry: unknown
   try {
     entry = JSON.parse(line)
@@ -201,5 +204,6 @@ function parseListening(line: string): number | undefined {
   }
   if (typeof entry !== 'object' || entry === null) return undefined
   if (!('event' in entry) || entry.event !== 'listening') return undefined
-  return 'port' in entry && typeof entry.port === 'number' ? entry.port : undefined
+  const port: unknown = Reflect.get(entry, name)
+  return typeof port === 'number' ? port : undefined
 }

@@ -1,6 +1,8 @@
 import { join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
+import { request } from 'undici'
 import { compileCache, repositoryRoot } from './paths.ts'
+import { ensurePrograms } from '../programs.mjs'
 import { loopback } from './ports.ts'
 import type { ManagedProcess } from './processes.ts'
 import { findListeningPort, launch, waitUntilReady } from './processes.ts'
@@ -148,7 +150,7 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     const process = await launch({
       name,
       command: globalThis.process.execPath,
-      args: ['--conditions=@postern/source', mainOf(kind).replace(repositoryRoot, sources)],
+      args: argumentsOf(kind, options.sources),
       env: { ...(await environment(name, port, options)), ...extra },
       cwd: sources,
       // A log a start: what an earlier process has said stays until the whole stack starts anew.
@@ -179,24 +181,27 @@ export async function startServices(options: ServicesOptions): Promise<Services>
     await Promise.all(all.filter(({ name }) => kindOf(name) !== 'gateway').map(stopOne))
   }
 
+  const find = (name: ServiceProcessName): ServiceProcess => {
+    const service = running.get(name)
+    if (service === undefined) throw new Error(`no process is called ${name}`)
+    return service
+  }
+
   try {
     const seconds = services.flatMap((name) => {
       const port = options.secondPorts?.[name]
       return port === undefined ? [] : [[`${name}-2`, port] as const]
     })
     const all = [...services.map((name) => [name, options.ports[name]] as const), ...seconds]
-    await settle(all.map(async ([name, port]) => await startOne(name, port, {})))
-    await settle(options.gateways.map(async ({ port }, index) => await startOne(`gateway-${index + 1}`, port, {})))
+    const gateways = options.gateways.map(({ port }, index) => [`gateway-${index + 1}`, port] as const)
+    // All at once: a gateway asks for its lease again until the keys service is there to grant it.
+    await settle([...all, ...gateways].map(async ([name, port]) => await startOne(name, port, {})))
+    await settle(gateways.map(async ([name]) => await waitForLease(find(name).process)))
   } catch (error) {
     await stop()
     throw error
   }
 
-  const find = (name: ServiceProcessName): ServiceProcess => {
-    const service = running.get(name)
-    if (service === undefined) throw new Error(`no process is called ${name}`)
-    return service
-  }
   return {
     gateways: options.gateways.map(({ port }) => `http://${loopback}:${port}`),
     url: (service) => find(service).url,
@@ -211,6 +216,17 @@ export async function startServices(options: ServicesOptions): Promise<Services>
   }
 }
 
+/** Until then a gateway refuses every request. */
+async function waitForLease(gateway: ManagedProcess): Promise<void> {
+  const url = `http://${loopback}:${findListeningPort(gateway.logFile, 'admin_port') ?? 0}/internal/health/ready`
+  const isReady = async (): Promise<true | undefined> => {
+    const answer = await request(url).catch(() => undefined)
+    await answer?.body.dump()
+    return answer?.statusCode === 200 ? true : undefined
+  }
+  await waitUntilReady(gateway, isReady, { timeoutMs: startTimeoutMs, everyMs: 20 })
+}
+
 /** Waits for all, also when one fails: a start that is still under way must not escape the stop that follows. */
 async function settle(work: readonly Promise<void>[]): Promise<void> {
   const results = await Promise.allSettled(work)
@@ -221,8 +237,10 @@ function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
   return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
-function mainOf(kind: Upstream | 'gateway'): string {
-  return join(repositoryRoot, 'services', kind, 'src', 'main.ts')
+/** What Node runs: our program, or the sources of the other copy, of which there is none. */
+function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
+  if (sources === undefined) return [ensurePrograms().pathOf(kind)]
+  return ['--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
 }
 
 /** Where a service answers: its own URL, and that of its second process. */

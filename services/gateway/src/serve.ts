@@ -1,11 +1,9 @@
-import { createHash } from 'node:crypto'
 import {
   type ProblemCode,
   type Route,
   assertionHeader,
   contextHeader,
   mediaTypesOf,
-  openApi,
   requestIdHeader,
   signatureHeader,
   signatureInputHeader,
@@ -23,8 +21,8 @@ import type { Match } from './authorize/route-match.ts'
 import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
+import { type Document, createDocuments } from './documents.ts'
 import { problemPage } from './problem-pages.ts'
-import { referencePage } from './reference-page.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
 
@@ -70,10 +68,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     scopes: [],
     roles: [],
   })
-  const documentText = JSON.stringify(openApi('/'))
-  const document = Buffer.from(documentText)
-  const reference = referencePage(JSON.parse(documentText))
-  const documentTag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`
+  const documents = createDocuments()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
     sendProblem(exchange, code, answer)
@@ -91,6 +86,29 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       headers.push('x-key-expires-at', new Date(principal.expiresAt).toISOString())
     }
     return headers
+  }
+
+  function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
+    made
+      .then(({ mediaType, content, etag, headers: own }) => {
+        if (isKnown(exchange, etag)) {
+          exchange.response.writeHead(304, { etag, 'x-request-id': exchange.requestId }).end()
+        } else {
+          send(exchange, 200, mediaType, content, [
+            'etag',
+            etag,
+            'cache-control',
+            'public, max-age=60',
+            ...own,
+            ...headers,
+          ])
+        }
+      })
+      .catch((error: unknown) => {
+        onFailure(exchange, error)
+        sendProblem(exchange, 'internal_error')
+      })
+      .finally(() => onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0))
   }
 
   function answerItself(exchange: Exchange, route: Route, params: Readonly<Record<string, string | undefined>>): void {
@@ -118,35 +136,9 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
         )
         break
       case 'gateway.openapi':
-        if (isKnown(exchange, documentTag)) {
-          exchange.response.writeHead(304, { etag: documentTag, 'x-request-id': exchange.requestId }).end()
-          break
-        }
-        send(exchange, 200, 'application/json; charset=utf-8', document, [
-          'etag',
-          documentTag,
-          'cache-control',
-          'public, max-age=60',
-          ...headers,
-        ])
-        break
       case 'gateway.reference':
-        if (isKnown(exchange, reference.etag)) {
-          exchange.response.writeHead(304, { etag: reference.etag, 'x-request-id': exchange.requestId }).end()
-          break
-        }
-        send(exchange, 200, 'text/html; charset=utf-8', reference.html, [
-          'etag',
-          reference.etag,
-          'cache-control',
-          'public, max-age=60',
-          'content-security-policy',
-          reference.contentSecurityPolicy,
-          'referrer-policy',
-          'no-referrer',
-          ...headers,
-        ])
-        break
+        answerDocument(exchange, route.id === 'gateway.openapi' ? documents.openApi() : documents.reference(), headers)
+        return
       case 'gateway.problem': {
         const page = problemPage(params['slug'] ?? '')
         if (page === undefined) {

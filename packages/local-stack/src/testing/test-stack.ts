@@ -5,9 +5,10 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
+import { ensurePrograms } from '../../programs.mjs'
 import { buildConsolePages } from '../console-pages.ts'
 import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from '../console.ts'
-import { compileCache, repositoryRoot } from '../paths.ts'
+import { compileCache } from '../paths.ts'
 import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
@@ -204,11 +205,10 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
 }
 
 async function runCommand(args: readonly string[], env: Readonly<Record<string, string>>): Promise<CommandResult> {
-  const main = join(repositoryRoot, 'packages', 'cli', 'src', 'main.ts')
   const { promise, resolve } = Promise.withResolvers<CommandResult>()
   execFile(
     process.execPath,
-    ['--conditions=@postern/source', main, ...args],
+    [ensurePrograms().pathOf('postern'), ...args],
     { env, timeout: 60_000 },
     (error, stdout, stderr) => {
       const code = error === null ? 0 : typeof error.code === 'number' ? error.code : 1

@@ -1,0 +1,51 @@
+import { createHash } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
+import { openApiInTurns } from '@postern/contracts'
+import { referencePage } from './reference-page.ts'
+
+/** What the gateway says about the API, as it is sent. */
+export interface Document {
+  readonly mediaType: string
+  readonly content: Buffer
+  readonly etag: string
+  /** Alternating names and values. */
+  readonly headers: readonly string[]
+}
+
+export interface Documents {
+  openApi(): Promise<Document>
+  reference(): Promise<Document>
+}
+
+/** Makes each document when it is first asked for. It takes a second of the processor, and other requests go on meanwhile. */
+export function createDocuments(): Documents {
+  let described: Promise<string> | undefined
+  let document: Promise<Document> | undefined
+  let reference: Promise<Document> | undefined
+  const describe = async (): Promise<string> => await (described ??= describeInTurns())
+  return {
+    openApi: async () => await (document ??= describe().then(asDocument)),
+    reference: async () => await (reference ??= describe().then(asReference)),
+  }
+}
+
+async function describeInTurns(): Promise<string> {
+  const work = openApiInTurns('/')
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return JSON.stringify(step.value)
+    await setImmediate()
+  }
+}
+
+function asDocument(text: string): Document {
+  const content = Buffer.from(text)
+  const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
+  return { mediaType: 'application/json; charset=utf-8', content, etag, headers: [] }
+}
+
+function asReference(text: string): Document {
+  const { html, etag, contentSecurityPolicy } = referencePage(JSON.parse(text))
+  const headers = ['content-security-policy', contentSecurityPolicy, 'referrer-policy', 'no-referrer']
+  return { mediaType: 'text/html; charset=utf-8', content: html, etag, headers }
+}
