@@ -1,5 +1,6 @@
 import type { InputError } from '@postern/contracts'
 import type { z } from 'zod'
+import { wordsOf } from './input-words.ts'
 
 const maxErrors = 50
 
@@ -16,7 +17,7 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter'): InputE
       detail: where === 'body' ? 'is not a field of this resource' : 'is not a parameter of this operation',
     }))
   }
-  return [{ ...locate(issue.path, where), code: codeOf(issue), detail: issue.message }]
+  return [{ ...locate(issue.path, where), code: codeOf(issue), detail: wordsOf(issue) }]
 }
 
 function codeOf(issue: z.core.$ZodIssue): string {

@@ -33,5 +33,6 @@ export function databaseAway(cause: unknown): ProblemError {
 
 /** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
-  return new ProblemError(code, options)
+  const isLeftToErrors = options.detail === undefined && (options.errors ?? []).length > 0
+  return new ProblemError(code, isLeftToErrors ? { ...options, detail: 'See `errors` for what to mend.' } : options)
 }

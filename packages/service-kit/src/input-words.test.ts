@@ -1,0 +1,78 @@
+import { expect, test } from 'vitest'
+import { z } from 'zod'
+import { inputErrors } from './input-errors.ts'
+
+const schema = z.strictObject({
+  text: z.string().min(2).max(4),
+  some: z.array(z.string()).max(1),
+  count: z.int().min(1).max(9),
+  kind: z.enum(['a', 'b']),
+  day: z.iso.date(),
+  at: z.iso.datetime(),
+  id: z.uuid(),
+  email: z.email(),
+  flag: z.boolean(),
+  either: z.union([z.string(), z.number()]),
+  own: z.string().regex(/^x$/, 'must be x'),
+})
+
+/** What is said of each member. */
+function saidOf(value: unknown): Record<string, string> {
+  const parsed = schema.safeParse(value)
+  const errors = parsed.error === undefined ? [] : inputErrors(parsed.error, 'body')
+  return Object.fromEntries(errors.map(({ pointer = '', detail }) => [pointer, detail ?? '']))
+}
+
+test('what is wrong with a value is told in words that follow its name', () => {
+  const good = {
+    text: 'abc',
+    some: [],
+    count: 1,
+    kind: 'a',
+    day: '2026-11-21',
+    at: '2026-11-21T00:00:00Z',
+    id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001',
+    email: 'a@x.example',
+    flag: true,
+    either: 1,
+    own: 'x',
+  }
+  expect(saidOf(good)).toEqual({})
+  expect(
+    saidOf({
+      text: 'a',
+      some: ['a', 'b'],
+      count: 1.5,
+      kind: 'c',
+      day: '2026-02-30',
+      at: 'now',
+      id: 'x',
+      email: 'x',
+      flag: 'true',
+      either: null,
+      own: 'y',
+      more: 1,
+    }),
+  ).toEqual({
+    '/text': 'must have at least 2 characters',
+    '/some': 'must hold at most 1',
+    '/count': 'must be a whole number',
+    '/kind': 'must be one of a, b',
+    '/day': 'must be a date that there is, as 2026-11-21',
+    '/at': 'must be a time that there is, as RFC 3339 has it',
+    '/id': 'must be a UUID',
+    '/email': 'must be an e-mail address',
+    '/flag': 'must be true or false',
+    '/either': 'has none of the forms that it may have',
+    '/own': 'must be x',
+    '/more': 'is not a field of this resource',
+  })
+  expect(saidOf({ ...good, text: 'abcde', count: 10 })).toEqual({
+    '/text': 'must have at most 4 characters',
+    '/count': 'must be at most 9',
+  })
+  expect(saidOf({ ...good, text: 1, kind: undefined, count: undefined })).toMatchObject({
+    '/text': 'must be text',
+    '/count': 'is missing',
+  })
+})

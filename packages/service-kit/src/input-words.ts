@@ -1,0 +1,62 @@
+import type { z } from 'zod'
+
+/** What a value must be, in the words of our problem documents: they follow the name of a member, as `must be text`. */
+export function wordsOf(issue: z.core.$ZodIssue): string {
+  // What a contract says itself is said.
+  if (!/^(?:Invalid|Too (?:small|big))\b/.test(issue.message)) return issue.message
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.message.endsWith('received undefined')
+        ? 'is missing'
+        : `must be ${types[issue.expected] ?? 'another type'}`
+    case 'invalid_value':
+      return issue.values.length === 1
+        ? `must be ${String(issue.values[0])}`
+        : `must be one of ${issue.values.map(String).join(', ')}`
+    case 'invalid_format':
+      return `must be ${formats[issue.format] ?? 'in its form'}`
+    case 'too_small':
+      return `must ${bound(issue.origin, 'at least', 'more than', issue.minimum, issue.inclusive)}`
+    case 'too_big':
+      return `must ${bound(issue.origin, 'at most', 'less than', issue.maximum, issue.inclusive)}`
+    case 'invalid_union':
+      return 'has none of the forms that it may have'
+    case 'invalid_key':
+      return 'is not a name that a member may have here'
+    default:
+      return 'is not what it must be'
+  }
+}
+
+const types: Readonly<Record<string, string>> = {
+  string: 'text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  object: 'an object',
+  record: 'an object',
+  array: 'a list',
+  null: 'null',
+}
+
+const formats: Readonly<Record<string, string>> = {
+  email: 'an e-mail address',
+  url: 'a URL',
+  uuid: 'a UUID',
+  date: 'a date that there is, as 2026-11-21',
+  datetime: 'a time that there is, as RFC 3339 has it',
+}
+
+function bound(origin: string, orEqual: string, strict: string, limit: number | bigint, isInclusive = true): string {
+  const than = `${isInclusive ? orEqual : strict} ${limit}`
+  switch (origin) {
+    case 'string':
+      return `have ${than} character${limit === 1 ? '' : 's'}`
+    case 'array':
+    case 'set':
+    case 'map':
+      return `hold ${than}`
+    default:
+      return `be ${than}`
+  }
+}
