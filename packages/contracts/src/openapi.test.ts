@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 
 import { columnsOf, itemSchemaOf } from './media-types.ts'
 import { openApi } from './openapi.ts'
@@ -141,6 +142,18 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
     const inPath = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name)
     expect(required.map(({ name }) => name)).toEqual(inPath)
     expect(parameters.filter(({ in: place }) => place === 'path')).toHaveLength(inPath.length)
+  })
+
+  test('says of each parameter what it is for, and shows a value that it can have', () => {
+    const route = routeTable.find(({ id }) => id === operation.operationId)
+    if (route?.dialect === 'scim') return
+    for (const { name, in: place, description, example } of list(operation.parameters).map(record)) {
+      expect([name, typeof description]).toEqual([name, 'string'])
+      const shape = place === 'path' ? route?.params?.shape : place === 'query' ? route?.query?.shape : undefined
+      const schema = shape?.[String(name)]
+      if (schema === undefined) continue
+      expect([name, z.object({ value: schema }).safeParse({ value: String(example) }).success]).toEqual([name, true])
+    }
   })
 
   test('has answers with a status and a description, one of them a success', () => {

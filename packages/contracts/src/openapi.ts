@@ -3,6 +3,7 @@ import { documentedSchema } from './each-on-its-own.ts'
 import { exampleOf } from './example.ts'
 import { columnsOf, csvCell, itemSchemaOf } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
+import { wordsOf } from './parameter-words.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
 import { routeTable } from './route-table.ts'
@@ -121,6 +122,7 @@ function parameters(route: Route, schemas: Map<string, unknown>): Json {
 function parameter(place: 'path' | 'query', name: string, schema: unknown, schemas: Map<string, unknown>): Json {
   if (!(schema instanceof z.ZodType)) throw new TypeError(`${name} is not a schema`)
   const { description, ...rest } = asJson(schemaOf(schema, 'input', schemas))
+  const words = wordsOf(name, schema, { ...rest, description })
   // zod leaves the default out of the schema of an input that it transforms.
   const absent = schema.safeParse(undefined)
   const isDefaulted = absent.success && absent.data !== undefined
@@ -128,7 +130,7 @@ function parameter(place: 'path' | 'query', name: string, schema: unknown, schem
     name,
     in: place,
     required: place === 'path' || !absent.success,
-    ...(description === undefined ? {} : { description }),
+    ...words,
     schema: isDefaulted ? { ...rest, default: absent.data } : rest,
   }
 }

@@ -67,7 +67,7 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .union([z.string(), z.array(z.string())])
     .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
-    .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated` })
+    .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
 }
 
 /** Ids that one filter takes. */

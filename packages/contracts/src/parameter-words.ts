@@ -1,0 +1,87 @@
+import type { z } from 'zod'
+
+/** What a parameter is for, and values that it can have: the first that its schema accepts is shown. */
+interface Words {
+  readonly description?: string
+  readonly examples?: readonly string[]
+}
+
+/**
+ * What the OpenAPI document says of parameters whose contracts do not say it themselves, by their names: a name means the
+ * same in every route.
+ */
+const words: Readonly<Record<string, Words>> = {
+  id: { description: 'Its id', examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
+  key: { description: 'Its key', examples: ['legal'] },
+  slug: { description: 'The last part of the type of a problem', examples: ['not-found'] },
+  limit: { examples: ['100'] },
+  cursor: { examples: ['WyJ4WVoxMjMiLDEwMF0'] },
+  since: { examples: ['now'] },
+  sort: { description: 'The order; a leading `-` turns it round' },
+  expand: { description: 'What belongs to it, in the same answer' },
+  external_id: { description: 'The one with this key of the integrator’s own', examples: ['SAP-4711'] },
+  updated_since: { description: 'Changed at this time or later' },
+  q: { examples: ['access'] },
+  fields: { examples: ['id'] },
+  owner: { examples: ['ada.lund@harbourline.example'] },
+  overdue: { description: 'Whether its date is over and it is not done', examples: ['true'] },
+  repeat: { description: 'Whether it repeats an earlier one', examples: ['true'] },
+  identified_from: { description: 'Identified on this day or later' },
+  identified_to: { description: 'Identified on this day or earlier' },
+  target_after: { description: 'To be done after this day' },
+  target_before: { description: 'To be done before this day' },
+  due_after: { description: 'Due after this day' },
+  due_before: { description: 'Due before this day' },
+  next_audit_due_before: { description: 'To be audited next before this day' },
+  entity_id: { examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
+  finding_id: { description: 'Those of this finding' },
+  subtree_of: { examples: ['ref:AE-0001', 'key:retail'] },
+  parent_id: { examples: ['none'] },
+  root: { examples: ['key:retail'] },
+  depth: { examples: ['1'] },
+  as_of: { examples: ['2026-11-21'] },
+  from: { examples: ['1'] },
+  to: { examples: ['2'] },
+  group_by: { description: 'What is counted by' },
+  after_seq: { description: 'Entries behind this number', examples: ['0'] },
+  since_seq: { examples: ['0'] },
+  actor: { examples: ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'] },
+  day: { description: 'A day (UTC)' },
+  engagement_ref: { description: 'Of the engagement with this name', examples: ['ENG-2026-07'] },
+  control_ref: { description: 'Of the control with this name', examples: ['ITGC-04'] },
+  email: { description: 'The one with this e-mail address', examples: ['ada.lund@harbourline.example'] },
+  active: { description: 'Whether the source knows them as active' },
+  label: { examples: ['BI export'] },
+  test_procedure: { examples: ['ref:TP-0001'] },
+  source_system: { examples: ['Identity management'] },
+  collection_method: { description: 'How the evidence was collected' },
+  collected_at: { description: 'When the evidence was collected' },
+  classification: { description: 'How confidential the file is' },
+  description: { description: 'What the file shows', examples: ['Access review of the third quarter'] },
+  connector: { examples: ['hr-nightly'] },
+  reason: { description: 'Why, for who reads it later', examples: ['Agreed with the owner'] },
+}
+
+/** The description of a parameter, and an example that its schema accepts, where its contract or its name gives them. */
+export function wordsOf(
+  name: string,
+  schema: z.ZodType,
+  described: { readonly description?: unknown; readonly examples?: unknown; readonly enum?: unknown },
+): { readonly description?: unknown; readonly example?: unknown } {
+  const { description = words[name]?.description } = described
+  const example = exampleIn(name, schema, described)
+  return {
+    ...(description === undefined ? {} : { description }),
+    ...(example === undefined ? {} : { example }),
+  }
+}
+
+/** The first that the schema accepts: a parameter is text, whatever it stands for. */
+function exampleIn(
+  name: string,
+  schema: z.ZodType,
+  { examples, enum: choices }: { readonly examples?: unknown; readonly enum?: unknown },
+): unknown {
+  const own = [examples, choices].flatMap((given): unknown[] => (Array.isArray(given) ? given : []))
+  return [...own, ...(words[name]?.examples ?? [])].find((each) => schema.safeParse(String(each)).success)
+}
