@@ -97,7 +97,7 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
     ],
     ['a parameter that there is not', 'GET', '/Users?limit=1', undefined, [400, undefined, 'limit']],
     ['a user that there is not', 'GET', `/Users/${randomUUID()}`, undefined, [404, undefined, '.']],
-    ['a path that is no id', 'PUT', '/Users/me', { userName: 'u' }, [404, undefined, '.']],
+    ['a path that is no id', 'PUT', '/Groups/mine', { displayName: 'u' }, [404, undefined, '.']],
     [
       'a group with a member that nobody is',
       'POST',

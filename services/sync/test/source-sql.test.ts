@@ -1,8 +1,13 @@
+import { once } from 'node:events'
+import { connect, createServer } from 'node:net'
+import { pipeline } from 'node:stream'
+import { TLSSocket } from 'node:tls'
 import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
 import { Client, escapeIdentifier } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
+import { makeCertificate } from './source-server.ts'
 import { failureOf, openSource, readSource } from './source-support.ts'
 
 let database: TestDatabase
@@ -145,4 +150,39 @@ describe('a view of a database is read', () => {
     expect(taken).toHaveLength(3)
     await expect.poll(countBusySessions, { timeout: 20_000 }).toBe(0)
   })
+})
+
+/** Ends TLS before the server, as the server itself would: after the request for it (PostgreSQL §54.2.11). */
+async function startTlsBefore(port: number, certificate: { key: string; cert: string }) {
+  const server = createServer((client) => {
+    client.on('error', () => undefined)
+    client.once('data', () => {
+      client.write('S')
+      const secured = new TLSSocket(client, { isServer: true, ...certificate })
+      const behind = connect(port, '127.0.0.1')
+      pipeline(secured, behind, () => undefined)
+      pipeline(behind, secured, () => undefined)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('it listens nowhere')
+  return { port: address.port, close: () => server.close() }
+}
+
+test('a view is read over TLS, from a server whose certificate is trusted and has its name', async () => {
+  const certificate = await makeCertificate(['erp.test'])
+  const secured = await startTlsBefore(where.port, certificate)
+  const named = openOutbound({ networks: ['127.0.0.1'], lookup: async () => [{ address: '127.0.0.1' }] })
+  const over = { host: 'erp.test', port: secured.port, encryption: 'tls', ca: certificate.cert }
+  try {
+    const { cert: other } = await makeCertificate(['erp.test'])
+    expect(await refusal({ ...over, ca: other }, { outbound: named })).toBe('certificate_not_trusted')
+    expect(await refusal({ ...over, host: 'other.test' }, { outbound: named })).toBe('certificate_not_trusted')
+    const items = await readSource('sql', options({ ...over, columns: ['name'] }, { outbound: named }))
+    expect([items.length, items[0]]).toMatchObject([1200, { values: { name: 'Unit 1' } }])
+  } finally {
+    secured.close()
+  }
 })

@@ -5,7 +5,8 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
-import { problemOf, runOutcomeOf } from './rules.ts'
+import { problemOf } from './refusal.ts'
+import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
 
 /** Takes pushes and has the universe apply them, each recorded as a run. */
@@ -45,15 +46,15 @@ async function push(
   { dataset, rows, body }: Push,
 ): Promise<PushResult> {
   // Its own transaction: whatever happens from here on, that it was tried is on record.
-  const { runId, interrupted } = await db.write(context, async (tx) => {
+  const { runId, connectorId, interrupted } = await db.write(context, async (tx) => {
     const ended = await failInterruptedRuns(tx, interruptedAfterSeconds)
-    const connectorId = await touchInlineConnector(tx, dataset)
-    const id = await startInlineRun(tx, { connectorId, fetched: rows, actor: actorOf(context), requestId })
-    return { runId: id, interrupted: ended }
+    const inline = await touchInlineConnector(tx, dataset)
+    const run = { connectorId: inline, fetched: rows, actor: actorOf(context), requestId }
+    return { runId: await startInlineRun(tx, run), connectorId: inline, interrupted: ended }
   })
   if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
   const { tenantId, assertion, label } = context
-  const outcome = await universe.apply({ tenantId, assertion, runId, label, requestId, dataset, body })
+  const outcome = await universe.apply({ tenantId, assertion, runId, connectorId, label, requestId, dataset, body })
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
   return answerOf(runId, rows, outcome)
 }

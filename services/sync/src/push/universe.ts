@@ -35,6 +35,8 @@ export interface Asker {
   /** Passed on from the gateway: the universe's rows open to it as they would to a request of the same tenant. */
   readonly assertion: string
   readonly runId: string
+  /** What the rows are kept as coming from. Undefined where nothing is pushed. */
+  readonly connectorId?: string
   /** Whose push it is, for the universe's own records. */
   readonly label: string
   readonly requestId: string
@@ -140,9 +142,10 @@ export function openUniverse(
   }
 }
 
-function signedHeaders({ tenantId, assertion, runId, label, requestId }: Asker, contentLength: number) {
+function signedHeaders({ tenantId, assertion, runId, connectorId, label, requestId }: Asker, contentLength: number) {
+  const id = connectorId ?? runId
   return {
-    [contextHeader]: serializeContext({ tenantId, kind: 'service', id: runId, label, scopes: [], roles: [] }),
+    [contextHeader]: serializeContext({ tenantId, kind: 'service', id, label, scopes: [], roles: [] }),
     [assertionHeader]: assertion,
     [requestIdHeader]: requestId,
     'content-type': 'application/json',

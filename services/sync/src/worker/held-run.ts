@@ -70,6 +70,7 @@ export class Hold {
       tenantId: parseAssertion(assertion)?.tenantId ?? '',
       assertion,
       runId: this.run.id,
+      connectorId: this.connector.id,
       label: this.connector.name,
       requestId: this.run.id,
     }

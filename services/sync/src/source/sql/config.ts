@@ -9,7 +9,7 @@ const name = z
 
 /** How a database is reached, and what of it is read. */
 export const sqlConfigSchema = z.strictObject({
-  engine: z.literal('postgres'),
+  engine: z.enum(['postgres', 'mariadb']),
   host: line(255).regex(/^[A-Za-z0-9.:_-]+$/),
   port: z.int().min(1).max(65_535).optional(),
   /** `none` is for addresses that the platform has listed as its own. */
@@ -17,6 +17,7 @@ export const sqlConfigSchema = z.strictObject({
   ca: caSchema.optional(),
   database: line(63),
   username: line(63),
+  /** Of PostgreSQL; `public` when it is not set. */
   schema: name.optional(),
   /** The one table or view that is read. */
   view: name,

@@ -18,7 +18,7 @@ const noRight: Known = {
 const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
 const slow: Known = { code: 'source_too_slow', message: 'it took too long over a part of the view', retryable: true }
 
-/** SQLSTATEs of PostgreSQL. */
+/** SQLSTATEs of PostgreSQL, and names of MariaDB's errors, whose SQLSTATEs say less. */
 const states: Readonly<Record<string, Known>> = {
   '28P01': wrongAccount,
   '28000': wrongAccount,
@@ -28,7 +28,21 @@ const states: Readonly<Record<string, Known>> = {
   '3D000': absent,
   '3F000': absent,
   '57014': slow,
+  ER_ACCESS_DENIED_ERROR: wrongAccount,
+  ER_HOST_NOT_PRIVILEGED: wrongAccount,
+  ER_DBACCESS_DENIED_ERROR: noRight,
+  ER_TABLEACCESS_DENIED_ERROR: noRight,
+  ER_COLUMNACCESS_DENIED_ERROR: noRight,
+  ER_VIEW_INVALID: noRight,
+  ER_BAD_DB_ERROR: absent,
+  ER_NO_SUCH_TABLE: absent,
+  ER_BAD_FIELD_ERROR: absent,
+  ER_STATEMENT_TIMEOUT: slow,
+  ER_QUERY_INTERRUPTED: slow,
 }
+
+/** Of a server that cannot now: of PostgreSQL by their classes, of MariaDB by their names. */
+const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
 
 /** Says of an error of a database what to mend. */
 export function sqlFailure(
@@ -42,6 +56,11 @@ export function sqlFailure(
     return new SourceFailure(code, `${host}: ${message}`, { retryable, cause: error })
   }
   const code = 'code' in error ? error.code : undefined
+  // mysql2 has one code for all that is wrong with TLS, and the words for which.
+  if (code === 'HANDSHAKE_SSL_ERROR') {
+    const message = `${host}: ${error.message.slice(0, 200)}: mend its certificate, or set \`ca\``
+    return new SourceFailure('certificate_not_trusted', message, { cause: error })
+  }
   if (isCertificateError(code)) {
     const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
     return new SourceFailure('certificate_not_trusted', message, { cause: error })
@@ -49,7 +68,7 @@ export function sqlFailure(
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
     return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
   }
-  if (state !== undefined && !/^(?:08|53|57)/.test(state)) {
+  if (state !== undefined && !passing.test(state)) {
     return new SourceFailure('answer_refused', `${host} refuses the question (${state})`, { cause: error })
   }
   const message = `${host} cannot be reached, or ended the connection`

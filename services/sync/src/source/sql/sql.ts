@@ -3,6 +3,7 @@ import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
+import { readMariadb } from './mariadb.ts'
 import { readPostgres } from './postgres.ts'
 
 /** A view of a database, read in one read-only transaction. */
@@ -23,7 +24,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
   const read: SqlRead = { config, password, address, limits, signal }
   const budget = createByteBudget(limits.maxBytes)
   let row = 0
-  for await (const values of readPostgres(read)) {
+  for await (const values of config.engine === 'mariadb' ? readMariadb(read) : readPostgres(read)) {
     row++
     const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
     budget.take(lengths.reduce((sum, { length }) => sum + length, 0))

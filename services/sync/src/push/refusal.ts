@@ -1,0 +1,41 @@
+import { type ProblemError, problem } from '@postern/service-kit'
+import type { ApplicationOutcome } from './universe.ts'
+
+/** What who has pushed is told of a push that was not applied. */
+export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
+  switch (outcome.kind) {
+    case 'refused':
+      return problem('invalid_content', {
+        detail: outcome.detail ?? 'Rows of the push are not valid. None was applied.',
+        errors: outcome.errors,
+      })
+    case 'conflict':
+      return problem('conflict', { detail: outcome.detail })
+    case 'too_large':
+      return problem('content_too_large', { detail: 'The push is too large. Send it in parts.' })
+    case 'unreachable':
+      return problem('service_unavailable', {
+        detail: 'The universe cannot be reached. No row was applied; push again later.',
+        retryAfterSeconds: 5,
+        cause: outcome.cause,
+      })
+    case 'unavailable':
+      return problem('service_unavailable', {
+        detail:
+          'The universe cannot apply the push now. Push the same rows again: that is harmless if they were applied.',
+        retryAfterSeconds: 5,
+      })
+    case 'unknown':
+      return problem(outcome.timedOut ? 'gateway_timeout' : 'bad_gateway', {
+        detail: 'Whether the rows were applied is not known. Push the same rows again: that is harmless if they were.',
+        cause: outcome.cause,
+      })
+    case 'unexpected':
+      return problem('bad_gateway', {
+        detail: 'The universe gave an answer that is none. Push the same rows again.',
+        cause: new Error(`the universe answered ${outcome.status} to a push`),
+      })
+    default:
+      return outcome satisfies never
+  }
+}

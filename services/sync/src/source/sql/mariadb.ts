@@ -1,0 +1,106 @@
+import { connect } from 'node:net'
+import { type Connection, type ConnectionOptions, type RowDataPacket, createConnection } from 'mysql2'
+import { SourceFailure } from '../failure.ts'
+import type { SqlRead } from './config.ts'
+import { sqlFailure } from './sql-failure.ts'
+
+const connectTimeoutMs = 10_000
+/** Rows that are held before the reader asks for them. */
+const rowsAhead = 500
+
+/** The rows of a table or view of MariaDB, in one read-only transaction, as fast as they are asked for. */
+export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
+  const { config, limits, signal } = read
+  const { host, view, columns } = config
+  const connection = createConnection(optionsOf(read))
+  // What breaks between two questions reaches the next one.
+  connection.on('error', () => undefined)
+  const end = (): void => connection.destroy()
+  signal.addEventListener('abort', end, { once: true })
+  try {
+    await ask(
+      connection,
+      `set session time_zone = '+00:00', session max_statement_time = ${limits.maxDurationMs / 1000}`,
+    )
+    await ask(connection, 'set session transaction isolation level repeatable read')
+    await ask(connection, 'start transaction with consistent snapshot, read only')
+    // Names of the configuration are plain names: none can end its quotes.
+    const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
+    const rows = connection
+      .query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast: asText })
+      .stream({ highWaterMark: rowsAhead })
+    const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
+    for (;;) {
+      const next = await withinSilence(iterator.next(), limits.maxSilenceMs, end)
+      if (next.done === true) break
+      if (typeof next.value === 'object' && next.value !== null) yield { ...next.value }
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    const state =
+      error instanceof Error && 'code' in error && String(error.code).startsWith('ER_') ? error.code : undefined
+    throw sqlFailure(error, { host, state: state === undefined ? undefined : String(state) })
+  } finally {
+    signal.removeEventListener('abort', end)
+    connection.destroy()
+  }
+}
+
+function optionsOf({ config, password, address }: SqlRead): ConnectionOptions {
+  const { host, port = 3306, encryption, ca, database, username } = config
+  return {
+    // Its certificate is checked for this name, and the connection is made to the address that the name was found to have.
+    host,
+    port,
+    stream: () => connect({ host: address, port }),
+    user: username,
+    password,
+    database,
+    connectTimeout: connectTimeoutMs,
+    charset: 'utf8mb4',
+    multipleStatements: false,
+    // A server may ask its client for files.
+    flags: ['-LOCAL_FILES'],
+    ...(encryption === 'none'
+      ? {}
+      : {
+          ssl: {
+            minVersion: 'TLSv1.2',
+            rejectUnauthorized: true,
+            verifyIdentity: true,
+            ...(ca === undefined ? {} : { ca }),
+          },
+        }),
+  }
+}
+
+async function ask(connection: Connection, sql: string): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    connection.query(sql, (error) => {
+      if (error === null) resolve()
+      else reject(error)
+    })
+  })
+}
+
+/** Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted. */
+function asText(field: { type: string; length: number; string(): string | null }): string | boolean | null {
+  const text = field.string()
+  // What MariaDB calls boolean.
+  return field.type === 'TINY' && field.length === 1 && text !== null ? text !== '0' : text
+}
+
+async function withinSilence<T>(waited: Promise<T>, maxMs: number, end: () => void): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>()
+  const timer = setTimeout(() => {
+    end()
+    const message = 'the database took too long over a part of the view'
+    reject(new SourceFailure('source_too_slow', message, { retryable: true }))
+  }, maxMs)
+  waited.catch(() => undefined)
+  try {
+    return await Promise.race([waited, promise])
+  } finally {
+    clearTimeout(timer)
+  }
+}

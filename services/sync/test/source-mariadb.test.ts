@@ -1,0 +1,124 @@
+import { type TestMariadb, findMariadbServer, startTestMariadb } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import type { SourceItem } from '../src/source/types.ts'
+import { makeCertificate } from './source-server.ts'
+import { failureOf, openSource, readSource } from './source-support.ts'
+
+const program = await findMariadbServer()
+if (typeof program === 'string') process.stdout.write(`reading MariaDB is not tested: ${program}\n`)
+
+const password = 'a-password-of-the-reader'
+const statements = [
+  'create database erp character set utf8mb4;',
+  'use erp;',
+  // Who sets the server up has no name that a view could be read in.
+  `create user owner@'%' identified by 'another-password';`,
+  `grant all on erp.* to owner@'%';`,
+  'create table unit (id bigint primary key, name varchar(80), opened date, budget decimal(12,2), at timestamp, active boolean, note text);',
+  `set time_zone = '+00:00';`,
+  `insert into unit select 9007199254740993 + seq, concat('Unit ', seq, ' ☂'), '2026-03-29', 0.1 + seq, '2026-03-29 02:30:00', true, null from seq_1_to_1200;`,
+  `create definer = owner@'%' view units as select * from unit order by id;`,
+  `create definer = owner@'%' view slow as select id, sleep(60) as name from unit;`,
+  `create definer = owner@'%' view \`long\` as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';`,
+  'create table hidden (id integer);',
+  `create user reader@'%' identified by '${password}';`,
+  `grant select on erp.units to reader@'%';`,
+  `grant select on erp.slow to reader@'%';`,
+  `grant select on erp.\`long\` to reader@'%';`,
+]
+
+describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
+  let mariadb: TestMariadb
+  let certificate: { key: string; cert: string }
+  const outbound = openOutbound({ networks: ['127.0.0.1'], lookup: async () => [{ address: '127.0.0.1' }] })
+
+  beforeAll(async () => {
+    if (typeof program === 'string') return
+    certificate = await makeCertificate(['erp.test'])
+    mariadb = await startTestMariadb(program, {
+      statements,
+      tls: certificate,
+    })
+  })
+  afterAll(async () => await mariadb?.stop())
+
+  function options(fields: object = {}, more: object = {}) {
+    const where = { engine: 'mariadb', host: 'erp.test', port: mariadb.port, database: 'erp', username: 'reader' }
+    return {
+      config: { ...where, view: 'units', ca: certificate.cert, ...fields },
+      secrets: { password },
+      outbound,
+      ...more,
+    }
+  }
+  const refusal = async (fields: object, more: object = {}): Promise<string> =>
+    (await failureOf('sql', options(fields, more))).code
+
+  test('is not read with a wrong password, and the reason does not hold it', async () => {
+    const failure = await failureOf('sql', options({}, { secrets: { password: 'wrong-password' } }))
+    expect([failure.code, failure.retryable]).toEqual(['not_authorized', false])
+    expect(failure.message).not.toContain('wrong-password')
+  })
+
+  test('is not read when it is not there, or the account may not read it', async () => {
+    expect(await refusal({ columns: ['id', 'nothing'] })).toBe('not_found')
+    expect(await refusal({ view: 'hidden' })).toBe('not_authorized')
+    expect(await refusal({ database: 'nowhere' })).toBe('not_authorized')
+    await expect(readSource('sql', options({ view: 'units`; drop table unit; --' }))).rejects.toThrow(
+      'must be the name',
+    )
+  })
+
+  test('is not read from a server whose certificate is not trusted, or is that of another name', async () => {
+    expect(await refusal({ ca: (await makeCertificate(['erp.test'])).cert })).toBe('certificate_not_trusted')
+    expect(await refusal({ host: 'other.test' })).toBe('certificate_not_trusted')
+  })
+
+  test('is not read without encryption at an address that is not listed', async () => {
+    const open = openOutbound({ networks: [], lookup: async () => [{ address: '1.1.1.1' }] })
+    expect(await refusal({ encryption: 'none' }, { outbound: open })).toBe('not_encrypted')
+  })
+
+  test('is not read for longer than it may take, nor where nobody answers', async () => {
+    expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 300 } })).toBe('source_too_slow')
+    expect(await refusal({}, { limits: { maxBytes: 1000 } })).toBe('source_too_large')
+    const nobody = await failureOf('sql', options({ port: 1 }))
+    expect([nobody.code, nobody.retryable]).toEqual(['source_unreachable', true])
+  })
+
+  test('is read whole over TLS, with numbers, days and times as they stand there', async () => {
+    const items = await readSource('sql', options())
+    expect(items).toHaveLength(1200)
+    expect(items[0]).toEqual({
+      kind: 'row',
+      row: 1,
+      values: {
+        id: '9007199254740994',
+        name: 'Unit 1 ☂',
+        opened: '2026-03-29',
+        budget: '1.10',
+        at: '2026-03-29 02:30:00',
+        active: true,
+        note: null,
+      },
+    })
+  })
+
+  test('is read in the columns that are named, with a long value as an error of its row', async () => {
+    const [first] = await readSource('sql', options({ columns: ['name'], encryption: 'none' }))
+    expect(first).toMatchObject({ values: { name: 'Unit 1 ☂' } })
+    const [long, short] = await readSource('sql', options({ view: 'long' }))
+    expect(long).toMatchObject({ kind: 'error', row: 1, field: 'name', code: 'value_too_long' })
+    expect(short).toMatchObject({ kind: 'row', row: 2 })
+  })
+
+  test('is read as far as its reader asks', async () => {
+    const taken: SourceItem[] = []
+    for await (const item of openSource('sql', options())) {
+      taken.push(item)
+      if (taken.length === 3) break
+    }
+    expect(taken).toHaveLength(3)
+  })
+})
