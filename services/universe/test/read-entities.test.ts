@@ -1,6 +1,16 @@
 import { type Entity, entitySchema, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type Principal, type UniverseUnderTest, newTenant, path, readEntities, row, startUniverse } from './service.ts'
+import {
+  type Principal,
+  type UniverseUnderTest,
+  newTenant,
+  path,
+  pushPath,
+  readEntities,
+  row,
+  startUniverse,
+  syncOf,
+} from './service.ts'
 
 let universe: UniverseUnderTest
 beforeAll(async () => {
@@ -176,5 +186,22 @@ describe('listing entities', () => {
     expect((await get(tenant, `${path}?count=true&external_id=e3`)).headers['x-total-count']).toBe('1')
     expect((await get(tenant, path)).headers['x-total-count']).toBeUndefined()
     expect((await get(newTenant(), path)).text).toBe('[]')
+  })
+
+  test('finds those that a connector has made, in a subtree too', async () => {
+    const tenant = newTenant()
+    const connector = crypto.randomUUID()
+    const body = { run_id: crypto.randomUUID(), entities: [row('a'), row('b', { parent_external_id: 'a' })] }
+    const by = { ...syncOf(tenant), id: connector }
+    expect((await universe.sync.call(by, 'POST', pushPath, { body })).status).toBe(200)
+    await universe.push(tenant, [row('c', { parent_external_id: 'b' })])
+    const keys = async (query: string) =>
+      readEntities.parse((await get(tenant, path + query)).json).map(({ external_id }) => external_id)
+    expect(await keys(`?connector_id=${connector}`)).toEqual(['a', 'b'])
+    expect(await keys(`?connector_id=${connector}&subtree_of=ext:b`)).toEqual(['b'])
+    expect(await keys('?subtree_of=ext:b&sort=name')).toEqual(['b', 'c'])
+    expect(await keys(`?connector_id=${crypto.randomUUID()}`)).toEqual([])
+    expect((await get(newTenant(), `${path}?connector_id=${connector}`)).json).toEqual([])
+    expect((await get(tenant, `${path}?connector_id=inline`)).status).toBe(400)
   })
 })

@@ -189,6 +189,7 @@ export const listEntities = defineRoute({
       .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
     next_audit_due_before: dateSchema.optional(),
     external_id: externalIdSchema.optional(),
+    connector_id: uuidSchema.optional().meta({ description: 'Made by this connector (`created_by`)' }),
     updated_since: updatedSince,
     q: search,
     sort: z

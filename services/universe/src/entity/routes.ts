@@ -165,6 +165,7 @@ function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter
     riskRating: query.risk_rating,
     nextAuditDueBefore: query.next_audit_due_before,
     externalId: query.external_id,
+    connectorId: query.connector_id,
     updatedSince: query.updated_since,
     search: query.q,
   }

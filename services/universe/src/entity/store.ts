@@ -26,6 +26,8 @@ export interface EntityFilter {
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
   readonly externalId?: string | undefined
+  /** Made by this connector. */
+  readonly connectorId?: string | undefined
   /** Changed at this time or later. */
   readonly updatedSince?: string | undefined
   readonly search?: string | undefined
@@ -177,6 +179,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     hierarchy?.key ?? null,
     node?.by === 'id' ? node.id : null,
     node?.by === 'key' ? node.key : null,
+    filter.connectorId ?? null,
   ]
 }
 
@@ -251,7 +254,8 @@ const filtered = `
             and n.path < (select top.path || 'g' from universe.node top where top.hierarchy_id = h.id and (top.id = $15::uuid or top.node_key = $16::text))
         )
     )
-  )`
+  )
+  and ($17::text is null or e.created_by_type = 'connector' and e.created_by_id = $17::text)`
 
 const sorts = {
   reference: { expression: 'e.number', type: 'integer' },
@@ -267,7 +271,7 @@ const flat = listStatements({
   columns: `${storedColumns}, null as path`,
   from: 'universe.entity e',
   where: filtered,
-  filters: 16,
+  filters: 17,
   sorts,
   tie,
 })
@@ -277,22 +281,22 @@ const topPath = `
   select above.path
   from universe.entity top
   join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
-  where top.id = $17::uuid or top.reference = $18::text or top.external_id = $19::text`
+  where top.id = $18::uuid or top.reference = $19::text or top.external_id = $20::text`
 const subtreeFrom = `
   universe.entity_path place
   join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id`
 const inSubtree = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $20::boolean or place.path <> (${topPath}))
-  and ($21::integer is null or place.depth <= char_length((${topPath})) / 8 + $21::integer)`
+  and (not $21::boolean or place.path <> (${topPath}))
+  and ($22::integer is null or place.depth <= char_length((${topPath})) / 8 + $22::integer)`
 
 const subtree = listStatements({
   name: 'universe_entities_below',
   columns: `${storedColumns}, place.path`,
   from: subtreeFrom,
   where: `${inSubtree} and ${filtered}`,
-  filters: 21,
+  filters: 22,
   sorts,
   tie,
 })
@@ -302,9 +306,9 @@ const treePage = statement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inSubtree} and ${filtered} and place.path > $22::text
+  where ${inSubtree} and ${filtered} and place.path > $23::text
   order by place.path
-  limit $23`,
+  limit $24`,
 )
 
 // The numbers above stand in the path itself: each is one look into entity_number_unique.
