@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   type EvidenceFile,
+  type Receipt,
   custodyEventSchema,
   evidenceFileSchema,
   evidencePolicySchema,
@@ -252,5 +253,21 @@ describe('retention', () => {
     // The same bytes can come again, and are kept.
     await uploaded(service.caller, sender, 'same bytes')
     expect(await service.filesIn(`blobs/${sender.tenantId}`)).toHaveLength(1)
+  })
+
+  test('once over, leaves the bytes to who uploads the same ones at that very moment', async () => {
+    const sender = uploader()
+    const rounds = Array.from({ length: 6 }, (_, at) => `round ${at}`)
+    const old: Receipt[] = []
+    for (const text of rounds) old.push(await uploaded(service.caller, sender, text))
+    await endRetention(sender)
+    for (const [at, text] of rounds.entries()) {
+      const purge = async () => await decide(adminOf(sender), old[at]?.id ?? '', 'purge')
+      const [first, , second] = await Promise.all([purge(), uploaded(service.caller, sender, text), purge()])
+      expect([first.status, second.status]).toEqual([200, 200])
+    }
+    const listed = z.array(evidenceFileSchema).parse((await get(adminOf(sender), files)).json)
+    expect(Map.groupBy(listed, ({ status }) => status).get('accepted')).toHaveLength(rounds.length)
+    expect(await service.filesIn(`blobs/${sender.tenantId}`)).toHaveLength(rounds.length)
   })
 })
