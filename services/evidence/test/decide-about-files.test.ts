@@ -57,6 +57,8 @@ async function read(by: Principal, id: string): Promise<EvidenceFile> {
   return evidenceFileSchema.parse((await get(by, `${files}/${id}`)).json)
 }
 
+const yearOf = (day = '') => Number(day.slice(0, 4))
+
 /** The day is over until which the files of a tenant are kept. */
 async function endRetention({ tenantId }: Pick<Principal, 'tenantId'>): Promise<void> {
   await service.rows('alter table evidence.file disable trigger file_never_changes')
@@ -181,7 +183,7 @@ describe('retention', () => {
     const admin = adminOf(sender)
     const year = new Date().getUTCFullYear()
     const first = await uploaded(service.caller, sender, 'one')
-    expect(Number(first.retention_until.slice(0, 4))).toBe(year + 7)
+    expect(yearOf(first.retention_until)).toBe(year + 7)
     const answer = await get(admin, policy)
     expect(evidencePolicySchema.parse(answer.json)).toMatchObject({ retention_years: 7, changed_at: null })
     const change = async (body: object, headers = {}) =>
@@ -199,7 +201,7 @@ describe('retention', () => {
     expect(both.map(({ status }) => status).toSorted()).toEqual([200, 412])
     const { retention_years: years } = evidencePolicySchema.parse((await get(admin, policy)).json)
     const second = await uploaded(service.caller, sender, 'two')
-    expect(Number(second.retention_until.slice(0, 4))).toBe(year + years)
+    expect(yearOf(second.retention_until)).toBe(year + years)
     expect((await read(admin, first.id)).retention_until).toBe(first.retention_until)
     expect(evidencePolicySchema.parse((await get(adminOf(uploader()), policy)).json).retention_years).toBe(7)
   })
@@ -208,7 +210,7 @@ describe('retention', () => {
     const sender = uploader()
     const { id, retention_until: until } = await uploaded(service.caller, sender, 'kept')
     const refused = await decide(adminOf(sender), id, 'purge')
-    expect([refused.status, refused.text]).toEqual([409, expect.stringContaining(until)])
+    expect([refused.status, refused.text]).toEqual([409, expect.stringContaining(until ?? 'a day')])
     expect((await get(adminOf(sender), `${files}?retention_over=true`)).json).toEqual([])
     // The database refuses it too.
     const insert = `insert into evidence.file_decision (

@@ -45,7 +45,9 @@ export const receiptSchema = z
         'What a malware scanner made of the bytes; `limits_exceeded`: too large or too deeply packed for it, so that nothing is known',
     }),
     malware: z.string().nullable().meta({ description: 'What the scanner has found, by its name for it' }),
-    retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
+    retention_until: dateSchema
+      .optional()
+      .meta({ description: 'It is kept until the end of this day (UTC) at least; receipts of before do not say it' }),
     jws: jwsSchema,
   })
   .meta({ id: 'EvidenceReceipt' })

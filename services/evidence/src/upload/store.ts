@@ -126,7 +126,7 @@ export async function insertFile(
       receipt.revision,
       receipt.malware,
       procedureIds,
-      receipt.retention_until,
+      receipt.retention_until ?? null,
     ],
   })
 }
