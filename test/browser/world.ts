@@ -13,15 +13,25 @@ export interface World {
   readonly page: Page
   readonly context: BrowserContext
   readonly tenants: Readonly<Record<'harbourline' | 'korvex', { readonly id: string }>>
+  /** Keys that were made in the console so far, by their label. */
+  readonly made: Map<string, MadeKey>
   /** What pages have said against themselves: a refused script, an error that nobody caught. */
   readonly complaints: readonly string[]
-  /** A browser of somebody else's: with the session of a demo person, or none. */
+  /** The page of somebody else who has signed in; all of them use it one after the other. */
+  pageOf(person: string): Promise<Page>
+  /** A browser of somebody else's, in which nothing has been loaded yet: with the session of a demo person, or none. */
   openFor(person?: string): Promise<{ readonly context: BrowserContext; readonly page: Page }>
   /** What is in the clipboard, pasted elsewhere: the console's own pages may write there and not read. */
   paste(): Promise<string>
   /** Makes it so long that any session was used. */
   letSessionsLie(ms: number): Promise<void>
   close(): Promise<void>
+}
+
+export interface MadeKey {
+  readonly value: string
+  /** The command that was shown with it. */
+  readonly command: string
 }
 
 /** Signs in as people do: at the provider's page. */
@@ -57,12 +67,25 @@ export async function openWorld(): Promise<World> {
   await notepad.route('**/*', async (route) => await route.fulfill({ contentType: 'text/html', body: '<p>Notes' }))
   await notepad.goto('http://localhost/')
   await page.bringToFront()
+  let others: Promise<{ readonly context: BrowserContext; readonly page: Page }> | undefined
+  const openOthers = async () => {
+    const other = await newContext(browser)
+    return { context: other, page: await newPage(other, complaints) }
+  }
   return {
     stack,
     page,
     context,
     tenants,
     complaints,
+    made: new Map<string, MadeKey>(),
+    pageOf: async (person) => {
+      others ??= openOthers()
+      const { context: other, page: shared } = await others
+      await other.clearCookies()
+      await other.addCookies(await cookiesOf(stack.consoleUrl, person))
+      return shared
+    },
     openFor: async (person) => {
       const other = await newContext(browser)
       if (person !== undefined) await other.addCookies(await cookiesOf(stack.consoleUrl, person))
@@ -137,13 +160,25 @@ export async function closeReveal(page: Page): Promise<void> {
   await page.getByRole('dialog').waitFor({ state: 'detached' })
 }
 
-/** Makes a key in the console and gives its value. */
-export async function generate(world: World, label: string): Promise<string> {
-  await fillForm(world.page, label)
-  await submit(world.page)
-  const value = await copyKey(world)
-  await closeReveal(world.page)
-  return value
+/** Makes a key in the console, unless there is one with this label already. */
+export async function keyOf(world: World, label: string, period?: string): Promise<MadeKey> {
+  const { page, made } = world
+  const before = made.get(label)
+  if (before !== undefined) return before
+  await fillForm(page, label)
+  if (period !== undefined) await page.getByRole('radio', { name: period }).press('Space')
+  await submit(page)
+  const command = (await page.getByLabel('A command that uses the key').textContent()) ?? ''
+  const key = { value: await copyKey(world), command }
+  await closeReveal(page)
+  made.set(label, key)
+  return key
+}
+
+/** Chooses one of a list that opens. */
+export async function pick(page: Page, label: RegExp, option: string): Promise<void> {
+  await page.getByRole('button', { name: label }).click()
+  await page.getByRole('option', { name: option }).click()
 }
 
 /** Chooses from the menu of a key in the list. */

@@ -64,7 +64,7 @@ export function PeoplePage() {
       {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
       <section className="card" aria-labelledby="roles-title">
         <h2 id="roles-title">What each role may do</h2>
-        <div className="table-scroll" role="region" aria-labelledby="roles-title" tabIndex={0}>
+        <div className="table-scroll" role="region" aria-label="Roles in a table" tabIndex={0}>
           <table className="plain-table role-table">
             <thead>
               <tr>

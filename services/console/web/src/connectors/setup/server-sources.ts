@@ -4,7 +4,6 @@ const password = [{ name: 'password', label: 'Password' }] as const
 
 export const ldap: SourceInfo = {
   title: 'LDAP directory',
-  icon: 'directory',
   tells: 'Entries of a directory such as Active Directory, always encrypted.',
   settings: [
     { kind: 'text', name: 'host', label: 'Host', placeholder: 'ldap.example.com', isRequired: true },
@@ -79,7 +78,6 @@ export const ldap: SourceInfo = {
 
 export const sql: SourceInfo = {
   title: 'Database',
-  icon: 'database',
   tells: 'One table or view of a PostgreSQL database, read only.',
   settings: [
     { kind: 'text', name: 'host', label: 'Host', placeholder: 'db.example.com', isRequired: true },

@@ -1,5 +1,4 @@
 import type { Connector } from '../../api/sync.ts'
-import type { IconName } from '../../ui/icon.tsx'
 
 /** Types of source that a person can set up; those for pushes are there by themselves. */
 export type SourceType = Exclude<Connector['type'], 'inline_json' | 'scim_inbound'>
@@ -31,7 +30,6 @@ export type Setting = Common &
 
 export interface SourceInfo {
   readonly title: string
-  readonly icon: IconName
   /** What it reads, in a sentence. */
   readonly tells: string
   readonly settings: readonly Setting[]

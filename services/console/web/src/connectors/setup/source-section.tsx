@@ -4,7 +4,7 @@ import { Label } from 'react-aria-components/Label'
 import { Radio, RadioGroup } from 'react-aria-components/RadioGroup'
 import type { Connector } from '../../api/sync.ts'
 import { TextBox } from '../../ui/fields.tsx'
-import { Icon } from '../../ui/icon.tsx'
+import { Icon, type IconName } from '../../ui/icon.tsx'
 import { Select } from '../../ui/select.tsx'
 import { Tick } from '../../ui/tick.tsx'
 import { dayOf } from '../../ui/when.tsx'
@@ -18,6 +18,14 @@ interface TypeProps {
 }
 
 const types = ['csv', 'http_json', 'scim', 'ldap', 'sql'] as const satisfies readonly SourceType[]
+
+const icons: Readonly<Record<SourceType, IconName>> = {
+  csv: 'file',
+  http_json: 'globe',
+  scim: 'people',
+  ldap: 'directory',
+  sql: 'database',
+}
 
 /** What a new connector reads. */
 export function TypeCards({ type, onType }: TypeProps) {
@@ -34,7 +42,7 @@ export function TypeCards({ type, onType }: TypeProps) {
       <div className="cards source-cards">
         {types.map((each) => (
           <Radio key={each} value={each} className="choice">
-            <Icon name={sources[each].icon} size={20} />
+            <Icon name={icons[each]} size={20} />
             <span className="choice-text">
               <span className="choice-title">{sources[each].title}</span>
               <span className="choice-help">{sources[each].tells}</span>

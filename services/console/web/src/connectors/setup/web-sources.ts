@@ -66,7 +66,6 @@ function authSecrets(values: Values) {
 
 export const csv: SourceInfo = {
   title: 'File',
-  icon: 'file',
   tells: 'A table of text (CSV), uploaded with each run or fetched from a URL.',
   settings: [
     {
@@ -140,7 +139,6 @@ export const csv: SourceInfo = {
 
 export const httpJson: SourceInfo = {
   title: 'HTTP API',
-  icon: 'globe',
   tells: 'Lists of JSON objects from a web service, page by page.',
   settings: [
     {
@@ -207,7 +205,6 @@ export const httpJson: SourceInfo = {
 
 export const scim: SourceInfo = {
   title: 'SCIM directory',
-  icon: 'people',
   tells: 'People or groups of an identity provider that speaks SCIM 2.0.',
   settings: [
     {

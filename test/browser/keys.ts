@@ -1,0 +1,198 @@
+// What is evaluated in a page is written here and runs there.
+/// <reference lib="dom" />
+import { apiKeySchema, whoamiSchema } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { accessibilityFaults } from '../support/browser.ts'
+import { runCurlLine } from '../support/shell.ts'
+import { type World, choose, closeReveal, copyKey, fillForm, keyOf, open, statusOf, submit } from './world.ts'
+
+const dayMs = 86_400_000
+const script = `<img src=x onerror="document.title='owned'"> <script>alert(1)</script>`
+
+/** What an administrator does with keys. */
+export function keyTests(world: () => World): void {
+  describe('a key', () => {
+    test('is generated for 30 days, 90 days, a year or until a day of one’s own', async () => {
+      const { page } = world()
+      await keyOf(world(), 'Leaking', '30 days')
+      await keyOf(world(), 'Rotating', '90 days')
+      await keyOf(world(), script, '1 year')
+      await fillForm(page, 'For some days')
+      await page.getByRole('radio', { name: 'Custom' }).press('Space')
+      await page.getByRole('button', { name: 'Advanced' }).click()
+      expect(await accessibilityFaults(page), 'the form').toEqual([])
+      const day = new Date(Date.now() + 3 * dayMs)
+      const parts = [day.getMonth() + 1, day.getDate(), day.getFullYear()]
+      for (const [index, name] of ['month, ', 'day, ', 'year, '].entries()) {
+        await page.getByRole('spinbutton', { name }).pressSequentially(String(parts[index]))
+      }
+      await submit(page)
+      await page.getByText('This is the only time that you see this key').waitFor()
+      expect(await accessibilityFaults(page), 'the key').toEqual([])
+      await page.getByRole('button', { name: 'Done' }).click()
+      await page.getByRole('alertdialog', { name: 'You have not copied the key' }).waitFor()
+      expect(await accessibilityFaults(page), 'the question').toEqual([])
+      await page.getByRole('button', { name: 'Close without it' }).click()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+
+      const keys = z
+        .array(apiKeySchema)
+        .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+      const lives = keys.map(({ label, created_at: from, expires_at: to }) => {
+        return [label, Math.round((Date.parse(to) - Date.parse(from)) / dayMs)]
+      })
+      const [custom, ...fixed] = lives
+      expect(fixed).toEqual([
+        [script, 365],
+        ['Rotating', 90],
+        ['Leaking', 30],
+      ])
+      expect(custom?.[0]).toBe('For some days')
+      expect([3, 4]).toContain(custom?.[1])
+    })
+
+    test('is copied once, opens what it was made for, and nothing when it has been revoked', async () => {
+      const { page, stack } = world()
+      const { value, command } = await keyOf(world(), 'Leaking')
+      expect(value).toMatch(/^postern_[0-9A-Za-z]{49}$/)
+      expect(command).toBe(`curl -H 'Authorization: ApiKey ${value}' ${stack.gateways[0]}/api/v1/whoami`)
+      expect(await page.content()).not.toContain(value)
+      await page.getByRole('link', { name: 'Leaking' }).waitFor()
+      // The very line that the page has shown.
+      expect(whoamiSchema.parse(JSON.parse(await runCurlLine(command)))).toMatchObject({ label: 'Leaking' })
+      expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([200, 200])
+
+      await choose(page, 'Leaking', 'Revoke…')
+      const question = page.getByRole('alertdialog')
+      await question.getByText('Leaking', { exact: true }).waitFor()
+      await question.getByText('Last used').waitFor()
+      expect(await accessibilityFaults(page), 'the question').toEqual([])
+      // A gateway that cannot be reached: said as it is, and asked again.
+      await page.route('**/revoke', async (route) => await route.fulfill(unconfirmed), { times: 1 })
+      await question.getByRole('button', { name: 'Revoke key' }).click()
+      await page.getByText('Not yet confirmed by all gateways').waitFor()
+      await question.getByRole('button', { name: 'Try again' }).click()
+      await page.getByText(/Enforced on all gateways in [\d.]+ m?s/).waitFor()
+      expect(await accessibilityFaults(page), 'the answer').toEqual([])
+      expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
+      expect(JSON.parse(await runCurlLine(command))).toMatchObject({ status: 401, code: 'key_revoked' })
+      await page.getByRole('button', { name: 'Close' }).last().click()
+    })
+
+    test('is rotated: the new one works, and the old one until the overlap is over', async () => {
+      const { page } = world()
+      const { value: old } = await keyOf(world(), 'Rotating')
+      await choose(page, 'Rotating', 'Rotate…')
+      expect(await accessibilityFaults(page), 'the dialog').toEqual([])
+      await page.getByRole('button', { name: 'Generate new key' }).click()
+      const successor = await copyKey(world())
+      await closeReveal(page)
+      expect(successor).not.toBe(old)
+      expect([await statusOf(world(), old, 0), await statusOf(world(), successor, 1)]).toEqual([200, 200])
+      await page.getByRole('link', { name: 'Rotating' }).first().click()
+      await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
+      await page.getByText('What it can call').waitFor()
+      expect(await accessibilityFaults(page), 'the page of a key').toEqual([])
+      // All that there is of the new key, wherever a browser keeps things: its value is in none of them.
+      const kept = await page.evaluate(async () => {
+        const names = (await indexedDB.databases()).map(({ name }) => name)
+        const state: unknown = history.state
+        return JSON.stringify([
+          location.href,
+          state,
+          { ...localStorage },
+          { ...sessionStorage },
+          document.cookie,
+          names,
+        ])
+      })
+      await page.goBack()
+      await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+      for (const value of [old, successor]) {
+        expect(kept).not.toContain(value.slice(8))
+        expect(await page.content()).not.toContain(value.slice(8))
+      }
+    })
+
+    test('with a label that is a script is shown as text', async () => {
+      const { page } = world()
+      await keyOf(world(), script)
+      await page.getByRole('link', { name: script }).click()
+      await page.getByRole('heading', { level: 1, name: script }).waitFor()
+      expect(await page.locator('img, h1 script').count()).toBe(0)
+      expect(await page.title()).toContain('<img')
+      await open(page, 'API keys')
+    })
+
+    test('is not made without a label and a scope, and a refused address is told', async () => {
+      const { page } = world()
+      await page.getByRole('button', { name: 'Generate key' }).first().click()
+      await submit(page)
+      await page.getByText('Say which program will use the key').waitFor()
+      await page.getByText('Choose at least one scope').waitFor()
+      expect(await accessibilityFaults(page)).toEqual([])
+      await page.getByRole('textbox', { name: 'Label', exact: true }).fill('Nowhere to go')
+      await page.getByText('Read findings, recommendations').click()
+      await page.getByRole('button', { name: 'Advanced' }).click()
+      await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
+      await submit(page)
+      await page.getByText('No key was generated').waitFor()
+      await page.getByRole('button', { name: 'Cancel' }).click()
+    })
+
+    test('is made without a mouse: generated, copied, and revoked', async () => {
+      const { page, paste } = world()
+      const press = async (...keys: readonly string[]) => {
+        for (const key of keys) await page.keyboard.press(key)
+      }
+      await page.getByRole('button', { name: 'Generate key' }).first().focus()
+      await press('Enter')
+      // The form opens with the focus in its first field.
+      await page.getByRole('textbox', { name: 'Label', exact: true }).and(page.locator(':focus')).waitFor()
+      await page.keyboard.type('By keyboard')
+      await press('Tab', 'ArrowLeft', 'Tab', 'Space', 'Enter')
+      await page.getByRole('button', { name: 'Copy key' }).waitFor()
+      // Held by the dialog, wherever Tab leads.
+      const copy = page.getByRole('button', { name: 'Copy key' }).and(page.locator(':focus'))
+      for (let tabs = 0; tabs < 8 && (await copy.count()) === 0; tabs += 1) await press('Tab')
+      await press('Enter')
+      await page.getByRole('button', { name: 'Copied' }).waitFor()
+      const value = await paste()
+      expect(await statusOf(world(), value, 0)).toBe(200)
+      await press('Escape')
+      await page.getByRole('alertdialog', { name: 'Is the key in a safe place?' }).waitFor()
+      await press('Tab', 'Tab', 'Enter')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      const made = z
+        .array(apiKeySchema)
+        .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+        .find(({ label }) => label === 'By keyboard')
+      // One to the left of 90 days.
+      expect([made?.scopes, made?.state]).toEqual([['read:universe'], 'active'])
+      await page.getByRole('button', { name: 'Actions for By keyboard' }).focus()
+      await press('Enter', 'ArrowDown', 'ArrowDown', 'Enter')
+      await page.getByRole('alertdialog', { name: 'Revoke this key?' }).waitFor()
+      // What is safe has the focus.
+      await page.getByRole('button', { name: 'Keep the key' }).and(page.locator(':focus')).waitFor()
+      await press('Tab', 'Enter')
+      await page.getByText(/Enforced on all gateways/).waitFor()
+      expect(await statusOf(world(), value, 0)).toBe(401)
+      await press('Escape')
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+    })
+  })
+}
+
+const unconfirmed = {
+  status: 503,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: '/problems/revocation-unconfirmed',
+    title: 'Revocation unconfirmed',
+    status: 503,
+    code: 'revocation_unconfirmed',
+    detail: 'Not every gateway has confirmed. Repeat the request.',
+    instance: 'test',
+  }),
+}
