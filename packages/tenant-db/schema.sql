@@ -122,6 +122,19 @@ create policy tenant_only on tenancy.link_count as restrictive for all to poster
 grant insert, select, update on table tenancy.link_count to postern_tenancy;
 grant select on table tenancy.link_count to postern_universe;
 
+create table tenancy.suspended_tenant (
+  tenant_id uuid not null,
+  since timestamp with time zone not null default now(),
+  constraint suspended_tenant_pk PRIMARY KEY (tenant_id)
+);
+alter table tenancy.suspended_tenant enable row level security;
+alter table tenancy.suspended_tenant force row level security;
+create policy postern_tenancy_delete on tenancy.suspended_tenant as permissive for delete to postern_tenancy using (true);
+create policy postern_tenancy_insert on tenancy.suspended_tenant as permissive for insert to postern_tenancy with check (true);
+create policy postern_tenancy_select on tenancy.suspended_tenant as permissive for select to postern_tenancy using (true);
+create policy tenant_only on tenancy.suspended_tenant as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table tenancy.suspended_tenant to postern_tenancy;
+
 CREATE OR REPLACE PROCEDURE tenancy.admit_definer(IN protected regclass, IN definer name, IN commands text[])
  LANGUAGE plpgsql
  SET search_path TO ''
@@ -323,6 +336,21 @@ CREATE OR REPLACE FUNCTION tenancy.is_valid(assertion text, inner_pad bytea, out
 RETURN CASE WHEN ((octet_length(assertion) <= 128) AND starts_with(assertion, 'v1.'::text) AND (sha256((inner_pad || convert_to(assertion, 'UTF8'::name))) = sha256((inner_pad || convert_to((("left"(assertion, '-44'::integer) || '.'::text) || translate(encode(sha256((outer_pad || sha256((inner_pad || convert_to("left"(assertion, '-44'::integer), 'UTF8'::name))))), 'base64'::text), '+/='::text, '-_'::text)), 'UTF8'::name))))) THEN (((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) > (0)::numeric) AND ((((split_part(assertion, '.'::text, 4))::bigint)::numeric - EXTRACT(epoch FROM statement_timestamp())) <= (300)::numeric)) ELSE NULL::boolean END;
 grant execute on routine tenancy.is_valid(text,bytea,bytea) to postern_tenancy;
 
+CREATE OR REPLACE FUNCTION tenancy.is_work_suspended(work uuid, worker uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select
+      from tenancy.granted_work as g
+      join tenancy.suspended_tenant as s on s.tenant_id = g.tenant_id
+     where g.work_id = work and g.holder = worker)
+$function$;
+alter routine tenancy.is_work_suspended(uuid,uuid) owner to postern_tenancy;
+grant execute on routine tenancy.is_work_suspended(uuid,uuid) to postern_sync;
+
 CREATE OR REPLACE FUNCTION tenancy.issue_for_run(work uuid, worker uuid)
  RETURNS text
  LANGUAGE plpgsql
@@ -399,6 +427,24 @@ end
 $function$;
 alter routine tenancy.note_changes() owner to postern_tenancy;
 grant execute on routine tenancy.note_changes() to postern_owner;
+
+CREATE OR REPLACE FUNCTION tenancy.note_suspension(tenant uuid, suspended boolean)
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.assert_operator();
+  if suspended then
+    insert into tenancy.suspended_tenant (tenant_id) values (tenant) on conflict do nothing;
+  else
+    delete from tenancy.suspended_tenant as s where s.tenant_id = tenant;
+  end if;
+end
+$function$;
+alter routine tenancy.note_suspension(uuid,boolean) owner to postern_tenancy;
+grant execute on routine tenancy.note_suspension(uuid,boolean) to postern_keys;
 
 CREATE OR REPLACE FUNCTION tenancy.position_changes()
  RETURNS trigger

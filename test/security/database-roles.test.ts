@@ -171,11 +171,11 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
 
 /** Which ones they are, and why, test/repository/catalog.test.ts says. */
 const meantFor = {
-  keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator)$/,
+  keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension)$/,
   findings: /^tenancy\.tenant_id$/,
   universe: /^tenancy\.tenant_id$/,
   evidence: /^tenancy\.tenant_id$/,
-  sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run)$/,
+  sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run|is_work_suspended)$/,
 } as const
 
 interface Way {

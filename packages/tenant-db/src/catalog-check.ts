@@ -36,6 +36,8 @@ const ownAllowances = {
     // For work that the tenant has asked for, in a transaction of its own.
     'tenancy.hold_work(uuid,uuid)',
     'tenancy.issue_for_run(uuid,uuid)',
+    'tenancy.is_work_suspended(uuid,uuid)',
+    'tenancy.note_suspension(uuid,boolean)',
   ],
 }
 

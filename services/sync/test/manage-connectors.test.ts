@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import { type Connector, connectorSchema, runSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
-import { type Principal, type SignedCaller, createTestCaller } from '@postern/local-stack/testing'
+import { type Principal, type SignedCaller, createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { startSourceServer } from './source-server.ts'
 import { admin, makeWorld } from './support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
@@ -130,23 +131,44 @@ describe('the secrets of a connector', () => {
     expect(await stored()).not.toContain('"sealed"')
   })
 
-  test('are put under the current key for the operator, and for nobody else', async () => {
+  test('are put under the current key for the operator, for nobody else, and still open the source', async () => {
     const tenant = admin()
-    await made(tenant, { secrets: { token: secret } })
-    const operator = createTestCaller({
-      baseUrl: sync.url,
-      keyName: 'operator',
-      ring: world.rings.operator,
-      assertionKeys: world.database.assertionKeys,
+    const seen: (string | undefined)[] = []
+    const source = await startSourceServer({
+      '/people': (request, response) => {
+        seen.push(request.headers.authorization)
+        response.end('[]')
+      },
     })
-    const { tenantId } = tenant
-    expect((await caller.call({ ...tenant, kind: 'operator' }, 'POST', internalPaths.rewrapSecrets)).status).toBe(401)
-    const answer = await operator.call(
-      { tenantId, kind: 'operator', id: 'operator', scopes: [] },
-      'POST',
-      internalPaths.rewrapSecrets,
-    )
-    expect([answer.status, answer.json]).toEqual([200, { rewrapped: 0 }])
+    const next = randomRing('next')
+    const networks = { POSTERN_SYNC_NETWORKS: '127.0.0.0/8', POSTERN_SYNC_WORKERS: '0' }
+    const both = await world.startSync(nowhere, { ...networks, POSTERN_SYNC_SECRETS: `${next},${world.rings.secrets}` })
+    const newest = await world.startSync(nowhere, { ...networks, POSTERN_SYNC_SECRETS: next })
+    try {
+      const config = { url: `http://127.0.0.1:${source.port}/people`, auth: { kind: 'bearer' } }
+      const { connector } = await made(tenant, { config, secrets: { token: secret } })
+      const rewrap = async (principal: Principal, keyName: 'operator' | 'sync') =>
+        await createTestCaller({
+          baseUrl: both.url,
+          keyName,
+          ring: world.rings[keyName],
+          assertionKeys: world.database.assertionKeys,
+        }).call(principal, 'POST', internalPaths.rewrapSecrets)
+      expect((await rewrap({ ...tenant, kind: 'operator' }, 'sync')).status).toBe(401)
+      const operator = { tenantId: tenant.tenantId, kind: 'operator', id: 'operator', scopes: [] } as const
+      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 1 })
+      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 0 })
+      const [row] = await world.rows('select sealed from sync.connector_secret where connector_id = $1', [connector.id])
+      expect(row?.['sealed']).toMatch(/^v1\.next\./)
+      const tried = await world.syncCaller(newest.url).call(tenant, 'POST', `${path}/${connector.id}/test`)
+      expect([tried.status, seen]).toEqual([200, [`Bearer ${secret}`]])
+      // The old key alone opens nothing any more.
+      expect((await caller.call(tenant, 'POST', `${path}/${connector.id}/test`)).status).toBe(500)
+    } finally {
+      await both.close()
+      await newest.close()
+      await source.close()
+    }
   })
 })
 

@@ -152,8 +152,9 @@ describe('a connector that reads an uploaded table', () => {
     })
     expect(pushed.status).toBe(200)
     const body = { diff_hash: run.diff_hash }
-    expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/approve`, { body })).status).toBe(202)
-    expect(await ended(tenant, run)).toMatchObject({ status: 'failed', failure: { code: 'diff_stale' } })
+    const answer = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/approve`, { body })
+    expect([answer.status, answer.json]).toEqual([409, expect.objectContaining({ code: 'diff_stale' })])
+    expect(await ended(tenant, run)).toMatchObject({ status: 'needs_approval', counts: { applied: 0 } })
     expect(await names(tenant)).toMatchObject({ E0: 'Entity 0 active', E1: 'Somebody else was here active' })
   })
 
@@ -168,5 +169,72 @@ describe('a connector that reads an uploaded table', () => {
       { op: 'create', source_key: 'E1' },
     ])
     expect(await names(tenant)).toEqual({})
+  })
+
+  test('of a tenant that is suspended does nothing, and its approved changes wait for a new run', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 0 } })
+    await runCsv(tenant, connector, csvOf(3))
+    const waiting = await runCsv(tenant, connector, csvOf(3).replaceAll('Entity', 'Renamed'))
+    expect(waiting.status).toBe('needs_approval')
+    const suspend = 'insert into tenancy.suspended_tenant (tenant_id) values ($1)'
+    await world.rows(suspend, [tenant.tenantId])
+    // Whoever got past the gateway in the last moment.
+    const body = { diff_hash: waiting.diff_hash }
+    expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${waiting.id}/approve`, { body })).status).toBe(202)
+    const refused = { status: 'failed', failure: { code: 'tenant_suspended' }, counts: { applied: 0 } }
+    expect(await ended(tenant, waiting)).toMatchObject(refused)
+    const later = await runCsv(tenant, connector, csvOf(4))
+    expect([later, later.counts.fetched]).toMatchObject([refused, 0])
+    expect(Object.values(await names(tenant))).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
+    await world.rows('delete from tenancy.suspended_tenant where tenant_id = $1', [tenant.tenantId])
+    expect(await runCsv(tenant, connector, csvOf(4))).toMatchObject({ status: 'succeeded', counts: { created: 1 } })
+    const read = await caller.call(tenant, 'GET', `/api/v1/connectors/${connector.id}`)
+    expect(read.json).toMatchObject({ state: 'active', consecutive_failures: 0 })
+  })
+
+  test('brings people, test procedures and a hierarchy as well as entities, and takes back what has gone', async () => {
+    const tenant = admin()
+    const everything = { max_deactivate_pct: 100, max_change_pct: 100 }
+    const of = async (dataset: string, fields: object = {}) =>
+      await create(tenant, { dataset, missing_policy: 'deactivate', safety: everything, ...fields })
+    const people = await of('people')
+    const table =
+      'external_id,name,email,title,active\n1,Ada Lund,ada@x.example,Treasurer,yes\n2,Bo Moe,bo@x.example,,no\n'
+    expect(await runCsv(tenant, people, table)).toMatchObject({ status: 'succeeded', counts: { created: 2 } })
+    const left = await runCsv(tenant, people, table.replace(/1,Ada.*\n/, ''))
+    expect(left).toMatchObject({ status: 'succeeded', counts: { deactivated: 1, applied: 1 } })
+    await runCsv(tenant, await of('auditable_entities'), csvOf(2))
+    const procedures = await of('test_procedures')
+    const tests =
+      'external_id,title,method,population_size,sample_size,entities\nT1,Access,examine,120,25,E0;E1\nT2,Wrong,look,1,1,\n'
+    expect(await runCsv(tenant, procedures, tests)).toMatchObject({
+      status: 'partial',
+      counts: { created: 1, invalid: 1 },
+    })
+    const legal = await of('org_structure', { hierarchy: { key: 'legal', name: 'Legal', kind: 'legal_entity' } })
+    const nodes = 'node_key,parent_key,name,entities\nB,A,Branch,E1\nA,,Bank,E0;E1\n'
+    expect(await runCsv(tenant, legal, nodes)).toMatchObject({ status: 'succeeded', counts: { created: 2 } })
+    const moved = await runCsv(tenant, legal, 'node_key,parent_key,name,entities\nA,,Bank,E0;E1\nC,A,Other,\n')
+    expect(moved).toMatchObject({ status: 'succeeded', counts: { created: 1, deactivated: 1 } })
+    const stored = async (text: string) => await world.rows(text, [tenant.tenantId])
+    expect(
+      await stored(
+        'select external_id, name, email, title, active from universe.person where tenant_id = $1 order by 1',
+      ),
+    ).toEqual([
+      { external_id: '1', name: 'Ada Lund', email: 'ada@x.example', title: 'Treasurer', active: false },
+      { external_id: '2', name: 'Bo Moe', email: 'bo@x.example', title: null, active: false },
+    ])
+    expect(
+      await stored(
+        'select external_id, sample_size, cardinality(entity_ids) as entities from universe.test_procedure where tenant_id = $1',
+      ),
+    ).toEqual([{ external_id: 'T1', sample_size: 25, entities: 2 }])
+    expect(await stored('select node_key, status from universe.node where tenant_id = $1 order by 1')).toEqual([
+      { node_key: 'A', status: 'active' },
+      { node_key: 'B', status: 'inactive' },
+      { node_key: 'C', status: 'active' },
+    ])
   })
 })

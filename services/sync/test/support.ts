@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import {
@@ -116,4 +116,27 @@ export async function push(caller: SignedCaller, principal: Principal, body: unk
 /** A row of a push, valid and new each time. */
 export function row(fields: Record<string, unknown> = {}): Record<string, unknown> {
   return { external_id: `SAP-${randomUUID()}`, name: 'Treasury', type: 'department', ...fields }
+}
+
+/** A sync service with its workers, in a process of its own, which can be frozen. */
+export async function spawnSync(env: Record<string, string>) {
+  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
+  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
+    env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const events = new EventEmitter()
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    const entry: { event?: string; port?: number } = JSON.parse(line)
+    events.emit(entry.event ?? '', entry)
+  })
+  const [listening]: { port?: number }[] = await once(events, 'listening')
+  return {
+    url: `http://127.0.0.1:${listening?.port}`,
+    /** When it has logged such an event. */
+    until: async (event: string) => void (await once(events, event)),
+    freeze: () => child.kill('SIGSTOP'),
+    thaw: () => child.kill('SIGCONT'),
+    kill: () => child.kill('SIGKILL'),
+  }
 }

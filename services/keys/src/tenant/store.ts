@@ -41,7 +41,13 @@ export async function setTenantStatus(tx: Tx, idOrSlug: string, status: Tenant['
     text: `select ${columns} from keys.set_tenant_status($1, $2) as t`,
     values: [idOrSlug, status],
   })
-  return row === undefined ? undefined : toTenant(row)
+  if (row === undefined) return undefined
+  await tx.query({
+    name: 'keys_note_suspension',
+    text: 'select tenancy.note_suspension($1::uuid, $2::boolean)',
+    values: [row.id, status === 'suspended'],
+  })
+  return toTenant(row)
 }
 
 function toTenant({ created_at, id, slug, name, status, version }: TenantRow): Tenant {

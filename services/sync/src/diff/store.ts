@@ -1,9 +1,9 @@
-import type { RunChange, RunCounts, RunError } from '@postern/contracts'
+import type { RunChange, RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
 
-function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
+export function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values })
 }
 
@@ -359,71 +359,4 @@ const miss = statement(
 export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
   await tx.execute(learn([runId, scope, connectorId]))
   await tx.execute(miss([connectorId, scope, runId]))
-}
-
-const selectChanges = statement(
-  'sync_list_changes',
-  `select c.seq, c.op, c.source_key, c.before, c.after, c.applied_at, c.error
-  from sync.run_change c
-  where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
-  order by c.seq
-  limit $4`,
-)
-const countAllChanges = statement(
-  'sync_count_changes',
-  `select count(*)::integer as total
-  from sync.run_change c
-  where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))`,
-)
-
-interface ChangeRow extends Omit<RunChange, 'applied_at'> {
-  readonly applied_at: Date | null
-}
-
-export async function listChanges(
-  tx: Tx,
-  runId: string,
-  ops: readonly string[] | undefined,
-  after: number | undefined,
-  limit: number,
-): Promise<RunChange[]> {
-  const rows = await tx.query<ChangeRow & { [column: string]: unknown }>(
-    selectChanges([runId, after ?? 0, ops ?? null, limit]),
-  )
-  return rows.map((row) => ({
-    seq: row.seq,
-    op: row.op,
-    source_key: row.source_key,
-    before: row.before,
-    after: row.after,
-    applied_at: row.applied_at?.toISOString() ?? null,
-    error: row.error,
-  }))
-}
-
-export async function countChanges(tx: Tx, runId: string, ops: readonly string[] | undefined): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countAllChanges([runId, ops ?? null]))
-  return row?.total ?? 0
-}
-
-const selectErrors = statement(
-  'sync_list_errors',
-  `select e.seq, e.row, e.source_key, e.field, e.code, e.message, e.value_excerpt
-  from sync.run_error e
-  where e.run_id = $1::uuid and e.seq > $2::integer
-  order by e.seq
-  limit $3`,
-)
-const countAllErrors = statement(
-  'sync_count_errors',
-  'select count(*)::integer as total from sync.run_error e where e.run_id = $1::uuid',
-)
-
-export async function listErrors(tx: Tx, runId: string, after: number | undefined, limit: number): Promise<RunError[]> {
-  return await tx.query<RunError & { [column: string]: unknown }>(selectErrors([runId, after ?? 0, limit]))
-}
-
-export async function countErrors(tx: Tx, runId: string): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countAllErrors([runId]))
-  return row?.total ?? 0
 }

@@ -25,7 +25,9 @@ import { z } from 'zod'
 import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
-import { countChanges, countErrors, listChanges, listErrors } from '../diff/store.ts'
+import { countChanges, countErrors, listChanges, listErrors } from '../diff/list-store.ts'
+import { isStale } from '../diff/stale.ts'
+import { UniverseUnavailable } from '../push/universe.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
@@ -42,7 +44,7 @@ import {
   listRuns as listStored,
 } from './store.ts'
 
-type Parts = Pick<Deps, 'db' | 'queue'>
+type Parts = Pick<Deps, 'db' | 'queue' | 'universe'>
 
 /** Rows of a list that an export holds in memory at a time. */
 const exportBatch = 500
@@ -243,8 +245,10 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
 
 const seqKey = z.int().min(0).max(2_147_483_647)
 
-function decisionRoutes(app: App, { db, queue }: Parts): void {
-  contractRoute(app, approveRun, async ({ params, body, context, keep }) => {
+function decisionRoutes(app: App, deps: Parts): void {
+  const { db, queue } = deps
+  contractRoute(app, approveRun, async ({ params, body, context, requestId, keep }) => {
+    await assertAsReviewed(deps, { context, requestId }, params.id, body.diff_hash)
     const approved = await db
       .write(context, async (tx) => {
         const before = await presentOrNot(tx, params.id)
@@ -302,6 +306,38 @@ function decisionRoutes(app: App, { db, queue }: Parts): void {
     queue.wake()
     return begun
   })
+}
+
+/** Throws `diff_stale` where the changes of a run that waits for approval would be others by now. */
+async function assertAsReviewed(
+  { db, universe }: Parts,
+  { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
+  runId: string,
+  diffHash: string,
+): Promise<void> {
+  const { run, connector } = await db.write(context, async (tx) => {
+    const found = await presentOrNot(tx, runId)
+    return { run: found, connector: await findConnector(tx, found.connector_id ?? '') }
+  })
+  // What else speaks against it is said by the transaction that approves.
+  if (run.status !== 'needs_approval' || run.diff_hash !== diffHash || connector === undefined) return
+  const { tenantId, assertion, label } = context
+  const { dataset, hierarchy } = connector
+  const body = { dataset, ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
+  const isOver = await isStale(runId, {
+    read: async (work) => await db.write(context, work),
+    ask: async (keys) =>
+      await universe.currentRows({ tenantId, assertion, runId, label, requestId }, { ...body, keys: [...keys] }),
+  }).catch((error: unknown) => {
+    if (!(error instanceof UniverseUnavailable)) throw error
+    const detail = 'The universe cannot be asked whether the changes still are the same. Try again.'
+    throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
+  })
+  if (isOver) {
+    throw problem('diff_stale', {
+      detail: 'What the run would change has changed since it was reviewed. Run the connector again.',
+    })
+  }
 }
 
 async function presentOrNot(tx: Tx, id: string): Promise<Run> {

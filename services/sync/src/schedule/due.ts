@@ -3,7 +3,7 @@ import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
 import { insertRun, isRunUnderWay } from '../run/store.ts'
 import { AssertionSource } from '../worker/held-run.ts'
-import { type TenantDb, holdWork } from '../worker/store.ts'
+import { type TenantDb, holdWork, isSuspended } from '../worker/store.ts'
 import { nextRun } from './next-run.ts'
 
 interface Parts {
@@ -15,7 +15,8 @@ interface Parts {
 
 /**
  * A schedule is due: makes the run, and sees to the next time, in one transaction. Where the schedule was changed since,
- * or was looked at already, nothing happens. While a run of the connector is under way, this time is left out.
+ * or was looked at already, nothing happens. While a run of the connector is under way, or its tenant is
+ * suspended, this time is left out.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,
@@ -25,6 +26,7 @@ export async function runSchedule(
   const worker = crypto.randomUUID()
   if (!(await workerDb.system(async (tx) => await holdWork(tx, connectorId, worker)))) return
   const assertion = await new AssertionSource(workerDb, connectorId, worker).get()
+  const isHeldBack = await workerDb.system(async (tx) => await isSuspended(tx, connectorId, worker))
   const runId = await workerDb.write({ assertion }, async (tx) => {
     const connector = await findConnector(tx, connectorId)
     if (connector?.schedule === undefined || connector.schedule === null) return undefined
@@ -33,7 +35,7 @@ export async function runSchedule(
     const next = nextRun(connector.schedule, at > due ? at : due)
     if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
     if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)
-    if (connector.state !== 'active' || (await isRunUnderWay(tx, connectorId))) return undefined
+    if (isHeldBack || connector.state !== 'active' || (await isRunUnderWay(tx, connectorId))) return undefined
     const id = await insertRun(tx, {
       connectorId,
       mode: 'apply',

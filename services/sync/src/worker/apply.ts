@@ -1,10 +1,8 @@
-import { maxCurrentRows } from '@postern/contracts/internal'
 import type { InputError } from '@postern/contracts'
 import {
   type Comparison,
   type OpenChange,
   countRefused,
-  countStale,
   doubtKnownRows,
   learnRows,
   listOpenChanges,
@@ -13,6 +11,7 @@ import {
 } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
+import { isStale } from '../diff/stale.ts'
 import { type Hold, RunRefused } from './held-run.ts'
 import { askCurrent, comparisonOf } from './plan.ts'
 
@@ -28,22 +27,12 @@ export class ApplyInterrupted extends Error {
 
 /** Throws RunRefused unless every change that is left would still be the one that was reviewed. */
 export async function assertNotStale(hold: Hold, universe: Universe): Promise<void> {
-  for (let after = 0; ;) {
-    const limits = { rows: maxCurrentRows, bytes: 2 ** 30 }
-    const changes = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
-    const current = await askCurrent(
-      hold,
-      universe,
-      changes.map((change) => change.source_key),
-    )
-    const seqs = changes.map(({ seq }) => seq)
-    const stale = await hold.read(async (tx) => await countStale(tx, hold.run.id, seqs, current))
-    if (stale > 0) {
-      throw new RunRefused('diff_stale', 'What the run would change has changed meanwhile. Run the connector again.')
-    }
-    const last = changes.at(-1)
-    if (last === undefined || changes.length < maxCurrentRows) return
-    after = last.seq
+  const isOver = await isStale(hold.run.id, {
+    read: async (work) => await hold.read(work),
+    ask: async (keys) => await askCurrent(hold, universe, keys),
+  })
+  if (isOver) {
+    throw new RunRefused('diff_stale', 'What the run would change has changed meanwhile. Run the connector again.')
   }
 }
 
@@ -58,6 +47,7 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
   for (;;) {
     const batch = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, 0, limits))
     if (batch.length === 0) break
+    await hold.assertNotSuspended()
     await hold.step(async (tx) => {
       await doubtKnownRows(
         tx,

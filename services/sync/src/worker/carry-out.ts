@@ -12,7 +12,7 @@ import type { SourceLimits, SourceType } from '../source/types.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
-import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused } from './held-run.ts'
+import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
 import { type TenantDb, holdWork, noteOutcome, takeOverRun } from './store.ts'
@@ -51,7 +51,8 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     await hold.step(async (tx) => {
-      await noteOutcome(tx, hold.connector.id, end.status === 'failed')
+      // A suspension is no fault of the source.
+      await noteOutcome(tx, hold.connector.id, end.status === 'failed' && !(error instanceof TenantSuspended))
       return end
     })
     await tidyUp(parts, hold)
@@ -89,6 +90,7 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promis
   const { universe } = parts
   const { run } = hold
   let status = run.status
+  await hold.assertNotSuspended()
   if (status !== 'applying') {
     if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf)
     else await plan(parts, hold, signal)

@@ -8,6 +8,7 @@ import {
   type Tx,
   advanceRun,
   allowLongStatements,
+  isSuspended,
   issueAssertion,
 } from './store.ts'
 
@@ -23,12 +24,20 @@ export class RunCancelled extends Error {
 
 /** The run cannot succeed, whoever tries; `message` says what to mend. */
 export class RunRefused extends Error {
-  override readonly name = 'RunRefused'
+  override name = 'RunRefused'
   readonly code: string
 
   constructor(code: string, message: string) {
     super(message)
     this.code = code
+  }
+}
+
+/** The platform has suspended the tenant: nothing more is done in its name. */
+export class TenantSuspended extends RunRefused {
+  constructor() {
+    super('tenant_suspended', 'The tenant is suspended. Run the connector again when it is no more.')
+    this.name = 'TenantSuspended'
   }
 }
 
@@ -74,6 +83,12 @@ export class Hold {
       label: this.connector.name,
       requestId: this.run.id,
     }
+  }
+
+  /** Throws TenantSuspended. Nothing is read from a source, and nothing sent to the universe, without having asked. */
+  async assertNotSuspended(): Promise<void> {
+    if (await this.#db.system(async (tx) => await isSuspended(tx, this.run.id, this.worker)))
+      throw new TenantSuspended()
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {

@@ -30,6 +30,14 @@ export async function issueAssertion(tx: Tx, workId: string, worker: string): Pr
   return row.assertion
 }
 
+const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
+
+/** Whether the platform has suspended the tenant that has asked for the work. */
+export async function isSuspended(tx: Tx, workId: string, worker: string): Promise<boolean> {
+  const [row] = await tx.query<{ suspended: boolean }>(suspended([workId, worker]))
+  return row?.suspended === true
+}
+
 /** What a worker has to know of its run. */
 export interface HeldRun {
   readonly id: string

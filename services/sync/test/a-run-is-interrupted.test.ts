@@ -1,0 +1,147 @@
+import type { ServerResponse } from 'node:http'
+import { type Run, connectorSchema, runSchema } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { type SourceServer, startSourceServer } from './source-server.ts'
+import { admin, makeWorld, spawnSync } from './support.ts'
+
+type Process = Awaited<ReturnType<typeof spawnSync>>
+let world: Awaited<ReturnType<typeof makeWorld>>
+let universe: Awaited<ReturnType<typeof world.spawnUniverse>>
+let source: SourceServer
+let first: Process
+/** What each source answers, by its path; a test puts its own there. */
+const answers: Record<string, (response: ServerResponse) => void> = {}
+
+beforeAll(async () => {
+  world = await makeWorld()
+  universe = await world.spawnUniverse()
+  const paths = ['/failing', '/slow', '/frozen']
+  source = await startSourceServer(
+    Object.fromEntries(paths.map((path) => [path, (_request, response) => answers[path]?.(response)])),
+  )
+  first = await start()
+})
+
+afterAll(async () => {
+  first.kill()
+  await source.close()
+  await universe.stop()
+  await world.close()
+})
+
+async function start(): Promise<Process> {
+  return await spawnSync({
+    ...world.syncEnvironment(universe.url),
+    POSTERN_SYNC_NETWORKS: '127.0.0.0/8',
+    POSTERN_SYNC_WORKERS: '4',
+  })
+}
+
+const rowsOf = (name: string) => JSON.stringify([{ external_id: 'E1', name, type: 'process' }])
+
+async function begin(tenant: Principal, path: string): Promise<{ run: Run; now: () => Promise<Run> }> {
+  const caller = world.syncCaller(first.url)
+  const config = { url: `http://127.0.0.1:${source.port}${path}` }
+  const body = { key: 'source', name: 'Source', type: 'http_json', dataset: 'auditable_entities', config }
+  const made = connectorSchema.parse((await caller.call(tenant, 'POST', '/api/v1/connectors', { body })).json)
+  const run = runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${made.id}/runs`)).json)
+  const now = async () => runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}`)).json)
+  return { run, now }
+}
+
+async function until(found: () => Promise<Run>, wanted: object): Promise<Run> {
+  return await vi.waitFor(
+    async () => {
+      const run = await found()
+      expect(run).toMatchObject(wanted)
+      return run
+    },
+    { timeout: 90_000, interval: 100 },
+  )
+}
+
+async function entities(tenant: Principal): Promise<unknown[]> {
+  return await world.rows('select name, version from universe.entity where tenant_id = $1', [tenant.tenantId])
+}
+
+const jobOf = `select state::text, retry_count, extract(epoch from start_after - now())::float as waits
+  from queue.job where name = 'sync-run' and data ->> 'id' = $1`
+
+test('a source that fails is read again later and later, until it works', async () => {
+  const tenant = admin()
+  let attempts = 0
+  answers['/failing'] = (response) => {
+    attempts += 1
+    response.writeHead(500).end()
+  }
+  const { run, now } = await begin(tenant, '/failing')
+  const waits: number[] = []
+  for (const attempt of [1, 2]) {
+    const job = await vi.waitFor(
+      async () => {
+        const [found] = await world.rows(jobOf, [run.id])
+        expect(found).toMatchObject({ state: 'retry', retry_count: attempt })
+        return found
+      },
+      { timeout: 90_000, interval: 100 },
+    )
+    waits.push(Number(job?.['waits']))
+    expect((await now()).finished_at).toBeNull()
+    if (attempt === 2) answers['/failing'] = (response) => void response.end(rowsOf('Works'))
+    await world.rows(`update queue.job set start_after = now() where data ->> 'id' = $1`, [run.id])
+  }
+  expect(await until(now, { status: 'succeeded' })).toMatchObject({ counts: { created: 1, applied: 1 } })
+  expect(await entities(tenant)).toEqual([{ name: 'Works', version: 1 }])
+  expect((await now()).attempt).toBeGreaterThanOrEqual(3)
+  expect(attempts).toBeGreaterThanOrEqual(2)
+  // Twice as long each time, but for what chance takes off, so that not all come back at once.
+  expect(Math.max(...waits)).toBeGreaterThan(1)
+})
+
+test('a run that is cancelled while its source is read ends so, and applies nothing', async () => {
+  const tenant = admin()
+  const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
+  answers['/slow'] = (response) => resolve(response)
+  const { run, now } = await begin(tenant, '/slow')
+  const held = await asked
+  const answer = await world.syncCaller(first.url).call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/cancel`)
+  expect([answer.status, answer.json]).toMatchObject([202, { status: 'fetching', finished_at: null }])
+  held.end(rowsOf('Too late'))
+  expect(await until(now, { status: 'cancelled' })).toMatchObject({ counts: { applied: 0 } })
+  expect(await entities(tenant)).toEqual([])
+  const again = await world.syncCaller(first.url).call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/cancel`)
+  expect(again.status).toBe(409)
+})
+
+test('a worker that was frozen for too long and thaws again changes nothing: another has finished its run', async () => {
+  const tenant = admin()
+  const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
+  answers['/frozen'] = (response) => resolve(response)
+  const { run } = await begin(tenant, '/frozen')
+  const held = await asked
+  answers['/frozen'] = (response) => void response.end(rowsOf('As another worker has read it'))
+  const lost = first.until('sync_run_lost')
+  first.freeze()
+  const second = await start()
+  try {
+    // As if its silence had lasted as long as a worker may be silent.
+    await world.rows(`update queue.job set heartbeat_on = now() - interval '1 hour' where data ->> 'id' = $1`, [run.id])
+    await vi.waitFor(
+      async () =>
+        expect(await world.rows(jobOf, [run.id])).toMatchObject([{ state: expect.not.stringMatching('active') }]),
+      { timeout: 60_000, interval: 100 },
+    )
+    await world.rows(`update queue.job set start_after = now() where data ->> 'id' = $1`, [run.id])
+    const caller = world.syncCaller(second.url)
+    const now = async () => runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}`)).json)
+    const finished = await until(now, { status: 'succeeded', attempt: 2 })
+    first.thaw()
+    held.end(rowsOf('As the frozen worker has read it'))
+    await lost
+    expect(await now()).toEqual(finished)
+    expect(await entities(tenant)).toEqual([{ name: 'As another worker has read it', version: 1 }])
+  } finally {
+    second.kill()
+  }
+})
