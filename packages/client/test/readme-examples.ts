@@ -28,6 +28,11 @@ for await (const each of client.findings.list({ severity: ['critical', 'high'], 
 }
 const drafts = await client.findings.list({ status: 'draft' }).all()
 
+const expand = ['action_plans', 'entities'] as const
+for await (const { reference, action_plans = [], entities = [] } of client.findings.list({ expand })) {
+  console.log(reference, action_plans.length, entities.map(({ name }) => name).join(', '))
+}
+
 const read = await client.findings.get(finding.id)
 const changed = await client.findings.update(read, { severity: 'critical' })
 console.log(etagOf(read), etagOf(changed))

@@ -36,6 +36,8 @@ const moment = z
   .regex(
     /^(19|2[0-9])[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?Z$/,
   )
+  // NIST's pattern knows how many days each month has.
+  .refine((time) => isDay(time.slice(0, 10)), { message: 'must be of a day that there is' })
   .meta({ examples: ['2026-11-21T09:30:00.000Z'] })
 const uri = z
   .string()
@@ -45,6 +47,11 @@ const email = z
   .string()
   .regex(/^\S+@\S+$/)
   .meta({ examples: ['ada.lund@harbourline.example'] })
+
+function isDay(day: string): boolean {
+  const at = Date.parse(`${day}T00:00:00Z`)
+  return !Number.isNaN(at) && new Date(at).toISOString().startsWith(day)
+}
 
 function some<T extends z.ZodType>(item: T) {
   return z.array(item).min(1)
