@@ -1,11 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdir, rm, writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { problemSchema, receiptSchema } from '@postern/contracts'
+import { makeTestFolder } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { moveToBucket } from '../src/blob/move.ts'
 import { openS3BlobStore } from '../src/blob/s3-blob-store.ts'
 import { openS3Objects } from '../src/blob/s3-objects.ts'
+import { readMoveConfig } from '../src/move-config.ts'
 import { runMove } from './move.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { listFiles, makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
@@ -101,7 +103,7 @@ describe('evidence that is moved from a directory to a bucket', () => {
     const { blobDirectory } = environment
     const before = await startEvidence({}, {}, environment)
     const [one, two] = [uploader(), uploader()]
-    const large = randomBytes(9 * 1024 * 1024)
+    const large = randomBytes(100_000)
     const kept = [
       await uploaded(before.caller, one, 'shared by both'),
       await uploaded(before.caller, one, large),
@@ -163,26 +165,31 @@ describe('evidence that is moved from a directory to a bucket', () => {
   })
 
   test('is left where it is, and told, where its bytes are not what its name says', async () => {
-    const { blobDirectory, database } = await makeEnvironment()
+    const folder = await makeTestFolder('blobs')
     const tenantId = randomUUID()
     const digest = sha256('as it was')
-    const folder = join(blobDirectory, 'blobs', tenantId, digest.slice(0, 2))
-    await mkdir(folder, { recursive: true })
-    await writeFile(join(folder, digest), 'as it is')
-    const env = { ...bucket.env, POSTERN_BLOB_MOVE_FROM: blobDirectory }
-    const moved = await runMove(env, '--remove')
-    expect(moved).toMatchObject({ code: 1, last: { event: 'evidence_moved', copied: 0, removed: 0, damaged: 1 } })
+    const path = join(folder, 'blobs', tenantId, digest.slice(0, 2))
+    await mkdir(path, { recursive: true })
+    await writeFile(join(path, digest), 'as it is')
+    const objects = openS3Objects(bucket.config)
+    const move = async () => {
+      const options = { remove: true, signal: new AbortController().signal, say: () => undefined }
+      return await moveToBucket(folder, { objects, blobs: openS3BlobStore(objects) }, options)
+    }
+    expect(await move()).toMatchObject({ copied: 0, removed: 0, damaged: [join(path, digest)] })
     expect((await bucket.keys()).filter((key) => key.includes(tenantId))).toEqual([])
-    expect(await listFiles(folder)).toEqual([digest])
+    expect(await listFiles(path)).toEqual([digest])
     // The control: nothing is wrong with it once it is what it was.
-    await writeFile(join(folder, digest), 'as it was')
-    expect(await runMove(env)).toMatchObject({ code: 0, last: { copied: 1, damaged: 0 } })
-    await rm(blobDirectory, { recursive: true })
-    await database.drop()
+    await writeFile(join(path, digest), 'as it was')
+    expect(await move()).toMatchObject({ copied: 1, removed: 1, damaged: [] })
+    objects.close()
   })
 
-  test('needs to be told from where, and to which bucket', async () => {
-    const refused = await runMove({ ...bucket.env })
-    expect(refused).toMatchObject({ code: 1, last: { event: 'evidence_not_moved' } })
+  test('needs to be told from where, and to which bucket', () => {
+    expect(() => readMoveConfig(bucket.env)).toThrow('POSTERN_BLOB_MOVE_FROM')
+    expect(() => readMoveConfig({ POSTERN_BLOB_MOVE_FROM: '/var/lib/postern/blobs' })).toThrow('POSTERN_BLOB_S3_BUCKET')
+    expect(() => readMoveConfig({ POSTERN_BLOB_DIRECTORY: '/a', POSTERN_BLOB_MOVE_FROM: '/b' })).toThrow('MOVE_FROM')
+    const { directory } = readMoveConfig({ ...bucket.env, POSTERN_BLOB_MOVE_FROM: '/b' })
+    expect(directory).toBe('/b')
   })
 })

@@ -1,4 +1,4 @@
-import type { BlobStore, SettlingBlob } from './blob-store.ts'
+import { type BlobStore, type SettlingBlob, codeOf } from './blob-store.ts'
 import type { Stores } from './open-stores.ts'
 import type { PartialStore } from './partial-store.ts'
 
@@ -34,7 +34,8 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
     read: async (blob) => {
       try {
         return await directory.read(blob)
-      } catch {
+      } catch (error) {
+        if (codeOf(error) !== 'ENOENT') throw error
         return await bucket.read(blob)
       }
     },
