@@ -182,7 +182,12 @@ export const scimGroupSchema = z
     meta: metaSchema.optional(),
     displayName: optional,
     members: z
-      .array(z.object({ value: uuidSchema, display: optional, type: z.enum(['User', 'Group']), $ref: z.string() }))
+      .array(
+        // A member of the name `$ref` is taken for a reference by what reads JSON Schema: the document tells of it in words.
+        z
+          .looseObject({ value: uuidSchema, display: optional, type: z.enum(['User', 'Group']) })
+          .meta({ description: 'With `$ref`: where the member is' }),
+      )
       .optional(),
   })
   .meta({ id: 'ScimGroup' })
