@@ -1,6 +1,7 @@
 import type { MappingRule } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { datasetRules } from '../dataset/rules.ts'
+import { missingColumns } from './columns.ts'
 import { createMapper, unknownTargets } from './map-row.ts'
 
 const entities = datasetRules.auditable_entities
@@ -96,5 +97,20 @@ describe('a row of a source', () => {
         entities,
       ),
     ).toEqual([0])
+  })
+})
+
+describe('a table whose header has been changed', () => {
+  const dataset = datasetRules.auditable_entities
+  test('lacks what must be given, or what a rule names, unless there is something to take instead', () => {
+    expect(missingColumns([], dataset, ['external_id', 'Name', 'type'])).toEqual(['name'])
+    const rules = [
+      { target: 'external_id', source: 'Key' },
+      { target: 'name', source: 'Title' },
+      { target: 'type', constant: 'process' },
+      { target: 'status', source: 'State', default: 'active' },
+    ]
+    expect(missingColumns(rules, dataset, ['Key', 'Name'])).toEqual(['Title'])
+    expect(missingColumns(rules, dataset, ['Key', 'Title'])).toEqual([])
   })
 })

@@ -1,6 +1,8 @@
 import { Readable } from 'node:stream'
 import { type DatasetRules } from '../dataset/rules.ts'
+import { missingColumns } from '../mapping/columns.ts'
 import { createMapper, excerptOf } from '../mapping/map-row.ts'
+import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceType } from '../source/types.ts'
 import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'
@@ -42,8 +44,13 @@ export async function stageSource(
       return { counts: { fetched, valid, invalid: fetched - valid } }
     })
   }
+  let isFirst = isTable(source)
   for await (const item of source.read({ ...context, upload })) {
     fetched += 1
+    if (isFirst && item.kind === 'row') {
+      assertColumns(hold, rules, Object.keys(item.values))
+      isFirst = false
+    }
     const { row, faults } = take(item, mapper)
     rows.push(row)
     errors.push(...faults)
@@ -52,6 +59,19 @@ export async function stageSource(
     if (rows.length >= batchRows || bytes >= batchBytes) await flush()
   }
   await flush()
+}
+
+/** Whether all rows of a source have the same columns. */
+function isTable({ type }: SourceType): boolean {
+  return type === 'csv' || type === 'sql'
+}
+
+function assertColumns({ connector }: Hold, rules: DatasetRules, columns: readonly string[]): void {
+  const missing = missingColumns(connector.mapping, rules, columns)
+  if (missing.length === 0) return
+  const names = excerptOf(missing.join(', '))
+  const message = `the table has no column ${names}: it has ${excerptOf(columns.join(', '))}. Name the columns as before, or change the mapping of the connector`
+  throw new SourceFailure('column_missing', message)
 }
 
 /** What a row becomes: staged in any case, so that one that cannot be read is not taken for one that is gone. */
