@@ -62,11 +62,19 @@ const words: Readonly<Record<string, Words>> = {
   reason: { description: 'Why, for who reads it later', examples: ['Agreed with the owner'] },
 }
 
+/** What the JSON Schema of a parameter says of it. */
+interface Described {
+  readonly type?: unknown
+  readonly description?: unknown
+  readonly examples?: unknown
+  readonly enum?: unknown
+}
+
 /** The description of a parameter, and an example that its schema accepts, where its contract or its name gives them. */
 export function wordsOf(
   name: string,
   schema: z.ZodType,
-  described: { readonly description?: unknown; readonly examples?: unknown; readonly enum?: unknown },
+  described: Described,
 ): { readonly description?: unknown; readonly example?: unknown } {
   const { description = words[name]?.description } = described
   const example = exampleIn(name, schema, described)
@@ -77,11 +85,8 @@ export function wordsOf(
 }
 
 /** The first that the schema accepts: a parameter is text, whatever it stands for. */
-function exampleIn(
-  name: string,
-  schema: z.ZodType,
-  { examples, enum: choices }: { readonly examples?: unknown; readonly enum?: unknown },
-): unknown {
+function exampleIn(name: string, schema: z.ZodType, { type, examples, enum: choices }: Described): unknown {
   const own = [examples, choices].flatMap((given): unknown[] => (Array.isArray(given) ? given : []))
-  return [...own, ...(words[name]?.examples ?? [])].find((each) => schema.safeParse(String(each)).success)
+  const fitting = [...own, ...(words[name]?.examples ?? [])].find((each) => schema.safeParse(String(each)).success)
+  return type === 'integer' && fitting !== undefined ? Number(fitting) : fitting
 }
