@@ -39,7 +39,16 @@ function announce(statement: string | SentStatement): StatementMessage {
 }
 
 // Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
-const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
+//
+// A statement with a name is planned once a connection. Left to itself PostgreSQL plans the lists anew every time, since it
+// takes the place of a cursor for far away as long as it does not know it: that took longer than reading a short page.
+const setAssertion = {
+  name: 'postern_begin_for_tenant',
+  text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
+}
+// One without a name is for the values that it comes with.
+const planForValues = 'set local plan_cache_mode = auto'
+const planForName = 'set local plan_cache_mode = force_generic_plan'
 
 // in_failed_sql_transaction: the statement failed only because one before it had.
 const consequence = '25P02'
@@ -69,6 +78,7 @@ export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
   #ended = false
+  #plansForValues = false
   #odd = false
   #mayHaveLeftSomething = false
   #timedOut = false
@@ -157,6 +167,11 @@ export class Session implements Tx {
       )
     }
     const { text, values, name } = statement
+    const forValues = name === undefined
+    if (forValues !== this.#plansForValues) {
+      this.#plansForValues = forValues
+      this.#send(forValues ? planForValues : planForName, ignore)
+    }
     // One statement a message, also without values: what is smuggled in behind a semicolon is a syntax error.
     const sent = { text, values: [...values], queryMode: 'extended' as const }
     return this.#promise<Row, T>(name === undefined ? sent : { ...sent, name }, take)
