@@ -85,7 +85,9 @@ describe('the compose file', () => {
       'console ${POSTERN_BIND:-127.0.0.1}:${POSTERN_CONSOLE_PORT:-8090}:8080',
     ])
     const open = Object.entries(compose.networks).flatMap(([name, network]) => (network?.internal ? [] : [name]))
-    expect(open).toEqual(['edge'])
+    expect(open).toEqual(['edge', 'sources'])
+    // Whoever reads sources reaches them, and nobody else.
+    expect(all.flatMap(([name, { networks }]) => (networks.includes('sources') ? [name] : []))).toEqual(['sync'])
     expect(all.flatMap(([name, { networks }]) => (networks.includes('edge') ? [name] : []))).toEqual([
       'gateway',
       'console',
