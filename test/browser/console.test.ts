@@ -29,6 +29,16 @@ const tryEverything = async (): Promise<readonly number[]> => {
   ]
 }
 
+/** Runs in a page: how much of it has moved since it began to load, as Cumulative Layout Shift counts. */
+const layoutShift = async (): Promise<number> =>
+  await new Promise((resolve) => {
+    let sum = 0
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) sum += Number(Reflect.get(entry, 'value'))
+    }).observe({ type: 'layout-shift', buffered: true })
+    requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => resolve(sum))))
+  })
+
 let world: World
 beforeAll(async () => {
   world = await openWorld()
@@ -186,6 +196,17 @@ test('every page is for everybody (WCAG 2.2 AA), wide and narrow, light and dark
   expect(await accessibilityFaults(page)).toEqual([])
   await open(page, 'Key policy')
   await page.setViewportSize({ width: 1280, height: 640 })
+})
+
+test('nothing jumps while a page is loaded', async () => {
+  const page = await world.pageOf('harbourline-admin')
+  const { id } = await world.stack.createKey(world.tenants.harbourline, { scopes: ['read:findings'] })
+  for (const path of [`/settings/api-keys/${id}`, '/settings/api-keys', '/settings/people', '/connectors']) {
+    await page.goto(`${world.stack.consoleUrl}${path}`)
+    await page.getByRole('heading', { level: 1 }).waitFor()
+    await page.locator('[aria-busy]').first().waitFor({ state: 'detached' })
+    expect(await page.evaluate(layoutShift), path).toBeLessThan(0.01)
+  }
 })
 
 describe('a session', () => {

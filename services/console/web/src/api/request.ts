@@ -44,6 +44,9 @@ export interface RequestOptions {
   readonly signal?: AbortSignal
 }
 
+/** What is read is there soon, or not at all. */
+const readWithinMs = 20_000
+/** A change may have to reach every gateway. */
 const answerWithinMs = 45_000
 /** For a file, which takes as long as the line is slow. */
 const sendWithinMs = 270_000
@@ -60,7 +63,8 @@ export async function send(path: string, options: RequestOptions): Promise<void>
 }
 
 async function ask(path: string, { method = 'GET', body, file, headers, signal }: RequestOptions): Promise<Response> {
-  const limit = AbortSignal.timeout(file === undefined ? answerWithinMs : sendWithinMs)
+  const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
+  const limit = AbortSignal.timeout(limitMs)
   const response = await fetch(path, {
     method,
     headers: {

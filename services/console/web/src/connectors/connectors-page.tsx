@@ -39,7 +39,8 @@ function Connectors() {
     >
       {connectors.resource.state === 'failed' ? (
         <Failure error={connectors.resource.error} title="The connectors cannot be shown" onRetry={connectors.reload} />
-      ) : connectors.resource.state === 'loading' ? (
+      ) : connectors.resource.state === 'loading' || runs.resource.state === 'loading' ? (
+        // Both at once: what stands below would jump.
         <Lines title="Connectors" />
       ) : connectors.resource.value.items.length === 0 ? (
         <Empty icon="sync" title="No connectors yet" action={setUp}>
@@ -109,9 +110,8 @@ function Connectors() {
       )}
       {runs.resource.state === 'failed' ? (
         <Failure error={runs.resource.error} title="The runs cannot be shown" onRetry={runs.reload} />
-      ) : runs.resource.state === 'loading' ? (
-        <Lines title="Runs" />
-      ) : runs.resource.value.items.length === 0 ? undefined : (
+      ) : runs.resource.state === 'loading' || connectors.resource.state === 'loading' ? undefined : runs.resource.value
+          .items.length === 0 ? undefined : (
         <RunsCard runs={runs.resource.value.items} now={now} />
       )}
       {toRun === undefined ? undefined : <RunDialog connector={toRun} onClose={() => setToRun(undefined)} />}

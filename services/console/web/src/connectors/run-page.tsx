@@ -14,7 +14,7 @@ import { When } from '../ui/when.tsx'
 import { ApproveDialog } from './approve-dialog.tsx'
 import { RunChanges, RunFaults } from './run-lists.tsx'
 import { useRun } from './use-run.ts'
-import { breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
+import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
 const wayBack = (
   <Link to="/connectors" className="way-back">
@@ -109,7 +109,7 @@ function OneRun({ id }: { readonly id: string }) {
       {failure === undefined ? undefined : <Failure error={failure} title="That was refused" />}
       {run.failure === null ? undefined : (
         <Notice tone="danger" title="The run failed">
-          {run.failure.message}
+          {asSentence(run.failure.message)}
         </Notice>
       )}
       {run.status === 'needs_approval' ? (

@@ -56,6 +56,12 @@ export const statuses: Readonly<Record<Run['status'], { readonly label: string; 
   cancelled: { label: 'Cancelled', tone: 'neutral' },
 }
 
+/** A message of the API, which begins small and ends without a stop. */
+export function asSentence(message: string): string {
+  const first = message.charAt(0).toUpperCase()
+  return `${first}${message.slice(1)}${/[.!?]$/.test(message) ? '' : '.'}`
+}
+
 /** Whether something still happens by itself. */
 export function isRunning({ status }: Run): boolean {
   return ['queued', 'fetching', 'validating', 'diffing', 'applying'].includes(status)

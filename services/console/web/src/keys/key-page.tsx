@@ -1,4 +1,4 @@
-import { Suspense, lazy, useCallback, useState } from 'react'
+import { Suspense, lazy, useCallback, useRef, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
@@ -47,8 +47,12 @@ function Key({ id }: { readonly id: string }) {
   const events = useResource(loadEvents)
   const [open, setOpen] = useState<'revoke' | 'rotate'>()
   const now = useNow()
+  const wasShown = useRef(false)
 
-  if (key.resource.state === 'loading') return <PageSkeleton />
+  // Both at once, the first time: what stands below the chart would jump.
+  const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current
+  if (key.resource.state === 'loading' || (key.resource.state === 'ready' && isUseAwaited)) return <PageSkeleton />
+  wasShown.current = true
   if (key.resource.state === 'failed') {
     const { error } = key.resource
     if (error instanceof ApiProblem && error.problem.status === 403) return <AdminsOnly title="API key" />

@@ -61,7 +61,6 @@ export function PeoplePage() {
           </div>
         </dl>
       </section>
-      {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
       <section className="card" aria-labelledby="roles-title">
         <h2 id="roles-title">What each role may do</h2>
         <div className="table-scroll" role="region" aria-label="Roles in a table" tabIndex={0}>
@@ -112,6 +111,8 @@ export function PeoplePage() {
       <Notice tone="info" title="To change a role">
         Change the person’s group or role at your identity provider. It takes effect the next time that they sign in.
       </Notice>
+      {/* Last: what comes after a list of unknown length would jump when it is there. */}
+      {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
     </Page>
   )
 }
