@@ -93,6 +93,10 @@ export function keyTests(world: () => World): void {
       await page.getByRole('link', { name: 'Rotating' }).first().click()
       await page.getByRole('heading', { name: 'Audit trail' }).waitFor()
       await page.getByText('What it can call').waitFor()
+      // In the person's zone, and exactly on hover.
+      expect(await page.locator('.trail time').first().getAttribute('title')).toMatch(
+        /^\d{4}-\d\d-\d\d [\d:.]{12} UTC$/,
+      )
       expect(await accessibilityFaults(page), 'the page of a key').toEqual([])
       // All that there is of the new key, wherever a browser keeps things: its value is in none of them.
       const kept = await page.evaluate(async () => {

@@ -10,7 +10,7 @@ import { Empty, Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
-import { When, distance } from '../ui/when.tsx'
+import { When } from '../ui/when.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { canBeRun, datasetNames, states, typeNames } from './words.ts'
@@ -91,7 +91,7 @@ function Connectors() {
                     {connector.next_run_at === null ? (
                       <span className="faint">{connector.state === 'paused' ? 'Paused' : 'When asked'}</span>
                     ) : (
-                      <span title={connector.schedule?.time_zone}>{distance(connector.next_run_at, now)}</span>
+                      <When at={connector.next_run_at} as="until" now={now} />
                     )}
                   </dd>
                 </div>

@@ -39,17 +39,31 @@ export function dayOf(at: string): string {
 
 interface Props {
   readonly at: string
-  /** What is shown: the day, the day with the time of day, or how long ago it was. */
-  readonly as?: 'day' | 'moment' | 'distance'
+  /** What is shown: the day, the day with the time of day, how long ago it was, or how long it is until then. */
+  readonly as?: 'day' | 'moment' | 'distance' | 'until'
   readonly now?: number
 }
 
 /** A time in the person's zone; the exact one in UTC shows on hover. */
 export function When({ at, as = 'moment', now = Date.now() }: Props) {
-  const shown = as === 'day' ? dayOf(at) : as === 'moment' ? momentForm.format(new Date(at)) : ago(at, now)
   return (
     <time dateTime={at} title={exactUtc(at)}>
-      {shown}
+      {wordsOf(at, as, now)}
     </time>
   )
+}
+
+function wordsOf(at: string, as: NonNullable<Props['as']>, now: number): string {
+  switch (as) {
+    case 'day':
+      return dayOf(at)
+    case 'moment':
+      return momentForm.format(new Date(at))
+    case 'distance':
+      return ago(at, now)
+    case 'until':
+      return distance(at, now)
+    default:
+      return as satisfies never
+  }
 }
