@@ -107,6 +107,16 @@ describe('an Idempotency-Key', () => {
   })
 })
 
+/** What a request below /scim/v2 is refused with. */
+const scimRefusal = async (path: string, authorization?: string, method: 'GET' | 'PUT' | 'POST' = 'GET') => {
+  const headers = authorization === undefined ? {} : { authorization }
+  const answer = await send(gateway, path, { method, headers })
+  return [answer.status, answer.headers['www-authenticate'], answer.json]
+}
+
+/** An error of SCIM. */
+const scimError = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
+
 describe('an identity provider', () => {
   test('sends its key as a bearer token below /scim/v2, and nowhere else', async () => {
     const tenant = await stack.createTenant()
@@ -130,18 +140,12 @@ describe('an identity provider', () => {
 
   test('is refused by the gateway in the words of SCIM', async () => {
     const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['read:findings'] })
-    const refused = async (path: string, authorization?: string, method: 'GET' | 'PUT' | 'POST' = 'GET') => {
-      const headers = authorization === undefined ? {} : { authorization }
-      const answer = await send(gateway, path, { method, headers })
-      return [answer.status, answer.headers['www-authenticate'], answer.json]
-    }
-    const words = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
-    expect(await refused('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', words(401)])
+    expect(await scimRefusal('/scim/v2/Users')).toEqual([401, 'Bearer realm="postern"', scimError(401)])
     const mistyped = 'Bearer realm="postern", error="invalid_key"'
-    expect(await refused('/scim/v2/Users', `Bearer ${key}x`)).toEqual([401, mistyped, words(401)])
-    expect(await refused('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, undefined, words(403)])
-    expect(await refused('/scim/v2/Nothing', `Bearer ${key}`)).toEqual([404, undefined, words(404)])
-    expect(await refused('/scim/v2/Users', `Bearer ${key}`, 'PUT')).toEqual([405, undefined, words(405)])
+    expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}x`)).toEqual([401, mistyped, scimError(401)])
+    expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}`)).toEqual([403, undefined, scimError(403)])
+    expect(await scimRefusal('/scim/v2/Nothing', `Bearer ${key}`)).toEqual([404, undefined, scimError(404)])
+    expect(await scimRefusal('/scim/v2/Users', `Bearer ${key}`, 'PUT')).toEqual([405, undefined, scimError(405)])
   })
 })
 
