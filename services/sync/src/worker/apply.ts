@@ -15,8 +15,11 @@ import { isStale } from '../diff/stale.ts'
 import { type Hold, RunRefused } from './held-run.ts'
 import { askCurrent, comparisonOf } from './plan.ts'
 
-/** Changes that the universe is asked to take in at once; of a hierarchy all, since its shape changes as one. */
-const batchRows = 2500
+/**
+ * Changes that the universe is asked to take in at once, well within the time that it gives a statement; of a hierarchy
+ * all, since its shape changes as one.
+ */
+const batchRows = 1000
 const batchBytes = 12 * 1024 * 1024
 const hierarchyLimits = { rows: 20_000, bytes: 22 * 1024 * 1024 } as const
 

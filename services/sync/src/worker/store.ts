@@ -7,8 +7,12 @@ function statement(name: string, text: string): (values: readonly unknown[]) => 
   return (values) => ({ name, text, values })
 }
 
-// Statements over a whole source may take longer than those of a request.
-const allowLong = statement('sync_allow_long', `select set_config('statement_timeout', '120000', true)`)
+// Statements over a whole source may take longer than those of a request. PostgreSQL knows nothing yet of rows that were just
+// staged, takes them for a few, and would go through all of them for each of them: they are compared by hashing.
+const allowLong = statement(
+  'sync_allow_long',
+  `select set_config('statement_timeout', '120000', true), set_config('enable_nestloop', 'off', true)`,
+)
 
 export async function allowLongStatements(tx: Tx): Promise<void> {
   await tx.execute(allowLong([]))
