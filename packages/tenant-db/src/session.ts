@@ -9,6 +9,12 @@ export interface Statement {
   readonly text: string
   readonly values: readonly unknown[]
   readonly name?: string
+  /**
+   * Whether a plan that fits all values is as good as one for each. Left to itself PostgreSQL plans a list behind a cursor
+   * anew for each request, since it takes a cursor that it does not know for far away: for a short page that is most of the
+   * work. Not for conditions that leave themselves out, as in `$1 is null or …`.
+   */
+  readonly plannedOnce?: boolean
 }
 
 /** The open transaction. It ends with the function that it was given to; a statement issued later rejects. */
@@ -39,16 +45,9 @@ function announce(statement: string | SentStatement): StatementMessage {
 }
 
 // Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
-//
-// A statement with a name is planned once a connection. Left to itself PostgreSQL plans the lists anew every time, since it
-// takes the place of a cursor for far away as long as it does not know it: that took longer than reading a short page.
-const setAssertion = {
-  name: 'postern_begin_for_tenant',
-  text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
-}
-// One without a name is for the values that it comes with.
-const planForValues = 'set local plan_cache_mode = auto'
-const planForName = 'set local plan_cache_mode = force_generic_plan'
+const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
+const planOnce = 'set local plan_cache_mode = force_generic_plan'
+const planAsUsual = 'set local plan_cache_mode = auto'
 
 // in_failed_sql_transaction: the statement failed only because one before it had.
 const consequence = '25P02'
@@ -78,7 +77,7 @@ export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
   #ended = false
-  #plansForValues = false
+  #plansOnce = false
   #odd = false
   #mayHaveLeftSomething = false
   #timedOut = false
@@ -166,11 +165,10 @@ export class Session implements Tx {
         new Error('a statement was issued after its transaction: in a read, issue all of them at once'),
       )
     }
-    const { text, values, name } = statement
-    const forValues = name === undefined
-    if (forValues !== this.#plansForValues) {
-      this.#plansForValues = forValues
-      this.#send(forValues ? planForValues : planForName, ignore)
+    const { text, values, name, plannedOnce = false } = statement
+    if (plannedOnce !== this.#plansOnce) {
+      this.#plansOnce = plannedOnce
+      this.#send(plannedOnce ? planOnce : planAsUsual, ignore)
     }
     // One statement a message, also without values: what is smuggled in behind a semicolon is a syntax error.
     const sent = { text, values: [...values], queryMode: 'extended' as const }

@@ -56,8 +56,8 @@ export interface KeysetList<Sort extends string, Item> {
 
 /**
  * Makes the statements of a list. Each begins behind a key (the first page behind infinity) and enters the sort's index
- * there. It holds the conditions that are used and no others, since PostgreSQL plans it for its values every time; a page
- * of the usual size without any is prepared by name, with its limit written out, so that it is at least parsed once.
+ * there. It holds the conditions that are used and no others, and PostgreSQL plans it for its values every time; a page of
+ * the usual size without any is prepared by name, with its limit written out, and planned once for all keys.
  */
 export function keysetList<Sort extends string, Item extends { readonly id: string }>(list: {
   /** Prefix of the names of the statements. */
@@ -93,7 +93,7 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
       const key = `${name}_${sort}_${limit}`
       const text = bare.get(key) ?? textOf(sort, 'true', leading.length, String(limit))
       bare.set(key, text)
-      return { name: key, text, values: [...leading, ...values, id] }
+      return { name: key, text, values: [...leading, ...values, id], plannedOnce: true }
     },
     keyOf: (item, sort) => ({ values: orders[sort].valuesOf(item), id: item.id }),
     isKey: ({ values }, sort) => {
