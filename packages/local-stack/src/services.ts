@@ -237,9 +237,14 @@ function kindOf(name: ServiceProcessName): Upstream | 'gateway' {
   return services.find((service) => service === name || `${service}-2` === name) ?? 'gateway'
 }
 
+/** The file that Node runs as a service. */
+export function programOf(kind: Upstream | 'gateway'): string {
+  return ensurePrograms().pathOf(kind)
+}
+
 /** What Node runs: our program, or the sources of the other copy, of which there is none. */
 function argumentsOf(kind: Upstream | 'gateway', sources: string | undefined): string[] {
-  if (sources === undefined) return [ensurePrograms().pathOf(kind)]
+  if (sources === undefined) return [programOf(kind)]
   return ['--conditions=@postern/source', join(sources, 'services', kind, 'src', 'main.ts')]
 }
 

@@ -4,7 +4,6 @@ import { once } from 'node:events'
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { type Receipt, receiptSchema } from '@postern/contracts'
 import {
   type CallAnswer,
@@ -15,6 +14,8 @@ import {
   createTestDatabase,
   makeTestFolder,
   randomRing,
+  compileCache,
+  programOf,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -124,16 +125,11 @@ export async function startEvidence(
 
 /** An evidence service in a process of its own. `fileBlocks` limits the size of files that it can write (ulimit -f). */
 export async function spawnEvidence(env: Record<string, string>, fileBlocks?: number) {
-  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
   const limit = fileBlocks === undefined ? '' : `ulimit -f ${fileBlocks}; `
-  const child = spawn(
-    '/bin/sh',
-    ['-c', `${limit}exec "$0" --conditions=@postern/source "$1"`, process.execPath, main],
-    {
-      env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
-      stdio: ['ignore', 'pipe', 'inherit'],
-    },
-  )
+  const child = spawn('/bin/sh', ['-c', `${limit}exec "$0" "$1"`, process.execPath, programOf('evidence')], {
+    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   const lines = createInterface({ input: child.stdout })
   let port: unknown
   for await (const line of lines) {

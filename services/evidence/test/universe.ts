@@ -2,18 +2,17 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { internalPaths } from '@postern/contracts/internal'
-import { type TestDatabase, createTestCaller, randomRing } from '@postern/local-stack/testing'
+import { type TestDatabase, createTestCaller, randomRing, compileCache, programOf } from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 
 /** The real universe service, in a process of its own, on the same database. */
 export async function spawnUniverse(database: TestDatabase, evidenceRing: string) {
   const syncRing = randomRing()
-  const main = fileURLToPath(new URL('../../universe/src/main.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
+  const child = spawn(process.execPath, [programOf('universe')], {
     env: {
       PATH: '/usr/bin:/bin',
+      NODE_COMPILE_CACHE: compileCache,
       POSTERN_PORT: '0',
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_DATABASE_URL: database.url('universe'),

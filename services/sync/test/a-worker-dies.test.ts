@@ -1,7 +1,7 @@
+import { compileCache, programOf } from '@postern/local-stack/testing'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import { connectorSchema, runSchema } from '@postern/contracts'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { admin, makeWorld } from './support.ts'
@@ -23,10 +23,10 @@ afterAll(async () => {
 
 /** A sync service with its workers, in a process of its own. */
 async function spawnSync(): Promise<{ readonly url: string; readonly child: ChildProcess }> {
-  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
+  const child = spawn(process.execPath, [programOf('sync')], {
     env: {
       PATH: '/usr/bin:/bin',
+      NODE_COMPILE_CACHE: compileCache,
       ...world.syncEnvironment(universe.url),
       POSTERN_SYNC_WORKERS: '6',
       POSTERN_PORT: '0',

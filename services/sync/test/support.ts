@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import {
   type CallAnswer,
   type Principal,
@@ -10,6 +9,8 @@ import {
   createTestCaller,
   createTestDatabase,
   randomRing,
+  compileCache,
+  programOf,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -78,9 +79,8 @@ export async function makeWorld() {
 }
 
 async function spawnUniverse(env: Record<string, string>) {
-  const main = fileURLToPath(new URL('../../universe/src/main.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
-    env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
+  const child = spawn(process.execPath, [programOf('universe')], {
+    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let port: unknown
@@ -120,9 +120,8 @@ export function row(fields: Record<string, unknown> = {}): Record<string, unknow
 
 /** A sync service with its workers, in a process of its own, which can be frozen. */
 export async function spawnSync(env: Record<string, string>) {
-  const main = fileURLToPath(new URL('../src/main.ts', import.meta.url))
-  const child = spawn(process.execPath, ['--conditions=@postern/source', main], {
-    env: { PATH: '/usr/bin:/bin', ...env, POSTERN_PORT: '0' },
+  const child = spawn(process.execPath, [programOf('sync')], {
+    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const events = new EventEmitter()
