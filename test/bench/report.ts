@@ -97,28 +97,15 @@ export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
 /** Prints what was measured as tables. */
 export function printResults({ machine, parts }: Results): void {
   console.log(`\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}`)
-  for (const part of Object.keys(printers).filter(isPrinted)) print(part, parts)
-}
-
-const printers: { readonly [Part in keyof Figures]: (figures: Figures[Part]) => void } = {
-  gateway: printComparison,
-  parts: printParts,
-  'cold-start': printColdStart,
-  'many-keys': printManyKeys,
-  list: printList,
-  upload: printUpload,
-  console: printConsole,
-  'many-findings': printScale,
-  revocation: printRevocation,
-}
-
-function isPrinted(name: string): name is keyof Figures {
-  return Object.hasOwn(printers, name)
-}
-
-function print<Part extends keyof Figures>(part: Part, parts: Results['parts']): void {
-  const measured = parts[part]
-  if (measured !== undefined) printers[part](measured.figures)
+  if (parts.gateway !== undefined) printComparison(parts.gateway.figures)
+  if (parts.parts !== undefined) printParts(parts.parts.figures)
+  if (parts['cold-start'] !== undefined) printColdStart(parts['cold-start'].figures)
+  if (parts['many-keys'] !== undefined) printManyKeys(parts['many-keys'].figures)
+  if (parts.list !== undefined) printList(parts.list.figures)
+  if (parts.upload !== undefined) printUpload(parts.upload.figures)
+  if (parts.console !== undefined) printConsole(parts.console.figures)
+  if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
+  if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
 }
 
 function printComparison(comparison: Comparison): void {
