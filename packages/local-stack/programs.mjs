@@ -99,6 +99,9 @@ async function build(directory) {
     input: Object.fromEntries(Object.entries(programs).map(([name, path]) => [name, join(root, path)])),
     cwd: root,
     platform: 'node',
+    // Nothing is left out. The bundler takes a call such as decodeURIComponent(text) for one without an effect, though it throws:
+    // what a program refuses would depend on how it was put together.
+    treeshake: false,
     resolve: { conditionNames: ['@postern/source', 'node'] },
     // What there is only on another system, or is never used, is asked for when it is needed.
     external: ['pg-native', 'rolldown'],
@@ -111,6 +114,7 @@ async function build(directory) {
     await bundle.write({
       dir: directory,
       format: 'esm',
+      minify: false,
       entryFileNames: '[name].mjs',
       chunkFileNames: '[name]-[hash].mjs',
     })
