@@ -67,7 +67,7 @@ const scalePlan = {
   findings: 1_000_000,
   measuredTenant: 110_000,
   entriesPerFinding: 10,
-  fillSeconds: 480,
+  fillSeconds: 900,
   repeats: 60,
 }
 
