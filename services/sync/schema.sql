@@ -36,6 +36,7 @@ create table sync.connector (
   constraint connector_state_known CHECK ((state = ANY (ARRAY['active'::text, 'paused'::text, 'error'::text]))),
   constraint connector_type_known CHECK ((type = ANY (ARRAY['csv'::text, 'inline_json'::text, 'http_json'::text, 'scim'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text, 'csv_upload'::text, 'scim_pull'::text, 'sftp_csv'::text])))
 );
+CREATE TRIGGER connector_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.connector FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.connector enable row level security;
 alter table sync.connector force row level security;
 create policy postern_sync_insert on sync.connector as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -101,10 +102,11 @@ create table sync.known_row (
   hash bytea,
   run_id uuid,
   missing_since timestamp with time zone,
-  constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key),
-  constraint known_row_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
+  constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key)
 );
 CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
+CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
+CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.known_row enable row level security;
 alter table sync.known_row force row level security;
 create policy postern_sync_delete on sync.known_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -114,7 +116,7 @@ create policy postern_sync_update on sync.known_row as permissive for update to 
 create policy tenant_only on sync.known_row as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.known_row to postern_sync;
 comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
-comment on column sync.known_row.hash is 'Of the row as it was taken in. Null: somebody else has written it since, or how it stands is not known.';
+comment on column sync.known_row.hash is 'Of what the source said of the row when it was taken in, and of how that is mapped. Null: somebody else has written it since, or how it stands is not known.';
 
 create table sync.run (
   tenant_id uuid not null,
@@ -175,6 +177,7 @@ CREATE INDEX run_connector ON sync.run USING btree (tenant_id, connector_id, id)
 CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, connector_id) WHERE ((source = 'connector'::text) AND (status = ANY (ARRAY['queued'::text, 'fetching'::text, 'validating'::text, 'diffing'::text, 'applying'::text])));
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
+CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.run enable row level security;
 alter table sync.run force row level security;
 create policy postern_sync_insert on sync.run as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -202,9 +205,9 @@ create table sync.run_change (
   constraint run_change_key_unique UNIQUE (tenant_id, run_id, source_key),
   constraint run_change_applied_once CHECK (((applied_at IS NULL) OR (error IS NULL))),
   constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
-  constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text]))),
-  constraint run_change_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
+  constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])))
 );
+CREATE TRIGGER run_change_owned_when_made AFTER INSERT ON sync.run_change REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.run_change enable row level security;
 alter table sync.run_change force row level security;
 create policy postern_sync_delete on sync.run_change as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -312,6 +315,41 @@ comment on column sync.scim_user.person_key is 'The external_id of the person in
 comment on column sync.scim_user.unit_key is 'The lowest node of the hierarchy `scim` that the user belongs to.';
 comment on column sync.scim_user.deleted_at is 'Deleted for the provider. Kept, because the person is, and may hold an address that somebody else is given.';
 
+create table sync.staged_block (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  first_row integer not null,
+  rows integer[] not null,
+  keys text[] not null,
+  also text[] not null,
+  hashes bytea[] not null,
+  constraint staged_block_pk PRIMARY KEY (tenant_id, run_id, first_row),
+  constraint staged_block_whole CHECK (((cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(also)) AND (cardinality(rows) = cardinality(hashes))))
+);
+alter table sync.staged_block enable row level security;
+alter table sync.staged_block force row level security;
+create policy postern_sync_delete on sync.staged_block as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.staged_block as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.staged_block as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.staged_block as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.staged_block to postern_sync;
+comment on column sync.staged_block.also is 'What else of a row is compared with other rows: of a tree the key of its parent, of people the address.';
+
+create table sync.staged_current (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  source_key text not null,
+  content jsonb,
+  constraint staged_current_pk PRIMARY KEY (tenant_id, run_id, source_key)
+);
+alter table sync.staged_current enable row level security;
+alter table sync.staged_current force row level security;
+create policy postern_sync_delete on sync.staged_current as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.staged_current as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.staged_current as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.staged_current as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.staged_current to postern_sync;
+
 create table sync.staged_row (
   tenant_id uuid not null,
   run_id uuid not null,
@@ -326,8 +364,6 @@ create table sync.staged_row (
   constraint staged_row_state_known CHECK ((state = ANY (ARRAY['valid'::text, 'invalid'::text]))),
   constraint staged_row_valid_is_whole CHECK (((state = 'invalid'::text) OR ((source_key IS NOT NULL) AND (content IS NOT NULL))))
 );
-CREATE INDEX staged_row_by_key ON sync.staged_row USING btree (tenant_id, run_id, source_key);
-CREATE INDEX staged_row_by_parent ON sync.staged_row USING btree (tenant_id, run_id, parent_key) WHERE (parent_key IS NOT NULL);
 alter table sync.staged_row enable row level security;
 alter table sync.staged_row force row level security;
 create policy postern_sync_delete on sync.staged_row as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -353,3 +389,47 @@ create policy postern_sync_insert on sync.upload_chunk as permissive for insert 
 create policy postern_sync_select on sync.upload_chunk as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.upload_chunk as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.upload_chunk to postern_sync;
+
+CREATE OR REPLACE FUNCTION sync.assert_owned()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  owned boolean;
+begin
+  if tg_table_name = 'run_change' then
+    select not exists (
+      select
+      from (select distinct made.tenant_id, made.run_id from new_rows made) as one
+      where not exists (select from sync.run r where r.tenant_id = one.tenant_id and r.id = one.run_id)
+    ) into owned;
+  else
+    select not exists (
+      select
+      from (select distinct made.tenant_id, made.connector_id from new_rows made) as one
+      where not exists (
+        select from sync.connector c where c.tenant_id = one.tenant_id and c.id = one.connector_id
+      )
+    ) into owned;
+  end if;
+  if not owned then
+    raise exception using
+      errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_owned',
+      message = 'the row belongs to nothing that there is';
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION sync.keep_owners()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  raise exception using
+    errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
+    message = 'runs and connectors are never deleted, and keep their ids';
+end
+$function$;

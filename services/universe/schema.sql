@@ -505,7 +505,7 @@ begin
     for moved in
       select made.tenant_id, array_agg(made.id) as ids from new_entity made group by made.tenant_id
     loop
-      perform universe.place_entities(moved.tenant_id, moved.ids);
+      perform universe.place_made_entities(moved.tenant_id, moved.ids);
     end loop;
   else
     for moved in
@@ -767,3 +767,55 @@ begin
 end
 $function$;
 grant execute on routine universe.place_entities(uuid,uuid[]) to postern_universe;
+
+CREATE OR REPLACE FUNCTION universe.place_made_entities(tenant uuid, made uuid[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  too_deep boolean;
+  unreached boolean;
+begin
+  -- The tenant's lock, as in universe.place_entities.
+  perform from universe.reference_counter counter where counter.tenant_id = tenant for update;
+
+  with recursive made_entity as materialized (
+    select entity.id, entity.parent_id, universe.path_label(entity.number) as label
+    from unnest(made) as one (id)
+    join universe.entity entity on entity.tenant_id = tenant and entity.id = one.id
+  ),
+  placed as (
+    select top.id, coalesce(above.path, '') || top.label as path, coalesce(above.depth, 0) + 1 as depth
+    from made_entity top
+    left join universe.entity_path above on above.tenant_id = tenant and above.entity_id = top.parent_id
+    where top.parent_id is null or above.path is not null
+    union all
+    select child.id, placed.path || child.label, placed.depth + 1
+    from placed
+    join made_entity child on child.parent_id = placed.id
+    where placed.depth <= 12
+  ),
+  written as (
+    insert into universe.entity_path (tenant_id, entity_id, path)
+    select tenant, placed.id, placed.path
+    from placed
+    where placed.depth <= 12
+  )
+  select coalesce(max(placed.depth), 0) > 12, count(*) < cardinality(made)
+  into too_deep, unreached
+  from placed;
+
+  if too_deep then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_depth',
+      message = 'the tree of entities is at most 12 deep';
+  end if;
+  if unreached then
+    raise exception using
+      errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_acyclic',
+      message = 'no entity is above itself';
+  end if;
+end
+$function$;
+grant execute on routine universe.place_made_entities(uuid,uuid[]) to postern_universe;

@@ -18,6 +18,8 @@ export interface DatasetRules {
   readonly keyField: string
   /** The field that holds the key of the row above; null where rows are no tree. */
   readonly parentField: string | null
+  /** The field that is compared with those of other rows of a source, beside the key; null where there is none. */
+  readonly comparedField: string | null
   readonly maxDepth: number
   /** The field that says whether a row is active, and what stands there when it is not; null where there is none. */
   readonly statusField: string | null
@@ -33,6 +35,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedEntitySchema,
     keyField: 'external_id',
     parentField: 'parent_external_id',
+    comparedField: 'parent_external_id',
     maxDepth: 12,
     statusField: 'status',
     inactive: 'archived',
@@ -44,6 +47,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedNodeSchema,
     keyField: 'node_key',
     parentField: 'parent_key',
+    comparedField: 'parent_key',
     maxDepth: maxNodeDepth,
     statusField: 'status',
     inactive: 'inactive',
@@ -55,6 +59,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedPersonSchema,
     keyField: 'external_id',
     parentField: null,
+    comparedField: 'email',
     maxDepth: 1,
     statusField: 'active',
     inactive: false,
@@ -66,6 +71,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     schema: pushedTestProcedureSchema,
     keyField: 'external_id',
     parentField: null,
+    comparedField: null,
     maxDepth: 1,
     statusField: null,
     inactive: null,

@@ -1,5 +1,6 @@
-import type { RunChange, RunCounts } from '@postern/contracts'
+import type { RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
+import { placed } from '../staging/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -16,76 +17,76 @@ export interface Comparison {
   readonly parentField: string | null
   readonly statusField: string | null
   readonly inactive: string | boolean | null
+  readonly maxDepth: number
 }
 
-/** Where a walk over rows stands. */
-export interface Place {
-  readonly depth: number
-  readonly row: number
-}
-
-export const start: Place = { depth: 0, row: 0 }
-
-// Rows that are not as the connector last brought them: staged_row_pk, and known_row_pk once a row.
+// Served by staged_row_pk.
 const candidates = statement(
   'sync_list_candidates',
-  `select s.row, s.depth, s.source_key as key
+  `select s.row, s.source_key as key
   from sync.staged_row s
-  left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
-  where s.run_id = $1::uuid and s.state = 'valid'
-    and (s.depth, s.row) > ($3::integer, $4::integer)
-    and (k.hash is null or k.hash <> s.hash or k.missing_since is not null)
-  order by s.depth, s.row
-  limit $5`,
+  where s.run_id = $1::uuid and s.state = 'valid' and s.row > $2::integer
+  order by s.row
+  limit $3`,
 )
 
-export interface Candidate extends Place {
+export interface Candidate {
+  readonly row: number
   readonly key: string
 }
 
-/** The next rows that may change something, parents before their children. */
-export async function listCandidates(
+/** The next rows that may change something. */
+export async function listCandidates(tx: Tx, runId: string, after: number, limit: number): Promise<Candidate[]> {
+  return await tx.query<Candidate & { [column: string]: unknown }>(candidates([runId, after, limit]))
+}
+
+const keepCurrentRows = statement(
+  'sync_keep_current',
+  `insert into sync.staged_current (tenant_id, run_id, source_key, content)
+  select (select tenancy.tenant_id()), $1::uuid, s.source_key, nullif(given.row, s.content)
+  from jsonb_to_recordset($4::jsonb) as given (key text, row jsonb)
+  join sync.staged_row s on s.source_key = given.key
+  where s.run_id = $1::uuid and s.state = 'valid' and s.row between $2::integer and $3::integer`,
+)
+
+/** Keeps how the universe has these rows until all are compared. */
+export async function keepCurrent(
   tx: Tx,
-  { runId, scope }: Comparison,
-  after: Place,
-  limit: number,
-): Promise<Candidate[]> {
-  return await tx.query<Candidate & { [column: string]: unknown }>(
-    candidates([runId, scope, after.depth, after.row, limit]),
-  )
+  runId: string,
+  rows: { readonly first: number; readonly last: number },
+  current: readonly CurrentRow[],
+): Promise<void> {
+  if (current.length === 0) return
+  await tx.execute(keepCurrentRows([runId, rows.first, rows.last, JSON.stringify(current)]))
 }
 
 const opOf = `
   case
     when compared.before is null then 'create'
-    when $5::text is not null and compared.before -> $5 = $6::jsonb and compared.after -> $5 is distinct from $6::jsonb
+    when $3::text is not null and compared.before -> $3 = $5::jsonb and compared.after -> $3 is distinct from $5::jsonb
       then 'reactivate'
-    when $5::text is not null and compared.before -> $5 is distinct from $6::jsonb and compared.after -> $5 = $6::jsonb
+    when $3::text is not null and compared.before -> $3 is distinct from $5::jsonb and compared.after -> $3 = $5::jsonb
       then 'deactivate'
     when $4::text is not null and compared.before -> $4 is distinct from compared.after -> $4 then 'move'
     else 'update'
   end`
 
-// What differs from how the universe has it. A row that does not is no change.
+// What differs from how the universe has it, parents before their children. A row that does not is no change.
 const insertChanges = statement(
   'sync_insert_changes',
-  `with current as (
-    select given.key, given.row as content
-    from jsonb_to_recordset($3::jsonb) as given (key text, row jsonb)
-  ),
+  `with recursive ${placed},
   compared as (
-    select s.row, s.depth, s.source_key, current.content as before, s.content as after
+    select s.row, coalesce(place.depth, 1) as depth, s.source_key, c.content as before, s.content as after
     from sync.staged_row s
-    left join current on current.key = s.source_key
-    where s.run_id = $1::uuid and s.row = any ($2::integer[])
+    left join sync.staged_current c on c.run_id = $1::uuid and c.source_key = s.source_key
+    left join placed place on place.row = s.row
+    where s.run_id = $1::uuid and s.state = 'valid' and (c.source_key is null or c.content is not null)
   )
   insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
   select
-    (select tenancy.tenant_id()), $1::uuid,
-    $7::integer + row_number() over (order by compared.depth, compared.row), ${opOf}, compared.source_key,
-    compared.depth, compared.before, compared.after
-  from compared
-  where compared.before is distinct from compared.after`,
+    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by compared.depth, compared.row),
+    ${opOf}, compared.source_key, compared.depth, compared.before, compared.after
+  from compared`,
 )
 
 export interface CurrentRow {
@@ -93,27 +94,30 @@ export interface CurrentRow {
   readonly row: object
 }
 
-/** Records the changes that these rows make to how the universe has them; answers how many. */
+/** Records the changes that the run's rows make to how the universe has them; answers how many. */
 export async function recordChanges(
   tx: Tx,
-  { runId, parentField, statusField, inactive }: Comparison,
-  rows: readonly number[],
-  current: readonly CurrentRow[],
-  lastSeq: number,
+  { runId, parentField, statusField, inactive, maxDepth }: Comparison,
 ): Promise<number> {
-  return await tx.execute(
-    insertChanges([runId, rows, JSON.stringify(current), parentField, statusField, JSON.stringify(inactive), lastSeq]),
-  )
+  return await tx.execute(insertChanges([runId, maxDepth, statusField, parentField, JSON.stringify(inactive)]))
 }
 
 // What the connector has brought and the source has no longer; a row that is there but cannot be read is not missing.
-// Served by known_row_by_connector and staged_row_by_key.
-const missing = `
-  from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text
+// Served by known_row_by_connector.
+const isMissing = `
     and not exists (
       select from sync.staged_row s where s.run_id = $3::uuid and s.source_key = k.source_key
+    )
+    and not exists (
+      select
+      from (
+        select unnest(b.keys) as key from sync.staged_block b where b.run_id = $3::uuid
+      ) as same
+      where same.key = k.source_key
     )`
+const missing = `
+  from sync.known_row k
+  where k.connector_id = $1::uuid and k.scope = $2::text ${isMissing}`
 const countMissingRows = statement('sync_count_missing', `select count(*)::integer as total ${missing}`)
 const listMissingRows = statement(
   'sync_list_missing',
@@ -207,7 +211,7 @@ const summarize = statement(
     count(*) filter (where c.op = 'deactivate')::integer as deactivated,
     count(*) filter (where c.op = 'reactivate')::integer as reactivated,
     encode(sha256(coalesce(string_agg(sha256(convert_to(
-      jsonb_build_array(c.op, c.source_key, c.before, c.after)::text, 'UTF8')), '' order by c.source_key collate "C"), '')
+      jsonb_build_array(c.op, c.source_key, c.before, c.after)::text, 'UTF8')), '' order by c.seq), '')
     ), 'hex') as hash
   from sync.run_change c
   where c.run_id = $1::uuid`,
@@ -225,17 +229,16 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCou
 const nextChanges = statement(
   'sync_next_changes',
   `with next as (
-    select c.seq, c.op, c.source_key, c.before, c.after,
-      sum(octet_length(c.after::text) + octet_length(coalesce(c.before::text, ''))) over (order by c.seq) as bytes
+    select c.seq, c.source_key, c.after, sum(octet_length(c.after)) over (order by c.seq) as bytes
     from (
-      select c.seq, c.op, c.source_key, c.before, c.after
+      select c.seq, c.source_key, c.after::text as after
       from sync.run_change c
       where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
       order by c.seq
       limit $3::integer
     ) as c
   )
-  select next.seq, next.op, next.source_key, next.before, next.after
+  select next.seq, next.source_key, next.after
   from next
   where next.bytes <= $4::integer or next.seq = (select min(first.seq) from next as first)
   order by next.seq`,
@@ -243,10 +246,9 @@ const nextChanges = statement(
 
 export interface OpenChange {
   readonly seq: number
-  readonly op: RunChange['op']
   readonly source_key: string
-  readonly before: object | null
-  readonly after: object
+  /** JSON. */
+  readonly after: string
 }
 
 /** The next changes that are neither applied nor refused, at most so many and of at most so many bytes. */
@@ -259,12 +261,37 @@ export async function listOpenChanges(
   return await tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes]))
 }
 
+const listOpenKeys = statement(
+  'sync_list_open_keys',
+  `select c.seq, c.source_key
+  from sync.run_change c
+  where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+  order by c.seq
+  limit $3::integer`,
+)
+
+/** As `listOpenChanges`, without what changes. */
+export async function listOpenChangeKeys(
+  tx: Tx,
+  runId: string,
+  after: number,
+  limit: number,
+): Promise<Pick<OpenChange, 'seq' | 'source_key'>[]> {
+  return await tx.query<{ seq: number; source_key: string }>(listOpenKeys([runId, after, limit]))
+}
+
+/** Changes one after the other; those among them that are applied or refused are left out. */
+export interface ChangeRange {
+  readonly first: number
+  readonly last: number
+}
+
 const staleChanges = statement(
   'sync_stale_changes',
   `select count(*)::integer as stale
   from sync.run_change c
-  left join jsonb_to_recordset($3::jsonb) as given (key text, row jsonb) on given.key = c.source_key
-  where c.run_id = $1::uuid and c.seq = any ($2::integer[])
+  left join jsonb_to_recordset($4::jsonb) as given (key text, row jsonb) on given.key = c.source_key
+  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null
     and given.row is distinct from c.before and given.row is distinct from c.after`,
 )
 
@@ -272,32 +299,37 @@ const staleChanges = statement(
 export async function countStale(
   tx: Tx,
   runId: string,
-  seqs: readonly number[],
+  { first, last }: ChangeRange,
   current: readonly CurrentRow[],
 ): Promise<number> {
-  const [row] = await tx.query<{ stale: number }>(staleChanges([runId, seqs, JSON.stringify(current)]))
+  const [row] = await tx.query<{ stale: number }>(staleChanges([runId, first, last, JSON.stringify(current)]))
   return row?.stale ?? 0
 }
 
 const doubtRows = statement(
   'sync_doubt_rows',
-  'update sync.known_row k set hash = null where k.scope = $1::text and k.source_key = any ($2::text[]) and k.hash is not null',
+  `update sync.known_row k
+  set hash = null
+  from sync.run_change c
+  where k.scope = $1::text and k.hash is not null
+    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key`,
 )
 
-/** Notes that how these rows stand in the universe is not known any more, until a run has seen. */
-export async function doubtKnownRows(tx: Tx, scope: string, keys: readonly string[]): Promise<void> {
-  await tx.execute(doubtRows([scope, keys]))
+/** Notes that how the rows that the run will change stand in the universe is not known any more, until a run has seen. */
+export async function doubtKnownRows(tx: Tx, { scope, runId }: Comparison): Promise<void> {
+  await tx.execute(doubtRows([scope, runId]))
 }
 
 const markApplied = statement(
   'sync_mark_applied',
   `update sync.run_change c
   set applied_at = now()
-  where c.run_id = $1::uuid and c.seq = any ($2::integer[]) and c.applied_at is null`,
+  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null`,
 )
 
-export async function markChangesApplied(tx: Tx, runId: string, seqs: readonly number[]): Promise<number> {
-  return await tx.execute(markApplied([runId, seqs]))
+/** Notes that the universe has taken these changes in; answers how many. */
+export async function markChangesApplied(tx: Tx, runId: string, { first, last }: ChangeRange): Promise<number> {
+  return await tx.execute(markApplied([runId, first, last]))
 }
 
 const markRefused = statement(
@@ -349,10 +381,7 @@ const miss = statement(
   `update sync.known_row k
   set missing_since = coalesce(k.missing_since, now()), hash = null
   where k.connector_id = $1::uuid and k.scope = $2::text
-    and (k.missing_since is null or k.hash is not null)
-    and not exists (
-      select from sync.staged_row s where s.run_id = $3::uuid and s.source_key = k.source_key
-    )`,
+    and (k.missing_since is null or k.hash is not null) ${isMissing}`,
 )
 
 /** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */

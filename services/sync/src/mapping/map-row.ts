@@ -7,16 +7,15 @@ export type MappedRow =
   | { readonly ok: true; readonly key: string; readonly parent: string | undefined; readonly content: object }
   | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }
 
-type Values = Readonly<Record<string, unknown>>
+export type Values = Readonly<Record<string, unknown>>
 
 /** Makes rows of a dataset of the items of a source. Without rules, fields are taken from columns of the same name. */
 export function createMapper(rules: readonly MappingRule[], dataset: DatasetRules): (values: Values) => MappedRow {
-  const known = new Set(fieldsOf(dataset))
+  const rulesFor = createRuleFinder(rules, dataset)
   return (values) => {
     const faults: FieldFault[] = []
     const draft: Record<string, unknown> = {}
-    const effective = rules.length > 0 ? rules : identity(values, known)
-    for (const rule of effective) {
+    for (const rule of rulesFor(values)) {
       try {
         const value = valueOf(rule, values, dataset)
         if (value !== undefined) put(draft, rule.target, value)
@@ -62,13 +61,33 @@ export function unknownTargets(rules: readonly MappingRule[], dataset: DatasetRu
   return rules.flatMap(({ target }, index) => (known.has(target.split('.', 1)[0] ?? '') ? [] : [index]))
 }
 
-function identity(values: Values, known: ReadonlySet<string>): MappingRule[] {
-  return Object.keys(values)
+/** The rules for a row: those that there are, else one for each of its columns that has the name of a field. */
+export function createRuleFinder(
+  rules: readonly MappingRule[],
+  dataset: DatasetRules,
+): (values: Values) => readonly MappingRule[] {
+  if (rules.length > 0) return () => rules
+  const known = new Set(fieldsOf(dataset))
+  let columns: readonly string[] = []
+  let found: readonly MappingRule[] = []
+  return (values) => {
+    const names = Object.keys(values)
+    // The rows of a table all have the same.
+    if (names.length === columns.length && names.every((name, at) => name === columns[at])) return found
+    columns = names
+    found = identity(names, known)
+    return found
+  }
+}
+
+function identity(columns: readonly string[], known: ReadonlySet<string>): MappingRule[] {
+  return columns
     .filter((column) => known.has(column.split('.', 1)[0] ?? ''))
     .map((column) => ({ target: column, source: column }))
 }
 
-function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules): unknown {
+/** What a rule makes of a row; undefined where that is nothing. Throws TransformRefused. */
+export function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules): unknown {
   let value: unknown = rule.source === undefined ? rule.constant : read(values, rule.source)
   if (typeof value === 'string') value = value.trim()
   for (const transform of rule.transforms ?? []) {
@@ -104,7 +123,8 @@ function coerce(value: unknown, target: string, dataset: DatasetRules): unknown 
   return isText && (typeof value === 'number' || typeof value === 'bigint') ? String(value) : value
 }
 
-function read(values: Values, source: string): unknown {
+/** What stands in a row at the source of a rule. */
+export function read(values: Values, source: string): unknown {
   if (!source.startsWith('/')) return Object.hasOwn(values, source) ? values[source] : undefined
   // RFC 6901 §4.
   let at: unknown = values

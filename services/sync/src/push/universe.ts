@@ -21,12 +21,20 @@ import { Pool } from 'undici'
 
 export type Dataset = Connector['dataset']
 
-/** Where the universe takes each dataset, and the member of the body that is the whole of what the caller has sent. */
-const destinations: Readonly<Record<Dataset, { readonly path: string; readonly list: string | undefined }>> = {
-  auditable_entities: { path: internalPaths.pushEntities, list: 'entities' },
-  org_structure: { path: internalPaths.pushOrgStructures, list: undefined },
-  test_procedures: { path: internalPaths.pushTestProcedures, list: 'test_procedures' },
-  people: { path: internalPaths.pushPeople, list: 'people' },
+interface Destination {
+  readonly path: string
+  /** The member of the body that holds the rows. */
+  readonly rows: string
+  /** The member of the body that is the whole of what the caller has sent. */
+  readonly list: string | undefined
+}
+
+/** Where the universe takes each dataset. */
+const destinations: Readonly<Record<Dataset, Destination>> = {
+  auditable_entities: { path: internalPaths.pushEntities, rows: 'entities', list: 'entities' },
+  org_structure: { path: internalPaths.pushOrgStructures, rows: 'nodes', list: undefined },
+  test_procedures: { path: internalPaths.pushTestProcedures, rows: 'test_procedures', list: 'test_procedures' },
+  people: { path: internalPaths.pushPeople, rows: 'people', list: 'people' },
 }
 
 /** In whose name the universe is asked. */
@@ -47,6 +55,14 @@ interface Application extends Asker {
   readonly dataset: Dataset
   /** The body, but for the run's id. */
   readonly body: object
+}
+
+/** As an Application, of rows that are JSON already. */
+interface RowsApplication extends Asker {
+  readonly dataset: Dataset
+  /** Members of the body beside the rows. */
+  readonly more: object
+  readonly rows: readonly string[]
 }
 
 /** What the universe has made of a push. */
@@ -72,6 +88,7 @@ export class UniverseUnavailable extends Error {
 
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
+  applyRows(application: RowsApplication): Promise<ApplicationOutcome>
   /** How rows stand now, by their keys. Throws UniverseUnavailable. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']>
   close(): Promise<void>
@@ -96,8 +113,8 @@ export function openUniverse(
     maxResponseSize: maxAnswerBytes,
   })
   const signer = createSigner(ring, 'sync-universe')
-  const post = async (asker: Asker, path: string, content: object): Promise<{ status: number; body: unknown }> => {
-    const body = Buffer.from(JSON.stringify(content))
+  const post = async (asker: Asker, path: string, content: string): Promise<{ status: number; body: unknown }> => {
+    const body = Buffer.from(content)
     const method = 'POST'
     const headers = signedHeaders(asker, body.length)
     const { signatureInput, signature } = signer.sign(
@@ -121,18 +138,28 @@ export function openUniverse(
     })
     return { status: answer.statusCode, body: parseJson(await answer.body.text()) }
   }
+  const applyText = async (asker: Asker, dataset: Dataset, text: string): Promise<ApplicationOutcome> => {
+    const { path, list } = destinations[dataset]
+    try {
+      const answer = await post(asker, path, text)
+      return outcomeOf(answer.status, answer.body, list)
+    } catch (error) {
+      return failureOf(error)
+    }
+  }
   return {
-    apply: async (application) => {
-      const { path, list } = destinations[application.dataset]
-      try {
-        const answer = await post(application, path, { run_id: application.runId, ...application.body })
-        return outcomeOf(answer.status, answer.body, list)
-      } catch (error) {
-        return failureOf(error)
-      }
+    apply: async (application) =>
+      await applyText(
+        application,
+        application.dataset,
+        JSON.stringify({ run_id: application.runId, ...application.body }),
+      ),
+    applyRows: async ({ dataset, more, rows, ...asker }) => {
+      const head = JSON.stringify({ run_id: asker.runId, ...more }).slice(0, -1)
+      return await applyText(asker, dataset, `${head},"${destinations[dataset].rows}":[${rows.join(',')}]}`)
     },
     currentRows: async (asker, body) => {
-      const answer = await post(asker, internalPaths.currentRows, body).catch((cause: unknown) => {
+      const answer = await post(asker, internalPaths.currentRows, JSON.stringify(body)).catch((cause: unknown) => {
         throw new UniverseUnavailable('the universe cannot be asked', { cause })
       })
       if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)

@@ -13,6 +13,8 @@ export interface StagedRow {
   readonly parent: string | undefined
   /** JSON of the row as the universe would take it; undefined where it cannot be. */
   readonly content: string | undefined
+  /** By which the row is known again; undefined where it cannot be. */
+  readonly hash: Buffer | undefined
 }
 
 /** Something that is wrong with a row, for the owner of the data. */
@@ -26,6 +28,8 @@ export interface StagedError {
 }
 
 const unstageRows = statement('sync_unstage', 'delete from sync.staged_row s where s.run_id = $1')
+const unstageBlocks = statement('sync_unstage_blocks', 'delete from sync.staged_block b where b.run_id = $1')
+const unstageCurrent = statement('sync_unstage_current', 'delete from sync.staged_current c where c.run_id = $1')
 const forgetErrors = statement('sync_forget_errors', 'delete from sync.run_error e where e.run_id = $1')
 const forgetChanges = statement('sync_forget_changes', 'delete from sync.run_change c where c.run_id = $1')
 
@@ -33,42 +37,52 @@ const forgetChanges = statement('sync_forget_changes', 'delete from sync.run_cha
 export async function clearPlan(tx: Tx, runId: string): Promise<void> {
   await Promise.all([
     tx.execute(unstageRows([runId])),
+    tx.execute(unstageBlocks([runId])),
+    tx.execute(unstageCurrent([runId])),
     tx.execute(forgetErrors([runId])),
     tx.execute(forgetChanges([runId])),
   ])
 }
 
+const ended = `select r.id from sync.run r
+    where r.connector_id = $1 and r.status in ('succeeded', 'partial', 'failed', 'cancelled')`
 const clearStaged = statement(
   'sync_clear_staged',
   `delete from sync.staged_row s
   where (s.tenant_id, s.run_id, s.row) in (
-    select old.tenant_id, old.run_id, old.row
-    from sync.staged_row old
-    join sync.run r on r.tenant_id = old.tenant_id and r.id = old.run_id
-    where r.connector_id = $1 and r.status in ('succeeded', 'partial', 'failed', 'cancelled')
-    limit 50000
+    select old.tenant_id, old.run_id, old.row from sync.staged_row old where old.run_id in (${ended}) limit 50000
   )`,
 )
+const clearCurrent = statement(
+  'sync_clear_current',
+  `delete from sync.staged_current c
+  where (c.tenant_id, c.run_id, c.source_key) in (
+    select old.tenant_id, old.run_id, old.source_key from sync.staged_current old where old.run_id in (${ended}) limit 50000
+  )`,
+)
+const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
-/** Removes rows of the connector's runs that have ended, at most 50,000 of them; answers how many. */
+/** Removes rows of the connector's runs that have ended, at most 50,000 of each kind; answers how many. */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
-  return await tx.execute(clearStaged([connectorId]))
+  const counts = await Promise.all(
+    [clearStaged, clearCurrent, clearBlocks].map(async (clear) => await tx.execute(clear([connectorId]))),
+  )
+  return counts.reduce((total, count) => total + count, 0)
 }
 
-// The hash is over what jsonb makes of the content, in which equal rows are equal.
 const stage = statement(
   'sync_stage',
   `insert into sync.staged_row (tenant_id, run_id, row, source_key, parent_key, content, hash, state, depth)
   select
-    (select tenancy.tenant_id()), $1::uuid, given.row, given.key, given.parent, made.content,
-    sha256(convert_to(made.content::text, 'UTF8')),
+    (select tenancy.tenant_id()), $1::uuid, given.row, given.key, given.parent, given.content::jsonb, given.hash,
     case when given.content is null then 'invalid' else 'valid' end,
     case when given.parent is null then 1 end
-  from unnest($2::integer[], $3::text[], $4::text[], $5::text[]) as given (row, key, parent, content)
-  cross join lateral (select given.content::jsonb as content) as made`,
+  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+    as given (row, key, parent, content, hash)`,
 )
 
 export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[]): Promise<void> {
+  if (rows.length === 0) return
   await tx.execute(
     stage([
       runId,
@@ -76,6 +90,7 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[
       rows.map(({ key }) => key ?? null),
       rows.map(({ parent }) => parent ?? null),
       rows.map(({ content }) => content ?? null),
+      rows.map(({ hash }) => hash ?? null),
     ]),
   )
 }
@@ -106,13 +121,27 @@ export async function insertErrors(tx: Tx, runId: string, errors: readonly Stage
   )
 }
 
-// Of rows with one key the first stays. Served by staged_row_by_key.
+// What a run has staged: rows that are compared, and known ones.
+const known = `
+    select one.row, one.key as source_key, one.also
+    from sync.staged_block b
+    cross join lateral unnest(b.rows, b.keys, b.also) as one (row, key, also)
+    where b.run_id = $1::uuid`
+
+// Of rows with one key the first stays; a known one is always the first.
 const duplicates = statement(
   'sync_refuse_duplicates',
-  `with again as (
-    select s.row, s.source_key, first_value(s.row) over (partition by s.source_key order by s.row) as first
-    from sync.staged_row s
-    where s.run_id = $1::uuid and s.state = 'valid'
+  `with every as (
+    select s.row, s.source_key from sync.staged_row s where s.run_id = $1::uuid and s.state = 'valid'
+    union all
+    select known.row, known.source_key from (${known}) as known
+  ),
+  again as (
+    select every.row, first.row as first
+    from (
+      select every.source_key, min(every.row) as row from every group by every.source_key having count(*) > 1
+    ) as first
+    join every on every.source_key = first.source_key
   ),
   refused as (
     update sync.staged_row s
@@ -136,14 +165,21 @@ export async function refuseDuplicates(tx: Tx, runId: string, keyField: string):
   return await tx.execute(duplicates([runId, keyField]))
 }
 
-// As above, for addresses of people.
+// As above, for addresses of people; known rows come first.
 const duplicateEmails = statement(
   'sync_refuse_duplicate_emails',
-  `with again as (
-    select s.row, s.content ->> 'email' as email,
-      first_value(s.row) over (partition by s.content ->> 'email' order by s.row) as first
+  `with every as (
+    select s.row, s.content ->> 'email' as email, false as is_known
     from sync.staged_row s
     where s.run_id = $1::uuid and s.state = 'valid' and s.content ? 'email'
+    union all
+    select known.row, lower(known.also), true from (${known}) as known where known.also is not null
+  ),
+  again as (
+    select every.row, every.email, first_value(every.row) over (
+      partition by every.email order by every.is_known desc, every.row
+    ) as first
+    from every
   ),
   refused as (
     update sync.staged_row s
@@ -166,17 +202,18 @@ export async function refuseDuplicateEmails(tx: Tx, runId: string): Promise<numb
   return await tx.execute(duplicateEmails([runId]))
 }
 
-// Served by staged_row_by_parent and staged_row_by_key.
 const outside = statement(
   'sync_outside_parents',
-  `select distinct s.parent_key as key
-  from sync.staged_row s
-  where s.run_id = $1::uuid and s.state = 'valid' and s.parent_key is not null and s.parent_key > $2::text
-    and not exists (
-      select
-      from sync.staged_row parent
-      where parent.run_id = s.run_id and parent.source_key = s.parent_key and parent.state = 'valid'
+  `select wanted.key
+  from (
+    select distinct s.parent_key as key
+    from sync.staged_row s
+    where s.run_id = $1::uuid and s.state = 'valid' and s.parent_key is not null and s.parent_key > $2::text
+  ) as wanted
+  where not exists (
+      select from sync.staged_row s where s.run_id = $1::uuid and s.state = 'valid' and s.source_key = wanted.key
     )
+    and not exists (select from (${known}) as known where known.source_key = wanted.key)
   order by 1
   limit $3`,
 )
@@ -211,61 +248,76 @@ const hasTree = statement(
   ) as found`,
 )
 
-/** Whether any row names a parent. */
+/** Whether any row that is compared names a parent. */
 export async function hasParents(tx: Tx, runId: string): Promise<boolean> {
   const [row] = await tx.query<{ found: boolean }>(hasTree([runId]))
   return row?.found === true
 }
 
-// Walks down from the rows whose depth is settled. A second walk, from the rows whose parent is nowhere, tells what hangs
-// below a missing row from what hangs in a circle.
-const placeTree = statement(
-  'sync_place_rows',
-  `with recursive placed as (
-    select s.row, s.source_key, 1 as depth
+/**
+ * How deep the rows of run `$1` stand in the tree that they form, down to one level more than `$2`: walked down from those
+ * whose depth is settled. A known row whose parent the source no longer has hangs below a stored one.
+ */
+export const placed = `
+  known as materialized (${known}),
+  tree as materialized (
+    select s.row, s.source_key, s.parent_key, s.depth
     from sync.staged_row s
-    where s.run_id = $1::uuid and s.state = 'valid' and s.depth = 1
+    where s.run_id = $1::uuid and s.state = 'valid'
+    union all
+    select known.row, known.source_key, known.also, null
+    from known
+  ),
+  known_top as (
+    select known.row
+    from known
+    left join tree above on above.source_key = known.also
+    where above.source_key is null
+  ),
+  placed as (
+    select tree.row, tree.source_key, 1 as depth
+    from tree
+    where tree.depth = 1 or tree.row in (select known_top.row from known_top)
     union all
     select child.row, child.source_key, placed.depth + 1
     from placed
-    join sync.staged_row child
-      on child.run_id = $1::uuid and child.state = 'valid' and child.depth is null and child.parent_key = placed.source_key
+    join tree child on child.depth is null and child.parent_key = placed.source_key
     where placed.depth <= $2::integer
-  )
-  update sync.staged_row s
-  set depth = placed.depth
-  from placed
-  where s.run_id = $1::uuid and s.row = placed.row and s.depth is null`,
-)
+  )`
 
+// A second walk, from the rows whose parent is nowhere, tells what hangs below a missing row from what hangs in a circle.
 const refuseMisplaced = statement(
   'sync_refuse_misplaced',
-  `with recursive orphan as (
-    select s.row, s.source_key
-    from sync.staged_row s
-    where s.run_id = $1::uuid and s.state = 'valid' and s.depth is null
-      and not exists (
-        select
-        from sync.staged_row parent
-        where parent.run_id = s.run_id and parent.source_key = s.parent_key and parent.state = 'valid'
-      )
+  `with recursive ${placed},
+  orphan as (
+    select tree.row, tree.source_key
+    from tree
+    where tree.depth is null and tree.parent_key is not null
+      and not exists (select from tree above where above.source_key = tree.parent_key)
+      and not exists (select from known_top where known_top.row = tree.row)
     union
     select child.row, child.source_key
     from orphan
-    join sync.staged_row child
-      on child.run_id = $1::uuid and child.state = 'valid' and child.depth is null
-      and child.parent_key = orphan.source_key
+    join tree child on child.depth is null and child.parent_key = orphan.source_key
+  ),
+  fault as (
+    select tree.row,
+      case
+        when placed.depth is not null then 'too_deep'
+        when orphan.row is not null then 'unknown_parent'
+        else 'cycle'
+      end as code
+    from tree
+    left join placed on placed.row = tree.row
+    left join orphan on orphan.row = tree.row
+    where placed.depth is null or placed.depth > $2::integer
   ),
   refused as (
     update sync.staged_row s
     set state = 'invalid'
-    where s.run_id = $1::uuid and s.state = 'valid' and (s.depth is null or s.depth > $2::integer)
-    returning s.row, s.source_key, s.parent_key,
-      case
-        when s.depth > $2::integer then 'too_deep'
-        when exists (select from orphan where orphan.row = s.row) then 'unknown_parent'
-        else 'cycle'
-      end as code
+    from fault
+    where s.run_id = $1::uuid and s.state = 'valid' and s.row = fault.row
+    returning s.row, s.source_key, s.parent_key, fault.code
   )
   insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt)
   select
@@ -282,9 +334,13 @@ const refuseMisplaced = statement(
   from refused`,
 )
 
-/** Gives every row its depth and refuses what no root leads to; answers how many. */
-export async function placeRows(tx: Tx, runId: string, maxDepth: number, parentField: string): Promise<number> {
-  await tx.execute(placeTree([runId, maxDepth]))
+/** Refuses what no root leads to; answers how many. */
+export async function refuseMisplacedRows(
+  tx: Tx,
+  runId: string,
+  maxDepth: number,
+  parentField: string,
+): Promise<number> {
   return await tx.execute(refuseMisplaced([runId, maxDepth, parentField]))
 }
 
@@ -292,7 +348,10 @@ const countStates = statement(
   'sync_count_staged',
   `select
     count(*) filter (where s.state = 'valid')::integer as valid,
-    count(*) filter (where s.state = 'invalid')::integer as invalid
+    count(*) filter (where s.state = 'invalid')::integer as invalid,
+    (
+      select coalesce(sum(cardinality(b.rows)), 0)::integer from sync.staged_block b where b.run_id = $1::uuid
+    ) as known
   from sync.staged_row s
   where s.run_id = $1::uuid`,
 )
@@ -301,6 +360,7 @@ export async function countStaged(
   tx: Tx,
   runId: string,
 ): Promise<{ readonly valid: number; readonly invalid: number }> {
-  const [row] = await tx.query<{ valid: number; invalid: number }>(countStates([runId]))
-  return row ?? { valid: 0, invalid: 0 }
+  const [row] = await tx.query<{ valid: number; invalid: number; known: number }>(countStates([runId]))
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return { valid: row.valid + row.known, invalid: row.invalid }
 }

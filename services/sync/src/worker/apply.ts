@@ -19,7 +19,7 @@ import { askCurrent, comparisonOf } from './plan.ts'
  * Changes that the universe is asked to take in at once, well within the time that it gives a statement; of a hierarchy
  * all, since its shape changes as one.
  */
-const batchRows = 1000
+const batchRows = 5000
 const batchBytes = 12 * 1024 * 1024
 const hierarchyLimits = { rows: 20_000, bytes: 22 * 1024 * 1024 } as const
 
@@ -44,31 +44,26 @@ export async function assertNotStale(hold: Hold, universe: Universe): Promise<vo
  * again after a crash, and changes nothing then.
  */
 export async function applyChanges(hold: Hold, universe: Universe): Promise<void> {
-  const comparison = comparisonOf(hold)
   const isWhole = hold.connector.dataset === 'org_structure'
   const limits = isWhole ? hierarchyLimits : { rows: batchRows, bytes: batchBytes }
+  await hold.step(async (tx) => {
+    await doubtKnownRows(tx, comparisonOf(hold))
+    return {}
+  })
+  const next = async (after: number): Promise<OpenChange[]> =>
+    await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  let batch = await next(0)
   for (;;) {
-    const batch = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, 0, limits))
-    if (batch.length === 0) break
+    const [first, last] = [batch[0], batch.at(-1)]
+    if (first === undefined || last === undefined) return
     await hold.assertNotSuspended()
-    await hold.step(async (tx) => {
-      await doubtKnownRows(
-        tx,
-        comparison.scope,
-        batch.map((change) => change.source_key),
-      )
-      return {}
-    })
-    const outcome = await send(hold, universe, batch)
+    const [outcome, following] = await Promise.all([send(hold, universe, batch), next(last.seq)])
     if (outcome.kind === 'applied') {
       await hold.step(async (tx) => {
-        const marked = await markChangesApplied(
-          tx,
-          hold.run.id,
-          batch.map(({ seq }) => seq),
-        )
+        const marked = await markChangesApplied(tx, hold.run.id, { first: first.seq, last: last.seq })
         return { counts: { applied: hold.counts.applied + marked } }
       })
+      batch = following
       continue
     }
     const faults = refusalsOf(outcome, batch)
@@ -80,6 +75,8 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
     if (isWhole) {
       throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
     }
+    // What was not refused goes again, without what was.
+    batch = await next(first.seq - 1)
   }
 }
 
@@ -94,21 +91,11 @@ export async function finishApplied(hold: Hold): Promise<void> {
 }
 
 async function send(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<ApplicationOutcome> {
-  const rows = batch.map(({ after }) => after)
   const asker = await hold.asker()
   const { dataset, hierarchy } = hold.connector
-  switch (dataset) {
-    case 'auditable_entities':
-      return await universe.apply({ ...asker, dataset, body: { entities: rows } })
-    case 'test_procedures':
-      return await universe.apply({ ...asker, dataset, body: { test_procedures: rows } })
-    case 'people':
-      return await universe.apply({ ...asker, dataset, body: { people: rows } })
-    case 'org_structure':
-      return await universe.apply({ ...asker, dataset, body: { ...hierarchy, mode: 'partial', nodes: rows } })
-    default:
-      return dataset satisfies never
-  }
+  const rows = batch.map(({ after }) => after)
+  const more = dataset === 'org_structure' ? { ...hierarchy, mode: 'partial' } : {}
+  return await universe.applyRows({ ...asker, dataset, more, rows })
 }
 
 interface Refusal {

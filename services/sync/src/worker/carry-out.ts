@@ -9,11 +9,13 @@ import { disallowWork } from '../run/store.ts'
 import { openSecret } from '../secret/seal.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
+import type { Remembered } from '../staging/remembered.ts'
+import { countDoubtfulRows, rememberRows } from '../staging/block-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
-import { findChanges, findInverse, validateTogether } from './plan.ts'
+import { comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
 import { type TenantDb, holdWork, noteOutcome, takeOverRun } from './store.ts'
 
@@ -122,9 +124,30 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
     ]),
   )
   const context = { config: connector.config, secrets, outbound, signal, limits }
-  await stageSource(hold, source, context, datasetRules[connector.dataset])
-  await validateTogether(hold, universe)
-  await findChanges(hold, universe)
+  const compared = await stage(
+    parts,
+    hold,
+    async (remembered) =>
+      await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered }),
+  )
+  await validateTogether(hold, universe, compared)
+  await findChanges(hold, universe, compared)
+}
+
+/** Stages with what is remembered of the runs before; without it where that does not hold. */
+async function stage(
+  { logger }: WorkerParts,
+  hold: Hold,
+  read: (remembered: Remembered | undefined) => Promise<number>,
+): Promise<number> {
+  const comparison = comparisonOf(hold)
+  const remembered = await rememberRows(async (work) => await hold.read(work), comparison)
+  const compared = await read(remembered)
+  if (remembered === undefined) return compared
+  const doubtful = await hold.read(async (tx) => await countDoubtfulRows(tx, comparison))
+  if (doubtful === 0) return compared
+  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful })
+  return await read(undefined)
 }
 
 type End =

@@ -2,16 +2,17 @@ import { maxCurrentRows } from '@postern/contracts/internal'
 import { maxPushedNodes } from '@postern/contracts'
 import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
 import {
+  type Candidate,
   type Comparison,
   type CurrentRow,
   countKnown,
   countMissing,
+  keepCurrent,
   listCandidates,
   listMissing,
   recordChanges,
   recordDeactivations,
   recordInverse,
-  start,
   summarizeChanges,
 } from '../diff/store.ts'
 import type { Universe } from '../push/universe.ts'
@@ -21,18 +22,18 @@ import {
   countStaged,
   hasParents,
   listOutsideParents,
-  placeRows,
   refuseDuplicateEmails,
   refuseDuplicates,
+  refuseMisplacedRows,
   settleBelowStored,
 } from '../staging/store.ts'
 import { type Hold, RunRefused } from './held-run.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
   const { connector, run } = hold
-  const { keyField, parentField, statusField, inactive } = datasetRules[connector.dataset]
+  const { keyField, parentField, statusField, inactive, maxDepth } = datasetRules[connector.dataset]
   const scope = scopeOf(connector.dataset, connector.hierarchy?.key)
-  return { runId: run.id, connectorId: connector.id, scope, keyField, parentField, statusField, inactive }
+  return { runId: run.id, connectorId: connector.id, scope, keyField, parentField, statusField, inactive, maxDepth }
 }
 
 /** How the rows with these keys stand in the universe. */
@@ -44,25 +45,28 @@ export async function askCurrent(hold: Hold, universe: Universe, keys: readonly 
   return await universe.currentRows(asker, body)
 }
 
-/** Refuses rows that cannot be taken in together: keys that stand twice, parents that are nowhere, circles. */
-export async function validateTogether(hold: Hold, universe: Universe): Promise<void> {
+/**
+ * Refuses rows that cannot be taken in together: keys that stand twice, parents that are nowhere, circles. Rows that are as
+ * they were taken in before have nothing wrong with them.
+ */
+export async function validateTogether(hold: Hold, universe: Universe, compared: number): Promise<void> {
   const { dataset } = hold.connector
   const rules: DatasetRules = datasetRules[dataset]
   const { id } = hold.run
   await hold.step(async (tx) => {
-    await refuseDuplicates(tx, id, rules.keyField)
-    if (dataset === 'people') await refuseDuplicateEmails(tx, id)
+    if (compared > 0) await refuseDuplicates(tx, id, rules.keyField)
+    if (compared > 0 && dataset === 'people') await refuseDuplicateEmails(tx, id)
     return { status: 'validating' }
   })
   const { parentField } = rules
-  if (parentField !== null && (await hold.read(async (tx) => await hasParents(tx, id)))) {
+  if (compared > 0 && parentField !== null && (await hold.read(async (tx) => await hasParents(tx, id)))) {
     await settleStoredParents(hold, universe)
     await hold.step(async (tx) => {
-      await placeRows(tx, id, rules.maxDepth, parentField)
+      await refuseMisplacedRows(tx, id, rules.maxDepth, parentField)
       return {}
     })
   }
-  await hold.step(async (tx) => ({ counts: await countStaged(tx, id) }))
+  if (compared > 0) await hold.step(async (tx) => ({ counts: await countStaged(tx, id) }))
 }
 
 async function settleStoredParents(hold: Hold, universe: Universe): Promise<void> {
@@ -86,29 +90,44 @@ async function settleStoredParents(hold: Hold, universe: Universe): Promise<void
 }
 
 /** Finds out what the run would change, and whether that is so much that somebody has to look at it first. */
-export async function findChanges(hold: Hold, universe: Universe): Promise<void> {
+export async function findChanges(hold: Hold, universe: Universe, compared: number): Promise<void> {
   const comparison = comparisonOf(hold)
-  let seq = 0
   await hold.step(async () => ({ status: 'diffing' }))
-  for (let at = start; ;) {
-    const candidates = await hold.read(async (tx) => await listCandidates(tx, comparison, at, maxCurrentRows))
-    const current = await askCurrent(
-      hold,
-      universe,
-      candidates.map(({ key }) => key),
-    )
-    const rows = candidates.map(({ row }) => row)
+  let changes = 0
+  if (compared > 0) {
+    await fetchCurrent(hold, universe)
     await hold.step(async (tx) => {
-      seq += await recordChanges(tx, comparison, rows, current, seq)
+      changes = await recordChanges(tx, comparison)
       return {}
     })
-    const last = candidates.at(-1)
-    if (last === undefined || candidates.length < maxCurrentRows) break
-    at = last
   }
   const gone =
-    hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison, seq) : 0
+    hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison, changes) : 0
   await conclude(hold, comparison, gone)
+}
+
+/** Fetches how the universe has the rows that are compared; what was fetched is kept while the next is asked for. */
+async function fetchCurrent(hold: Hold, universe: Universe): Promise<void> {
+  const next = async (after: number): Promise<Candidate[]> =>
+    await hold.read(async (tx) => await listCandidates(tx, hold.run.id, after, maxCurrentRows))
+  let candidates = await next(0)
+  for (;;) {
+    const [first, last] = [candidates[0], candidates.at(-1)]
+    if (first === undefined || last === undefined) return
+    const [current, following] = await Promise.all([
+      askCurrent(
+        hold,
+        universe,
+        candidates.map(({ key }) => key),
+      ),
+      candidates.length < maxCurrentRows ? [] : next(last.row),
+    ])
+    await hold.step(async (tx) => {
+      await keepCurrent(tx, hold.run.id, { first: first.row, last: last.row }, current)
+      return {}
+    })
+    candidates = following
+  }
 }
 
 /** Answers how many rows become inactive because the source has them no longer. */

@@ -1,64 +1,120 @@
 import { Readable } from 'node:stream'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
+import { type Fingerprint, createFingerprinter } from '../mapping/fingerprint.ts'
 import { createMapper, excerptOf } from '../mapping/map-row.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceType } from '../source/types.ts'
+import { type KnownRow, stageKnown } from '../staging/block-store.ts'
+import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
 
-/** Rows that are written at once, and bytes of them: what of a source is in memory at a time. */
-const batchRows = 2000
+/** Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time. */
+const batchRows = 4000
 const batchBytes = 4 * 1024 * 1024
 
 /** Most errors that a run keeps; the rows behind them are counted all the same. */
 const maxErrors = 100_000
 
-/** Reads the whole source into the staging table. Throws what the source throws: then nothing of it counts. */
+/**
+ * Reads the whole source into the staging tables; answers how many of its rows are to be compared. Rows that are `remembered`
+ * as they are now are not mapped again. Throws what the source throws: then nothing of it counts.
+ */
 export async function stageSource(
   hold: Hold,
   source: SourceType,
   context: Omit<SourceContext<unknown>, 'upload'>,
-  rules: DatasetRules,
-): Promise<void> {
-  const mapper = createMapper(hold.connector.mapping, rules)
+  { rules, remembered }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined },
+): Promise<number> {
+  const take = createTaker(hold, rules, remembered)
   await hold.step(async (tx) => {
     await clearPlan(tx, hold.run.id)
     return { status: 'fetching', counts: { ...hold.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
   })
   const upload = hold.run.uploadId === null ? undefined : openUpload(hold, hold.run.uploadId)
-  let rows: StagedRow[] = []
-  let errors: StagedError[] = []
-  let bytes = 0
-  let [fetched, valid, kept] = [0, 0, 0]
+  let batch = newBatch()
+  let [fetched, valid, kept, compared] = [0, 0, 0, 0]
+  // The batch before is written while this one is read.
+  let writing = Promise.resolve()
   const flush = async (): Promise<void> => {
-    const batch = { rows, errors: errors.slice(0, Math.max(0, maxErrors - kept)) }
-    kept += batch.errors.length
-    rows = []
-    errors = []
-    bytes = 0
-    await hold.step(async (tx) => {
-      await stageRows(tx, hold.run.id, batch.rows)
-      await insertErrors(tx, hold.run.id, batch.errors)
-      return { counts: { fetched, valid, invalid: fetched - valid } }
+    const { rows, known, errors } = batch
+    const keptErrors = errors.slice(0, Math.max(0, maxErrors - kept))
+    kept += keptErrors.length
+    batch = newBatch()
+    const counts = { fetched, valid, invalid: fetched - valid }
+    await writing
+    writing = hold.step(async (tx) => {
+      await Promise.all([
+        stageRows(tx, hold.run.id, rows),
+        stageKnown(tx, hold.run.id, known),
+        insertErrors(tx, hold.run.id, keptErrors),
+      ])
+      return { counts }
     })
+    // Its failure is told when it is waited for.
+    writing.catch(() => undefined)
   }
-  let isFirst = isTable(source)
-  for await (const item of source.read({ ...context, upload })) {
-    fetched += 1
-    if (isFirst && item.kind === 'row') {
-      assertColumns(hold, rules, Object.keys(item.values))
-      isFirst = false
+  try {
+    let isFirst = isTable(source)
+    for await (const item of source.read({ ...context, upload })) {
+      fetched += 1
+      if (isFirst && item.kind === 'row') {
+        assertColumns(hold, rules, Object.keys(item.values))
+        isFirst = false
+      }
+      const taken = take(item)
+      if (taken.kind === 'known') {
+        valid += 1
+        batch.known.push(taken.row)
+        batch.bytes += 100
+      } else {
+        compared += 1
+        if (taken.row.content !== undefined) valid += 1
+        batch.rows.push(taken.row)
+        batch.errors.push(...taken.faults)
+        batch.bytes += taken.row.content?.length ?? 100
+      }
+      if (batch.rows.length + batch.known.length >= batchRows || batch.bytes >= batchBytes) await flush()
     }
-    const { row, faults } = take(item, mapper)
-    rows.push(row)
-    errors.push(...faults)
-    if (row.content !== undefined) valid += 1
-    bytes += row.content?.length ?? 100
-    if (rows.length >= batchRows || bytes >= batchBytes) await flush()
+    await flush()
+    await writing
+  } finally {
+    await writing.catch(() => undefined)
   }
-  await flush()
+  return compared
+}
+
+interface Batch {
+  readonly rows: StagedRow[]
+  readonly known: KnownRow[]
+  readonly errors: StagedError[]
+  bytes: number
+}
+
+function newBatch(): Batch {
+  return { rows: [], known: [], errors: [], bytes: 0 }
+}
+
+type Taken =
+  | { readonly kind: 'known'; readonly row: KnownRow }
+  | { readonly kind: 'new'; readonly row: StagedRow; readonly faults: readonly StagedError[] }
+
+function createTaker(
+  { connector }: Hold,
+  rules: DatasetRules,
+  remembered: Remembered | undefined,
+): (item: SourceItem) => Taken {
+  const mapper = createMapper(connector.mapping, rules)
+  const fingerprint = createFingerprinter(connector.mapping, rules)
+  return (item) => {
+    const print = item.kind === 'row' ? fingerprint(item.values) : undefined
+    if (print !== undefined && remembered?.has(print.hash) === true) {
+      return { kind: 'known', row: { row: item.row, ...print } }
+    }
+    return { kind: 'new', ...toStaged(item, mapper, print) }
+  }
 }
 
 /** Whether all rows of a source have the same columns. */
@@ -75,26 +131,27 @@ function assertColumns({ connector }: Hold, rules: DatasetRules, columns: readon
 }
 
 /** What a row becomes: staged in any case, so that one that cannot be read is not taken for one that is gone. */
-export function take(
+function toStaged(
   item: SourceItem,
   mapper: ReturnType<typeof createMapper>,
+  print: Fingerprint | undefined,
 ): { readonly row: StagedRow; readonly faults: readonly StagedError[] } {
   if (item.kind === 'error') {
     const field = item.field === undefined ? null : excerptOf(item.field)
     const fault = { row: item.row, key: null, field, code: item.code, message: item.message }
     return {
-      row: { row: item.row, key: undefined, parent: undefined, content: undefined },
+      row: { row: item.row, key: undefined, parent: undefined, content: undefined, hash: undefined },
       faults: [{ ...fault, excerpt: null }],
     }
   }
   const mapped = mapper(item.values)
   if (mapped.ok) {
     const { key, parent, content } = mapped
-    return { row: { row: item.row, key, parent, content: JSON.stringify(content) }, faults: [] }
+    return { row: { row: item.row, key, parent, content: JSON.stringify(content), hash: print?.hash }, faults: [] }
   }
   const key = mapped.key === undefined ? null : excerptOf(mapped.key)
   return {
-    row: { row: item.row, key: mapped.key, parent: undefined, content: undefined },
+    row: { row: item.row, key: mapped.key, parent: undefined, content: undefined, hash: undefined },
     faults: mapped.faults.map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
   }
 }

@@ -11,7 +11,8 @@ function statement(name: string, text: string): (values: readonly unknown[]) => 
 // staged, takes them for a few, and would go through all of them for each of them: they are compared by hashing.
 const allowLong = statement(
   'sync_allow_long',
-  `select set_config('statement_timeout', '120000', true), set_config('enable_nestloop', 'off', true)`,
+  `select set_config('statement_timeout', '120000', true), set_config('enable_nestloop', 'off', true),
+    set_config('work_mem', '32MB', true)`,
 )
 
 export async function allowLongStatements(tx: Tx): Promise<void> {

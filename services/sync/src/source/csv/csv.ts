@@ -39,20 +39,22 @@ async function* readCsv(context: SourceContext<CsvConfig>): AsyncGenerator<Sourc
   const { config, limits } = context
   const { sample, text } = await peek(decodeText(openTable(context), config.encoding))
   refuseOtherFormats(sample)
-  const delimiter = config.delimiter ?? (await findSeparator(sample))
+  const delimiter = config.delimiter ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
   let columns: readonly Column[] | undefined
   let width = 0
   let row = 0
-  for await (const record of parseRecords(text, options)) {
-    row++
-    if (isEmpty(record)) continue
-    if (columns === undefined) {
-      columns = readHeader(record, config.columns, limits.maxColumns)
-      width = record.length
-      continue
+  for await (const records of parseRecords(text, options)) {
+    for (const record of records) {
+      row++
+      if (isEmpty(record)) continue
+      if (columns === undefined) {
+        columns = readHeader(record, config.columns, limits.maxColumns)
+        width = record.length
+        continue
+      }
+      yield toItem(record, row, { columns, width, shortRows: config.short_rows, maxLength: limits.maxValueLength })
     }
-    yield toItem(record, row, { columns, width, shortRows: config.short_rows, maxLength: limits.maxValueLength })
   }
   if (columns === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
 }

@@ -1,5 +1,6 @@
 import { Readable, pipeline } from 'node:stream'
-import { CsvError, type Parser, parse } from 'csv-parse'
+import { CsvError, type Options, type Parser, parse } from 'csv-parse'
+import { parse as parseSync } from 'csv-parse/sync'
 import { SourceFailure } from '../failure.ts'
 
 /** Separators that are told apart where the connector names none. A comma where none of them is there. */
@@ -8,6 +9,12 @@ type Separator = (typeof separators)[number]
 
 /** Line ends in any mixture: files are joined from others. */
 const lineEnds = ['\r\n', '\n', '\r']
+
+/** Records that are handed on together where they come one by one. */
+const recordsAtOnce = 256
+
+/** Lines with quotes that are parsed together, in characters. */
+const blockCharacters = 65_536
 
 /** Bytes of one row; beyond it a quote has not been closed. */
 const maxRowBytes = 1024 * 1024
@@ -19,18 +26,143 @@ interface ParseOptions {
 }
 
 /**
- * The records of a table, the header among them, as they are read. A line without any value is a record of one empty cell, so
- * that counting records counts the rows of a spreadsheet. Throws a SourceFailure when what follows cannot be told into rows.
+ * The records of a table, the header among them, as they are read, many at a time. A line without any value is a record of one
+ * empty cell, so that counting records counts the rows of a spreadsheet. Throws a SourceFailure when what follows cannot be
+ * told into rows.
+ *
+ * Lines in which no quote stands are cut at line ends and separators, which is all that they hold. Those with quotes go through
+ * the parser, which takes ten times as long; all do, where quotes may stand anywhere.
  */
-export async function* parseRecords(text: AsyncIterable<string>, options: ParseOptions): AsyncGenerator<string[]> {
+export async function* parseRecords(
+  text: AsyncIterable<string>,
+  options: ParseOptions,
+): AsyncGenerator<readonly string[][]> {
+  if (options.lenientQuotes) {
+    yield* parseStream(text, 0, options)
+    return
+  }
+  const chunks = text[Symbol.asyncIterator]()
+  let held = ''
+  let before = 0
+  try {
+    for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
+      const all = held + next.value
+      let at = 0
+      for (let block = nextBlock(all, at); block !== undefined; block = nextBlock(all, at)) {
+        const lines = all.slice(at, block.end)
+        const records = block.quoted ? parseLines(lines, before, options) : cutLines(lines, before, options)
+        at = block.end
+        before += records.length
+        yield records
+      }
+      held = all.slice(at)
+      // What has not ended by now goes to the parser, which says what is wrong with it.
+      if (held.length > maxRowBytes) break
+    }
+    yield* parseStream(followedBy(held, chunks), before, options)
+  } finally {
+    await chunks.return?.(undefined)
+  }
+}
+
+interface Block {
+  readonly end: number
+  readonly quoted: boolean
+}
+
+/** Whole lines from a place on, as many as are alike; undefined where none ends. */
+function nextBlock(text: string, from: number): Block | undefined {
+  const quote = text.indexOf('"', from)
+  const plain = quote === -1 ? text.length : quote
+  const end = lastLineEnd(text, from, plain)
+  if (end !== undefined) return { end, quoted: false }
+  let at = quote
+  let lineEnd = nextLineEnd(text, quote)
+  let found: number | undefined
+  // A quote is open after an odd number of them; a doubled one is two.
+  while (at !== -1) {
+    const closing = text.indexOf('"', at + 1)
+    if (closing === -1) break
+    // Looked for once a line, however many quotes stand in it.
+    if (lineEnd !== undefined && lineEnd <= closing) lineEnd = nextLineEnd(text, closing + 1)
+    const following = text.indexOf('"', closing + 1)
+    if (lineEnd !== undefined && (following === -1 || lineEnd <= following)) {
+      found = lineEnd
+      if (lineEnd - from > blockCharacters) break
+      const after = nextLineEnd(text, lineEnd)
+      if (following === -1 || after === undefined || after <= following) break
+    }
+    at = following
+  }
+  return found === undefined ? undefined : { end: found, quoted: true }
+}
+
+/** Where the last line that ends before `to` has ended. */
+function lastLineEnd(text: string, from: number, to: number): number | undefined {
+  // A carriage return at the end may be the half of a line end.
+  const known = to === text.length && text.endsWith('\r') ? to - 1 : to
+  const end = Math.max(text.lastIndexOf('\n', known - 1), text.lastIndexOf('\r', known - 1))
+  return end < from || known <= from ? undefined : end + 1
+}
+
+const lineEndings = /\r\n|\n|\r(?!$)/g
+
+/** Where the line that `from` is in ends. */
+function nextLineEnd(text: string, from: number): number | undefined {
+  lineEndings.lastIndex = from
+  return lineEndings.test(text) ? lineEndings.lastIndex : undefined
+}
+
+/** The records of whole lines without quotes. */
+function cutLines(lines: string, before: number, options: ParseOptions): string[][] {
+  const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
+  // Behind the last line end there is nothing.
+  parts.pop()
+  return parts.map((line, index) => {
+    if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
+      throw rowTooLong({ row: before + index + 1 })
+    }
+    const cells = line.split(options.delimiter)
+    return cells.length <= options.maxColumns + 1 ? cells : cells.slice(0, options.maxColumns + 1)
+  })
+}
+
+function parseLines(lines: string, before: number, options: ParseOptions): string[][] {
+  try {
+    return parseSync(lines, parserOptions(options))
+  } catch (error) {
+    throw error instanceof CsvError ? failureOf(error, before, options) : error
+  }
+}
+
+/** As the parser reads it from beginning to end, which is slow. */
+async function* parseStream(
+  text: AsyncIterable<string>,
+  before: number,
+  options: ParseOptions,
+): AsyncGenerator<readonly string[][]> {
   const parser = openParser(options)
   // The error reaches the loop below through the parser, which the pipeline destroys with it.
   pipeline(Readable.from(text, { objectMode: false }), parser, () => undefined)
+  let records: string[][] = []
   try {
-    for await (const record of parser) yield record
+    for await (const record of parser) {
+      records.push(record)
+      if (records.length < recordsAtOnce) continue
+      yield records
+      records = []
+    }
   } catch (error) {
-    throw error instanceof CsvError ? failureOf(error, options) : error
+    if (records.length > 0) yield records
+    throw error instanceof CsvError ? failureOf(error, before, options) : error
   }
+  if (records.length > 0) yield records
+}
+
+/** Goes on with what is left of a text. */
+async function* followedBy(first: string, rest: AsyncIterator<string>): AsyncGenerator<string> {
+  if (first !== '') yield first
+  for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }
 
 /** The separator that cuts the first row of a text into the most cells. */
@@ -54,8 +186,12 @@ async function countCells(sample: string, delimiter: string): Promise<number> {
   return 0
 }
 
-function openParser({ delimiter, lenientQuotes, maxColumns }: ParseOptions): Parser {
-  return parse({
+function openParser(options: ParseOptions): Parser {
+  return parse(parserOptions(options))
+}
+
+function parserOptions({ delimiter, lenientQuotes, maxColumns }: ParseOptions): Options {
+  return {
     delimiter,
     record_delimiter: lineEnds,
     relax_quotes: lenientQuotes,
@@ -63,12 +199,21 @@ function openParser({ delimiter, lenientQuotes, maxColumns }: ParseOptions): Par
     max_record_size: maxRowBytes,
     // One cell more than there may be takes the rest of its row, however many separators stand there.
     ignore_last_delimiters: maxColumns + 1,
-  })
+  }
 }
 
-function failureOf(error: CsvError, { maxColumns }: ParseOptions): SourceFailure {
+function rowTooLong(at: { readonly row: number; readonly field?: string; readonly cause?: unknown }): SourceFailure {
+  return new SourceFailure(
+    'row_too_long',
+    `the row has more than ${maxRowBytes} bytes: close the quote in it that is open, or split its value`,
+    at,
+  )
+}
+
+/** `before` are the records in front of what the parser was given. */
+function failureOf(error: CsvError, before: number, { maxColumns }: ParseOptions): SourceFailure {
   // Counted where it is parsed: an error overtakes the records before it that nobody has asked for yet.
-  const row = typeof error['records'] === 'number' ? error['records'] + 1 : 1
+  const row = before + (typeof error['records'] === 'number' ? error['records'] + 1 : 1)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }
   if (place !== undefined && place >= maxColumns) {
@@ -77,11 +222,7 @@ function failureOf(error: CsvError, { maxColumns }: ParseOptions): SourceFailure
   }
   switch (error.code) {
     case 'CSV_MAX_RECORD_SIZE':
-      return new SourceFailure(
-        'row_too_long',
-        `the row has more than ${maxRowBytes} bytes: close the quote in it that is open, or split its value`,
-        at,
-      )
+      return rowTooLong(at)
     case 'CSV_QUOTE_NOT_CLOSED':
       return new SourceFailure('quote_open', 'a quote is opened and never closed: close it, or double it', at)
     default:
