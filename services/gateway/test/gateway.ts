@@ -8,6 +8,7 @@ import {
   internalPaths,
   leaseRequestSchema,
   lookupRequestSchema,
+  lookupsRequestSchema,
 } from '@postern/contracts/internal'
 import { findFreePort, randomRing } from '@postern/local-stack/testing'
 import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
@@ -21,7 +22,10 @@ export interface FakeKeys {
   lease: Partial<LeaseAnswer>
   /** `frozen` takes calls and never answers them, `erring` answers 500. */
   mode: 'well' | 'frozen' | 'erring'
+  /** Of the release before, which looks up one key at a time. */
+  isOld: boolean
   renewals: number
+  /** Keys that were looked up. */
   lookups: number
 }
 
@@ -57,6 +61,11 @@ async function listen(server: Server): Promise<number> {
 
 function serveKeys(keys: FakeKeys, ring: string): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'internal')
+  const find = (hash: string): KeyRecord | null => {
+    keys.lookups += 1
+    const record = keys.records.get(hash)
+    return record === undefined ? null : { ...record, readAt: Date.now() }
+  }
   const answerTo = async (request: IncomingMessage): Promise<unknown> => {
     switch (request.url ?? '') {
       case internalPaths.leases: {
@@ -65,10 +74,12 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
         return leaseAnswer({ granted: cursor !== null, now: Date.now(), ...keys.lease })
       }
       case internalPaths.lookupKey: {
-        keys.lookups += 1
         const { hash } = lookupRequestSchema.parse(await json(request))
-        const record = keys.records.get(hash)
-        return { record: record === undefined ? null : { ...record, readAt: Date.now() }, now: Date.now() }
+        return { record: find(hash), now: Date.now() }
+      }
+      case internalPaths.lookupKeys: {
+        const { hashes } = lookupsRequestSchema.parse(await json(request))
+        return { records: hashes.map(find), now: Date.now() }
       }
       default:
         await text(request)
@@ -84,6 +95,10 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
     if (keys.mode === 'frozen') return
     if (keys.mode === 'erring') {
       response.writeHead(500).end()
+      return
+    }
+    if (keys.isOld && target === internalPaths.lookupKeys) {
+      response.writeHead(404).end()
       return
     }
     void answerTo(request).then((answer) => {
@@ -114,7 +129,14 @@ function serveFindings(forwarded: Forwarded[], ring: string): Server {
 /** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
 export async function startTestGateway(settings: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
   const rings = { internal: randomRing(), findings: randomRing() }
-  const keys: FakeKeys = { records: new Map(), lease: {}, mode: 'well', renewals: 0, lookups: 0 }
+  const keys: FakeKeys = {
+    records: new Map(),
+    lease: {},
+    mode: 'well',
+    isOld: false,
+    renewals: 0,
+    lookups: 0,
+  }
   const forwarded: Forwarded[] = []
   const log: string[] = []
   const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings)]

@@ -16,6 +16,13 @@ afterEach(async () => {
   await gateway.close()
 })
 
+/** Sends requests at the same time, each with a key of its own, of which every second one is unknown. */
+async function useAtOnce(count: number): Promise<number[]> {
+  const keys = Array.from({ length: count }, (_none, at) => ({ ...generateKey(), isKnown: at % 2 === 0 }))
+  for (const key of keys) if (key.isKnown) gateway.keys.records.set(key.hash, { ...record, hash: key.hash })
+  return await Promise.all(keys.map(async (key) => (await gateway.get('/api/v1/findings', key.value)).status))
+}
+
 describe('without a lease', () => {
   test('each request is looked up anew, so that a revocation holds for the very next one', async () => {
     gateway.keys.lease = { granted: false }
@@ -54,6 +61,19 @@ describe('under a lease', () => {
     await gateway.untilReady()
     for (let sent = 0; sent < 3; sent += 1) expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
     expect(gateway.keys.lookups).toBe(1)
+  })
+
+  test('keys that are first used at the same time get each their own answer', async () => {
+    await gateway.untilReady()
+    const statuses = await useAtOnce(30)
+    expect(statuses).toEqual(Array.from({ length: 30 }, (_none, at) => (at % 2 === 0 ? 200 : 401)))
+    expect(gateway.keys.lookups).toBe(30)
+  })
+
+  test('a keys service of the release before is asked for one key at a time', async () => {
+    gateway.keys.isOld = true
+    await gateway.untilReady()
+    expect(await useAtOnce(6)).toEqual([200, 401, 200, 401, 200, 401])
   })
 
   test('a revocation that a renewal brings refuses the key that is in memory', async () => {

@@ -1,4 +1,5 @@
 import { createdApiKeySchema, problemSchema } from '@postern/contracts'
+import { internalPaths, lookupsAnswerSchema } from '@postern/contracts/internal'
 import { generateKey, hashKey, parseKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
@@ -119,6 +120,19 @@ describe('a new key', () => {
     )
     expect(JSON.stringify(rows)).toContain(hashKey(key))
     expect(JSON.stringify(rows)).not.toContain(key.slice(8, 40))
+  })
+
+  test('is found by gateways among others, in the order in which they ask', async () => {
+    const [one, other] = [await newTenant(service), await newTenant(service)]
+    const [first, second] = [await newKey(service, one), await newKey(service, other)]
+    const hashes = [second.hash, generateKey().hash, first.hash]
+    const { json } = await service.ask(internalPaths.lookupKeys, { hashes })
+    const { records } = lookupsAnswerSchema.parse(json)
+    expect(records.map((record) => record && [record.hash, record.id, record.tenantId])).toEqual([
+      [hashes[0], second.id, other.tenantId],
+      null,
+      [hashes[2], first.id, one.tenantId],
+    ])
   })
 
   test.each([

@@ -97,6 +97,16 @@ export const leaseReleaseSchema = z.strictObject({ gateway: z.uuid() })
 export const lookupRequestSchema = z.strictObject({ hash: hashSchema })
 export const lookupAnswerSchema = z.strictObject({ record: keyRecordSchema.nullable(), now: z.int() })
 
+/** Most keys of one look-up. */
+export const maxLookups = 100
+
+/**
+ * `POST /internal/v1/keys/lookups` → for each hash, in their order, a key record, or null where no key has it. A keys
+ * service of the release before does not know it.
+ */
+export const lookupsRequestSchema = z.strictObject({ hashes: z.array(hashSchema).min(1).max(maxLookups) })
+export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSchema.nullable()), now: z.int() })
+
 /** `POST /internal/v1/tenants/lookup` → a tenant record, or null. */
 export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
@@ -148,6 +158,7 @@ export const internalPaths = {
   leases: '/internal/v1/leases',
   releaseLease: '/internal/v1/leases/release',
   lookupKey: '/internal/v1/keys/lookup',
+  lookupKeys: '/internal/v1/keys/lookups',
   lookupTenant: '/internal/v1/tenants/lookup',
   usage: '/internal/v1/usage',
   tenants: '/internal/v1/tenants',

@@ -5,6 +5,8 @@ import {
   internalPaths,
   leaseAnswerSchema,
   lookupAnswerSchema,
+  lookupsAnswerSchema,
+  maxLookups,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
 import {
@@ -17,6 +19,7 @@ import {
 import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 import type { z } from 'zod'
+import { together } from './together.ts'
 
 export type LookupAnswer = z.infer<typeof lookupAnswerSchema>
 export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema>
@@ -25,6 +28,7 @@ export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema>
 export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
+  /** Keys that are asked for at the same time are looked up together. */
   findKey(hash: string): Promise<LookupAnswer>
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   reportUsage(report: UsageReport): Promise<void>
@@ -34,6 +38,10 @@ export interface KeysClient {
 /** Well under the length of a lease: a renewal that takes longer is worth less than a new one. */
 const callTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
+/** Look-ups of keys that are under way at once; what is asked for meanwhile goes with the next. */
+const lookupsAtOnce = 4
+
+class NotServed extends Error {}
 
 /** Opens the client; connections are made when first needed. */
 export function openKeysClient(options: { url: string; ring: KeyRing; gateway: string }): KeysClient {
@@ -91,10 +99,33 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     })
     if (answer.statusCode < 200 || answer.statusCode > 299) {
       await answer.body.dump({ limit: maxAnswerBytes })
+      if (answer.statusCode === 404) throw new NotServed('the keys service does not know the call')
       throw new Error(`the keys service answered ${answer.statusCode}`)
     }
     const text = await answer.body.text()
     return text === '' ? undefined : JSON.parse(text)
+  }
+
+  async function findOne(hash: string): Promise<LookupAnswer> {
+    return lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash }))
+  }
+
+  async function findSome(hashes: readonly string[]): Promise<LookupAnswer[]> {
+    const { records, now } = lookupsAnswerSchema.parse(await call(internalPaths.lookupKeys, { hashes }))
+    if (records.length !== hashes.length || records.some((record, at) => (record?.hash ?? hashes[at]) !== hashes[at])) {
+      throw new Error('the keys service answered for other keys than it was asked for')
+    }
+    return records.map((record) => ({ record, now }))
+  }
+
+  /** A keys service of the release before is asked for one key at a time. */
+  async function findEach(hashes: readonly string[]): Promise<readonly LookupAnswer[]> {
+    try {
+      return await findSome(hashes)
+    } catch (error) {
+      if (!(error instanceof NotServed)) throw error
+      return await Promise.all(hashes.map(findOne))
+    }
   }
 
   return {
@@ -102,7 +133,7 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
-    findKey: async (hash) => lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash })),
+    findKey: together(findEach, { most: maxLookups, atOnce: lookupsAtOnce }),
     findTenant: async (tenantId) =>
       tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId })),
     reportUsage: async (report) => {

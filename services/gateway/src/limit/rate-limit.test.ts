@@ -31,30 +31,32 @@ function sharedSource(clocks: FakeClocks, delay: () => Promise<void> = async () 
 }
 
 describe('a limit', () => {
-  test('is never passed in a window, by four gateways together under any load', async () => {
+  test('is never passed in a window by more than 4 %, by four gateways together under any load', async () => {
     const load = fc.array(
-      fc.record({ gateway: fc.nat(3), requests: fc.integer({ min: 1, max: 40 }), passMs: fc.nat(20_000) }),
+      fc.record({ gateway: fc.nat(3), requests: fc.integer({ min: 1, max: 60 }), passMs: fc.nat(50_000) }),
       { minLength: 1, maxLength: 15 },
     )
     await fc.assert(
-      fc.asyncProperty(load, fc.integer({ min: 1, max: 150 }), async (steps, limit) => {
+      fc.asyncProperty(load, fc.integer({ min: 1, max: 450 }), fc.nat(300), async (steps, limit, delayMs) => {
         const clocks = fakeClocks()
-        const source = sharedSource(clocks)
+        // Redis answers late: the window that it speaks of may be over by then.
+        const source = sharedSource(clocks, async () => clocks.pass(delayMs))
         const caller = principal(limit)
         const gateways = Array.from({ length: 4 }, () => createRateLimit({ source, clocks, gatewayCount: 4 }))
         const admitted = new Map<number, number>()
         for (const { gateway, requests, passMs } of steps) {
           const limiter = gateways[gateway]
           if (limiter === undefined) throw new Error('no such gateway')
-          const verdicts = await Promise.all(
-            Array.from({ length: requests }, async () => await limiter.take(limiter.limitsOf(caller))),
+          await Promise.all(
+            Array.from({ length: requests }, async () => {
+              const { kind } = await limiter.take(limiter.limitsOf(caller))
+              const window = Math.floor(clocks.monotonic() / windowMs)
+              if (kind === 'allowed') admitted.set(window, (admitted.get(window) ?? 0) + 1)
+            }),
           )
-          const window = Math.floor(clocks.monotonic() / windowMs)
-          const allowed = verdicts.filter(({ kind }) => kind === 'allowed').length
-          admitted.set(window, (admitted.get(window) ?? 0) + allowed)
           clocks.pass(passMs)
         }
-        for (const count of admitted.values()) expect(count).toBeLessThanOrEqual(limit)
+        for (const count of admitted.values()) expect(count).toBeLessThanOrEqual(limit * 1.04)
       }),
       { numRuns: 25 },
     )
@@ -107,7 +109,7 @@ describe('a limit', () => {
     expect((await taken).kind).toBe('allowed')
     // It was counted in the window in which it was used.
     expect((await limiter.take(limits)).kind).toBe('refused')
-    expect(source.calls).toBe(4)
+    expect(source.calls).toBe(2)
   })
 
   test('of the tenant holds over all its keys', async () => {
@@ -120,14 +122,29 @@ describe('a limit', () => {
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
+  test('is not asked for by those who send now and then', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
+    const limits = limiter.limitsOf(principal(600))
+    for (let minute = 0; minute < 5; minute += 1) {
+      // 2 % of 600, for each of four gateways.
+      for (let sent = 0; sent < 3; sent += 1) expect(limiter.tryTake(limits)).toBe(true)
+      expect(limiter.tryTake(limits)).toBe(false)
+      clocks.pass(windowMs)
+    }
+    expect(source.calls).toBe(0)
+  })
+
   test('is taken with no question asked while tokens are at hand', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
     const limits = limiter.limitsOf(principal(6000))
-    expect(limiter.tryTake(limits)).toBe(false)
-    for (let sent = 0; sent < 4; sent += 1) await limiter.take(limits)
+    // Those that are free, and some for which tokens were fetched.
+    for (let sent = 0; sent < 124; sent += 1) await limiter.take(limits)
     const { calls } = source
+    expect(calls).toBeGreaterThan(0)
     expect(limiter.tryTake(limits)).toBe(true)
     expect(source.calls).toBe(calls)
   })

@@ -9,14 +9,20 @@ export interface Bucket {
   readonly limit: number
   /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
+  /** Requests that this gateway lets through in each window before it asks Redis. */
+  readonly free: number
   /** Requests that this gateway may still let through in the present window. */
   tokens: number
   /** What is left in Redis for all gateways, when it was last asked. */
   left: number
-  /** Monotonic clock. */
+  /** Until when tokens may be used, on the monotonic clock: at or before the end of the window. */
   windowEnds: number
+  /** From when the window is over for certain: at or after its end. */
+  windowOver: number
   /** Let through by this gateway in the present window. */
   used: number
+  /** Let through in a window of its own, and not yet counted in Redis. */
+  owed: number
   batch: number
 }
 
@@ -32,10 +38,12 @@ export type Verdict =
 /**
  * Counts requests a minute of each key (or person) and each tenant, over all gateways.
  *
- * Requests are let through with tokens that Redis has already counted, fetched in batches. Since a token is counted before
- * it is used and is void at the end of its window, a limit is never passed while Redis keeps its data, by no request at
- * all; at most one batch a gateway (1 % of the limit) may go unused. While Redis is away each gateway enforces its share
- * (limit ÷ gateways) by itself.
+ * A window begins with a few requests that every gateway lets through by itself, 2 % of the limit over all of them, so that
+ * Redis is not asked for each of the many callers that send now and then. Whoever sends more needs tokens that Redis has
+ * already counted and that are void at the end of its window, fetched in batches; the first request for them tells Redis of
+ * those that were let through before. What is never told is at most 2 % in each of the two windows of a gateway that may lie
+ * over one of Redis's: so a limit can be passed by 4 % and no more while Redis keeps its data. At most one batch a gateway
+ * (1 % of the limit) may go unused. While Redis is away each gateway enforces its share (limit ÷ gateways) by itself.
  */
 export interface RateLimit {
   /** The limits of a principal; to be kept with it. */
@@ -48,6 +56,8 @@ export interface RateLimit {
 
 export const windowMs = 60_000
 const maxBuckets = 200_000
+/** All gateways together let this part of the limit through without a token, in each window of their own. */
+const freeShare = 50
 /** A batch is at most this part of the limit. */
 const batchShare = 100
 /** Every batch that is used up doubles the next, so that rare callers cost little and busy ones seldom ask. */
@@ -67,7 +77,9 @@ export function createRateLimit(options: {
     const known = buckets.get(name)
     if (known !== undefined && known.limit === limit) return known
     const policy = `"caller";q=${limit};w=${windowMs / 1000}`
-    const bucket = { name, limit, policy, tokens: 0, left: limit, windowEnds: -Infinity, used: 0, batch: 1 }
+    const free = Math.floor(limit / freeShare / gatewayCount)
+    const window = { windowEnds: -Infinity, windowOver: -Infinity }
+    const bucket = { name, limit, policy, free, tokens: 0, left: limit, ...window, used: 0, owed: 0, batch: 1 }
     buckets.set(name, bucket)
     return bucket
   }
@@ -77,6 +89,7 @@ export function createRateLimit(options: {
   }
 
   function isEmpty(bucket: Bucket, now: number): boolean {
+    if (now >= bucket.windowOver && bucket.free > 0) startOwnWindow(bucket, now)
     return bucket.tokens === 0 || now >= bucket.windowEnds
   }
 
@@ -97,24 +110,26 @@ export function createRateLimit(options: {
     bucket.batch = Math.min(most, sent < bucket.windowEnds ? bucket.batch * batchGrowth : bucket.batch)
     let lease: TokenLease
     try {
-      lease = await source.lease(bucket.name, bucket.limit, bucket.batch)
+      lease = await source.lease(bucket.name, bucket.limit, bucket.batch + bucket.owed)
     } catch {
       takeShare(bucket, sent)
       return
     }
-    if (sent >= bucket.windowEnds) startWindow(bucket)
-    bucket.tokens += lease.granted
-    bucket.left = lease.left
+    const received = clocks.monotonic()
     // From the moment of asking: the tokens are void here before Redis begins to count the next window.
-    bucket.windowEnds = sent + lease.windowLeftMs
+    const ends = sent + lease.windowLeftMs
+    if (received >= ends) return
+    if (sent >= bucket.windowEnds) startWindow(bucket)
+    bucket.tokens += Math.max(0, lease.granted - bucket.owed)
+    bucket.owed = 0
+    bucket.left = lease.left
+    bucket.windowEnds = ends
+    bucket.windowOver = received + lease.windowLeftMs
   }
 
   /** Without Redis: what is left of this gateway's own share, once a window. */
   function takeShare(bucket: Bucket, now: number): void {
-    if (now >= bucket.windowEnds) {
-      startWindow(bucket)
-      bucket.windowEnds = now + windowMs
-    }
+    if (now >= bucket.windowEnds) startOwnWindow(bucket, now)
     bucket.tokens = Math.max(0, Math.ceil(bucket.limit / gatewayCount) - bucket.used)
     bucket.left = 0
   }
@@ -122,7 +137,18 @@ export function createRateLimit(options: {
   function startWindow(bucket: Bucket): void {
     bucket.tokens = 0
     bucket.used = 0
+    bucket.owed = 0
     bucket.left = bucket.limit
+  }
+
+  /** One that Redis does not know of yet. */
+  function startOwnWindow(bucket: Bucket, now: number): void {
+    startWindow(bucket)
+    bucket.tokens = bucket.free
+    bucket.owed = bucket.free
+    bucket.left -= bucket.free
+    bucket.windowEnds = now + windowMs
+    bucket.windowOver = bucket.windowEnds
   }
 
   function refusalOf(limits: Limits, now: number): Verdict | undefined {

@@ -3,11 +3,12 @@ import {
   type TenantRecord,
   internalPaths,
   lookupRequestSchema,
+  lookupsRequestSchema,
   tenantLookupRequestSchema,
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { findKeyRecord, findTenantRecord } from './store.ts'
+import { findKeyRecord, findKeyRecords, findTenantRecord } from './store.ts'
 
 const gatewaysOnly = { method: 'POST', signedBy: ['internal'], callers: ['service'] } as const
 
@@ -21,6 +22,16 @@ export function lookupRoutes(app: App, { db, cache }: Pick<Deps, 'db' | 'cache'>
       // For the other gateways. A hash that nobody holds a key for is not stored: anybody can make those up.
       if (record !== undefined) cache.store(record)
       return { record: record ?? null, now }
+    },
+  )
+
+  internalRoute(
+    app,
+    { ...gatewaysOnly, path: internalPaths.lookupKeys, body: lookupsRequestSchema },
+    async ({ body }): Promise<{ records: (KeyRecord | null)[]; now: number }> => {
+      const { records, now } = await db.system(async (tx) => await findKeyRecords(tx, body.hashes))
+      for (const record of records) if (record !== undefined) cache.store(record)
+      return { records: records.map((record) => record ?? null), now }
     },
   )
 

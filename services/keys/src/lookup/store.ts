@@ -7,26 +7,42 @@ export interface Found<T> {
   readonly now: number
 }
 
+/** The records of keys, in the order of the hashes that were asked for, and when that was, as `Found` says it. */
+export interface FoundKeys {
+  readonly records: readonly (KeyRecord | undefined)[]
+  readonly now: number
+}
+
 /**
- * Finds a key by its hash, over all tenants, as a gateway needs it. HOT PATH: a gateway asks for each key that it does not
- * know. Served by api_key_hash_unique.
+ * Finds keys by their hashes, over all tenants, as a gateway needs them. HOT PATH: a gateway asks for each key that it does
+ * not know. Served by api_key_hash_unique, once for each hash.
  */
-export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
-  const [row] = await tx.query<Record<string, unknown> & { id: string | null; now: number }>({
-    name: 'keys_find_key_record',
+export async function findKeyRecords(tx: Tx, hashes: readonly string[]): Promise<FoundKeys> {
+  const rows = await tx.query<Record<string, unknown> & { id: string | null; hash: string; now: number }>({
+    name: 'keys_find_key_records',
     text: `
-      select k.id, k.tenant_id as "tenantId", k.tenant_name as "tenantName", k.tenant_status as "tenantStatus",
+      select asked.hash, k.id, k.tenant_id as "tenantId", k.tenant_name as "tenantName", k.tenant_status as "tenantStatus",
              k.tenant_version as "tenantVersion", k.label, k.last_four as "lastFour", k.scopes,
              k.allowed_addresses as "allowedAddresses", k.expires_at_ms::float8 as "expiresAt", k.revoked, k.version,
              k.key_limit as "keyLimit", k.tenant_limit as "tenantLimit", k.read_at_ms::float8 as "readAt",
              floor(extract(epoch from statement_timestamp()) * 1000)::float8 as now
-        from (values (true)) as one
-        left join keys.find_key_by_hash(decode($1, 'hex')) as k on true`,
-    values: [hash],
+        from unnest($1::text[]) with ordinality as asked (hash, place)
+        left join lateral keys.find_key_by_hash(decode(asked.hash, 'hex')) as k on true
+       order by asked.place`,
+    values: [hashes],
   })
-  if (row === undefined) throw new Error('a left join of one row gave none')
-  const { now, ...record } = row
-  return { record: row.id === null ? undefined : keyRecordSchema.parse({ hash, ...record }), now }
+  const [first] = rows
+  if (first === undefined || rows.length !== hashes.length) throw new Error('a left join has another number of rows')
+  const records = rows.map(({ now: _now, ...record }) =>
+    record.id === null ? undefined : keyRecordSchema.parse(record),
+  )
+  return { records, now: first.now }
+}
+
+/** Finds one key. */
+export async function findKeyRecord(tx: Tx, hash: string): Promise<Found<KeyRecord>> {
+  const { records, now } = await findKeyRecords(tx, [hash])
+  return { record: records[0], now }
 }
 
 /** Finds a tenant by its id, for people who come with a token and no key. */

@@ -1,0 +1,52 @@
+interface Waiting<Answer> {
+  readonly input: string
+  readonly answered: PromiseWithResolvers<Answer>
+}
+
+/**
+ * Gathers questions into fewer, larger ones: those of one turn of the event loop are asked together, and while `atOnce` are
+ * under way the next ones wait for each other. Every question is asked after it was put, so that its answer is never older.
+ * `ask` answers up to `most` inputs in their order; when it rejects, so do all that it was asked.
+ */
+export function together<Answer>(
+  ask: (inputs: readonly string[]) => Promise<readonly Answer[]>,
+  { most, atOnce }: { readonly most: number; readonly atOnce: number },
+): (input: string) => Promise<Answer> {
+  const waiting: Waiting<Answer>[] = []
+  let underWay = 0
+  let isDue = false
+
+  async function send(some: readonly Waiting<Answer>[]): Promise<void> {
+    try {
+      const answers = await ask(some.map(({ input }) => input))
+      for (const [at, { answered }] of some.entries()) {
+        const answer = answers[at]
+        if (answer === undefined) answered.reject(new Error('fewer answers than questions'))
+        else answered.resolve(answer)
+      }
+    } catch (error) {
+      for (const { answered } of some) answered.reject(error)
+    } finally {
+      underWay -= 1
+      sendWaiting()
+    }
+  }
+
+  function sendWaiting(): void {
+    isDue = false
+    while (waiting.length > 0 && underWay < atOnce) {
+      underWay += 1
+      void send(waiting.splice(0, most))
+    }
+  }
+
+  return async (input) => {
+    const answered = Promise.withResolvers<Answer>()
+    waiting.push({ input, answered })
+    if (!isDue) {
+      isDue = true
+      setImmediate(sendWaiting)
+    }
+    return await answered.promise
+  }
+}
