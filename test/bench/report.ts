@@ -9,6 +9,7 @@ import type { ManyKeys } from './many-keys.ts'
 import type { Parts } from './parts.ts'
 import type { RevocationLatency } from './revocation.ts'
 import { generatorName } from './load.ts'
+import type { SyncMemory, SyncSpeed } from './sync.ts'
 import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
 import { loadNow } from './stats.ts'
@@ -35,6 +36,8 @@ export interface Figures {
   readonly 'many-keys': readonly ManyKeys[]
   readonly list: ListResult
   readonly upload: UploadResult
+  readonly sync: SyncSpeed
+  readonly 'sync-memory': readonly SyncMemory[]
   readonly console: ConsoleSpeed
   readonly 'many-findings': FindingsScale
 }
@@ -103,6 +106,8 @@ export function printResults({ machine, parts }: Results): void {
   if (parts['many-keys'] !== undefined) printManyKeys(parts['many-keys'].figures)
   if (parts.list !== undefined) printList(parts.list.figures)
   if (parts.upload !== undefined) printUpload(parts.upload.figures)
+  if (parts.sync !== undefined) printSync(parts.sync.figures)
+  if (parts['sync-memory'] !== undefined) printSyncMemory(parts['sync-memory'].figures)
   if (parts.console !== undefined) printConsole(parts.console.figures)
   if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
@@ -195,6 +200,26 @@ function printList(list: ListResult): void {
       ['the same SQL alone, rows read by pg', list.sqlRows, 1, undefined],
       ['the same SQL alone, as JSON, which the service sends', list.sqlJson, undefined, 1],
     ],
+  )
+}
+
+function printSync(sync: SyncSpeed): void {
+  title(`A connector brings ${sync.rows} entities (CSV, ${sync.mebibytes} MiB), seconds`)
+  table(
+    ['', 'seconds', '÷ COPY'],
+    [
+      ['COPY into a plain table', sync.copySeconds, 1],
+      ['first import', sync.firstSeconds, sync.firstRatio],
+      ['the same again', sync.unchangedSeconds, sync.unchangedRatio],
+    ],
+  )
+}
+
+function printSyncMemory(found: readonly SyncMemory[]): void {
+  title('What the sync service holds at its peak, MiB')
+  table(
+    ['rows', 'MiB'],
+    found.map(({ rows, peakMiB }) => [String(rows), peakMiB]),
   )
 }
 

@@ -11,6 +11,7 @@ import { measureConsole } from './console.ts'
 import { measureLatency } from './latency.ts'
 import { measureList } from './list.ts'
 import { measureFindingsScale } from './findings-scale.ts'
+import { measureSync, measureSyncMemory } from './sync.ts'
 import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
 import { measureParts } from './parts.ts'
@@ -188,6 +189,8 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
   list: async ({ system }) => await measureList(system, { rows: 2000, repeats: quick ? 100 : 500, rounds: 3 }),
   upload: async ({ system, home }) =>
     await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 }),
+  sync: async ({ system }) => await measureSync(system, { rows: quick ? 10_000 : 100_000, rounds: quick ? 1 : 3 }),
+  'sync-memory': async ({ system }) => await measureSyncMemory(system, [10_000, 100_000, 1_000_000]),
   console: async () => await measureConsole({ rounds: quick ? 3 : 9 }),
   'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
 }
@@ -204,7 +207,7 @@ function chosen(): (keyof Figures)[] {
       if (!isPart(name)) throw new Error(`no part is called ${name}; there are ${names.join(', ')}`)
       return name
     })
-  const left = parse(without) ?? (quick ? ['many-findings' as const] : [])
+  const left = parse(without) ?? (quick ? ['many-findings' as const, 'sync-memory' as const] : [])
   return parse(only) ?? names.filter(isPart).filter((name) => !left.includes(name))
 }
 

@@ -2,7 +2,9 @@ import type { CreatedBy } from '@postern/contracts'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import type { SignedCaller } from '../signed-caller.ts'
+import { makeConnectors } from './connectors.ts'
 import type { DemoData } from './generate.ts'
+import { writeConnectors } from './write-connectors.ts'
 import { hasFindings, writeFindings } from './write-findings.ts'
 import { writeEvidence } from './write-evidence.ts'
 import { completeTestProcedures, pushUniverse, readEntityIds } from './write-universe.ts'
@@ -41,6 +43,7 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, ma
     const data = makeData()
     const universe = { gateway: target.gateway, key: tenant.key }
     await pushUniverse(universe, data.people, data.universe)
+    await writeConnectors(universe, makeConnectors(data.people))
     const principal = {
       tenantId: tenant.id,
       kind: 'api_key',

@@ -1,5 +1,6 @@
 import type { InputError } from '@postern/contracts'
 import {
+  type ChangeRange,
   type Comparison,
   type OpenChange,
   countRefused,
@@ -12,7 +13,7 @@ import {
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'
-import { type Hold, RunRefused } from './held-run.ts'
+import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { askCurrent, comparisonOf } from './plan.ts'
 
 /**
@@ -52,31 +53,45 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
   })
   const next = async (after: number): Promise<OpenChange[]> =>
     await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
-  let batch = await next(0)
-  for (;;) {
-    const [first, last] = [batch[0], batch.at(-1)]
-    if (first === undefined || last === undefined) return
-    await hold.assertNotSuspended()
-    const [outcome, following] = await Promise.all([send(hold, universe, batch), next(last.seq)])
-    if (outcome.kind === 'applied') {
-      await hold.step(async (tx) => {
-        const marked = await markChangesApplied(tx, hold.run.id, { first: first.seq, last: last.seq })
-        return { counts: { applied: hold.counts.applied + marked } }
-      })
-      batch = following
-      continue
-    }
-    const faults = refusalsOf(outcome, batch)
+  // What was taken in is noted while the universe has the next batch. One that is not noted yet is sent again after a crash.
+  let noting = Promise.resolve()
+  const note = async ({ first, last }: ChangeRange): Promise<void> =>
     await hold.step(async (tx) => {
-      await insertErrors(tx, hold.run.id, faults.map(toError))
-      await markChangesRefused(tx, hold.run.id, oneEach(faults))
-      return {}
+      const marked = await markChangesApplied(tx, hold.run.id, { first, last })
+      return { counts: { applied: hold.counts.applied + marked } }
     })
-    if (isWhole) {
-      throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
+  try {
+    let batch = await next(0)
+    for (;;) {
+      const [first, last] = [batch[0], batch.at(-1)]
+      if (first === undefined || last === undefined) break
+      await hold.assertNotSuspended()
+      const [outcome, following] = await Promise.all([send(hold, universe, batch), next(last.seq)])
+      // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again.
+      await noting.catch((error: unknown) => {
+        if (!(error instanceof RunCancelled)) throw error
+      })
+      if (outcome.kind === 'applied') {
+        noting = note({ first: first.seq, last: last.seq })
+        noting.catch(() => undefined)
+        batch = following
+        continue
+      }
+      const faults = refusalsOf(outcome, batch)
+      await hold.step(async (tx) => {
+        await insertErrors(tx, hold.run.id, faults.map(toError))
+        await markChangesRefused(tx, hold.run.id, oneEach(faults))
+        return {}
+      })
+      if (isWhole) {
+        throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
+      }
+      // What was not refused goes again, without what was.
+      batch = await next(first.seq - 1)
     }
-    // What was not refused goes again, without what was.
-    batch = await next(first.seq - 1)
+    await noting
+  } finally {
+    await noting.catch(() => undefined)
   }
 }
 

@@ -13,9 +13,6 @@ const lineEnds = ['\r\n', '\n', '\r']
 /** Records that are handed on together where they come one by one. */
 const recordsAtOnce = 256
 
-/** Lines with quotes that are parsed together, in characters. */
-const blockCharacters = 65_536
-
 /** Bytes of one row; beyond it a quote has not been closed. */
 const maxRowBytes = 1024 * 1024
 
@@ -47,15 +44,10 @@ export async function* parseRecords(
   try {
     for (let next = await chunks.next(); next.done !== true; next = await chunks.next()) {
       const all = held + next.value
-      let at = 0
-      for (let block = nextBlock(all, at); block !== undefined; block = nextBlock(all, at)) {
-        const lines = all.slice(at, block.end)
-        const records = block.quoted ? parseLines(lines, before, options) : cutLines(lines, before, options)
-        at = block.end
-        before += records.length
-        yield records
-      }
-      held = all.slice(at)
+      const { records, end } = recordsOf(all, before, options)
+      before += records.length
+      if (records.length > 0) yield records
+      held = all.slice(end)
       // What has not ended by now goes to the parser, which says what is wrong with it.
       if (held.length > maxRowBytes) break
     }
@@ -65,44 +57,65 @@ export async function* parseRecords(
   }
 }
 
-interface Block {
-  readonly end: number
-  readonly quoted: boolean
+/** The records that have ended in a text, and where the last one has. */
+function recordsOf(
+  text: string,
+  before: number,
+  options: ParseOptions,
+): { readonly records: string[][]; readonly end: number } {
+  const records: string[][] = []
+  // Those with quotes are parsed together: to begin costs more than to parse one.
+  const quotedAt: number[] = []
+  let quoted = ''
+  let end = 0
+  for (let block = nextBlock(text, end); block !== undefined; block = nextBlock(text, end)) {
+    const lines = text.slice(end, block.end)
+    end = block.end
+    if (block.isQuoted) {
+      quotedAt.push(records.length)
+      records.push([])
+      quoted += lines
+    } else {
+      cutLines(lines, records, before, options)
+    }
+  }
+  const parsed = quoted === '' ? [] : parseLines(quoted, (index) => before + (quotedAt[index] ?? 0) + 1, options)
+  if (parsed.length !== quotedAt.length) throw new Error('a record with quotes is not the one that was found')
+  for (const [index, record] of parsed.entries()) records[quotedAt[index] ?? 0] = record
+  return { records, end }
 }
 
-/** Whole lines from a place on, as many as are alike; undefined where none ends. */
+interface Block {
+  readonly end: number
+  readonly isQuoted: boolean
+}
+
+/** Whole lines without quotes from a place on, as many as there are, or one record with quotes; undefined where none ends. */
 function nextBlock(text: string, from: number): Block | undefined {
   const quote = text.indexOf('"', from)
-  const plain = quote === -1 ? text.length : quote
-  const end = lastLineEnd(text, from, plain)
-  if (end !== undefined) return { end, quoted: false }
-  let at = quote
-  let lineEnd = nextLineEnd(text, quote)
-  let found: number | undefined
+  const end = lastLineEnd(text, from, quote === -1 ? text.length : quote)
+  if (end !== undefined) return { end, isQuoted: false }
+  let lineEnd = quote === -1 ? undefined : nextLineEnd(text, quote)
   // A quote is open after an odd number of them; a doubled one is two.
-  while (at !== -1) {
+  for (let at = quote; at !== -1;) {
     const closing = text.indexOf('"', at + 1)
-    if (closing === -1) break
+    if (closing === -1) return undefined
     // Looked for once a line, however many quotes stand in it.
     if (lineEnd !== undefined && lineEnd <= closing) lineEnd = nextLineEnd(text, closing + 1)
-    const following = text.indexOf('"', closing + 1)
-    if (lineEnd !== undefined && (following === -1 || lineEnd <= following)) {
-      found = lineEnd
-      if (lineEnd - from > blockCharacters) break
-      const after = nextLineEnd(text, lineEnd)
-      if (following === -1 || after === undefined || after <= following) break
-    }
-    at = following
+    if (lineEnd === undefined) return undefined
+    at = text.indexOf('"', closing + 1)
+    if (at === -1 || lineEnd <= at) return { end: lineEnd, isQuoted: true }
   }
-  return found === undefined ? undefined : { end: found, quoted: true }
+  return undefined
 }
 
 /** Where the last line that ends before `to` has ended. */
 function lastLineEnd(text: string, from: number, to: number): number | undefined {
   // A carriage return at the end may be the half of a line end.
-  const known = to === text.length && text.endsWith('\r') ? to - 1 : to
-  const end = Math.max(text.lastIndexOf('\n', known - 1), text.lastIndexOf('\r', known - 1))
-  return end < from || known <= from ? undefined : end + 1
+  const isHalf = to === text.length && text.endsWith('\r')
+  const lines = text.slice(from, isHalf ? to - 1 : to)
+  const end = Math.max(lines.lastIndexOf('\n'), lines.lastIndexOf('\r'))
+  return end === -1 ? undefined : from + end + 1
 }
 
 const lineEndings = /\r\n|\n|\r(?!$)/g
@@ -113,25 +126,25 @@ function nextLineEnd(text: string, from: number): number | undefined {
   return lineEndings.test(text) ? lineEndings.lastIndex : undefined
 }
 
-/** The records of whole lines without quotes. */
-function cutLines(lines: string, before: number, options: ParseOptions): string[][] {
+/** Adds the records of whole lines without quotes. */
+function cutLines(lines: string, records: string[][], before: number, options: ParseOptions): void {
   const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
   // Behind the last line end there is nothing.
   parts.pop()
-  return parts.map((line, index) => {
+  for (const line of parts) {
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
-      throw rowTooLong({ row: before + index + 1 })
+      throw rowTooLong({ row: before + records.length + 1 })
     }
     const cells = line.split(options.delimiter)
-    return cells.length <= options.maxColumns + 1 ? cells : cells.slice(0, options.maxColumns + 1)
-  })
+    records.push(cells.length <= options.maxColumns + 1 ? cells : cells.slice(0, options.maxColumns + 1))
+  }
 }
 
-function parseLines(lines: string, before: number, options: ParseOptions): string[][] {
+function parseLines(lines: string, rowOf: (index: number) => number, options: ParseOptions): string[][] {
   try {
     return parseSync(lines, parserOptions(options))
   } catch (error) {
-    throw error instanceof CsvError ? failureOf(error, before, options) : error
+    throw error instanceof CsvError ? failureOf(error, rowOf, options) : error
   }
 }
 
@@ -154,7 +167,7 @@ async function* parseStream(
     }
   } catch (error) {
     if (records.length > 0) yield records
-    throw error instanceof CsvError ? failureOf(error, before, options) : error
+    throw error instanceof CsvError ? failureOf(error, (index) => before + index + 1, options) : error
   }
   if (records.length > 0) yield records
 }
@@ -210,10 +223,10 @@ function rowTooLong(at: { readonly row: number; readonly field?: string; readonl
   )
 }
 
-/** `before` are the records in front of what the parser was given. */
-function failureOf(error: CsvError, before: number, { maxColumns }: ParseOptions): SourceFailure {
+/** `rowOf` says which row a record is that the parser was given. */
+function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceFailure {
   // Counted where it is parsed: an error overtakes the records before it that nobody has asked for yet.
-  const row = before + (typeof error['records'] === 'number' ? error['records'] + 1 : 1)
+  const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }
   if (place !== undefined && place >= maxColumns) {

@@ -1,0 +1,190 @@
+import { randomUUID } from 'node:crypto'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { connectorSchema, runSchema } from '@postern/contracts'
+import { Agent, request } from 'undici'
+import { median, round } from './stats.ts'
+import type { System } from './system.ts'
+
+/** A table of entities that a connector brings, in seconds from the request that uploads it to the end of its run; medians. */
+export interface SyncSpeed {
+  readonly rows: number
+  readonly mebibytes: number
+  /** COPY of the same file into a table without indexes, in the same database, turn by turn. */
+  readonly copySeconds: number
+  readonly firstSeconds: number
+  readonly firstRatio: number
+  /** The same rows again, in another order, of which nothing is new. */
+  readonly unchangedSeconds: number
+  readonly unchangedRatio: number
+}
+
+/** What the sync service held at its peak while it read so many rows, compared them and planned what they change. */
+export interface SyncMemory {
+  readonly rows: number
+  /** MiB; undefined where the kernel does not tell. */
+  readonly peakMiB: number | undefined
+}
+
+const waits = new Agent({ headersTimeout: 600_000, bodyTimeout: 600_000 })
+
+/** Imports tables through the gateway, the sync service and the universe, beside COPY of PostgreSQL. */
+export async function measureSync(
+  system: System,
+  { rows, rounds }: { readonly rows: number; readonly rounds: number },
+): Promise<SyncSpeed> {
+  const folder = await mkdtemp(join('/tmp', 'postern-bench-sync-'))
+  await chmod(folder, 0o755)
+  try {
+    const [csv, turned] = [tableOf(entities(rows)), tableOf(entities(rows).toReversed())]
+    const file = join(folder, 'entities.csv')
+    await writeFile(file, csv, { mode: 0o644 })
+    // What has never run is compiled first, here as in PostgreSQL.
+    const warm = await openImporter(system)
+    await warm.run(tableOf(entities(2000)))
+    await warm.run(tableOf(entities(2000)))
+    const times = { copy: [] as number[], first: [] as number[], unchanged: [] as number[] }
+    for (let turn = 0; turn < rounds; turn += 1) {
+      times.copy.push(await copy(system, file))
+      const importer = await openImporter(system)
+      times.first.push(await importer.run(csv))
+      times.unchanged.push(await importer.run(turned))
+    }
+    const [copySeconds, firstSeconds, unchangedSeconds] = [
+      median(times.copy),
+      median(times.first),
+      median(times.unchanged),
+    ]
+    return {
+      rows,
+      mebibytes: round(Buffer.byteLength(csv) / 1024 / 1024, 1),
+      copySeconds: round(copySeconds, 3),
+      firstSeconds: round(firstSeconds, 2),
+      firstRatio: round(firstSeconds / copySeconds, 1),
+      unchangedSeconds: round(unchangedSeconds, 2),
+      unchangedRatio: round(unchangedSeconds / copySeconds, 1),
+    }
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+/** The service's peak for each of these numbers of rows, in a process that has read none before. */
+export async function measureSyncMemory(system: System, counts: readonly number[]): Promise<SyncMemory[]> {
+  const found: SyncMemory[] = []
+  for (const rows of counts) {
+    const importer = await openImporter(system)
+    await system.stack.restart('sync')
+    await importer.run(tableOf(entities(rows)), '?mode=dry_run')
+    found.push({ rows, peakMiB: await peakOf(system.stack.process('sync').pid) })
+  }
+  return found
+}
+
+const columns = [
+  'external_id',
+  'parent_external_id',
+  'name',
+  'type',
+  'status',
+  'description',
+  'owner.email',
+  'owner.name',
+  'inherent_risk.rating',
+  'inherent_risk.score',
+  'residual_risk.rating',
+  'residual_risk.score',
+  'risk_assessed_at',
+  'audit_frequency_months',
+  'last_audit_date',
+  'last_audit_opinion',
+]
+const ratings = ['low', 'medium', 'high', 'critical']
+
+/** Entities below a hundred others, with what an audit team keeps of each; every tenth has a text that must be quoted. */
+function entities(count: number): string[] {
+  return Array.from({ length: count }, (_none, row) => {
+    const text = `What it is for and whom it concerns, as of the last review of entity ${row}`
+    return [
+      `E${row}`,
+      row < 100 ? '' : `E${row % 100}`,
+      `Entity ${row} of the audit universe`,
+      'process',
+      'active',
+      row % 10 === 0 ? `"${text}"` : text.replace(',', ''),
+      `owner-${row % 500}@example.com`,
+      `Owner ${row % 500}`,
+      ratings[row % 4],
+      50 + (row % 50),
+      ratings[row % 3],
+      row % 50,
+      `2026-0${1 + (row % 9)}-15`,
+      [12, 24, 36][row % 3],
+      `2025-0${1 + (row % 9)}-01`,
+      'satisfactory',
+    ].join(',')
+  })
+}
+
+function tableOf(lines: readonly string[]): string {
+  return `${[columns.join(','), ...lines].join('\n')}\n`
+}
+
+async function copy({ sql }: Pick<System, 'sql'>, file: string): Promise<number> {
+  const table = `bench_${randomUUID().replaceAll('-', '')}`
+  await sql.query(
+    `create table public.${table} (
+       external_id text, parent_external_id text, name text, type text, status text, description text, owner_email text,
+       owner_name text, inherent_rating text, inherent_score double precision, residual_rating text,
+       residual_score double precision, risk_assessed_on date, audit_frequency_months integer, last_audit_on date,
+       last_audit_opinion text
+     )`,
+  )
+  const startedAt = performance.now()
+  await sql.query(`copy public.${table} from '${file}' with (format csv, header)`)
+  const seconds = (performance.now() - startedAt) / 1000
+  await sql.query(`drop table public.${table}`)
+  return seconds
+}
+
+/** A new tenant with a connector of its own; a run is timed from its request to its end. */
+async function openImporter({ stack }: System): Promise<{ run(csv: string, query?: string): Promise<number> }> {
+  const [gateway = ''] = stack.gateways
+  const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['admin:sync'] })
+  const headers = { authorization: `ApiKey ${key}` }
+  const made = await request(`${gateway}/api/v1/connectors`, {
+    method: 'POST',
+    headers: { ...headers, 'content-type': 'application/json' },
+    body: JSON.stringify({ key: 'bench', name: 'Bench', type: 'csv', dataset: 'auditable_entities' }),
+  })
+  const { id } = connectorSchema.parse(await made.body.json())
+  return {
+    run: async (csv, query = '') => {
+      const startedAt = Date.now()
+      const answer = await request(`${gateway}/api/v1/connectors/${id}/runs${query}`, {
+        method: 'POST',
+        headers: { ...headers, 'content-type': 'text/csv' },
+        body: csv,
+        dispatcher: waits,
+      })
+      let run = runSchema.parse(await answer.body.json())
+      while (run.finished_at === null) {
+        // Rarely: each question costs what is measured.
+        await delay(250)
+        const asked = await request(`${gateway}/api/v1/sync-runs/${run.id}`, { headers })
+        run = runSchema.parse(await asked.body.json())
+        if (run.status === 'needs_approval') throw new Error('the run waits for approval')
+      }
+      if (run.status !== 'succeeded') throw new Error(`the run has ${run.status}: ${run.failure?.message ?? ''}`)
+      // All clocks are this machine's.
+      return (Date.parse(run.finished_at) - startedAt) / 1000
+    },
+  }
+}
+
+async function peakOf(pid: number): Promise<number | undefined> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1]
+  return kibibytes === undefined ? undefined : Math.round(Number(kibibytes) / 1024)
+}
