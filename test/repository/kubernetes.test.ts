@@ -1,7 +1,8 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { initSecrets } from '@postern/installation'
+import { findKubectl } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import * as console from '../../services/console/src/config.ts'
@@ -15,7 +16,6 @@ import { kubernetesFaults } from '../support/kubernetes-schema.ts'
 import {
   type Manifest,
   type Workload,
-  hasKubectl,
   networkPoliciesOf,
   peerName,
   readResources,
@@ -40,6 +40,9 @@ const secretsMount = '/etc/postern/secrets/'
 const folder = mkdtempSync(join(tmpdir(), 'kubernetes-'))
 const secrets = join(folder, 'kubernetes/overlays/development/secrets')
 const base = readResources(join(deploy, 'kubernetes/base'))
+const kubectl = await findKubectl()
+if (typeof kubectl === 'string') process.stdout.write(`overlays are not rendered: ${kubectl}\n`)
+const program = typeof kubectl === 'string' ? '' : kubectl.command
 
 beforeAll(async () => {
   cpSync(join(deploy, 'kubernetes'), join(folder, 'kubernetes'), { recursive: true })
@@ -235,8 +238,8 @@ describe('the objects of the base', () => {
   })
 })
 
-describe.skipIf(!hasKubectl)('the development overlay', () => {
-  const render = once(() => renderOverlay(join(folder, 'kubernetes/overlays/development')))
+describe.skipIf(program === '')('the development overlay', () => {
+  const render = once(() => renderOverlay(program, join(folder, 'kubernetes/overlays/development')))
   describeObjects(render)
 
   test('hands each component the secrets that it mounts', () => {
@@ -251,8 +254,8 @@ describe.skipIf(!hasKubectl)('the development overlay', () => {
   })
 })
 
-describe.skipIf(!hasKubectl)('the production overlay', () => {
-  const render = once(() => renderOverlay(join(folder, 'kubernetes/overlays/production')))
+describe.skipIf(program === '')('the production overlay', () => {
+  const render = once(() => renderOverlay(program, join(folder, 'kubernetes/overlays/production')))
   describeObjects(render)
 
   test('holds no secret', () => {
@@ -273,6 +276,32 @@ describe.skipIf(!hasKubectl)('the production overlay', () => {
     expect(
       images.filter((image) => !/^registry\.example\/[a-z-]+(?::\d+\.\d+\.\d+|@sha256:[0-9a-f]{64})$/.test(image)),
     ).toEqual([])
+  })
+})
+
+describe.skipIf(program === '')('the production overlay with a bucket and traces', () => {
+  const render = once(() => {
+    const own = join(folder, 'kubernetes/overlays/with-components')
+    cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
+    const path = join(own, 'kustomization.yaml')
+    const components = ['evidence-in-s3', 'traces'].map((name) => `  - ../../components/${name}`).join('\n')
+    const chosen = readFileSync(path, 'utf8').replace('  - ../../components/evidence-on-shared-volume', components)
+    writeFileSync(path, chosen)
+    const there = readdirSync(join(folder, 'kubernetes/components'))
+    expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
+    for (const name of ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']) {
+      writeFileSync(join(secrets, 'evidence', name), 'given by who keeps the bucket')
+    }
+    return renderOverlay(program, own)
+  })
+  describeObjects(render)
+
+  test('sends traces from whoever answers requests, and keeps evidence on no volume', () => {
+    for (const name of ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']) {
+      expect(environmentOf(findWorkload(render(), name))['POSTERN_OTLP_URL'], name).toMatch(/^http/)
+    }
+    expect(render().filter(({ kind }) => kind === 'PersistentVolumeClaim')).toEqual([])
+    expect(findWorkload(render(), 'evidence').pod.volumes.map(({ name }) => name)).toEqual(['secrets'])
   })
 })
 

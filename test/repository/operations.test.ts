@@ -1,6 +1,8 @@
+import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { problemTypes } from '@postern/contracts'
+import { findDebianProgram } from '@postern/local-stack/testing'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
@@ -9,25 +11,25 @@ import { createMetrics } from '../../packages/service-kit/src/metrics.ts'
 const root = join(import.meta.dirname, '..', '..')
 const runbook = readFileSync(join(root, 'deploy/runbook.md'), 'utf8')
 
-const alerts = z
-  .object({
-    groups: z.array(
-      z.strictObject({
-        name: z.string(),
-        rules: z.array(
-          z.strictObject({
-            alert: z.string(),
-            expr: z.string(),
-            for: z.string().regex(/^\d+m$/),
-            labels: z.strictObject({ severity: z.enum(['page', 'ticket']) }),
-            annotations: z.strictObject({ summary: z.string(), runbook: z.string() }),
-          }),
-        ),
-      }),
-    ),
-  })
-  .parse(parse(readFileSync(join(root, 'deploy/alerts/postern.yaml'), 'utf8')))
-  .groups.flatMap(({ rules }) => rules)
+const ruleFiles = ['postern.yaml', 'objectives.yaml'].map((name) => join(root, 'deploy/alerts', name))
+const alertSchema = z.strictObject({
+  alert: z.string(),
+  expr: z.string(),
+  for: z.string().regex(/^\d+m$/),
+  labels: z.strictObject({ severity: z.enum(['page', 'ticket']) }),
+  annotations: z.strictObject({ summary: z.string(), runbook: z.string() }),
+})
+const recordSchema = z.strictObject({ record: z.string().regex(/^postern:\w+:\w+$/), expr: z.string() })
+const rules = ruleFiles.flatMap((path) =>
+  z
+    .object({
+      groups: z.array(z.strictObject({ name: z.string(), rules: z.array(z.union([alertSchema, recordSchema])) })),
+    })
+    .parse(parse(readFileSync(path, 'utf8')))
+    .groups.flatMap((group) => group.rules),
+)
+const alerts = rules.flatMap((rule) => ('alert' in rule ? [rule] : []))
+const records = rules.flatMap((rule) => ('record' in rule ? [rule] : []))
 
 const panels = z
   .looseObject({
@@ -56,9 +58,13 @@ const ofNode = createMetrics('any')
   .getMetricsAsArray()
   .map(({ name }) => name)
 
-/** What an expression speaks of: names of metrics, and labels. */
+/** What an expression speaks of: names of metrics, of what is recorded, and labels. */
 function metricsIn(expression: string): string[] {
   return [...expression.matchAll(/\b(?:postern|nodejs|process)_\w+/g)].map(([name]) => name)
+}
+
+function recordsIn(expression: string): string[] {
+  return [...expression.matchAll(/\bpostern:\w+:\w+/g)].map(([name]) => name)
 }
 
 function labelsIn(expression: string): string[] {
@@ -68,6 +74,7 @@ function labelsIn(expression: string): string[] {
 }
 
 const expressions = [
+  ...records.map(({ record, expr }) => [`record ${record}`, expr] as const),
   ...alerts.map(({ alert, expr }) => [`alert ${alert}`, expr] as const),
   ...panels.flatMap(({ title, targets }) => targets.map(({ expr }) => [`panel ${title}`, expr] as const)),
 ]
@@ -87,10 +94,17 @@ describe('what is watched exists', () => {
 
   test.each(expressions)('%s', (_title, expression) => {
     const metrics = metricsIn(expression)
-    expect(metrics).not.toEqual([])
+    const recorded = recordsIn(expression)
+    expect([...metrics, ...recorded]).not.toEqual([])
+    expect(recorded.filter((name) => !records.some(({ record }) => record === name))).toEqual([])
     expect(metrics.filter((name) => !own.has(name) && !ofNode.includes(name))).toEqual([])
     const known = new Set(metrics.flatMap((name) => own.get(name) ?? ['service', 'instance']))
     expect(labelsIn(expression).filter((label) => !known.has(label))).toEqual([])
+  })
+
+  test('what is recorded is looked at', () => {
+    const used = new Set(expressions.flatMap(([, expression]) => recordsIn(expression)))
+    expect(records.filter(({ record }) => !used.has(record))).toEqual([])
   })
 
   test('every metric of ours is on the dashboard', () => {
@@ -100,11 +114,37 @@ describe('what is watched exists', () => {
   })
 })
 
+const promtool = await findDebianProgram('prometheus', 'usr/bin/promtool')
+if (typeof promtool === 'string') process.stdout.write(`alerts are not run: ${promtool}\n`)
+
+function run(...args: readonly string[]): string {
+  const { folder, env } = typeof promtool === 'string' ? { folder: '', env: {} } : promtool
+  const { status, stdout, stderr } = spawnSync(join(folder, 'usr/bin/promtool'), args, { env, encoding: 'utf8' })
+  return status === 0 ? 'as expected' : `${stdout}${stderr}`
+}
+
+describe.skipIf(typeof promtool === 'string')('by the rules of Prometheus itself', () => {
+  test('the files are rules', () => expect(run('check', 'rules', ...ruleFiles)).toBe('as expected'))
+
+  test('alerts tell what burns a budget, a refusal of PostgreSQL and a queue that stands, and nothing of a system that is well', () => {
+    expect(run('test', 'rules', join(import.meta.dirname, 'alerts.promtool.yaml'))).toBe('as expected')
+  })
+})
+
 describe('the runbook', () => {
   test.each(alerts)('says what $alert means and what to do', ({ alert, annotations }) => {
     const section = runbook.split(`\n### ${alert}\n`)[1]?.split('\n#')[0] ?? ''
     expect(section).toMatch(/- Check: .{10}[^]*- Do: .{10}/)
     expect(annotations.runbook).toBe(`deploy/runbook.md#${alert.toLowerCase()}`)
+  })
+
+  test('states the objective of each budget', () => {
+    const table = runbook.split('\n## Objectives\n')[1]?.split('\n## ')[0] ?? ''
+    const stated = [...table.matchAll(/^\| (\w+) \|.* \| `(postern:\w+:ratio_rate)…` \|$/gm)].map(
+      ([, , name = '']) => name,
+    )
+    const recorded = new Set(records.map(({ record }) => record.replace(/\d+[mhd]$/, '')))
+    expect(stated.toSorted()).toEqual([...recorded].toSorted())
   })
 
   test('explains every problem code, and none that there is not', () => {

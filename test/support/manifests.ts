@@ -33,15 +33,12 @@ export function readResources(folder: string): Manifest[] {
     .flatMap((name) => toManifests(readFileSync(join(folder, name), 'utf8'), name))
 }
 
-/** What `kubectl apply --kustomize` would send. */
-export function renderOverlay(folder: string): Manifest[] {
-  const result = spawnSync('kubectl', ['kustomize', folder], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
+/** What `kubectl apply --kustomize` would send. `kubectl` is the path of the program; no cluster is asked. */
+export function renderOverlay(kubectl: string, folder: string): Manifest[] {
+  const result = spawnSync(kubectl, ['kustomize', folder], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 })
   if (result.status !== 0) throw new Error(`kubectl kustomize ${folder}: ${result.stderr}`)
   return toManifests(result.stdout, folder)
 }
-
-/** Whether overlays can be rendered on this machine. It needs no cluster. */
-export const hasKubectl: boolean = spawnSync('kubectl', ['version', '--client']).status === 0
 
 function toManifests(text: string, path: string): Manifest[] {
   return parseYaml(text, path).map((document) => manifestSchema.parse(document))
@@ -109,7 +106,12 @@ const portsSchema = z.array(z.strictObject({ port: z.number(), protocol: z.strin
 const policySchema = z.looseObject({
   metadata: z.looseObject({ name: z.string() }),
   spec: z.strictObject({
-    podSelector: z.strictObject({ matchLabels: z.record(z.string(), z.string()).optional() }),
+    podSelector: z.strictObject({
+      matchLabels: z.record(z.string(), z.string()).optional(),
+      matchExpressions: z
+        .array(z.strictObject({ key: z.string(), operator: z.literal('In'), values: z.array(z.string()) }))
+        .optional(),
+    }),
     policyTypes: z.array(z.enum(['Ingress', 'Egress'])),
     ingress: z.array(z.strictObject({ from: z.array(peerSchema).min(1), ports: portsSchema })).default([]),
     egress: z.array(z.strictObject({ to: z.array(peerSchema).min(1), ports: portsSchema })).default([]),

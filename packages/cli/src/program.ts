@@ -151,15 +151,18 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
   leaf(
     secrets,
     'rotate',
-    'Take the next step in replacing a ring; restart everything that reads it between two steps',
+    'Take the next step in replacing a secret; restart everything that reads it between two steps',
     'secrets rotate ./secrets POSTERN_SIGNING_FINDINGS --step promote',
   )
     .argument('<folder>', 'that of secrets init')
-    .argument('<ring>', 'name of the ring, as POSTERN_INTERNAL')
-    .requiredOption('--step <step>', 'add (accepted everywhere), promote (signs), retire (the old one is gone)')
+    .argument('<secret>', 'its name: a ring such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys')
+    .requiredOption(
+      '--step <step>',
+      'add (accepted everywhere), promote (signs), retire (the oldest is gone); for passwords replace',
+    )
     .action(
-      async (folder, ring, options) =>
-        await (await installationCommands()).rotateSecret(context, folder, ring, options),
+      async (folder, secret, options) =>
+        await (await installationCommands()).rotateOne(context, folder, secret, options),
     )
   leaf(program, 'migrate', 'Bring roles, database and schemas to this release; safe to repeat', 'migrate')
     .option('--retire-assertion-keys', 'refuse assertions of keys that are not in the ring, ten minutes from now')

@@ -36,14 +36,21 @@ export const passwordNames = [
 ] as const
 export type PasswordName = (typeof passwordNames)[number]
 
+/** Files with the Ed25519 keys (PKCS #8 PEM) whose signatures others check, by the variable that they are handed out as. */
+export const signingKeyFiles = {
+  POSTERN_RECEIPT_KEY: 'evidence-receipt-key.pem',
+  POSTERN_CHECKPOINT_KEY: 'findings-checkpoint-key.pem',
+} as const
+export type SigningKeyName = keyof typeof signingKeyFiles
+
 /** All secrets of one installation. */
 export interface Secrets {
   readonly folder: string
   readonly rings: Readonly<Record<RingName, string>>
   readonly passwords: Readonly<Record<PasswordName, string>>
-  /** File with the Ed25519 key (PKCS #8 PEM) that signs receipts of evidence. */
+  /** File with the keys of receipts of evidence: the first signs, the others are published only. */
   readonly receiptKeyFile: string
-  /** File with the Ed25519 key (PKCS #8 PEM) that signs checkpoints of the tracker log. */
+  /** File with the keys of checkpoints of the tracker log, in the same form. */
   readonly checkpointKeyFile: string
   /** File with the secret that the console shows to the OpenID provider. Of another's making, it is put there by hand. */
   readonly oidcClientSecretFile: string
@@ -86,9 +93,9 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
   for (const name of passwordNames) {
     passwords.set(name, await readOrMake(join(folder, `password-${name}`), randomPassword, isPassword))
   }
-  const receiptKeyFile = join(folder, 'evidence-receipt-key.pem')
+  const receiptKeyFile = join(folder, signingKeyFiles.POSTERN_RECEIPT_KEY)
   await readOrMake(receiptKeyFile, makeSigningKey, isEd25519)
-  const checkpointKeyFile = join(folder, 'findings-checkpoint-key.pem')
+  const checkpointKeyFile = join(folder, signingKeyFiles.POSTERN_CHECKPOINT_KEY)
   await readOrMake(checkpointKeyFile, makeSigningKey, isEd25519)
   const oidcClientSecretFile = join(folder, 'oidc-client-secret')
   await readOrMake(oidcClientSecretFile, randomPassword, isClientSecret)
@@ -132,7 +139,8 @@ function isClientSecret(text: string): boolean {
   return /^[\x21-\x7e]{16,512}$/.test(text)
 }
 
-function makeSigningKey(): string {
+/** A new Ed25519 key, PKCS #8 in PEM. */
+export function makeSigningKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 

@@ -1,7 +1,15 @@
 import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { componentNames, filesOf, initSecrets, ringNames, rotateRing } from '@postern/installation'
+import {
+  componentNames,
+  filesOf,
+  initSecrets,
+  ringNames,
+  rotatableNames,
+  rotateRing,
+  rotateSecret,
+} from '@postern/installation'
 import { parseKeyRing } from '@postern/signed-context'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
@@ -24,6 +32,11 @@ async function readAll(): Promise<Record<string, string>> {
 
 async function ringOf(name: string) {
   return parseKeyRing(await readFile(join(folder, name), 'utf8'))
+}
+
+/** The keys in a file, in their order. */
+async function readKeys(path: string): Promise<string[]> {
+  return (await readFile(path, 'utf8')).split(/(?<=END PRIVATE KEY-----)/).flatMap((pem) => pem.trim() || [])
 }
 
 describe('the secrets of an installation', () => {
@@ -86,6 +99,48 @@ describe('the rotation of a ring', () => {
       expect(await ringOf(name)).toEqual({ current: added.previous })
     },
   )
+
+  test.each([
+    ['POSTERN_RECEIPT_KEY', 'evidence', 'evidence-receipt-key.pem'],
+    ['POSTERN_CHECKPOINT_KEY', 'findings', 'findings-checkpoint-key.pem'],
+  ])(
+    'of %s: published before it signs, and the old ones for as long as they are left',
+    async (name, component, file) => {
+      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+      await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('only a password is replaced')
+      const [old] = await readKeys(join(folder, file))
+      await rotateSecret(folder, name, 'add')
+      const [signing, next, ...none] = await readKeys(join(folder, file))
+      expect([signing, none]).toEqual([old, []])
+      await rotateSecret(folder, name, 'promote')
+      expect(await readKeys(join(folder, file))).toEqual([next, old])
+      await rotateSecret(folder, name, 'add')
+      await rotateSecret(folder, name, 'promote')
+      const [third, ...before] = await readKeys(join(folder, file))
+      expect(before).toEqual([next, old])
+      await rotateSecret(folder, name, 'retire')
+      await initSecrets(folder, addresses)
+      expect(await readKeys(join(folder, component, name))).toEqual([third, next])
+    },
+  )
+
+  test('of a password gives the new one to who checks it and to who shows it, and knows no other step', async () => {
+    await expect(rotateSecret(folder, 'password-keys', 'add')).rejects.toThrow('the only step is replace')
+    expect(rotatableNames).not.toContain('password-superuser')
+    const old = (await readFile(join(folder, 'password-keys'), 'utf8')).trim()
+    await rotateSecret(folder, 'password-keys', 'replace')
+    await initSecrets(folder, addresses)
+    const password = (await readFile(join(folder, 'password-keys'), 'utf8')).trim()
+    expect(password).toMatch(/^[\w-]{43}$/)
+    expect(password).not.toBe(old)
+    const readers = ['migrate/POSTERN_PASSWORD_KEYS', 'keys/POSTERN_DATABASE_URL', 'pgbouncer/userlist.txt']
+    for (const path of readers) expect(await readFile(join(folder, path), 'utf8'), path).toContain(password)
+    expect(Object.values(await readAll()).join('\n')).not.toContain(old)
+  })
+
+  test('of what there is not is refused', async () => {
+    await expect(rotateSecret(folder, 'POSTERN_SIGNING', 'add')).rejects.toThrow('there is no secret POSTERN_SIGNING')
+  })
 
   test('reaches every component that reads the ring when the folders are made again', async () => {
     await initSecrets(folder, addresses)

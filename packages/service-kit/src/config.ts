@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { type KeyRing, parseKeyRing } from '@postern/signed-context'
 import { z } from 'zod'
 import { type LogLevel, logLevels } from './logger.ts'
+import { parseRedisAddress } from './redis/address.ts'
 import type { TracingConfig } from './tracing/tracing.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -91,14 +92,20 @@ const url = (protocols: readonly string[]) =>
     message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
   })
 
-const ed25519Key = z.string().transform((pem, context): KeyObject => {
+/** Private keys that follow each other: the first signs, the public halves of all are published. */
+export type SigningKeys = readonly [KeyObject, ...KeyObject[]]
+
+const ed25519Keys = z.string().transform((text, context): SigningKeys => {
   try {
-    const key = createPrivateKey(pem)
-    if (key.asymmetricKeyType === 'ed25519') return key
+    const [signing, ...others] = (text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? []).map((pem) =>
+      createPrivateKey(pem),
+    )
+    const keys: SigningKeys | undefined = signing === undefined ? undefined : [signing, ...others]
+    if (keys?.every(({ asymmetricKeyType }) => asymmetricKeyType === 'ed25519') === true) return keys
   } catch {
     // Falls through to the one message: what the parser says may quote the key.
   }
-  context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410)' })
+  context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410), or several' })
   return z.NEVER
 })
 
@@ -113,12 +120,15 @@ export const settings = {
       .transform((value) => value === 'on'),
   text: (fallback: string) => z.string().min(1).default(fallback),
   databaseUrl: url(['postgres', 'postgresql']),
-  redisUrl: url(['redis', 'rediss']),
+  redisUrl: z.string().refine((text) => parseRedisAddress(text) !== undefined, {
+    message:
+      'must be redis://…, redis+sentinel://host,host/group or redis+cluster://host,host, or the same with rediss for TLS',
+  }),
   httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
   /** The name of an OpenID provider: compared to the letter, hence kept as it is, also with a slash at its end. */
   issuerUrl: url(['http', 'https']),
-  /** A private key that signs (RFC 8410). */
-  ed25519Key,
+  /** Private keys (RFC 8410), one after the other: the first signs, the others are published only. */
+  ed25519Keys,
   /** One or two secrets, current first: `id:base64url[,id:base64url]`. */
   keyRing: z.string().transform((text, context): KeyRing => {
     try {

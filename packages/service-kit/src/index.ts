@@ -4,11 +4,13 @@ export {
   type BaseConfig,
   ConfigurationError,
   type Environment,
+  type SigningKeys,
   baseConfig,
   baseEnvironment,
   parseEnvironment,
   settings,
 } from './config.ts'
+export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
 export {
   type AnswerBody,
   type AnswerControl,

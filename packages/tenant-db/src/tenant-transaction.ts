@@ -4,7 +4,7 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
-import { sqlError } from './sql-error.ts'
+import { type SqlErrorKind, sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
@@ -47,22 +47,37 @@ export interface TenantDb {
 export interface TenantDbOptions extends PoolOptions {
   /** How long a statement may go without an answer before its connection is destroyed. More than statement_timeout. */
   readonly queryTimeoutMs: number
+  /** Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind. */
+  readonly observer?: {
+    opened(connections: number, stats: TenantDb['stats']): void
+    failed(kind: SqlErrorKind): void
+  }
 }
 
 /** Opens a pool of connections for one runtime role. None is made before its first use. */
 export function openTenantDb(options: TenantDbOptions): TenantDb {
   const pool = openPool(options)
-  const { queryTimeoutMs } = options
+  const { queryTimeoutMs, observer } = options
   let closed: Promise<void> | undefined
+  const note = (error: unknown): never => {
+    observer?.failed(sqlError(error).kind)
+    throw error
+  }
+  const stats = (): ReturnType<TenantDb['stats']> => ({
+    total: pool.totalCount,
+    idle: pool.idleCount,
+    waiting: pool.waitingCount,
+  })
+  observer?.opened(options.maxConnections, stats)
   return {
-    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn),
-    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn),
+    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn).catch(note),
+    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn).catch(note),
     follow: (tenant, list, size) => follow(pool, queryTimeoutMs, tenant.assertion, list, size),
     // Empty, not left alone: a setting that something left in the session must not hold here.
-    system: (fn) => write(pool, queryTimeoutMs, '', fn),
+    system: (fn) => write(pool, queryTimeoutMs, '', fn).catch(note),
     ping: () => ping(pool, queryTimeoutMs),
     close: () => (closed ??= pool.end()),
-    stats: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: pool.waitingCount }),
+    stats,
   }
 }
 

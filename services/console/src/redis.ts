@@ -1,10 +1,10 @@
 import { type Logger, problem } from '@postern/service-kit'
-import { Redis } from 'ioredis'
+import { type RedisClient, openRedisClient } from '@postern/service-kit/redis'
 
 /** Redis as the console uses it: it holds the sessions, so without it nobody is signed in and the answer is 503. */
 export interface RedisConnection {
   /** Runs commands; a failure of Redis becomes the problem `service_unavailable`. */
-  run<T>(commands: (redis: Redis) => Promise<T>): Promise<T>
+  run<T>(commands: (redis: RedisClient) => Promise<T>): Promise<T>
   close(): void
 }
 
@@ -12,15 +12,7 @@ const commandTimeoutMs = 1000
 
 /** Opens the connection, which reconnects for ever. Redis need not be there yet. */
 export function openRedis(url: string, logger: Logger): RedisConnection {
-  const redis = new Redis(url, {
-    connectionName: 'postern-console',
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    connectTimeout: 1000,
-    commandTimeout: commandTimeoutMs,
-    retryStrategy: (attempts) => Math.min(attempts * 50, 1000),
-  })
+  const redis = openRedisClient(url, { name: 'postern-console', commandTimeoutMs })
   let isLost = false
   redis.on('error', (error: Error) => {
     if (!isLost) logger.warn({ event: 'redis_lost', err: error })

@@ -1,8 +1,8 @@
-import { type KeyObject, createPrivateKey } from 'node:crypto'
 import { maxEvidenceBytes } from '@postern/contracts'
 import {
   type BaseConfig,
   type Environment,
+  type SigningKeys,
   baseConfig,
   baseEnvironment,
   parseEnvironment,
@@ -44,22 +44,9 @@ export interface Config extends BaseConfig {
   readonly abandonedAfterMs: number
   /** How often abandoned files are looked for. Milliseconds, default 1 h. */
   readonly sweepEveryMs: number
-  /** Signs receipts (Ed25519). */
-  readonly receiptKey: KeyObject
-  /** The key before: no longer signs, still published, so that receipts of before the change can be checked. */
-  readonly previousReceiptKey: KeyObject | undefined
+  /** Ed25519. The first signs receipts; the others are published, so that receipts of theirs can be checked. */
+  readonly receiptKeys: SigningKeys
 }
-
-const ed25519Key = z.string().transform((pem, context): KeyObject => {
-  try {
-    const key = createPrivateKey(pem)
-    if (key.asymmetricKeyType === 'ed25519') return key
-  } catch {
-    // Falls through to the one message: what the parser says may quote the key.
-  }
-  context.addIssue({ code: 'custom', message: 'must be an Ed25519 private key, PKCS #8 in PEM (RFC 8410)' })
-  return z.NEVER
-})
 
 /** Media types, separated by commas. */
 const allowedTypes = z.string().transform((text, context): readonly string[] => {
@@ -110,8 +97,8 @@ export function readConfig(env: Environment): Config {
     POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
     POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings.integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs }),
     POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
-    POSTERN_RECEIPT_KEY: ed25519Key,
-    POSTERN_RECEIPT_PREVIOUS_KEY: ed25519Key.optional(),
+    POSTERN_RECEIPT_KEY: settings.ed25519Keys,
+    POSTERN_RECEIPT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
   })
   return {
     ...baseConfig(values, { evidence: values.POSTERN_SIGNING_EVIDENCE }),
@@ -138,7 +125,6 @@ export function readConfig(env: Environment): Config {
     stallMs: values.POSTERN_EVIDENCE_STALL_MS,
     abandonedAfterMs: values.POSTERN_EVIDENCE_ABANDONED_AFTER_MS,
     sweepEveryMs: values.POSTERN_EVIDENCE_SWEEP_MS,
-    receiptKey: values.POSTERN_RECEIPT_KEY,
-    previousReceiptKey: values.POSTERN_RECEIPT_PREVIOUS_KEY,
+    receiptKeys: [...values.POSTERN_RECEIPT_KEY, ...(values.POSTERN_RECEIPT_PREVIOUS_KEY ?? [])],
   }
 }

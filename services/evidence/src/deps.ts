@@ -1,4 +1,4 @@
-import { type Logger, problem } from '@postern/service-kit'
+import { type Logger, type Registry, observeDatabase, problem } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
@@ -24,17 +24,21 @@ export interface Deps {
 }
 
 /** Opens the store of the bytes, the receipt keys and the database; sweeps what uploads of before have left behind. */
-export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
+export async function openDeps(
+  config: Config,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): Promise<Deps> {
   const now = Date.now
   const stores = await openStores(config.store)
   const { blobs, partials } = stores
-  const receipts = await openReceiptSigner(config.receiptKey, config.previousReceiptKey)
+  const receipts = await openReceiptSigner(config.receiptKeys)
   const db = openTenantDb({
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
     queryTimeoutMs: 5_000,
     applicationName: 'postern-evidence',
+    observer: observeDatabase(metrics),
   })
   const universe = openUniverse(config.universe, now)
   const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })

@@ -1,7 +1,7 @@
-import type { KeyObject } from 'node:crypto'
 import {
   type BaseConfig,
   type Environment,
+  type SigningKeys,
   baseConfig,
   baseEnvironment,
   parseEnvironment,
@@ -22,10 +22,8 @@ export interface Config extends BaseConfig {
     /** How long the universe may take to answer. Milliseconds, default 3 s. */
     readonly timeoutMs: number
   }
-  /** Signs checkpoints of the tracker log (Ed25519). */
-  readonly checkpointKey: KeyObject
-  /** The key before: no longer signs, still published, so that checkpoints of before the change can be checked. */
-  readonly previousCheckpointKey: KeyObject | undefined
+  /** Ed25519. The first signs checkpoints of the tracker log; the others are published, so that checkpoints of theirs can be checked. */
+  readonly checkpointKeys: SigningKeys
 }
 
 /** Reads the settings of the findings service. Throws a ConfigurationError that names every fault and no value. */
@@ -39,8 +37,8 @@ export function readConfig(env: Environment): Config {
     POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
-    POSTERN_CHECKPOINT_KEY: settings.ed25519Key,
-    POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Key.optional(),
+    POSTERN_CHECKPOINT_KEY: settings.ed25519Keys,
+    POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
   })
   return {
     ...baseConfig(values, {
@@ -54,7 +52,6 @@ export function readConfig(env: Environment): Config {
       ring: values.POSTERN_SIGNING_FINDINGS_UNIVERSE,
       timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
     },
-    checkpointKey: values.POSTERN_CHECKPOINT_KEY,
-    previousCheckpointKey: values.POSTERN_CHECKPOINT_PREVIOUS_KEY,
+    checkpointKeys: [...values.POSTERN_CHECKPOINT_KEY, ...(values.POSTERN_CHECKPOINT_PREVIOUS_KEY ?? [])],
   }
 }

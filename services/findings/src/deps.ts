@@ -1,4 +1,4 @@
-import { type Logger, databaseAway } from '@postern/service-kit'
+import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
@@ -19,13 +19,17 @@ export interface Deps {
 }
 
 /** Opens the database pool; no connection is made before the first request. */
-export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
+export async function openDeps(
+  config: Config,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): Promise<Deps> {
   const db = openTenantDb({
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
     queryTimeoutMs: 6_000,
     applicationName: 'postern-findings',
+    observer: observeDatabase(metrics),
   })
   const answering = refusingWhenAway(db, databaseAway)
   return {
@@ -34,7 +38,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     now: () => new Date(),
     logger,
     universe: openUniverse(config.universe, Date.now),
-    checkpoints: await openCheckpointSigner(config.checkpointKey, config.previousCheckpointKey),
+    checkpoints: await openCheckpointSigner(config.checkpointKeys),
     ready: async () => await db.ping(),
     close: async () => await db.close(),
   }

@@ -1,4 +1,4 @@
-import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
+import { type BaseDeps, type Logger, type Registry, observeDatabase } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { answerDatabaseFailures } from './database-failures.ts'
@@ -31,6 +31,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
       connectTimeoutMs,
       queryTimeoutMs,
       applicationName: 'postern-keys',
+      observer: observeDatabase(base.metrics),
     }),
   )
   const cache = config.cache === undefined ? noCache : openKeyCache(config.cache, base)

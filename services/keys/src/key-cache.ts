@@ -3,7 +3,7 @@ import { redisRevocationChannel } from '@postern/contracts/internal'
 import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { Redis } from 'ioredis'
+import { openRedisClient } from '@postern/service-kit/redis'
 import { Counter } from 'prom-client'
 
 /**
@@ -28,7 +28,6 @@ export const noCache: KeyCache = {
 const commandTimeoutMs = 50
 /** After a failure nothing is sent for so long: a frozen Redis must not collect commands in our memory. */
 const pauseMs = 1000
-const maxReconnectMs = 1000
 
 /** Opens the connection to Redis. Redis need not be there, now or ever. */
 export function openKeyCache(
@@ -42,15 +41,7 @@ export function openKeyCache(
     labelNames: ['operation'],
     registers: [metrics],
   })
-  const redis = new Redis(options.url, {
-    connectionName: 'postern-keys',
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    autoResendUnfulfilledCommands: false,
-    connectTimeout: 1000,
-    commandTimeout: commandTimeoutMs,
-    retryStrategy: (times) => Math.min(times * 100, maxReconnectMs),
-  })
+  const redis = openRedisClient(options.url, { name: 'postern-keys', commandTimeoutMs })
   let reachable: boolean | undefined
   redis.on('error', (error: Error) => note(false, error))
   redis.on('ready', () => note(true))

@@ -1,10 +1,11 @@
-import { type Logger, databaseAway } from '@postern/service-kit'
+import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { openOutbound } from './outbound/open-outbound.ts'
 import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
+import { measureRuns } from './queue/metrics.ts'
 import { type Queue, openQueue } from './queue/queue.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
@@ -32,22 +33,27 @@ const now = (): Date => new Date()
 const workerQueryTimeoutMs = 130_000
 
 /** Opens the database, the queue with its workers, and the connections to the universe service. */
-export async function openDeps(config: Config, { logger }: { readonly logger: Logger }): Promise<Deps> {
-  const open = (maxConnections: number, queryTimeoutMs: number, applicationName: string): TenantDb =>
+export async function openDeps(
+  config: Config,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): Promise<Deps> {
+  const open = (maxConnections: number, queryTimeoutMs: number, applicationName: string, pool?: string): TenantDb =>
     openTenantDb({
       connectionString: config.databaseUrl,
       maxConnections,
       connectTimeoutMs: 2_000,
       queryTimeoutMs,
       applicationName,
+      observer: observeDatabase(metrics, pool),
     })
   const db = open(config.maxConnections, 6_000, 'postern-sync')
-  const workerDb = open(Math.max(1, config.workers) * 2, workerQueryTimeoutMs, 'postern-sync-worker')
+  const workerDb = open(Math.max(1, config.workers) * 2, workerQueryTimeoutMs, 'postern-sync-worker', 'workers')
   const universe = openUniverse(config.universe, Date.now)
   const answering = refusingWhenAway(db, databaseAway)
   const outbound = openOutbound({ networks: config.networks })
   const { secretRing } = config
   const queue = openQueue({ connectionString: config.databaseUrl, pollMs: config.queuePollMs, logger })
+  const runs = measureRuns(metrics, db)
   const parts: WorkerParts = {
     workerDb,
     universe,
@@ -56,6 +62,7 @@ export async function openDeps(config: Config, { logger }: { readonly logger: Lo
     limits: defaultLimits,
     secretRing,
     logger,
+    ended: runs.ended,
   }
   // Not waited for: the queue may have to wait for the database.
   const working = queue.work(config.workers, {

@@ -1,4 +1,4 @@
-import { databaseAway } from '@postern/service-kit'
+import { type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
 import { type TenantDb, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
 import { type Findings, openFindings } from './findings/findings.ts'
@@ -14,13 +14,14 @@ export interface Deps {
 }
 
 /** Opens the database pool; no connection is made before the first request. */
-export async function openDeps(config: Config): Promise<Deps> {
+export async function openDeps(config: Config, { metrics }: { readonly metrics: Registry }): Promise<Deps> {
   const db = openTenantDb({
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
     queryTimeoutMs: 6_000,
     applicationName: 'postern-universe',
+    observer: observeDatabase(metrics),
   })
   return {
     db: refusingWhenAway(db, databaseAway),

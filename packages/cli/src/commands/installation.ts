@@ -1,6 +1,5 @@
 import { isAbsolute, resolve } from 'node:path'
-import type { RingName, RotationStep } from '@postern/installation'
-import { initSecrets, prepareDatabase, ringNames, rotateRing, rotationSteps } from '@postern/installation'
+import { initSecrets, prepareDatabase, rotatableNames, rotateSecret, rotationSteps } from '@postern/installation'
 import { failed, usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { type Environment, readSetting } from '../settings.ts'
@@ -63,21 +62,20 @@ export async function makeSecrets(
 }
 
 /** `secrets rotate` */
-export async function rotateSecret(
+export async function rotateOne(
   context: CommandContext,
   folder: string,
   name: string,
   options: OutputOptions & { readonly step: string },
 ): Promise<void> {
-  const ring = ringNames.find((known): known is RingName => known === name)
-  if (ring === undefined) throw usage(`there is no ring ${name}: there are ${ringNames.join(' ')}`)
-  const step = rotationSteps.find((known): known is RotationStep => known === options.step)
-  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}`)
-  await rotateRing(absolute(folder), ring, step).catch((error: unknown) => {
+  if (!rotatableNames.includes(name)) throw usage(`there is no secret ${name}: there are ${rotatableNames.join(' ')}`)
+  const step = [...rotationSteps, 'replace' as const].find((known) => known === options.step)
+  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}, and for passwords replace`)
+  await rotateSecret(absolute(folder), name, step).catch((error: unknown) => {
     throw usage(messages(error))
   })
-  if (options.json) printJson(context, { ring, step })
-  else context.print(`${ring}: ${step} is done. Run \`secrets init\`, hand the files out and restart what reads them.`)
+  if (options.json) printJson(context, { secret: name, step })
+  else context.print(`${name}: ${step} is done. Run \`secrets init\`, hand the files out and restart what reads them.`)
 }
 
 function absolute(folder: string): string {

@@ -1,10 +1,8 @@
 import { execFile } from 'node:child_process'
-import { randomBytes } from 'node:crypto'
 import { readFile, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
-import { createdApiKeySchema, type CreatedApiKey, type GrantableScope, type Upstream } from '@postern/contracts'
-import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
+import type { CreatedApiKey, Upstream } from '@postern/contracts'
+import type { Tenant } from '@postern/contracts/internal'
 import { ensurePrograms } from '../../programs.mjs'
 import { buildConsolePages } from '../console-pages.ts'
 import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from '../console.ts'
@@ -13,9 +11,10 @@ import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
 import { startServices, urlsOf, type Route, type ServiceProcessName } from '../services.ts'
-import { createSignedCaller, operator, type CallAnswer, type SignedCaller } from '../signed-caller.ts'
+import { createSignedCaller, type SignedCaller } from '../signed-caller.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
+import { type CreateKeyInput, operatorActions } from './operator-actions.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 import { startTestRedis, type TestRedis } from './test-redis.ts'
 
@@ -71,23 +70,6 @@ export interface TestStack {
   /** All that all processes have printed. */
   logs(): Promise<string>
   stop(): Promise<void>
-}
-
-export interface CreateKeyInput {
-  readonly scopes: readonly GrantableScope[]
-  readonly label?: string
-  /** RFC 3339; default: in 30 days. */
-  readonly expiresAt?: string
-  readonly allowedAddresses?: readonly string[]
-}
-
-/** Repeats a call that is answered 503: on a busy machine a service may not get to its database in time. */
-async function whenServed(call: () => Promise<CallAnswer>): Promise<CallAnswer> {
-  for (let triesLeft = 20; ; triesLeft -= 1) {
-    const answer = await call()
-    if (answer.status !== 503 || triesLeft === 0) return answer
-    await delay(250)
-  }
 }
 
 /** Starts a stack on free ports. It ends with the process that started it, at the latest. */
@@ -158,29 +140,8 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     ring: (name) => secrets.rings[name],
     caller: (name) => caller(name, signingRings[name], services.url(name)),
     operator: asOperator,
-    createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) => {
-      const body = { slug, name: `Test tenant ${slug}` }
-      const { status, text, json } = await whenServed(
-        async () => await asOperator.call(operator, 'POST', internalPaths.tenants, { body }),
-      )
-      if (status !== 201) throw new Error(`no tenant was created: ${status} ${text}`)
-      return tenantSchema.parse(json)
-    },
+    ...operatorActions(asOperator),
     nameTenants: async (tenants) => await writeFile(join(home, 'demo.json'), JSON.stringify({ tenants })),
-    createKey: async (tenant, { scopes, label = 'A test key', expiresAt, allowedAddresses }) => {
-      const body = {
-        label,
-        scopes,
-        ...(expiresAt === undefined ? { expires_in: '30d' } : { expires_in: 'custom', expires_at: expiresAt }),
-        ...(allowedAddresses === undefined ? {} : { allowed_addresses: allowedAddresses }),
-      }
-      const principal = { ...operator, tenantId: tenant.id }
-      const { status, text, json } = await whenServed(
-        async () => await asOperator.call(principal, 'POST', '/api/v1/api-keys', { body }),
-      )
-      if (status !== 201) throw new Error(`no key was created: ${status} ${text}`)
-      return createdApiKeySchema.parse(json)
-    },
     cli: async (...args) =>
       await runCommand(args, {
         PATH: '/usr/bin:/bin',

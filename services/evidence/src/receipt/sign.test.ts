@@ -34,7 +34,7 @@ describe('the signer of receipts', () => {
         x: '11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo',
       },
     })
-    const { publicKeys } = await openReceiptSigner(key, undefined)
+    const { publicKeys } = await openReceiptSigner([key])
     expect(publicKeys).toEqual([
       {
         kty: 'OKP',
@@ -48,7 +48,7 @@ describe('the signer of receipts', () => {
   })
 
   test('signs exactly the other fields of the receipt', async () => {
-    const signer = await openReceiptSigner(makeKey(), undefined)
+    const signer = await openReceiptSigner([makeKey()])
     const { jws, ...rest } = await signer.sign(content)
     expect(rest).toEqual(content)
     const { payload } = await compactVerify(jws, createLocalJWKSet({ keys: [...signer.publicKeys] }))
@@ -57,8 +57,8 @@ describe('the signer of receipts', () => {
 
   test('with a new key still publishes the one before, so that receipts of before stay good, and signs with the new', async () => {
     const [before, after] = [makeKey(), makeKey()]
-    const old = await (await openReceiptSigner(before, undefined)).sign(content)
-    const signer = await openReceiptSigner(after, before)
+    const old = await (await openReceiptSigner([before])).sign(content)
+    const signer = await openReceiptSigner([after, before])
     const keys = createLocalJWKSet({ keys: [...signer.publicKeys] })
     const { protectedHeader } = await compactVerify(old.jws, keys)
     expect(protectedHeader.kid).toBe(signer.publicKeys[1]?.kid)

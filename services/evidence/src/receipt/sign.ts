@@ -1,5 +1,6 @@
 import { type KeyObject, createPublicKey } from 'node:crypto'
 import type { AttachmentReceipt, Receipt } from '@postern/contracts'
+import type { SigningKeys } from '@postern/service-kit'
 import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 
 /** Everything that a receipt says, before it is signed. */
@@ -18,10 +19,10 @@ export interface ReceiptSigner {
 const receiptType = 'postern-receipt'
 const attachmentType = 'postern-attachment'
 
-/** Opens the signer of receipts. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
-export async function openReceiptSigner(key: KeyObject, previous: KeyObject | undefined): Promise<ReceiptSigner> {
+/** Opens the signer of receipts: the first key signs. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
+export async function openReceiptSigner([key, ...others]: SigningKeys): Promise<ReceiptSigner> {
   const current = await publicJwk(key)
-  const publicKeys = previous === undefined ? [current] : [current, await publicJwk(previous)]
+  const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]
   const signed = async <T extends object>(content: T, typ: string): Promise<T & { readonly jws: string }> => {
     const payload = new TextEncoder().encode(JSON.stringify(content))
     const header = { alg: 'EdDSA', kid: current.kid, typ }

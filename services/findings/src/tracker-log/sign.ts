@@ -1,5 +1,6 @@
 import { type KeyObject, createPublicKey } from 'node:crypto'
 import { type Checkpoint, checkpointType } from '@postern/log-chain'
+import type { SigningKeys } from '@postern/service-kit'
 import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
 
 /** Signs ends of logs, and tells who can check the signature. */
@@ -10,11 +11,11 @@ export interface CheckpointSigner {
   readonly publicKeys: readonly JWK[]
 }
 
-/** Opens the signer. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
-export async function openCheckpointSigner(key: KeyObject, previous: KeyObject | undefined): Promise<CheckpointSigner> {
+/** Opens the signer: the first key signs. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
+export async function openCheckpointSigner([key, ...others]: SigningKeys): Promise<CheckpointSigner> {
   const current = await publicJwk(key)
   return {
-    publicKeys: previous === undefined ? [current] : [current, await publicJwk(previous)],
+    publicKeys: [current, ...(await Promise.all(others.map(publicJwk)))],
     sign: async (checkpoint) =>
       await new CompactSign(new TextEncoder().encode(JSON.stringify(checkpoint)))
         .setProtectedHeader({ alg: 'EdDSA', kid: current.kid, typ: checkpointType })

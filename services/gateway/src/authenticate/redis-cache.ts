@@ -2,7 +2,7 @@ import { type KeyRecord, type Revocation, redisRecordKey, redisRevocationChannel
 import { createCacheCodec } from '@postern/key-cache'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { Redis } from 'ioredis'
+import { type RedisClient, openRedisClient } from '@postern/service-kit/redis'
 
 /** Redis as the gateway uses it: quick or not at all. Nothing here is needed for a right decision. */
 export interface RedisCache {
@@ -11,7 +11,7 @@ export interface RedisCache {
   /** Calls back with each revocation that the keys service announces. */
   onRevocation(listener: (revocation: Revocation) => void): void
   /** For the rate limits, which share the connection. */
-  readonly commands: Redis
+  readonly commands: RedisClient
   isConnected(): boolean
   close(): Promise<void>
 }
@@ -23,16 +23,10 @@ const commandTimeoutMs = 50
 export function openRedisCache(options: { url: string; ring: KeyRing; logger: Logger }): RedisCache {
   const { url, ring, logger } = options
   const codec = createCacheCodec(ring)
-  const settings = {
-    enableOfflineQueue: false,
-    maxRetriesPerRequest: 0,
-    connectTimeout: 1000,
-    retryStrategy: (attempts: number) => Math.min(50 * attempts, 1000),
-    reconnectOnError: () => false,
-  } as const
-  const commands = new Redis(url, { ...settings, commandTimeout: commandTimeoutMs, enableAutoPipelining: true })
+  const name = 'postern-gateway'
+  const commands = openRedisClient(url, { name, commandTimeoutMs, pipelines: true })
   // The subscription is renewed by ioredis itself after every reconnect.
-  const subscriber = new Redis(url, { ...settings, enableOfflineQueue: true, maxRetriesPerRequest: null })
+  const subscriber = openRedisClient(url, { name, waitsForConnection: true })
   const listeners: ((revocation: Revocation) => void)[] = []
 
   for (const [client, use] of [

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache'
-import type { Redis } from 'ioredis'
+import type { RedisClient } from '@postern/service-kit/redis'
 import type { Clocks } from '../authenticate/clocks.ts'
 
 /**
@@ -31,7 +31,7 @@ return failures
 
 /** Starts with no failures. While Redis is away each gateway counts for itself. */
 export function createFailedAttempts(options: {
-  readonly redis: Redis
+  readonly redis: RedisClient
   readonly clocks: Clocks
   readonly limit: number
 }): FailedAttempts {

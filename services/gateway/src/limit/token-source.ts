@@ -1,4 +1,4 @@
-import type { Redis } from 'ioredis'
+import type { RedisClient } from '@postern/service-kit/redis'
 import { windowMs } from './rate-limit.ts'
 
 /** Tokens that Redis has counted for this gateway. */
@@ -35,7 +35,7 @@ return { granted, math.max(0, tonumber(ARGV[1]) - used - granted), started + win
 `
 
 /** Leases tokens from Redis. */
-export function createTokenSource(redis: Redis): TokenSource {
+export function createTokenSource(redis: RedisClient): TokenSource {
   return {
     lease: async (name, limit, wanted) => {
       if (redis.status !== 'ready') throw new Error('Redis is not connected')

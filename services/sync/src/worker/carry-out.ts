@@ -1,3 +1,4 @@
+import type { Run } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { findConnector, listSecrets } from '../connector/store.ts'
@@ -27,6 +28,8 @@ export interface WorkerParts {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly logger: Logger
+  /** Told how a piece of work has come to its end, or to the point where it waits for approval. */
+  ended(status: Run['status']): void
 }
 
 /**
@@ -39,6 +42,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
   const { logger } = parts
   try {
     await goOn(parts, hold, attempt)
+    parts.ended(hold.status)
     logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
   } catch (error) {
     if (error instanceof RunLost) {
@@ -57,6 +61,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       await noteOutcome(tx, hold.connector.id, end.status === 'failed' && !(error instanceof TenantSuspended))
       return end
     })
+    parts.ended(end.status)
     await tidyUp(parts, hold)
   }
 }
@@ -70,6 +75,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
     await noteOutcome(tx, hold.connector.id, true)
     return { status: 'failed', failure: { code: 'worker_lost', message } }
   })
+  parts.ended('failed')
   await tidyUp(parts, hold)
 }
 

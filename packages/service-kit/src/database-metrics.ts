@@ -1,0 +1,80 @@
+import { Counter, Gauge, type Registry } from 'prom-client'
+
+/** What is told of a pool of connections: how it stands now, and what failed in it. */
+export interface DatabaseObserver {
+  opened(connections: number, stats: () => PoolStats): void
+  /** `kind` as `sqlError` of tenant-db gives it. What is no failure of the database itself is not counted. */
+  failed(kind: string): void
+}
+
+interface PoolStats {
+  readonly total: number
+  readonly idle: number
+  readonly waiting: number
+}
+
+interface DatabaseMetrics {
+  readonly pools: Map<string, { readonly connections: number; readonly stats: () => PoolStats }>
+  readonly failures: Counter<'pool' | 'kind'>
+}
+
+/** The pools of one process share what they count. */
+const measured = new WeakMap<Registry, DatabaseMetrics>()
+
+/**
+ * `assertion` and `rls` are what tenants are kept apart by: PostgreSQL did not believe the tenant assertion, or a policy or grant
+ * refused a statement. Neither happens in order.
+ */
+const counted = ['assertion', 'rls', 'timeout', 'unavailable', 'serialization'] as const
+
+function databaseMetrics(registry: Registry): DatabaseMetrics {
+  const pools: DatabaseMetrics['pools'] = new Map()
+  const failures = new Counter({
+    name: 'postern_database_failures_total',
+    help: 'Transactions that PostgreSQL refused or did not answer, by pool and kind',
+    labelNames: ['pool', 'kind'],
+    registers: [registry],
+  })
+  const used: Gauge = new Gauge({
+    name: 'postern_database_connections_used',
+    help: 'Connections to PostgreSQL that are lent out, by pool',
+    labelNames: ['pool'],
+    registers: [registry],
+    collect(): void {
+      for (const [pool, { stats }] of pools) used.set({ pool }, stats().total - stats().idle)
+    },
+  })
+  const most: Gauge = new Gauge({
+    name: 'postern_database_connections_max',
+    help: 'Connections to PostgreSQL that a pool may have',
+    labelNames: ['pool'],
+    registers: [registry],
+    collect(): void {
+      for (const [pool, { connections }] of pools) most.set({ pool }, connections)
+    },
+  })
+  const waiting: Gauge = new Gauge({
+    name: 'postern_database_requests_waiting',
+    help: 'Transactions that wait for a connection, by pool',
+    labelNames: ['pool'],
+    registers: [registry],
+    collect(): void {
+      for (const [pool, { stats }] of pools) waiting.set({ pool }, stats().waiting)
+    },
+  })
+  return { pools, failures }
+}
+
+/** Measures a pool of connections of a service: hand it to what opens the pool. */
+export function observeDatabase(registry: Registry, pool = 'requests'): DatabaseObserver {
+  const metrics = measured.get(registry) ?? databaseMetrics(registry)
+  measured.set(registry, metrics)
+  // Known before the first: from nothing to one there would be no increase to see.
+  for (const kind of counted) metrics.failures.inc({ pool, kind }, 0)
+  return {
+    opened: (connections, stats) => void metrics.pools.set(pool, { connections, stats }),
+    failed: (kind) => {
+      if (counted.some((known) => known === kind)) metrics.failures.inc({ pool, kind })
+    },
+  }
+}

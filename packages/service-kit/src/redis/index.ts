@@ -1,0 +1,2 @@
+export type { RedisClient, RedisClientOptions } from './client.ts'
+export { openRedisClient } from './client.ts'
