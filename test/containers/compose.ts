@@ -6,7 +6,7 @@ import { initSecrets } from '@postern/installation'
 import { findFreePort } from '@postern/local-stack/testing'
 import { parse } from 'yaml'
 import { z } from 'zod'
-import { type Engine, engineOf, run } from './engine.ts'
+import { type Engine, type RunOptions, engineOf, run } from './engine.ts'
 import type { Images } from './images.ts'
 
 const composeFile = join(import.meta.dirname, '..', '..', 'deploy', 'compose.yaml')
@@ -32,7 +32,9 @@ export interface Compose {
   readonly installation: Installation
   /** Runs a compose command. */
   compose(args: readonly string[], timeoutMs?: number): Promise<string>
-  docker(args: readonly string[]): Promise<string>
+  docker(args: readonly string[], options?: RunOptions): Promise<string>
+  /** A container of the operator's own, which waits. */
+  readonly operatorContainer: string
   /** Ids of the containers of a service, the first one first. */
   containers(service: string): Promise<readonly string[]>
   /** Runs the operator's command in its container. */
@@ -96,10 +98,18 @@ async function twoGateways(port: number, firstAdmin: number, secondAdmin: number
   const { gateway } = services
   const environment = z.record(z.string(), z.string()).parse(gateway['environment'])
   const shared = { environment: { ...environment, POSTERN_GATEWAY_COUNT: '2' } }
+  // Each check is a Node that starts, in a dozen containers: on two processors a sixth of what there is.
+  const calm = { healthcheck: { interval: '30s' } }
   return JSON.stringify({
     services: {
-      gateway: { ...shared, ports: [`127.0.0.1:${firstAdmin}:9080`] },
-      'gateway-b': { ...gateway, ...shared, ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`] },
+      ...Object.fromEntries(doubled.map((name) => [name, calm])),
+      gateway: { ...shared, ...calm, ports: [`127.0.0.1:${firstAdmin}:9080`] },
+      'gateway-b': {
+        ...gateway,
+        ...shared,
+        ...calm,
+        ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`],
+      },
     },
   })
 }
@@ -141,7 +151,8 @@ export function attach(installation: Installation): Compose {
   const own: Compose = {
     installation,
     compose,
-    docker: async (args) => await engine.docker(args),
+    docker: async (args, options) => await engine.docker(args, options),
+    operatorContainer: operatorOf(project),
     containers,
     isReady,
     operator: async (...args) =>
@@ -152,7 +163,7 @@ export function attach(installation: Installation): Compose {
         if (performance.now() > deadline) {
           throw new Error(`a container is not ready:\n${await engine.docker(['logs', '--tail', '20', container])}`)
         }
-        await delay(200)
+        await delay(500)
       }
     },
     handOutSecrets: async () => {

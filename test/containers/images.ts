@@ -34,10 +34,11 @@ interface Bases {
 
 /**
  * Builds everything from this working copy; POSTERN_TEST_IMAGE names an image of Postern that is there already. Throws with
- * what failed; layers of an earlier run are used again.
+ * what failed; layers of an earlier run are used again. Gives the reason, in one line, where there is nothing to build on.
  */
-export async function buildImages(engine: Engine, say: (line: string) => void): Promise<Images> {
-  const bases = await findBases(engine, say)
+export async function buildImages(engine: Engine, say: (line: string) => void): Promise<Images | string> {
+  const bases = await findBases(engine, say).catch((error: unknown) => firstLine(error))
+  if (typeof bases === 'string') return `there is nothing to build images on: ${bases}`
   const given = process.env['POSTERN_TEST_IMAGE']
   const images = { postern: given ?? 'postern-test:local', pgbouncer: 'postern-test-pgbouncer:local' }
   say(given === undefined ? 'building the images' : `taking ${given}`)
@@ -48,6 +49,10 @@ export async function buildImages(engine: Engine, say: (line: string) => void): 
     })
   await build(engine, images.pgbouncer, join(root, 'deploy/pgbouncer'), 'Dockerfile', { BASE_IMAGE: bases.debian })
   return { ...images, postgres: bases.postgres, redis: bases.redis }
+}
+
+function firstLine(error: unknown): string {
+  return (error instanceof Error ? error.message : String(error)).split('\n')[0] ?? ''
 }
 
 async function build(

@@ -1,8 +1,11 @@
-// Stands in for @postern/local-stack/testing where tests run on containers: the stack is the installation of this run.
+// Stands in for @postern/local-stack/testing where tests run on containers: the stack is the installation of this run, and
+// Redis is a container.
 import { randomBytes } from 'node:crypto'
 import { createdApiKeySchema, type CreatedApiKey } from '@postern/contracts'
 import { type Tenant, tenantSchema } from '@postern/contracts/internal'
-import type { CreateKeyInput } from '../../packages/local-stack/src/testing/index.ts'
+import type { CreateKeyInput, TestRedis } from '../../packages/local-stack/src/testing/index.ts'
+import { findFreePort, randomRing } from '../../packages/local-stack/src/testing/index.ts'
+import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
 import { findInstallation } from './installation.ts'
 
 export * from '../../packages/local-stack/src/testing/index.ts'
@@ -29,5 +32,37 @@ export async function startTestStack(): Promise<ContainerStack> {
       return createdApiKeySchema.parse(JSON.parse(text))
     },
     stop: async () => undefined,
+  }
+}
+
+/** A Redis in a container, on a port that stays the same over restarts. */
+export async function startTestRedis(): Promise<TestRedis> {
+  const { images } = findInstallation().installation
+  const port = await findFreePort()
+  const password = randomRing().split(':')[1] ?? ''
+  const launch = async (): Promise<StartedTestContainer> =>
+    await new GenericContainer(images.redis)
+      .withExposedPorts({ container: 6379, host: port })
+      .withCommand(['redis-server', '--requirepass', password, '--save', '', '--appendonly', 'no'])
+      .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
+      .start()
+  let server: StartedTestContainer | undefined = await launch()
+  const { docker } = findInstallation()
+  const stop = async (): Promise<void> => {
+    const running = server
+    server = undefined
+    await running?.stop({ timeout: 0 }).catch(() => undefined)
+  }
+  return {
+    url: `redis://:${password}@127.0.0.1:${port}`,
+    port,
+    kill: (signal) => {
+      if (server !== undefined) void docker(['kill', '--signal', signal, server.getId()]).catch(() => undefined)
+    },
+    stop,
+    start: async () => {
+      await stop()
+      server = await launch()
+    },
   }
 }

@@ -17,8 +17,12 @@ export default defineConfig({
       'test/containers/*.test.ts',
       // What an integrator does, through the compose file.
       'test/end-to-end/integrator-reads-findings.test.ts',
+      // What the database and the keys promise, on a PostgreSQL and a Redis in containers.
+      'packages/tenant-db/test/*.test.ts',
+      'services/keys/test/*.test.ts',
     ],
     exclude: ['**/node_modules/**', '**/dist/**'],
+    globalSetup: [join(import.meta.dirname, 'postgres-container.ts')],
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 300_000,

@@ -1,4 +1,5 @@
-import { type Enforcement, revokedApiKeySchema } from '@postern/contracts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Enforcement, type GrantableScope, revokedApiKeySchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type CallAnswer, type TestStack, operator } from '@postern/local-stack/testing'
 import type { Change, Key, Request } from './promises.ts'
@@ -27,15 +28,29 @@ export interface Churn {
   stop(): Promise<void>
 }
 
-const scopes = ['read:findings', 'write:findings'] as const
 const monthMs = 30 * 24 * 60 * 60 * 1000
 /** Keys that every gateway has in memory, ready to be revoked or narrowed also while no gateway takes in a new one. */
 const stockSize = 6
 const lifeOfShortKeysMs = 2500
 const isAccepted = ({ status }: Pick<Request, 'status'>): boolean => status >= 200 && status < 300
 
-/** Prepares two tenants that stay as they are and one that is suspended and resumed, each with two lasting keys. */
-export async function prepareChurn(stack: TestStack, traffic: Traffic): Promise<Churn> {
+/** What is changed: keys by calls to the keys service, and the gateways that must follow. */
+export type Changeable = Pick<TestStack, 'gateways' | 'operator' | 'createTenant' | 'createKey'>
+
+export interface ChurnOptions {
+  readonly scopes?: readonly GrantableScope[]
+  readonly restMs?: number
+}
+
+/**
+ * Prepares two tenants that stay as they are and one that is suspended and resumed, each with two lasting keys. Each key has
+ * `scopes`: those that the load needs. Between two changes of a kind lie `restMs`: without a rest they take what processor there is.
+ */
+export async function prepareChurn(
+  stack: Changeable,
+  traffic: Traffic,
+  { scopes = ['read:findings', 'write:findings'], restMs = 0 }: ChurnOptions = {},
+): Promise<Churn> {
   const keys: Key[] = []
   const changes: Change[] = []
   const revocations: Revocation[] = []
@@ -191,7 +206,10 @@ export async function prepareChurn(stack: TestStack, traffic: Traffic): Promise<
   }
 
   async function loop(step: (turn: number) => Promise<void>): Promise<void> {
-    for (let turn = 0; !stopped; turn += 1) await step(turn)
+    for (let turn = 0; !stopped; turn += 1) {
+      await step(turn)
+      if (restMs > 0) await delay(restMs)
+    }
   }
 
   return {

@@ -3,7 +3,10 @@
  * and changes are on the monotonic clock of the one process that made them all; expiry alone is on the wall clock.
  */
 
-export type Operation = 'whoami' | 'list' | 'create'
+export type Operation = 'whoami' | 'list' | 'create' | 'entities' | 'push' | 'upload' | 'connectors'
+
+/** What a narrowed key may still do. */
+const left: ReadonlySet<Operation> = new Set(['whoami', 'list'])
 
 /** One request of a tenant's key, and what came of it. */
 export interface Request {
@@ -26,7 +29,7 @@ export interface Request {
   readonly tenantsSeen: readonly string[]
 }
 
-/** A key of the load. All begin with the scopes to read and to write. */
+/** A key of the load. All begin with the scopes for everything that the load does. */
 export interface Key {
   readonly id: string
   readonly tenantId: string
@@ -99,7 +102,7 @@ function brokenByAccepting(
   const isAfter = (kind: Change['kind']): boolean =>
     ofKey.some((change) => change.kind === kind && startedAt > (change.returnedAt ?? Infinity))
   if (isAfter('revoked')) broken.push('no revoked key is accepted')
-  if (operation === 'create' && isAfter('narrowed')) broken.push('no narrowed key does what it was narrowed from')
+  if (!left.has(operation) && isAfter('narrowed')) broken.push('no narrowed key does what it was narrowed from')
   if (key === undefined || startedWall > key.expiresAt) broken.push('no expired key is accepted')
   if (wasSuspendedThroughout(request, ofTenant)) broken.push('no suspended tenant is accepted')
   if (tenantsSeen.some((seen) => seen !== tenantId)) broken.push('no answer holds data of another tenant')
@@ -142,7 +145,7 @@ function brokenByRefusing(
       case '403 tenant_suspended':
         return mayHaveBeenSuspended(request, ofTenant)
       case '403 insufficient_scope':
-        return operation === 'create' && wasCalled('narrowed')
+        return !left.has(operation) && wasCalled('narrowed')
       default:
         return false
     }

@@ -26,14 +26,23 @@ interface Waiter<T> {
 }
 
 /** Half of the requests stop at the gateway, the others reach PostgreSQL; of these every second one writes. */
-const sequence: readonly Operation[] = ['whoami', 'list', 'whoami', 'create']
+const usual: readonly Operation[] = ['whoami', 'list', 'whoami', 'create']
 const answerTimeoutMs = 60_000
 /** What is waited for happens within some requests; a system that does not recover ends the wait. */
 const patienceMs = 120_000
 
+export interface TrafficOptions {
+  readonly gateways: readonly string[]
+  readonly perSecond: number
+  /** What each key does in turn. */
+  readonly sequence?: readonly Operation[]
+  /** What a load balancer knows: requests go to gateways that are ready, if any is. Default: to all. */
+  readonly isReady?: (gateway: string) => boolean
+}
+
 /** Starts a load over the gateways and over the keys that are added to it. */
-export function startTraffic(options: { readonly gateways: readonly string[]; readonly perSecond: number }): Traffic {
-  const { gateways, perSecond } = options
+export function startTraffic(options: TrafficOptions): Traffic {
+  const { gateways, perSecond, sequence = usual, isReady = () => true } = options
   const requests: Request[] = []
   const credentials: Credential[] = []
   const connections = new Agent({ connections: 512, headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
@@ -68,7 +77,7 @@ export function startTraffic(options: { readonly gateways: readonly string[]; re
 
   async function request(gateway: string, credential: Credential, operation: Operation, turn: number): Promise<void> {
     const { id: keyId, tenantId, value } = credential
-    const externalId = operation === 'create' ? `write-${turn}` : undefined
+    const externalId = operation === 'create' || operation === 'upload' ? `write-${turn}` : undefined
     const begin = { startedAt: performance.now(), startedWall: Date.now() }
     tell(onSend, { gateway, keyId })
     let answer: { status: number; json: unknown } = { status: 0, json: undefined }
@@ -76,7 +85,10 @@ export function startTraffic(options: { readonly gateways: readonly string[]; re
       const { statusCode, body } = await connections.request({
         origin: gateway,
         ...requestOf(operation, tenantId, externalId),
-        headers: { authorization: `ApiKey ${value}`, 'content-type': 'application/json' },
+        headers: {
+          authorization: `ApiKey ${value}`,
+          'content-type': operation === 'upload' ? 'text/plain' : 'application/json',
+        },
       })
       answer = { status: statusCode, json: parse(await body.text()) }
     } catch {
@@ -104,9 +116,12 @@ export function startTraffic(options: { readonly gateways: readonly string[]; re
     const due = Math.floor(((performance.now() - startedAt) / 1000) * perSecond)
     for (; begun < due; begun += 1) {
       const turn = Math.floor(begun / gateways.length)
-      const gateway = gateways[begun % gateways.length]
+      const own = gateways[begun % gateways.length]
+      const gateway = own === undefined || isReady(own) ? own : (gateways.find((each) => isReady(each)) ?? own)
       const credential = credentials[turn % Math.max(1, credentials.length)]
-      const operation = sequence[Math.floor(turn / Math.max(1, credentials.length)) % sequence.length]
+      // Each key does one after the other, and at any moment they do different things.
+      const round = Math.floor(turn / Math.max(1, credentials.length))
+      const operation = sequence[((turn % Math.max(1, credentials.length)) + round) % sequence.length]
       if (gateway === undefined || credential === undefined || operation === undefined) continue
       const task = request(gateway, credential, operation, begun)
       underWay.add(task)
@@ -139,6 +154,16 @@ function requestOf(operation: Operation, tenantId: string, externalId: string | 
       const finding = { external_id: externalId, title: titleOf(tenantId), condition: 'Seen.', severity: 'low' }
       return { method: 'POST', path: '/api/v1/findings', body: JSON.stringify(finding) } as const
     }
+    case 'entities':
+      return { method: 'GET', path: '/api/v1/entities?limit=5' } as const
+    case 'push': {
+      const entity = { external_id: 'bank', name: titleOf(tenantId), type: 'legal_entity' }
+      return { method: 'POST', path: '/api/v1/sync/entities', body: JSON.stringify([entity]) } as const
+    }
+    case 'upload':
+      return { method: 'POST', path: `/api/v1/evidence?file_name=${externalId}`, body: titleOf(tenantId) } as const
+    case 'connectors':
+      return { method: 'GET', path: '/api/v1/connectors' } as const
     default:
       return operation satisfies never
   }
@@ -156,8 +181,11 @@ function tenantsIn(operation: Operation, json: unknown): string[] {
     const tenant = typeof json === 'object' && json !== null && 'tenant' in json ? json.tenant : undefined
     return [textOf(tenant, 'id') ?? 'unknown']
   }
-  const findings: readonly unknown[] = Array.isArray(json) ? json : [json]
-  const tenants = findings.map((finding) => titlePattern.exec(textOf(finding, 'title') ?? '')?.[1] ?? 'unknown')
+  // What these answer bears no tenant's mark.
+  if (operation === 'push' || operation === 'upload' || operation === 'connectors') return []
+  const member = operation === 'entities' ? 'name' : 'title'
+  const items: readonly unknown[] = Array.isArray(json) ? json : [json]
+  const tenants = items.map((item) => titlePattern.exec(textOf(item, member) ?? '')?.[1] ?? 'unknown')
   return [...new Set(tenants)]
 }
 

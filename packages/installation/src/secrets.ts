@@ -41,7 +41,6 @@ export const signingKeyFiles = {
   POSTERN_RECEIPT_KEY: 'evidence-receipt-key.pem',
   POSTERN_CHECKPOINT_KEY: 'findings-checkpoint-key.pem',
 } as const
-export type SigningKeyName = keyof typeof signingKeyFiles
 
 /** All secrets of one installation. */
 export interface Secrets {

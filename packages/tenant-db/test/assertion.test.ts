@@ -210,19 +210,23 @@ describe('what it costs', () => {
   test('whoever watches is told of an assertion that was refused, of a statement that a grant refused, and how the pool stands', async () => {
     const failed: string[] = []
     const pools: number[] = []
-    const db = tables.open({
+    const watchedDb = tables.open({
       observer: {
         opened: (connections, stats) => pools.push(connections, stats().total),
         failed: (kind) => failed.push(kind),
       },
     })
     const list = sql('select name from probe.parent')
-    await expect(db.read({ assertion: 'v1.not.an.assertion' }, (tx) => tx.query(list))).rejects.toThrow()
-    await expect(db.write(tables.mint(tenantA), (tx) => tx.query(sql('truncate probe.parent')))).rejects.toThrow()
-    await expect(db.read(tables.mint(tenantA), async () => await Promise.reject(new Error('ours')))).rejects.toThrow(
-      'ours',
+    await expect(watchedDb.read({ assertion: 'v1.not.an.assertion' }, (tx) => tx.query(list))).rejects.toThrow(
+      'tenant assertion refused',
     )
-    await db.read(tables.mint(tenantA), (tx) => tx.query(list))
+    await expect(watchedDb.write(tables.mint(tenantA), (tx) => tx.query(sql('truncate probe.parent')))).rejects.toThrow(
+      'permission denied',
+    )
+    await expect(
+      watchedDb.read(tables.mint(tenantA), async () => await Promise.reject(new Error('ours'))),
+    ).rejects.toThrow('ours')
+    await watchedDb.read(tables.mint(tenantA), (tx) => tx.query(list))
     expect(failed).toEqual(['assertion', 'rls', 'other'])
     expect(pools).toEqual([2, 0])
   })

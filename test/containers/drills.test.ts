@@ -1,0 +1,275 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { type RotationStep, ringNames, rotateRing, rotationSteps } from '@postern/installation'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Churn, prepareChurn } from '../support/churn.ts'
+import { type Operation, costBetween, findViolations, findWrongWrites } from '../support/promises.ts'
+import { type Traffic, startTraffic } from '../support/traffic.ts'
+import { type Balancer, startBalancer } from './balancer.ts'
+import { type Compose, doubled } from './compose.ts'
+import { type DrillStack, openDrillStack } from './drill-stack.ts'
+import { findInstallation } from './installation.ts'
+import { isStarved, watchMachine } from './machine.ts'
+
+/** Something of every service, a part of it over two; half of it writes. */
+const sequence: readonly Operation[] = [
+  'whoami',
+  'list',
+  'entities',
+  'create',
+  'connectors',
+  'upload',
+  'whoami',
+  'push',
+]
+const operations = [...new Set(sequence)]
+const scopes = ['read:findings', 'write:findings', 'read:universe', 'write:evidence', 'admin:sync'] as const
+const perSecond = Number(process.env['POSTERN_DRILL_RATE'] ?? 25)
+const longestTestMs = 900_000
+
+let system: Compose
+let balancer: Balancer
+let stack: DrillStack
+let traffic: Traffic
+let churn: Churn
+/** Requests of the history that have been checked. */
+let checked = 0
+
+beforeAll(async () => {
+  system = findInstallation()
+  const { gateways } = system.installation
+  balancer = startBalancer(gateways)
+  stack = await openDrillStack(system)
+  traffic = startTraffic({ gateways: gateways.map(({ url }) => url), perSecond, sequence, isReady: balancer.isReady })
+  churn = await prepareChurn(stack, traffic, { scopes, restMs: 1500 })
+  await recovered(performance.now())
+  await churn.start()
+}, longestTestMs)
+
+afterAll(async () => {
+  await balancer.stop()
+  await stack.stop()
+})
+
+function isAccepted(status: number): boolean {
+  return status >= 200 && status < 300
+}
+
+/** Resolves when every gateway has carried out every operation in a request begun after `since`, and failures have ceased. */
+async function recovered(since: number): Promise<void> {
+  const streams = stack.gateways.flatMap((gateway) => operations.map((operation) => ({ gateway, operation })))
+  await Promise.all(
+    streams.map(
+      async ({ gateway, operation }) =>
+        await traffic.ended(
+          `${operation} succeeds at ${gateway}`,
+          (request) =>
+            request.gateway === gateway &&
+            request.operation === operation &&
+            request.startedAt > since &&
+            isAccepted(request.status),
+        ),
+    ),
+  )
+  let inARow = 0
+  await traffic.ended('failures cease', ({ status }) => {
+    inARow = status === 0 || status >= 500 ? 0 : inARow + 1
+    return inARow >= 60
+  })
+}
+
+/** Does something to the installation under the load, says what it cost, and checks every promise. */
+async function drill(name: string, work: () => Promise<void>): Promise<{ failed: number; starved: boolean }> {
+  await recovered(performance.now())
+  const from = performance.now()
+  const machine = watchMachine()
+  await work()
+  const doneAt = performance.now()
+  await recovered(doneAt)
+  await churn.revoked(2, from)
+  const to = performance.now()
+  const served = machine()
+  // As seen by who speaks to whichever gateway is ready.
+  const asOne = traffic.requests.map((request) => ({ ...request, gateway: 'any' }))
+  const { requests, failed, longestGapMs } = costBetween(asOne, from, to)
+  process.stdout.write(
+    `drill: ${name}: ${requests} requests in ${seconds(to - from)}, failed ${JSON.stringify(failed)}, ` +
+      `longest gap ${seconds(longestGapMs)}, all well again ${seconds(to - doneAt)} after it; ` +
+      `machine: ${Math.round(served.stolen * 100)} % stolen, timers late by ${seconds(served.lateMs)}\n`,
+  )
+  expectPromisesKept()
+  return { failed: Object.values(failed).reduce((sum, count) => sum + count, 0), starved: isStarved(served) }
+}
+
+const mostAttempts = 3
+
+/** The same, in which no request may fail. Done again, and told so, where the machine itself stood still in it. */
+async function expectNoFailure(name: string, work: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    const { failed, starved } = await drill(name, work)
+    if (failed === 0) return
+    if (!starved || attempt === mostAttempts) expect.fail(`${name}: ${failed} requests failed`)
+    process.stdout.write(`drill: ${name}: done again, since the machine stood still\n`)
+  }
+}
+
+function seconds(milliseconds: number): string {
+  return `${(milliseconds / 1000).toFixed(2)} s`
+}
+
+/** Checks all that has ended since it was last called. */
+function expectPromisesKept(): void {
+  const { keys, changes } = churn
+  const requests = traffic.requests.slice(checked)
+  checked = traffic.requests.length
+  expect(findViolations({ requests, keys, changes })).toEqual([])
+}
+
+/** Ends the process with the signal that asks for it, and starts it anew; resolves when it would answer. */
+async function replace(container: string): Promise<void> {
+  await system.docker(['restart', '--time', '40', container])
+  await system.waitUntilReady(container)
+}
+
+async function replaceGateways(): Promise<void> {
+  for (const { name } of system.installation.gateways) await replace((await system.containers(name))[0] ?? '')
+}
+
+/** The first of each service together, then the second, then the gateways. */
+async function replaceAll(): Promise<void> {
+  for (const number of [0, 1]) {
+    const containers = await Promise.all(doubled.map(async (name) => (await system.containers(name))[number] ?? ''))
+    await Promise.all(containers.map(replace))
+  }
+  await replaceGateways()
+}
+
+async function migrate(...args: readonly string[]): Promise<void> {
+  const command = args.length === 0 ? [] : ['packages/cli/dist/main.js', 'migrate', ...args]
+  await system.compose(['run', '--rm', '--no-deps', 'migrate', ...command])
+}
+
+/** Takes a step with every ring, and restarts what reads them. */
+async function rotateAll(step: RotationStep): Promise<void> {
+  for (const ring of ringNames) await rotateRing(system.installation.secrets, ring, step)
+  await system.handOutSecrets()
+  // PostgreSQL learns the new key of assertions before anybody mints with it.
+  await migrate()
+  await replaceAll()
+}
+
+describe('no request fails', () => {
+  test.each([...doubled])(
+    'while every process of %s is replaced, one after the other',
+    async (name) => {
+      await expectNoFailure(`${name} replaced`, async () => {
+        for (const container of await system.containers(name)) await replace(container)
+      })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every gateway is replaced, one after the other',
+    async () => await expectNoFailure('gateways replaced', replaceGateways),
+    longestTestMs,
+  )
+
+  test(
+    'while Redis restarts, and comes back empty',
+    async () => {
+      await expectNoFailure('Redis restarted', async () => {
+        const [redis = ''] = await system.containers('redis')
+        await system.docker(['restart', '--time', '5', redis])
+      })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every ring of secrets is replaced in three steps',
+    async () => {
+      await expectNoFailure('every ring rotated', async () => {
+        for (const step of rotationSteps) {
+          if (step === 'retire') await system.operator('connectors', 'rewrap-secrets')
+          await rotateAll(step)
+        }
+        await migrate('--retire-assertion-keys')
+      })
+    },
+    longestTestMs,
+  )
+})
+
+describe('what is killed comes back by itself, and until then nothing false is said', () => {
+  const parts = ['gateway', ...doubled, 'pgbouncer', 'redis', 'postgres'] as const
+  test.each(parts)(
+    '%s',
+    async (name) => {
+      const from = performance.now()
+      await drill(`${name} killed`, async () => {
+        const [container = ''] = await system.containers(name)
+        await kill(container)
+        await isRunning(container)
+      })
+      // Only who spoke to the killed gateway itself is left without an answer.
+      const unanswered = traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)
+      const killed = name === 'gateway' ? stack.gateways[0] : undefined
+      expect(unanswered.filter(({ gateway }) => gateway !== killed)).toEqual([])
+    },
+    longestTestMs,
+  )
+
+  test(
+    'PostgreSQL, restarted in order',
+    async () => {
+      const from = performance.now()
+      await drill('PostgreSQL restarted', async () => {
+        const [container = ''] = await system.containers('postgres')
+        await system.docker(['restart', '--time', '60', container])
+      })
+      expect(traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)).toEqual([])
+    },
+    longestTestMs,
+  )
+})
+
+describe('after all drills', () => {
+  test(
+    'every accepted write is there once, and no refused one is',
+    async () => {
+      await churn.stop()
+      await traffic.stop()
+      expectPromisesKept()
+      const stored = await stack.readWrites()
+      expect(findWrongWrites(traffic, stored)).toEqual([])
+      const accepted = traffic.requests.filter(({ externalId, status }) => externalId !== undefined && status === 201)
+      process.stdout.write(
+        `drills: ${traffic.requests.length} requests, ${accepted.length} accepted writes, ${stored.size} stored, ` +
+          `${churn.changes.length} changes of ${churn.keys.length} keys\n`,
+      )
+      expect(accepted.length).toBeGreaterThan(100)
+    },
+    longestTestMs,
+  )
+})
+
+/** Kills the process and not the container: Docker does not start again what it was told to kill. */
+async function kill(container: string): Promise<void> {
+  const pid = Number(await system.docker(['inspect', '--format', '{{.State.Pid}}', container]))
+  if (system.installation.engine.own && pid > 0) {
+    process.kill(pid, 'SIGKILL')
+    await delay(500)
+    return
+  }
+  await system.docker(['kill', container])
+  await system.docker(['start', container])
+}
+
+async function isRunning(container: string): Promise<void> {
+  await expect
+    .poll(async () => await system.docker(['inspect', '--format', '{{.State.Running}}', container]), {
+      timeout: 120_000,
+      interval: 300,
+    })
+    .toBe('true')
+}
