@@ -14,21 +14,22 @@ export async function writeConnectors(target: PushTarget, connectors: readonly D
     // 409: an interrupted run of this command has made it.
     await call(target, 'POST', '/api/v1/connectors', { json: body }, [201, 409])
     const found = await call(target, 'GET', `/api/v1/connectors/key:${body.key}`)
-    const { id, state } = connectorSchema.parse(found)
-    const runs = z.array(z.unknown()).parse(await call(target, 'GET', `/api/v1/sync-runs?connector=${id}`))
+    const { id, state } = connectorSchema.parse(found.json)
+    const begun = await call(target, 'GET', `/api/v1/sync-runs?connector=${body.key}`)
+    const runs = z.array(z.unknown()).parse(begun.json)
     for (const csv of uploads.slice(runs.length)) await upload(target, id, csv)
     if (isPaused && state === 'active') {
-      await call(target, 'PATCH', `/api/v1/connectors/${id}`, { json: { state: 'paused' } })
+      await call(target, 'PATCH', `/api/v1/connectors/${id}`, { json: { state: 'paused' }, ifMatch: found.etag })
     }
   }
 }
 
 async function upload(target: PushTarget, connector: string, csv: string): Promise<void> {
-  let run = runSchema.parse(await call(target, 'POST', `/api/v1/connectors/${connector}/runs`, { csv }, [202]))
+  let run = runSchema.parse((await call(target, 'POST', `/api/v1/connectors/${connector}/runs`, { csv }, [202])).json)
   const endsAt = performance.now() + patienceMs
   while (run.finished_at === null && run.status !== 'needs_approval' && performance.now() < endsAt) {
     await delay(50)
-    run = runSchema.parse(await call(target, 'GET', `/api/v1/sync-runs/${run.id}`))
+    run = runSchema.parse((await call(target, 'GET', `/api/v1/sync-runs/${run.id}`)).json)
   }
 }
 
@@ -36,17 +37,22 @@ async function call(
   { gateway, key }: PushTarget,
   method: 'GET' | 'POST' | 'PATCH',
   path: string,
-  content: { readonly json?: unknown; readonly csv?: string } = {},
+  content: { readonly json?: unknown; readonly csv?: string; readonly ifMatch?: string } = {},
   expected: readonly number[] = [200],
-): Promise<unknown> {
+): Promise<{ readonly json: unknown; readonly etag: string }> {
   const type = content.csv === undefined ? 'application/json' : 'text/csv'
   const body = content.csv ?? (content.json === undefined ? undefined : JSON.stringify(content.json))
   const answer = await request(`${gateway}${path}`, {
     method,
-    headers: { authorization: `ApiKey ${key}`, ...(body === undefined ? {} : { 'content-type': type }) },
+    headers: {
+      authorization: `ApiKey ${key}`,
+      ...(body === undefined ? {} : { 'content-type': type }),
+      ...(content.ifMatch === undefined ? {} : { 'if-match': content.ifMatch }),
+    },
     ...(body === undefined ? {} : { body }),
   })
   const text = await answer.body.text()
-  if (expected.includes(answer.statusCode)) return JSON.parse(text)
+  if (expected.includes(answer.statusCode))
+    return { json: JSON.parse(text), etag: String(answer.headers['etag'] ?? '') }
   throw new Error(`could not ${method} ${path}: the answer was ${answer.statusCode} ${text.slice(0, 500)}`)
 }
