@@ -65,6 +65,9 @@ async function names(principal: Principal): Promise<Record<string, string>> {
 const csvOf = (count: number, name = (n: number) => `Entity ${n}`) =>
   ['external_id,name,type', ...Array.from({ length: count }, (_, n) => `E${n},${name(n)},process`)].join('\n')
 
+const treeOf = (rows: readonly string[]) =>
+  ['external_id,parent_external_id,name,type', ...rows.map((row) => `${row},process`)].join('\n')
+
 describe('a connector that reads an uploaded table', () => {
   test('takes in what is new, leaves alone what is the same, and changes what differs', async () => {
     const tenant = admin()
@@ -113,6 +116,27 @@ describe('a connector that reads an uploaded table', () => {
       '8 F type invalid',
     ])
     expect(await names(tenant)).toEqual({ A: 'Good active' })
+  })
+
+  test('of rows that it knows, sees the one that stands twice, that somebody else has changed, and that closes a circle', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 100 } })
+    const lines = ['A,,First', 'B,A,Second', 'C,B,Third']
+    await runCsv(tenant, connector, treeOf(lines))
+    const twice = await runCsv(tenant, connector, treeOf([...lines.toReversed(), 'B,A,Second']))
+    expect(twice).toMatchObject({ status: 'partial', counts: { fetched: 4, valid: 3, invalid: 1, unchanged: 3 } })
+    const circle = await runCsv(tenant, connector, treeOf(['A,C,First', 'B,A,Second', 'C,B,Third']))
+    expect(circle).toMatchObject({ status: 'partial', counts: { applied: 0 } })
+    const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${circle.id}/errors`)
+    expect(errors.json).toMatchObject([{ row: 2, source_key: 'A', code: 'cycle' }])
+    // Another connector brings the same row, and what is known of it holds no more.
+    const other = await create(tenant, { safety: { max_change_pct: 100 } })
+    await runCsv(tenant, other, treeOf(['C,B,Changed']))
+    expect(await runCsv(tenant, connector, treeOf(lines))).toMatchObject({
+      status: 'succeeded',
+      counts: { updated: 1 },
+    })
+    expect(await names(tenant)).toEqual({ A: 'First active', B: 'Second active', C: 'Third active' })
   })
 
   test('stops before most of it disappears, and applies exactly what was reviewed once it is approved', async () => {

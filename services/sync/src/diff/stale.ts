@@ -1,5 +1,6 @@
 import { maxCurrentRows } from '@postern/contracts/internal'
-import { type CurrentRow, type Tx, countStale, listOpenChangeKeys } from './store.ts'
+import { countStale, listOpenChangeKeys } from './open-store.ts'
+import type { CurrentRow, Tx } from './store.ts'
 
 /** How the changes are read, and how the universe is asked. */
 export interface Asking {

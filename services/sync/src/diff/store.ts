@@ -71,7 +71,14 @@ const opOf = `
     else 'update'
   end`
 
-// What differs from how the universe has it, parents before their children. A row that does not is no change.
+/**
+ * Changes are applied by their `seq`, parents before their children: all of one depth come after all of the one before. Sources
+ * have no more than five million rows, and no tree is nearly a hundred deep.
+ */
+const seqsADepth = 10_000_000
+const lastDepth = 100
+
+// What differs from how the universe has it. A row that does not is no change.
 const insertChanges = statement(
   'sync_insert_changes',
   `with recursive ${placed},
@@ -81,10 +88,11 @@ const insertChanges = statement(
     left join sync.staged_current c on c.run_id = $1::uuid and c.source_key = s.source_key
     left join placed place on place.row = s.row
     where s.run_id = $1::uuid and s.state = 'valid' and (c.source_key is null or c.content is not null)
+      and s.row > $6::integer and s.row <= $7::integer
   )
   insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
   select
-    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by compared.depth, compared.row),
+    (select tenancy.tenant_id()), $1::uuid, compared.depth * ${seqsADepth} + compared.row,
     ${opOf}, compared.source_key, compared.depth, compared.before, compared.after
   from compared`,
 )
@@ -94,12 +102,15 @@ export interface CurrentRow {
   readonly row: object
 }
 
-/** Records the changes that the run's rows make to how the universe has them; answers how many. */
+/** Records the changes that the run's rows after `first`, up to `last`, make to how the universe has them; answers how many. */
 export async function recordChanges(
   tx: Tx,
   { runId, parentField, statusField, inactive, maxDepth }: Comparison,
+  { first, last }: { readonly first: number; readonly last: number },
 ): Promise<number> {
-  return await tx.execute(insertChanges([runId, maxDepth, statusField, parentField, JSON.stringify(inactive)]))
+  return await tx.execute(
+    insertChanges([runId, maxDepth, statusField, parentField, JSON.stringify(inactive), first, last]),
+  )
 }
 
 // What the connector has brought and the source has no longer; a row that is there but cannot be read is not missing.
@@ -155,22 +166,23 @@ const insertDeactivations = statement(
   'sync_insert_deactivations',
   `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
   select
-    (select tenancy.tenant_id()), $1::uuid, $5::integer + row_number() over (order by given.key), 'deactivate',
-    given.key, 100, given.row, jsonb_set(given.row, array[$3::text], $4::jsonb)
+    (select tenancy.tenant_id()), $1::uuid,
+    ${lastDepth * seqsADepth} + $5::integer + row_number() over (order by given.key), 'deactivate',
+    given.key, ${lastDepth}, given.row, jsonb_set(given.row, array[$3::text], $4::jsonb)
   from jsonb_to_recordset($2::jsonb) as given (key text, row jsonb)
   where given.row -> $3::text is distinct from $4::jsonb`,
 )
 
-/** Records that these rows become inactive, those that are not; answers how many. */
+/** Records that these rows become inactive, those that are not, behind the `recorded` ones before; answers how many. */
 export async function recordDeactivations(
   tx: Tx,
   { runId, statusField, inactive }: Comparison,
   current: readonly CurrentRow[],
-  lastSeq: number,
+  recorded: number,
 ): Promise<number> {
   if (statusField === null) return 0
   return await tx.execute(
-    insertDeactivations([runId, JSON.stringify(current), statusField, JSON.stringify(inactive), lastSeq]),
+    insertDeactivations([runId, JSON.stringify(current), statusField, JSON.stringify(inactive), recorded]),
   )
 }
 
@@ -224,139 +236,6 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCou
   const [row] = await tx.query<ChangeCounts & { hash: string }>(summarize([runId]))
   if (row === undefined) throw new Error('an aggregate always has a row')
   return row
-}
-
-const nextChanges = statement(
-  'sync_next_changes',
-  `with next as (
-    select c.seq, c.source_key, c.after, sum(octet_length(c.after)) over (order by c.seq) as bytes
-    from (
-      select c.seq, c.source_key, c.after::text as after
-      from sync.run_change c
-      where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
-      order by c.seq
-      limit $3::integer
-    ) as c
-  )
-  select next.seq, next.source_key, next.after
-  from next
-  where next.bytes <= $4::integer or next.seq = (select min(first.seq) from next as first)
-  order by next.seq`,
-)
-
-export interface OpenChange {
-  readonly seq: number
-  readonly source_key: string
-  /** JSON. */
-  readonly after: string
-}
-
-/** The next changes that are neither applied nor refused, at most so many and of at most so many bytes. */
-export async function listOpenChanges(
-  tx: Tx,
-  runId: string,
-  after: number,
-  { rows, bytes }: { readonly rows: number; readonly bytes: number },
-): Promise<OpenChange[]> {
-  return await tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes]))
-}
-
-const listOpenKeys = statement(
-  'sync_list_open_keys',
-  `select c.seq, c.source_key
-  from sync.run_change c
-  where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
-  order by c.seq
-  limit $3::integer`,
-)
-
-/** As `listOpenChanges`, without what changes. */
-export async function listOpenChangeKeys(
-  tx: Tx,
-  runId: string,
-  after: number,
-  limit: number,
-): Promise<Pick<OpenChange, 'seq' | 'source_key'>[]> {
-  return await tx.query<{ seq: number; source_key: string }>(listOpenKeys([runId, after, limit]))
-}
-
-/** Changes one after the other; those among them that are applied or refused are left out. */
-export interface ChangeRange {
-  readonly first: number
-  readonly last: number
-}
-
-const staleChanges = statement(
-  'sync_stale_changes',
-  `select count(*)::integer as stale
-  from sync.run_change c
-  left join jsonb_to_recordset($4::jsonb) as given (key text, row jsonb) on given.key = c.source_key
-  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null
-    and given.row is distinct from c.before and given.row is distinct from c.after`,
-)
-
-/** How many of these changes would be others by now: the row is neither as it was nor as it shall be. */
-export async function countStale(
-  tx: Tx,
-  runId: string,
-  { first, last }: ChangeRange,
-  current: readonly CurrentRow[],
-): Promise<number> {
-  const [row] = await tx.query<{ stale: number }>(staleChanges([runId, first, last, JSON.stringify(current)]))
-  return row?.stale ?? 0
-}
-
-const doubtRows = statement(
-  'sync_doubt_rows',
-  `update sync.known_row k
-  set hash = null
-  from sync.run_change c
-  where k.scope = $1::text and k.hash is not null
-    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key`,
-)
-
-/** Notes that how the rows that the run will change stand in the universe is not known any more, until a run has seen. */
-export async function doubtKnownRows(tx: Tx, { scope, runId }: Comparison): Promise<void> {
-  await tx.execute(doubtRows([scope, runId]))
-}
-
-const markApplied = statement(
-  'sync_mark_applied',
-  `update sync.run_change c
-  set applied_at = now()
-  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null`,
-)
-
-/** Notes that the universe has taken these changes in; answers how many. */
-export async function markChangesApplied(tx: Tx, runId: string, { first, last }: ChangeRange): Promise<number> {
-  return await tx.execute(markApplied([runId, first, last]))
-}
-
-const markRefused = statement(
-  'sync_mark_refused',
-  `update sync.run_change c
-  set error = given.message
-  from unnest($2::integer[], $3::text[]) as given (seq, message)
-  where c.run_id = $1::uuid and c.seq = given.seq and c.applied_at is null`,
-)
-
-export async function markChangesRefused(
-  tx: Tx,
-  runId: string,
-  refused: readonly { readonly seq: number; readonly message: string }[],
-): Promise<void> {
-  await tx.execute(markRefused([runId, refused.map(({ seq }) => seq), refused.map(({ message }) => message)]))
-}
-
-const countRefusedChanges = statement(
-  'sync_count_refused',
-  'select count(*)::integer as total from sync.run_change c where c.run_id = $1::uuid and c.error is not null',
-)
-
-/** How many changes of the run the universe has refused. */
-export async function countRefused(tx: Tx, runId: string): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countRefusedChanges([runId]))
-  return row?.total ?? 0
 }
 
 // What the source holds and the universe has taken in. A row that is known just so is not written.

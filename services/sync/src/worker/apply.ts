@@ -1,15 +1,14 @@
 import type { InputError } from '@postern/contracts'
 import {
   type ChangeRange,
-  type Comparison,
   type OpenChange,
   countRefused,
   doubtKnownRows,
-  learnRows,
   listOpenChanges,
   markChangesApplied,
   markChangesRefused,
-} from '../diff/store.ts'
+} from '../diff/open-store.ts'
+import { type Comparison, learnRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'

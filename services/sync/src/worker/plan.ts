@@ -93,60 +93,66 @@ async function settleStoredParents(hold: Hold, universe: Universe): Promise<void
 export async function findChanges(hold: Hold, universe: Universe, compared: number): Promise<void> {
   const comparison = comparisonOf(hold)
   await hold.step(async () => ({ status: 'diffing' }))
-  let changes = 0
   if (compared > 0) {
-    await fetchCurrent(hold, universe)
-    await hold.step(async (tx) => {
-      changes = await recordChanges(tx, comparison)
-      return {}
-    })
+    let first = 0
+    for (const last of await fetchCurrent(hold, universe)) {
+      const range = { first, last }
+      await hold.step(async (tx) => {
+        await recordChanges(tx, comparison, range)
+        return {}
+      })
+      first = last
+    }
   }
-  const gone =
-    hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison, changes) : 0
+  const gone = hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison) : 0
   await conclude(hold, comparison, gone)
 }
 
-/** Fetches how the universe has the rows that are compared; what was fetched is kept while the next is asked for. */
-async function fetchCurrent(hold: Hold, universe: Universe): Promise<void> {
+/** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */
+const pagesAStatement = 50
+
+/**
+ * Fetches how the universe has the rows that are compared; what was fetched is kept while the next is asked for. Answers the
+ * rows up to which one statement after the other is to compare them.
+ */
+async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly number[]> {
   const next = async (after: number): Promise<Candidate[]> =>
     await hold.read(async (tx) => await listCandidates(tx, hold.run.id, after, maxCurrentRows))
+  const ends: number[] = []
   let candidates = await next(0)
-  for (;;) {
+  for (let page = 1; ; page += 1) {
     const [first, last] = [candidates[0], candidates.at(-1)]
-    if (first === undefined || last === undefined) return
+    if (first === undefined || last === undefined) return ends
+    const isLast = candidates.length < maxCurrentRows
     const [current, following] = await Promise.all([
       askCurrent(
         hold,
         universe,
         candidates.map(({ key }) => key),
       ),
-      candidates.length < maxCurrentRows ? [] : next(last.row),
+      isLast ? [] : next(last.row),
     ])
     await hold.step(async (tx) => {
       await keepCurrent(tx, hold.run.id, { first: first.row, last: last.row }, current)
       return {}
     })
+    if (following.length === 0 || page % pagesAStatement === 0) ends.push(last.row)
     candidates = following
   }
 }
 
 /** Answers how many rows become inactive because the source has them no longer. */
-async function findDeactivations(
-  hold: Hold,
-  universe: Universe,
-  comparison: Comparison,
-  firstSeq: number,
-): Promise<number> {
-  let seq = firstSeq
+async function findDeactivations(hold: Hold, universe: Universe, comparison: Comparison): Promise<number> {
+  let recorded = 0
   for (let after = ''; ;) {
     const keys = await hold.read(async (tx) => await listMissing(tx, comparison, after, maxCurrentRows))
     const current = await askCurrent(hold, universe, keys)
     await hold.step(async (tx) => {
-      seq += await recordDeactivations(tx, comparison, current, seq)
+      recorded += await recordDeactivations(tx, comparison, current, recorded)
       return {}
     })
     const last = keys.at(-1)
-    if (last === undefined || keys.length < maxCurrentRows) return seq - firstSeq
+    if (last === undefined || keys.length < maxCurrentRows) return recorded
     after = last
   }
 }

@@ -97,7 +97,7 @@ const advance = statement(
     moved_count = $9, reactivated_count = $10, deactivated_count = $11, unchanged_count = $12, missing_count = $13,
     applied_count = $14, breaches = coalesce($15::jsonb, r.breaches), diff_hash = coalesce($16, r.diff_hash),
     failure = $17, failure_message = $18,
-    finished_at = case when $3::text in ('succeeded', 'partial', 'failed', 'cancelled') then now() end,
+    finished_at = case when $3::text in ('succeeded', 'partial', 'failed', 'cancelled') then coalesce(r.finished_at, now()) end,
     revision = r.revision + 1
   where r.id = $1 and r.holder = $2
   returning r.cancel_asked`,

@@ -1,0 +1,135 @@
+// The changes of a run that are neither applied nor refused, and how they come to be the one or the other.
+import { type Comparison, type CurrentRow, type Tx, statement } from './store.ts'
+
+const nextChanges = statement(
+  'sync_next_changes',
+  `with next as (
+    select c.seq, c.source_key, c.after, sum(octet_length(c.after)) over (order by c.seq) as bytes
+    from (
+      select c.seq, c.source_key, c.after::text as after
+      from sync.run_change c
+      where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+      order by c.seq
+      limit $3::integer
+    ) as c
+  )
+  select next.seq, next.source_key, next.after
+  from next
+  where next.bytes <= $4::integer or next.seq = (select min(first.seq) from next as first)
+  order by next.seq`,
+)
+
+export interface OpenChange {
+  readonly seq: number
+  readonly source_key: string
+  /** JSON. */
+  readonly after: string
+}
+
+/** The next changes that are neither applied nor refused, at most so many and of at most so many bytes. */
+export async function listOpenChanges(
+  tx: Tx,
+  runId: string,
+  after: number,
+  { rows, bytes }: { readonly rows: number; readonly bytes: number },
+): Promise<OpenChange[]> {
+  return await tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes]))
+}
+
+const listOpenKeys = statement(
+  'sync_list_open_keys',
+  `select c.seq, c.source_key
+  from sync.run_change c
+  where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+  order by c.seq
+  limit $3::integer`,
+)
+
+/** As `listOpenChanges`, without what changes. */
+export async function listOpenChangeKeys(
+  tx: Tx,
+  runId: string,
+  after: number,
+  limit: number,
+): Promise<Pick<OpenChange, 'seq' | 'source_key'>[]> {
+  return await tx.query<{ seq: number; source_key: string }>(listOpenKeys([runId, after, limit]))
+}
+
+/** Changes one after the other; those among them that are applied or refused are left out. */
+export interface ChangeRange {
+  readonly first: number
+  readonly last: number
+}
+
+const staleChanges = statement(
+  'sync_stale_changes',
+  `select count(*)::integer as stale
+  from sync.run_change c
+  left join jsonb_to_recordset($4::jsonb) as given (key text, row jsonb) on given.key = c.source_key
+  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null
+    and given.row is distinct from c.before and given.row is distinct from c.after`,
+)
+
+/** How many of these changes would be others by now: the row is neither as it was nor as it shall be. */
+export async function countStale(
+  tx: Tx,
+  runId: string,
+  { first, last }: ChangeRange,
+  current: readonly CurrentRow[],
+): Promise<number> {
+  const [row] = await tx.query<{ stale: number }>(staleChanges([runId, first, last, JSON.stringify(current)]))
+  return row?.stale ?? 0
+}
+
+const doubtRows = statement(
+  'sync_doubt_rows',
+  `update sync.known_row k
+  set hash = null
+  from sync.run_change c
+  where k.scope = $1::text and k.hash is not null
+    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key`,
+)
+
+/** Notes that how the rows that the run will change stand in the universe is not known any more, until a run has seen. */
+export async function doubtKnownRows(tx: Tx, { scope, runId }: Comparison): Promise<void> {
+  await tx.execute(doubtRows([scope, runId]))
+}
+
+const markApplied = statement(
+  'sync_mark_applied',
+  `update sync.run_change c
+  set applied_at = now()
+  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null`,
+)
+
+/** Notes that the universe has taken these changes in; answers how many. */
+export async function markChangesApplied(tx: Tx, runId: string, { first, last }: ChangeRange): Promise<number> {
+  return await tx.execute(markApplied([runId, first, last]))
+}
+
+const markRefused = statement(
+  'sync_mark_refused',
+  `update sync.run_change c
+  set error = given.message
+  from unnest($2::integer[], $3::text[]) as given (seq, message)
+  where c.run_id = $1::uuid and c.seq = given.seq and c.applied_at is null`,
+)
+
+export async function markChangesRefused(
+  tx: Tx,
+  runId: string,
+  refused: readonly { readonly seq: number; readonly message: string }[],
+): Promise<void> {
+  await tx.execute(markRefused([runId, refused.map(({ seq }) => seq), refused.map(({ message }) => message)]))
+}
+
+const countRefusedChanges = statement(
+  'sync_count_refused',
+  'select count(*)::integer as total from sync.run_change c where c.run_id = $1::uuid and c.error is not null',
+)
+
+/** How many changes of the run the universe has refused. */
+export async function countRefused(tx: Tx, runId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countRefusedChanges([runId]))
+  return row?.total ?? 0
+}
