@@ -95,7 +95,7 @@ create table universe.entity_path (
   depth integer not null generated always as ((char_length(path) / 8)) stored,
   constraint entity_path_pk PRIMARY KEY (tenant_id, entity_id),
   constraint entity_path_unique UNIQUE (tenant_id, path),
-  constraint entity_path_form CHECK ((path ~ '^([0-9a-f]{8}){1,12}$'::text)),
+  constraint entity_path_form CHECK ((((char_length(path) >= 8) AND (char_length(path) <= 96)) AND ((char_length(path) % 8) = 0) AND (translate(path, '0123456789abcdef'::text, ''::text) = ''::text))),
   constraint entity_path_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id)
 );
 alter table universe.entity_path enable row level security;
