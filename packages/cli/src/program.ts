@@ -210,10 +210,51 @@ function addConnectorCommands(program: Command, context: CommandContext): void {
     .action(async (key, options) => await (await connectorCommands()).runConnector(context, key, options))
   leaf(
     connectors,
+    'test',
+    'Read the first rows of a connector and say what they become; stores nothing',
+    'connectors test hr-nightly --file departments.csv',
+  )
+    .argument('<key>', 'key of the connector')
+    .option('--file <path>', 'the table that a connector for uploads reads')
+    .action(async (key, options) => await (await runCommands()).testConnector(context, key, options))
+  addRunCommands(connectors, context)
+  leaf(
+    connectors,
     'rewrap-secrets',
     'Put all secrets of connectors under the current key of POSTERN_SYNC_SECRETS; before the old one is retired',
     'connectors rewrap-secrets',
   ).action(async (options) => await (await connectorCommands()).rewrapSecrets(context, options))
+}
+
+function addRunCommands(connectors: Command, context: CommandContext): void {
+  const run = ['<run>', 'id of the run'] as const
+  const watch = ['--watch', 'follow the run, with a progress bar on standard error'] as const
+  const reason = ['--reason <text>', 'kept with the run'] as const
+  leaf(connectors, 'runs', 'List the newest runs', 'connectors runs --connector hr-nightly')
+    .option('--connector <key>', 'of this connector alone')
+    .action(async (options) => await (await runCommands()).listRuns(context, options))
+  leaf(connectors, 'errors', 'List what is to be mended in the source of a run', 'connectors errors 0192…')
+    .argument(...run)
+    .action(async (id, options) => await (await runCommands()).listRunErrors(context, id, options))
+  leaf(
+    connectors,
+    'approve',
+    'Apply exactly the changes of a run that were reviewed',
+    'connectors approve 0192… --diff-hash 9f86… --watch',
+  )
+    .argument(...run)
+    .requiredOption('--diff-hash <hash>', 'that of the run as it was reviewed')
+    .option(...reason)
+    .option(...watch)
+    .action(async (id, options) => await (await runCommands()).approveRun(context, id, options))
+  leaf(connectors, 'cancel', 'Cancel a run; what it has applied stays', 'connectors cancel 0192…')
+    .argument(...run)
+    .action(async (id, options) => await (await runCommands()).cancelRun(context, id, options))
+  leaf(connectors, 'rollback', 'Undo what a run has applied, by a new run', 'connectors rollback 0192… --watch')
+    .argument(...run)
+    .option(...reason)
+    .option(...watch)
+    .action(async (id, options) => await (await runCommands()).rollbackRun(context, id, options))
 }
 
 const migrateHelp = `
@@ -224,6 +265,7 @@ Settings, each also as NAME_FILE:
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
 
 const connectorCommands = async () => await import('./commands/connectors.ts')
+const runCommands = async () => await import('./commands/runs.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { runSchema } from '@postern/contracts'
 import { PosternProblem, createPosternClient } from '@postern/client'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -57,12 +58,15 @@ describe('connectors, through the gateway', () => {
       name: 'People',
       type: 'csv',
       dataset: 'people',
+      missing_policy: 'deactivate',
       mapping: [
         { target: 'external_id', source: 'Id' },
         { target: 'name', source: 'Name' },
       ],
     })
     await writeFile(file, rows(300))
+    const tried = await postern('connectors', 'test', 'people', '--file', file)
+    expect(tried).toMatchObject({ code: 0, out: expect.stringContaining('"name":"Person 0"') })
     const first = await postern('connectors', 'run', 'people', '--file', file, '--watch')
     expect([first.code, first.err]).toEqual([0, expect.any(String)])
     expect(first.out).toMatch(/status +succeeded\n/)
@@ -73,9 +77,20 @@ describe('connectors, through the gateway', () => {
     expect(second.out).toMatch(/beyond +max_deactivate: 200, allowed 50/)
     const [waiting] = await client.sync.runs.list({ status: 'needs_approval' }).all()
     expect(waiting?.connector_id).toBe(made.id)
-    const cancelled = await client.sync.runs.cancel(waiting ?? '')
-    expect(cancelled.status).toBe('cancelled')
-    await expect(client.sync.runs.cancel(waiting ?? '')).rejects.toThrow(PosternProblem)
+    const id = waiting?.id ?? ''
+    const other = await postern('connectors', 'approve', id, '--diff-hash', '0'.repeat(64))
+    expect(other).toMatchObject({ code: 3 })
+    expect((await postern('connectors', 'cancel', id)).out).toMatch(/status +cancelled\n/)
+    expect(await postern('connectors', 'cancel', id)).toMatchObject({ code: 3 })
+    await expect(client.sync.runs.cancel(id)).rejects.toThrow(PosternProblem)
+    const third = await postern('connectors', 'run', 'people', '--file', file, '--watch', '--json')
+    const { id: again, diff_hash: hash } = runSchema.parse(JSON.parse(third.out))
+    const approved = await postern('connectors', 'approve', again, '--diff-hash', hash ?? '', '--watch')
+    expect([approved.code, approved.out]).toEqual([0, expect.stringMatching(/status +succeeded\n/)])
+    const undone = await postern('connectors', 'rollback', again, '--reason', 'A test', '--watch')
+    expect([undone.code, undone.out]).toEqual([0, expect.stringMatching(/200 reactivated/)])
+    expect((await postern('connectors', 'errors', again)).code).toBe(0)
+    expect((await postern('connectors', 'runs', '--connector', 'people')).out.match(/succeeded/g)).toHaveLength(3)
     expect((await postern('connectors', 'list')).out).toMatch(/people +People +csv +people +active/)
   })
 

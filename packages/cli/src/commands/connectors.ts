@@ -38,18 +38,23 @@ export interface RunOptions extends OutputOptions {
 
 /** `connectors run`: queues a run, and with `watch` follows it to its end. */
 export async function runConnector(context: CommandContext, key: string, options: RunOptions): Promise<void> {
-  const content = options.file === undefined ? undefined : await openFile(options.file)
+  const file = await fileBody(options.file)
   const run = await asking(context, async (client) => {
     const begun = await client.sync.connectors.run(`key:${key}`, {
       query: {
         mode: options.dryRun === true ? 'dry_run' : 'apply',
         ...(options.overrideSafety === undefined ? {} : { override_safety: 'true', reason: options.overrideSafety }),
       },
-      ...(content === undefined ? {} : { content, contentType: 'application/octet-stream' }),
+      ...file,
     })
     return options.watch === true ? await watch(context, client, begun, options) : begun
   })
-  if (options.json) printJson(context, run)
+  showRun(context, run, options)
+}
+
+/** Prints a run. Throws where it has failed. */
+export function showRun(context: CommandContext, run: Run, { json }: OutputOptions): void {
+  if (json) printJson(context, run)
   else context.print(sheetOf(run))
   if (run.status === 'failed') {
     throw contradicted(`the run has failed: ${run.failure?.message ?? 'no reason was given'}`, { run: run.id })
@@ -79,7 +84,8 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
   else context.print(`${rewrapped} secrets of ${tenants.length} tenants are under the current key now`)
 }
 
-async function watch(
+/** Follows a run to its end, or until it waits for approval. */
+export async function watch(
   context: CommandContext,
   client: PosternClient,
   begun: Run,
@@ -130,6 +136,13 @@ function sheetOf(run: Run): string {
   ])
 }
 
+/** The file of a connector for uploads, as the client sends it. */
+export async function fileBody(
+  path: string | undefined,
+): Promise<{ readonly content?: ReadableStream<Uint8Array>; readonly contentType?: string }> {
+  return path === undefined ? {} : { content: await openFile(path), contentType: 'application/octet-stream' }
+}
+
 async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
   const found = await stat(path).catch(() => undefined)
   if (found?.isFile() !== true) throw usage(`${path} is no file that can be read`)
@@ -137,7 +150,7 @@ async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
 }
 
 /** Asks the gateway with the key of the settings; what it refuses is told as every command tells it. */
-async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
+export async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
   const { url, key } = await readGatewaySettings(context.env)
   try {
     return await work(createPosternClient({ baseUrl: url, key }))
