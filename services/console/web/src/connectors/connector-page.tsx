@@ -10,31 +10,25 @@ import {
   listRuns,
 } from '../api/sync.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
-import { Link, navigate } from '../router.tsx'
+import { navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
-import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
-import { Icon } from '../ui/icon.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page } from '../ui/page.tsx'
+import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
-import { When, distance } from '../ui/when.tsx'
+import { When } from '../ui/when.tsx'
+import { LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { TestCard } from './connector-test.tsx'
 import { RetireDialog } from './retire-dialog.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { scheduleInWords } from './setup/schedule.ts'
-import { canBeRun, datasetNames, missingPolicies, needsFile, states, typeNames } from './words.ts'
+import { canBeRun, datasetNames, missingPolicies, needsFile, typeNames } from './words.ts'
 
-const wayBack = (
-  <Link to="/connectors" className="way-back">
-    <Icon name="back" size={16} />
-    Connectors
-  </Link>
-)
+const wayBack = <WayBack to="/connectors" label="Connectors" />
 
 /** One connector: how it is set up, what it reads, what it did. */
 export function ConnectorPage({ id }: { readonly id: string }) {
@@ -83,9 +77,7 @@ function One({ id }: { readonly id: string }) {
       lead={
         <span className="key-lead">
           <code className="masked">{connector.key}</code>
-          <Badge tone={states[connector.state].tone} hasDot>
-            {states[connector.state].label}
-          </Badge>
+          <StateBadge state={connector.state} />
         </span>
       }
       actions={
@@ -163,24 +155,13 @@ function Facts({ connector, now }: { readonly connector: Connector; readonly now
       <div>
         <dt>Next run</dt>
         <dd>
-          {connector.next_run_at === null ? (
-            <span className="faint">{connector.state === 'paused' ? 'Paused' : 'When asked'}</span>
-          ) : (
-            <>
-              <When at={connector.next_run_at} />
-              <span className="second-line">{distance(connector.next_run_at, now)}</span>
-            </>
-          )}
+          <NextRun connector={connector} now={now} isExact />
         </dd>
       </div>
       <div>
         <dt>Last run</dt>
         <dd>
-          {connector.last_run_at === null ? (
-            <span className="faint">Never</span>
-          ) : (
-            <When at={connector.last_run_at} as="distance" now={now} />
-          )}
+          <LastRun connector={connector} now={now} />
         </dd>
       </div>
     </dl>

@@ -3,17 +3,16 @@ import { AdminsOnly } from '../keys/admins-only.tsx'
 import { type Connector, type Run, type Some, listConnectors, listRuns } from '../api/sync.ts'
 import { Link, navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
-import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
-import { When } from '../ui/when.tsx'
+import { LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
-import { canBeRun, datasetNames, states, typeNames } from './words.ts'
+import { canBeRun, datasetNames, typeNames } from './words.ts'
 
 /** Connectors: what keeps the audit universe true, and what it did last. */
 export function ConnectorsPage() {
@@ -62,9 +61,7 @@ function Connectors() {
                     <code>{connector.key}</code>
                   </p>
                 </div>
-                <Badge tone={states[connector.state].tone} hasDot>
-                  {states[connector.state].label}
-                </Badge>
+                <StateBadge state={connector.state} />
               </div>
               <dl className="facts connector-facts">
                 <div>
@@ -78,21 +75,13 @@ function Connectors() {
                 <div>
                   <dt>Last run</dt>
                   <dd>
-                    {connector.last_run_at === null ? (
-                      <span className="faint">Never</span>
-                    ) : (
-                      <When at={connector.last_run_at} as="distance" now={now} />
-                    )}
+                    <LastRun connector={connector} now={now} />
                   </dd>
                 </div>
                 <div>
                   <dt>Next run</dt>
                   <dd>
-                    {connector.next_run_at === null ? (
-                      <span className="faint">{connector.state === 'paused' ? 'Paused' : 'When asked'}</span>
-                    ) : (
-                      <When at={connector.next_run_at} as="until" now={now} />
-                    )}
+                    <NextRun connector={connector} now={now} />
                   </dd>
                 </div>
               </dl>

@@ -2,13 +2,13 @@ import { useState } from 'react'
 import { ApiProblem } from '../api/request.ts'
 import { type Run, cancelRun, rollbackRun } from '../api/sync.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
-import { Link, navigate } from '../router.tsx'
+import { navigate } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Badge } from '../ui/badge.tsx'
 import { Button } from '../ui/button.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page } from '../ui/page.tsx'
+import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { When } from '../ui/when.tsx'
 import { ApproveDialog } from './approve-dialog.tsx'
@@ -16,12 +16,7 @@ import { RunChanges, RunFaults } from './run-lists.tsx'
 import { useRun } from './use-run.ts'
 import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
-const wayBack = (
-  <Link to="/connectors" className="way-back">
-    <Icon name="back" size={16} />
-    Connectors
-  </Link>
-)
+const wayBack = <WayBack to="/connectors" label="Connectors" />
 
 /** One run: how far it is, what it changes, what it could not take in; and the decision where it waits for one. */
 export function RunPage({ id }: { readonly id: string }) {

@@ -5,9 +5,8 @@ import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
-import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page } from '../ui/page.tsx'
+import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
@@ -30,12 +29,7 @@ export function KeyPage({ id }: { readonly id: string }) {
   return session.roles.includes('admin') ? <Key id={id} /> : <AdminsOnly title="API key" />
 }
 
-const wayBack = (
-  <Link to="/settings/api-keys" className="way-back">
-    <Icon name="back" size={16} />
-    API keys
-  </Link>
-)
+const wayBack = <WayBack to="/settings/api-keys" label="API keys" />
 
 function Key({ id }: { readonly id: string }) {
   const { put } = useKeys()

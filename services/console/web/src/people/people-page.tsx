@@ -42,7 +42,9 @@ export function PeoplePage() {
           </div>
           <div>
             <dt>E-mail</dt>
-            <dd>{session.person.email ?? <span className="faint">Not told</span>}</dd>
+            <dd>
+              <Address email={session.person.email} />
+            </dd>
           </div>
           <div>
             <dt>Organization</dt>
@@ -114,5 +116,18 @@ export function PeoplePage() {
       {/* Last: what comes after a list of unknown length would jump when it is there. */}
       {session.roles.includes('admin') ? <Members ownId={session.person.id} /> : undefined}
     </Page>
+  )
+}
+
+/** A long address is broken before its @. */
+function Address({ email }: { readonly email: string | null }) {
+  if (email === null) return <span className="faint">Not told</span>
+  const at = Math.max(email.lastIndexOf('@'), 0)
+  return (
+    <>
+      {email.slice(0, at)}
+      <wbr />
+      {email.slice(at)}
+    </>
   )
 }

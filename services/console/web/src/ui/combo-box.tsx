@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useLayoutEffect } from 'react'
 import { Button } from 'react-aria-components/Button'
 import { ComboBox as AriaComboBox } from 'react-aria-components/ComboBox'
 import { FieldError } from 'react-aria-components/FieldError'
@@ -34,35 +34,57 @@ export function ComboBox({ label, value, onChange, offers, help, error, placehol
       isInvalid={error !== undefined}
       validationBehavior="aria"
     >
-      <Label>{label}</Label>
-      <Group className="input combo">
-        <Input
-          className="combo-input"
-          autoComplete="off"
-          spellCheck={false}
-          {...(placeholder === undefined ? {} : { placeholder })}
-        />
-        {offers.length === 0 ? undefined : (
-          <Button className="button button-quiet button-small button-icon">
-            <Icon name="chevron" size={16} />
-          </Button>
-        )}
-      </Group>
-      {help === undefined ? undefined : (
-        <Text slot="description" className="help">
-          {help}
-        </Text>
-      )}
-      <FieldError className="field-error">{error}</FieldError>
-      <Popover className="popover">
-        <ListBox<{ readonly id: string }> className="menu">
-          {({ id }) => (
-            <ListBoxItem className="menu-item" textValue={id}>
-              <span>{id}</span>
-            </ListBoxItem>
+      {({ isOpen }) => (
+        <>
+          <KeepPageReadable isOpen={isOpen} />
+          <Label>{label}</Label>
+          <Group className="input combo">
+            <Input
+              className="combo-input"
+              autoComplete="off"
+              spellCheck={false}
+              {...(placeholder === undefined ? {} : { placeholder })}
+            />
+            {offers.length === 0 ? undefined : (
+              <Button className="button button-quiet button-small button-icon">
+                <Icon name="chevron" size={16} />
+              </Button>
+            )}
+          </Group>
+          {help === undefined ? undefined : (
+            <Text slot="description" className="help">
+              {help}
+            </Text>
           )}
-        </ListBox>
-      </Popover>
+          <FieldError className="field-error">{error}</FieldError>
+          <Popover className="popover">
+            <ListBox<{ readonly id: string }> className="menu">
+              {({ id }) => (
+                <ListBoxItem className="menu-item" textValue={id}>
+                  <span>{id}</span>
+                </ListBoxItem>
+              )}
+            </ListBox>
+          </Popover>
+        </>
+      )}
     </AriaComboBox>
   )
+}
+
+/**
+ * As soon as the list is open React Aria hides everything but the field and the list from who listens, though it can still be
+ * reached by Tab or a click: what has the focus would be nothing. What carries this mark then is spared, so the page
+ * carries it until that has been done; longer it must not, for a press beside the list closes it only where there is no mark.
+ */
+function KeepPageReadable({ isOpen }: { readonly isOpen: boolean }) {
+  useLayoutEffect(() => {
+    const page = document.getElementById('root')
+    if (isOpen && page !== null) page.dataset['reactAriaTopLayer'] = 'true'
+  }, [isOpen])
+  useEffect(() => {
+    if (!isOpen) return
+    queueMicrotask(() => delete document.getElementById('root')?.dataset['reactAriaTopLayer'])
+  }, [isOpen])
+  return undefined
 }

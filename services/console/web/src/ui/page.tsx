@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect } from 'react'
+import { Link } from '../router.tsx'
 import { Icon, type IconName } from './icon.tsx'
 
 interface Props {
@@ -30,6 +31,16 @@ export function Page({ title, above, lead, actions, children, heading }: Props) 
       </header>
       {children}
     </div>
+  )
+}
+
+/** The way to the page that this one belongs to; stands above the title. */
+export function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
+  return (
+    <Link to={to} className="way-back">
+      <Icon name="back" size={16} />
+      {label}
+    </Link>
   )
 }
 

@@ -94,6 +94,14 @@ test('only what is asked for now is in the configuration, each as what it is', (
     port: 5433,
     encryption: 'tls',
   })
+  // A schema is what PostgreSQL has within a database, and MariaDB has not.
+  const typed = { ...startValues('sql'), schema: 'erp', view: 'units' }
+  expect(configOf('sql', typed)).toMatchObject({ engine: 'postgres', schema: 'erp' })
+  expect(configOf('sql', { ...typed, engine: 'mariadb' })).toEqual({
+    engine: 'mariadb',
+    view: 'units',
+    encryption: 'tls',
+  })
 })
 
 test('a file that is uploaded has no schedule, whatever was chosen before', () => {

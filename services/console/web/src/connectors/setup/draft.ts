@@ -107,7 +107,7 @@ function textOf(value: unknown): string {
 
 /** What of the source stands in the request; only what is asked for now, so that nothing of an earlier choice stays behind. */
 export function configOf(type: SourceType, values: Values): Record<string, unknown> {
-  const config: Record<string, unknown> = { ...sources[type].fixed }
+  const config: Record<string, unknown> = {}
   for (const setting of askedSettings(type, values)) {
     const value = valueOf(setting, values[setting.name] ?? '')
     // Where a file comes from shows in whether there is a URL.

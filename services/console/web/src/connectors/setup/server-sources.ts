@@ -1,13 +1,19 @@
-import { type SourceInfo, certificates } from './setting.ts'
+import { type Setting, type SourceInfo, certificates, is } from './setting.ts'
 
 const password = [{ name: 'password', label: 'Password' }] as const
+
+function server(host: string, port: string): readonly Setting[] {
+  return [
+    { kind: 'text', name: 'host', label: 'Host', placeholder: host, isRequired: true },
+    { kind: 'number', name: 'port', label: 'Port', placeholder: port },
+  ]
+}
 
 export const ldap: SourceInfo = {
   title: 'LDAP directory',
   tells: 'Entries of a directory such as Active Directory, always encrypted.',
   settings: [
-    { kind: 'text', name: 'host', label: 'Host', placeholder: 'ldap.example.com', isRequired: true },
-    { kind: 'number', name: 'port', label: 'Port', placeholder: '636 or 389' },
+    ...server('ldap.example.com', '636 or 389'),
     {
       kind: 'choice',
       name: 'encryption',
@@ -78,13 +84,21 @@ export const ldap: SourceInfo = {
 
 export const sql: SourceInfo = {
   title: 'Database',
-  tells: 'One table or view of a PostgreSQL database, read only.',
+  tells: 'One table or view of a PostgreSQL or MariaDB database, read only.',
   settings: [
-    { kind: 'text', name: 'host', label: 'Host', placeholder: 'db.example.com', isRequired: true },
-    { kind: 'number', name: 'port', label: 'Port', placeholder: '5432' },
+    {
+      kind: 'choice',
+      name: 'engine',
+      label: 'System',
+      choices: [
+        { value: 'postgres', label: 'PostgreSQL' },
+        { value: 'mariadb', label: 'MariaDB' },
+      ],
+    },
+    ...server('db.example.com', '5432 or 3306'),
     { kind: 'text', name: 'database', label: 'Database', isRequired: true },
     { kind: 'text', name: 'username', label: 'User name', isRequired: true },
-    { kind: 'text', name: 'schema', label: 'Schema', placeholder: 'public' },
+    { kind: 'text', name: 'schema', label: 'Schema', placeholder: 'public', when: is('engine', 'postgres') },
     { kind: 'text', name: 'view', label: 'Table or view', isRequired: true },
     { kind: 'list', name: 'columns', label: 'Columns to read', placeholder: 'All of them', isAdvanced: true },
     {
@@ -100,5 +114,4 @@ export const sql: SourceInfo = {
     certificates(),
   ],
   secrets: () => password,
-  fixed: { engine: 'postgres' },
 }

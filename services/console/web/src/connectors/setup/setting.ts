@@ -35,8 +35,6 @@ export interface SourceInfo {
   readonly settings: readonly Setting[]
   /** Which secrets it needs, by what was chosen. */
   readonly secrets: (values: Values) => readonly { readonly name: string; readonly label: string }[]
-  /** What stands in `config` whatever is chosen. */
-  readonly fixed?: Readonly<Record<string, string>>
 }
 
 /** Certificates of one's own authority. */
@@ -51,6 +49,9 @@ export function certificates(when?: (values: Values) => boolean): Setting {
     ...(when === undefined ? {} : { when }),
   }
 }
+
+/** A setting that is asked for where another has this value. */
+export const is = (name: string, value: string) => (values: Values) => values[name] === value
 
 /** Choices that are called what they are. */
 export const same = (...values: readonly string[]) => values.map((value) => ({ value, label: value }))

@@ -2,11 +2,10 @@ import { useCallback, useRef } from 'react'
 import { ApiProblem } from '../../api/request.ts'
 import { type TaggedConnector, changeConnector, createConnector, getConnector } from '../../api/sync.ts'
 import { AdminsOnly } from '../../keys/admins-only.tsx'
-import { Link, navigate } from '../../router.tsx'
+import { navigate } from '../../router.tsx'
 import { useSession } from '../../shell/session-gate.tsx'
-import { Icon } from '../../ui/icon.tsx'
 import { Failure } from '../../ui/notice.tsx'
-import { Empty, Page } from '../../ui/page.tsx'
+import { Empty, Page, WayBack } from '../../ui/page.tsx'
 import { PageSkeleton } from '../../ui/skeleton.tsx'
 import { useResource } from '../../ui/use-resource.ts'
 import { timeZone } from '../../ui/when.tsx'
@@ -85,14 +84,5 @@ function Edit({ id }: { readonly id: string }) {
         />
       )}
     </Page>
-  )
-}
-
-function WayBack({ to, label }: { readonly to: string; readonly label: string }) {
-  return (
-    <Link to={to} className="way-back">
-      <Icon name="back" size={16} />
-      {label}
-    </Link>
   )
 }

@@ -1,6 +1,5 @@
-import { type Setting, type SourceInfo, type Values, certificates, same } from './setting.ts'
+import { type Setting, type SourceInfo, type Values, certificates, is, same } from './setting.ts'
 
-const is = (name: string, value: string) => (values: Values) => values[name] === value
 const isFetched = is('from', 'url')
 
 const authChoices = [
