@@ -42,6 +42,7 @@ const plan = quick
         { keys: 1000, tenants: 1000 },
       ],
       coldKeys: 2000,
+      coldSeconds: 10,
       fillSeconds: 10,
       revocations: { up: 10, down: 5 },
     }
@@ -58,7 +59,8 @@ const plan = quick
         { keys: 1_000_000, tenants: 1 },
       ],
       coldKeys: 100_000,
-      fillSeconds: 100,
+      coldSeconds: 100,
+      fillSeconds: 540,
       revocations: { up: 100, down: 30 },
     }
 
@@ -174,7 +176,7 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       keys: plan.coldKeys,
       together: 8,
       connections,
-      seconds: plan.fillSeconds,
+      seconds: plan.coldSeconds,
     }),
   'many-keys': async ({ system, upstream: { url } }) =>
     await measureManyKeys(system, {

@@ -1,4 +1,4 @@
-import { createHmac, timingSafeEqual } from 'node:crypto'
+import { timingSafeEqual } from 'node:crypto'
 import {
   type KeyRecord,
   type Revocation,
@@ -7,7 +7,7 @@ import {
   redisRecordKey,
   revocationSchema,
 } from '@postern/contracts/internal'
-import type { KeyRing } from '@postern/signed-context'
+import { type KeyRing, createMac } from '@postern/signed-context'
 
 /** A record as it lies in Redis: what to store, under which key, until when. */
 export interface EncodedRecord {
@@ -44,16 +44,22 @@ const messagePurpose = 'postern cache message 1'
 
 /** Makes the codec for a ring of secrets. */
 export function createCacheCodec(ring: KeyRing): CacheCodec {
+  const keys = [ring.current, ring.previous].flatMap((key) =>
+    key === undefined ? [] : { id: key.id, mac: createMac(key.secret) },
+  )
+  const current = createMac(ring.current.secret)
+
+  // No part but the last may hold a line feed (a purpose is constant, an order is digits), so parts cannot run together.
   function seal(...parts: readonly string[]): string {
-    return `${ring.current.id}.${macOf(ring.current.secret, parts)}`
+    return `${ring.current.id}.${current.base64url(parts.join('\n'))}`
   }
 
   function isSealed(id: string, mac: string, ...parts: readonly string[]): boolean {
-    const key = [ring.current, ring.previous].find((candidate) => candidate?.id === id)
+    const key = keys.find((candidate) => candidate.id === id)
     if (key === undefined) return false
     // As texts, so that a MAC has one spelling: base64url leaves bits of its last character unused.
     const given = Buffer.from(mac)
-    const expected = Buffer.from(macOf(key.secret, parts))
+    const expected = Buffer.from(key.mac.base64url(parts.join('\n')))
     return given.length === expected.length && timingSafeEqual(given, expected)
   }
 
@@ -94,9 +100,4 @@ export function createCacheCodec(ring: KeyRing): CacheCodec {
 
 function orderOf(record: KeyRecord): string {
   return `${record.version}.${record.tenantVersion}.${record.readAt}`
-}
-
-function macOf(secret: Buffer, parts: readonly string[]): string {
-  // No part but the last may hold a line feed (a purpose is constant, an order is digits), so parts cannot run together.
-  return createHmac('sha256', secret).update(parts.join('\n')).digest('base64url')
 }

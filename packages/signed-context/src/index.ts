@@ -14,6 +14,7 @@ export {
   parseContext,
   serializeContext,
 } from './context.ts'
+export { type Mac, createMac } from './hmac.ts'
 export { type KeyRing, type SigningKey, parseKeyRing } from './key-ring.ts'
 export { type CanonicalTarget, type TargetRefusal, canonicalTarget } from './request-target.ts'
 export { type RequestSignature, type SignableRequest, type Signer, UnsignableValueError, createSigner } from './sign.ts'

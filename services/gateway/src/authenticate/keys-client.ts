@@ -6,7 +6,6 @@ import {
   leaseAnswerSchema,
   lookupAnswerSchema,
   lookupsAnswerSchema,
-  maxLookups,
   tenantLookupAnswerSchema,
 } from '@postern/contracts/internal'
 import {
@@ -38,8 +37,12 @@ export interface KeysClient {
 /** Well under the length of a lease: a renewal that takes longer is worth less than a new one. */
 const callTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
-/** Look-ups of keys that are under way at once; what is asked for meanwhile goes with the next. */
-const lookupsAtOnce = 4
+/**
+ * Keys of one call, and calls that are under way at once; what is asked for meanwhile goes with the next. Few enough that a
+ * call that comes too late takes few requests with it.
+ */
+const keysTogether = 32
+const lookupsAtOnce = 8
 
 class NotServed extends Error {}
 
@@ -133,7 +136,7 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
-    findKey: together(findEach, { most: maxLookups, atOnce: lookupsAtOnce }),
+    findKey: together(findEach, { most: keysTogether, atOnce: lookupsAtOnce }),
     findTenant: async (tenantId) =>
       tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId })),
     reportUsage: async (report) => {
