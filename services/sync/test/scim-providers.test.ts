@@ -1,0 +1,163 @@
+import { enterpriseUrn } from '@postern/contracts'
+import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { admin } from './support.ts'
+import { create, nodes, patch, people, resource, scim, world } from './scim-support.ts'
+
+describe('as Microsoft Entra ID does it', () => {
+  test('a user is looked for, made, changed, made inactive and deleted, and the person follows', async () => {
+    const principal = admin()
+    const query = `/Users?filter=${encodeURIComponent('userName eq "Ada.Lund@x.example"')}`
+    expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 0, Resources: [] })
+    const made = await create(principal, {
+      schemas: ['urn:ietf:params:scim:schemas:core:2.0:User', enterpriseUrn],
+      externalId: 'f2a1',
+      userName: 'ada.lund@x.example',
+      active: true,
+      emails: [{ primary: true, type: 'work', value: 'Ada.Lund@x.example' }],
+      meta: { resourceType: 'User' },
+      name: { formatted: 'Ada Lund', familyName: 'Lund', givenName: 'Ada' },
+      roles: [],
+      [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
+    })
+    expect((await scim(principal, 'GET', query)).json).toMatchObject({ totalResults: 1, Resources: [{ id: made.id }] })
+    const person = { external_id: 'f2a1', name: 'Ada Lund', email: 'ada.lund@x.example', title: null, active: true }
+    expect(await people(principal.tenantId)).toEqual([person])
+    expect(await nodes(principal.tenantId)).toEqual([
+      ['department:Finance/Treasury', 'active'],
+      ['division:Finance', 'active'],
+    ])
+    const changed = await scim(
+      principal,
+      'PATCH',
+      `/Users/${made.id}`,
+      patch(
+        { op: 'Replace', path: 'emails[type eq "work"].value', value: 'ada@x.example' },
+        { op: 'Add', path: 'phoneNumbers[type eq "mobile"].value', value: '+47 1' },
+        { op: 'Replace', path: 'name.familyName', value: 'Berg' },
+        { op: 'Add', path: `${enterpriseUrn}:manager`, value: '9c0f' },
+        {
+          op: 'Replace',
+          value: { displayName: 'Ada Berg', title: 'Treasurer', [`${enterpriseUrn}:department`]: 'Risk' },
+        },
+      ),
+    )
+    expect([changed.status, changed.json]).toEqual([
+      200,
+      expect.objectContaining({
+        displayName: 'Ada Berg',
+        emails: [{ primary: true, type: 'work', value: 'ada@x.example' }],
+        phoneNumbers: [{ type: 'mobile', value: '+47 1' }],
+        [enterpriseUrn]: { department: 'Risk', division: 'Finance', manager: { value: '9c0f' } },
+      }),
+    ])
+    expect(await people(principal.tenantId)).toEqual([
+      { ...person, name: 'Ada Berg', email: 'ada@x.example', title: 'Treasurer' },
+    ])
+    // Nobody is left in the one, the other is new, the division stays.
+    expect(await nodes(principal.tenantId)).toEqual([
+      ['department:Finance/Risk', 'active'],
+      ['department:Finance/Treasury', 'inactive'],
+      ['division:Finance', 'active'],
+    ])
+    await scim(principal, 'PATCH', `/Users/${made.id}`, patch({ op: 'Replace', path: 'active', value: 'False' }))
+    expect(await people(principal.tenantId)).toMatchObject([{ active: false }])
+    expect(await nodes(principal.tenantId)).toMatchObject([
+      [expect.anything(), 'inactive'],
+      expect.anything(),
+      ['division:Finance', 'inactive'],
+    ])
+    expect((await scim(principal, 'DELETE', `/Users/${made.id}`)).status).toBe(204)
+    expect((await scim(principal, 'GET', `/Users/${made.id}`)).status).toBe(404)
+    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'f2a1', active: false }])
+  })
+
+  test('who is deleted and made anew is the same person; who gets the address of one who has left, is another', async () => {
+    const principal = admin()
+    const emails = [{ value: 'bo@x.example' }]
+    const first = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
+    await scim(principal, 'DELETE', `/Users/${first.id}`)
+    const again = await create(principal, { userName: 'bo', externalId: 'b-1', emails })
+    expect(again.id).not.toBe(first.id)
+    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'b-1', active: true }])
+    await scim(principal, 'DELETE', `/Users/${again.id}`)
+    await create(principal, { userName: 'bo', externalId: 'b-2', emails })
+    expect(await people(principal.tenantId)).toMatchObject([
+      { external_id: 'b-1', email: null, active: false },
+      { external_id: 'b-2', email: 'bo@x.example', active: true },
+    ])
+  })
+
+  test('a group is made, filled, emptied by a filter and found without its members', async () => {
+    const principal = admin()
+    const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
+    const made = resource.parse(
+      (await scim(principal, 'POST', '/Groups', { displayName: 'Audit', externalId: 'g' })).json,
+    )
+    const members = async () => {
+      const { json } = await scim(principal, 'GET', `/Groups/${made.id}`)
+      return z
+        .object({ members: z.array(z.object({ value: z.string() })) })
+        .parse(json)
+        .members.map(({ value }) => value)
+    }
+    const change = async (...operations: unknown[]) =>
+      (await scim(principal, 'PATCH', `/Groups/${made.id}`, patch(...operations))).status
+    expect(
+      await change({ op: 'Add', path: 'members', value: [{ value: ada.id }, { value: bo.id }, { value: ada.id }] }),
+    ).toBe(200)
+    expect((await members()).toSorted()).toEqual([ada.id, bo.id].toSorted())
+    expect(await change({ op: 'Remove', path: `members[value eq "${ada.id}"]` })).toBe(200)
+    expect(await members()).toEqual([bo.id])
+    expect(
+      await change(
+        { op: 'Remove', path: 'members', value: [{ value: bo.id }] },
+        { op: 'Replace', value: { displayName: 'IA' } },
+      ),
+    ).toBe(200)
+    expect(await members()).toEqual([])
+    await change({ op: 'Add', path: 'members', value: [{ value: ada.id }] })
+    const query = `/Groups?excludedAttributes=members&filter=${encodeURIComponent('displayName eq "ia"')}`
+    expect((await scim(principal, 'GET', query)).json).toEqual(
+      expect.objectContaining({ Resources: [expect.not.objectContaining({ members: expect.anything() })] }),
+    )
+    await scim(principal, 'DELETE', `/Users/${ada.id}`)
+    expect(await members()).toEqual([])
+    expect((await scim(principal, 'DELETE', `/Groups/${made.id}`)).status).toBe(204)
+    expect((await scim(principal, 'GET', '/Groups')).json).toMatchObject({ totalResults: 0 })
+  })
+})
+
+test('as Okta does it: a page of users, a whole user put back, and a push of members', async () => {
+  const principal = admin()
+  const users = [await create(principal), await create(principal), await create(principal)]
+  const pages = await Promise.all(
+    [1, 3, 9].map(async (at) => (await scim(principal, 'GET', `/Users?startIndex=${at}&count=2`)).json),
+  )
+  expect(pages).toMatchObject([
+    { totalResults: 3, startIndex: 1, itemsPerPage: 2 },
+    { totalResults: 3, startIndex: 3, itemsPerPage: 1 },
+    { totalResults: 3, itemsPerPage: 0, Resources: [] },
+  ])
+  const [first] = users
+  const read = await scim(principal, 'GET', `/Users/${first?.id}`, undefined, { accept: 'application/json' })
+  expect(read.headers['content-type']).toBe('application/json; charset=utf-8')
+  const whole = { ...resource.parse(read.json), active: false, password: 'not kept', nickName: null }
+  const put = await scim(principal, 'PUT', `/Users/${first?.id}`, whole)
+  expect([put.status, put.headers['content-type'], put.json]).toEqual([
+    200,
+    'application/scim+json; charset=utf-8',
+    expect.objectContaining({ active: false }),
+  ])
+  expect(put.text).not.toContain('not kept')
+  const kept = await world.rows('select content::text as text from sync.scim_user where tenant_id = $1', [
+    principal.tenantId,
+  ])
+  expect(JSON.stringify(kept)).not.toContain('not kept')
+  // Nothing of it is new: no version, no run.
+  const runs = async () =>
+    (await world.rows('select id from sync.run where tenant_id = $1', [principal.tenantId])).length
+  const before = await runs()
+  const again = await scim(principal, 'PUT', `/Users/${first?.id}`, whole)
+  expect([again.headers['etag'], await runs()]).toEqual([put.headers['etag'], before])
+})
