@@ -32,6 +32,13 @@ describe('the image', () => {
   })
 })
 
+describe("the operator's command", () => {
+  test('finds in the image all that its commands stand on', async () => {
+    expect(await system.operator('connectors', 'rewrap-secrets')).toMatch(/ secrets of \d+ tenants /)
+    expect(await system.operator('tenants', 'list', '--json')).toMatch(/^\[/)
+  })
+})
+
 describe('a container', () => {
   test('cannot write where its program is, and has no right that it could use', async () => {
     const [container = ''] = await system.containers('findings')

@@ -2,47 +2,57 @@ import { readFileSync } from 'node:fs'
 
 /** How well the machine served its processes in a while. */
 export interface Served {
-  /** By how much a timer of this process was late at most, in milliseconds. */
-  readonly lateMs: number
+  /** The longest time in which no processor had a break, in milliseconds. */
+  readonly fullMs: number
   /** The share of processor time that the host took from this machine. */
   readonly stolen: number
 }
 
-/** Gateways hold leases of two seconds: on a machine that stands still for a part of that, requests fail for no other reason. */
-const lateLimitMs = 300
+/** A gateway gives the keys service a second to answer: without a processor to spare for so long, requests fail for no other reason. */
+const fullLimitMs = 1000
 const stolenLimit = 0.1
+/** Less than this share of all processors is no break. */
+const breakShare = 0.05
 
-export function isStarved({ lateMs, stolen }: Served): boolean {
-  return lateMs > lateLimitMs || stolen > stolenLimit
+export function isStarved({ fullMs, stolen }: Served): boolean {
+  return fullMs >= fullLimitMs || stolen > stolenLimit
 }
 
-const everyMs = 50
+const everyMs = 250
 
 /** Watches the machine from now on, until it is asked. */
 export function watchMachine(): () => Served {
-  const before = readTimes()
-  let lateMs = 0
-  let expected = performance.now() + everyMs
-  const timer = setInterval(() => {
-    const now = performance.now()
-    lateMs = Math.max(lateMs, now - expected)
-    expected = now + everyMs
-  }, everyMs)
+  const first = readTimes()
+  let last = first
+  let lastAt = performance.now()
+  let currentMs = 0
+  let fullMs = 0
+  const look = (): void => {
+    const [now, at] = [readTimes(), performance.now()]
+    const ticks = now.all - last.all
+    if (ticks > 0 && (now.idle - last.idle) / ticks < breakShare) currentMs += at - lastAt
+    else currentMs = 0
+    fullMs = Math.max(fullMs, currentMs)
+    last = now
+    lastAt = at
+  }
+  const timer = setInterval(look, everyMs)
   return () => {
     clearInterval(timer)
-    const after = readTimes()
-    const all = after.all - before.all
-    return { lateMs, stolen: all === 0 ? 0 : (after.stolen - before.stolen) / all }
+    look()
+    const ticks = last.all - first.all
+    return { fullMs, stolen: ticks === 0 ? 0 : (last.stolen - first.stolen) / ticks }
   }
 }
 
-/** Ticks of all processors since the machine started (proc(5)); elsewhere than on Linux there is no such figure. */
-function readTimes(): { all: number; stolen: number } {
+/** Ticks of all processors since the machine started (proc(5)); elsewhere than on Linux there are no such figures. */
+function readTimes(): { all: number; idle: number; stolen: number } {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
     const times = line.split(/\s+/).slice(1, 9).map(Number)
-    return { all: times.reduce((sum, ticks) => sum + ticks, 0), stolen: times[7] ?? 0 }
+    const [, , , idle = 0, waiting = 0, , , stolen = 0] = times
+    return { all: times.reduce((sum, ticks) => sum + ticks, 0), idle: idle + waiting, stolen }
   } catch {
-    return { all: 0, stolen: 0 }
+    return { all: 0, idle: 0, stolen: 0 }
   }
 }
