@@ -24,6 +24,12 @@ export function connectorTests(world: () => World): void {
     await page.getByRole('textbox', { name: 'Name', exact: true }).fill(name)
     await page.getByRole('button', { name: 'Map the fields' }).click()
     const [key, title, type] = [0, 1, 2].map((place) => page.locator('.rule').nth(place))
+    // Its list is open, and whatever else can be reached is there for who listens.
+    await key?.getByRole('combobox', { name: 'Field' }).click()
+    await page.getByRole('listbox').waitFor()
+    expect(await accessibilityFaults(page), 'a list of offers').toEqual([])
+    await key?.getByRole('combobox', { name: 'Column' }).click()
+    await page.getByRole('listbox').waitFor({ state: 'detached' })
     await key?.getByRole('combobox', { name: 'Column' }).fill('Code')
     await title?.getByRole('combobox', { name: 'Column' }).fill('Title')
     await page.keyboard.press('Escape')

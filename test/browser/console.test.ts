@@ -219,6 +219,13 @@ describe('a session', () => {
     await page.goto(`${world.stack.consoleUrl}/settings/policy`)
     await page.getByRole('heading', { level: 1, name: 'Key policy' }).waitFor()
     expect(await page.getByText('korvex').count()).toBeGreaterThan(0)
+    // Soon it would have: it is said, and one press is use enough.
+    await world.letSessionsLie(28.5 * 60_000)
+    await page.reload()
+    await page.getByText('You will be signed out soon').waitFor()
+    expect(await accessibilityFaults(page), 'the warning').toEqual([])
+    await page.getByRole('button', { name: 'Stay signed in' }).click()
+    await page.getByText('You will be signed out soon').waitFor({ state: 'detached' })
     await world.letSessionsLie(31 * 60_000)
     await page.getByRole('link', { name: 'API keys' }).click()
     await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
@@ -228,6 +235,8 @@ describe('a session', () => {
     expect(new URL(page.url()).pathname).toBe('/settings/api-keys')
 
     await page.getByRole('button', { name: /^Account of/ }).click()
+    await page.getByRole('menu').waitFor()
+    expect(await accessibilityFaults(page), 'the menu').toEqual([])
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
     await page.getByRole('button', { name: 'Sign out', exact: true }).click()
     await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()

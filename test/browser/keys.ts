@@ -22,6 +22,10 @@ export function keyTests(world: () => World): void {
       await page.getByRole('radio', { name: 'Custom' }).press('Space')
       await page.getByRole('button', { name: 'Advanced' }).click()
       expect(await accessibilityFaults(page), 'the form').toEqual([])
+      await page.getByRole('button', { name: /^Calendar/ }).press('Enter')
+      await page.getByRole('grid').waitFor()
+      expect(await accessibilityFaults(page), 'the calendar').toEqual([])
+      await page.keyboard.press('Escape')
       const day = new Date(Date.now() + 3 * dayMs)
       const parts = [day.getMonth() + 1, day.getDate(), day.getFullYear()]
       for (const [index, name] of ['month, ', 'day, ', 'year, '].entries()) {
@@ -141,7 +145,14 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Advanced' }).click()
       await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('not-an-address')
       await submit(page)
-      await page.getByText('No key was generated').waitFor()
+      await page.getByText('“not-an-address” is no address or network').waitFor()
+      // What only the API can tell is shown where the person is, which is at the end of the form.
+      await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('10.0.0.1/8')
+      await page.route('**/api/v1/api-keys', async (route) => await route.fulfill(refusedAddress), { times: 1 })
+      await submit(page)
+      const refusal = page.getByRole('alert').filter({ hasText: 'No key was generated' })
+      await refusal.getByText('Allowed addresses: 10.0.0.1 is no network').waitFor()
+      await expect.poll(async () => await refusal.evaluate(isInView)).toBe(true)
       await page.getByRole('button', { name: 'Cancel' }).click()
     })
 
@@ -186,6 +197,27 @@ export function keyTests(world: () => World): void {
       await page.getByRole('dialog').waitFor({ state: 'detached' })
     })
   })
+}
+
+/** Runs in a page: whether a person sees it without moving anything. */
+const isInView = (element: Element): boolean => {
+  const { left, top, width, height } = element.getBoundingClientRect()
+  const seen = document.elementFromPoint(left + width / 2, top + height / 2)
+  return seen !== null && element.contains(seen)
+}
+
+const refusedAddress = {
+  status: 422,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: '/problems/invalid-content',
+    title: 'Invalid content',
+    status: 422,
+    code: 'invalid_content',
+    detail: 'See `errors`.',
+    errors: [{ pointer: '/allowed_addresses/0', code: 'invalid', detail: '10.0.0.1 is no network' }],
+    instance: 'test',
+  }),
 }
 
 const unconfirmed = {

@@ -10,6 +10,7 @@ import { TextBox } from '../ui/fields.tsx'
 import { Icon } from '../ui/icon.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
+import { addressesIn, faultIn } from './addresses.ts'
 import { ExpiryField } from './expiry-field.tsx'
 import { endOfDay, usualExpiry } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
@@ -39,6 +40,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const [day, setDay] = useState<CalendarDate | null>(null)
   const [scopes, setScopes] = useState<readonly GrantableScope[]>([])
   const [addresses, setAddresses] = useState('')
+  const [isAdvanced, setAdvanced] = useState(false)
   const [faults, setFaults] = useState<Faults>({})
   const [failure, setFailure] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
@@ -47,13 +49,20 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const { maxDays, requiredAddresses } = policy
   const mustNameAddresses = requiredAddresses.length > 0
 
+  const putAddresses = (text: string) => {
+    setAddresses(text)
+    setFaults({ ...faults, addresses: undefined })
+  }
+
   const generate = async () => {
-    const ranges = addresses.split(/[\s,;]+/).filter((address) => address !== '')
+    const ranges = addressesIn(addresses)
+    const addressFault =
+      mustNameAddresses && ranges.length === 0 ? 'Your organization requires addresses' : faultIn(ranges)
     const found: Faults = {
       ...(label.trim() === '' ? { label: 'Say which program will use the key' } : {}),
       ...(expiry === 'custom' && day === null ? { day: 'Choose the last day of the key' } : {}),
       ...(scopes.length === 0 ? { scopes: 'Choose at least one scope' } : {}),
-      ...(mustNameAddresses && ranges.length === 0 ? { addresses: 'Your organization requires addresses' } : {}),
+      ...(addressFault === undefined ? {} : { addresses: addressFault }),
     }
     setFaults(found)
     setFailure(undefined)
@@ -172,17 +181,18 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
           <TextBox
             label="Allowed addresses"
             value={addresses}
-            onChange={(text) => {
-              setAddresses(text)
-              setFaults({ ...faults, addresses: undefined })
-            }}
+            onChange={putAddresses}
             error={faults.addresses}
             rows={3}
             placeholder={requiredAddresses.slice(0, 3).join('\n')}
             help={`From where the program calls, one address or network a line. Your organization requires that they are within ${requiredAddresses.join(', ')}.`}
           />
         ) : (
-          <Disclosure className="disclosure">
+          <Disclosure
+            className="disclosure"
+            isExpanded={isAdvanced || faults.addresses !== undefined}
+            onExpandedChange={setAdvanced}
+          >
             <AriaButton slot="trigger" className="disclosure-button">
               <Icon name="chevron" size={16} />
               Advanced
@@ -192,7 +202,8 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
                 label="Allowed addresses"
                 isOptional
                 value={addresses}
-                onChange={setAddresses}
+                onChange={putAddresses}
+                error={faults.addresses}
                 rows={3}
                 placeholder={'203.0.113.0/24\n2001:db8::/32'}
                 help="IPv4 or IPv6 addresses or networks, one a line. Requests from elsewhere are refused. Empty: from anywhere."

@@ -2,6 +2,7 @@ import { useState } from 'react'
 import { mostKeyDays } from '@postern/contracts'
 import { type TaggedPolicy, changeKeyPolicy } from '../api/tenant.ts'
 import { ApiProblem } from '../api/request.ts'
+import { addressesIn, faultIn } from '../keys/addresses.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
@@ -29,12 +30,16 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
   const choices = [...new Set([...lives, policy.max_key_days])]
     .toSorted((one, other) => one - other)
     .map((life) => ({ value: String(life), label: daysInWords(life) }))
-  const required = networks.split(/[\s,;]+/).filter((network) => network !== '')
+  const required = addressesIn(networks)
+  const [fault, setFault] = useState<string>()
   const isOutdated = failure instanceof ApiProblem && failure.problem.status === 412
 
   const save = async () => {
-    setBusy(true)
+    const found = faultIn(required)
+    setFault(found)
     setFailure(undefined)
+    if (found !== undefined) return
+    setBusy(true)
     try {
       onChanged(await changeKeyPolicy({ max_key_days: Number(days), required_addresses: required }, etag))
       onClose()
@@ -82,7 +87,11 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
         label="Required networks"
         isOptional
         value={networks}
-        onChange={setNetworks}
+        onChange={(text) => {
+          setNetworks(text)
+          setFault(undefined)
+        }}
+        error={fault}
         rows={4}
         placeholder={'203.0.113.0/24\n2001:db8::/32'}
         help="One a line. Every new key must then name the addresses that it is used from, all within these networks. Empty: keys may be used from anywhere."

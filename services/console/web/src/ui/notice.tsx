@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 import { ApiProblem, NoAnswer } from '../api/request.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icon.tsx'
@@ -34,35 +34,45 @@ export function Notice({ tone, title, children, action, isNews = false }: Props)
 /** What went wrong, for a person: what to mend and, for who asks support, the id of the request. */
 export function Failure({ error, title, onRetry }: { error: unknown; title: string; onRetry?: () => void }) {
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
-  const errors = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
+  const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
+  // What the detail has said already is not said again.
+  const errors = told.filter((each) => !detail.includes(each.detail))
+  const place = useRef<HTMLDivElement>(null)
+  const isAnswer = onRetry === undefined
+  useEffect(() => {
+    // Whoever has pressed a button at the end of a form is shown what came of it. What a page could not load moves nothing.
+    if (isAnswer) place.current?.scrollIntoView({ block: 'nearest' })
+  }, [isAnswer])
   const request = error instanceof ApiProblem ? error.problem.instance : undefined
   // Whoever reads the page has the list of them below, and no member of a document.
   const isInList = errors.length > 0 && detail.includes('`errors`')
   return (
-    <Notice
-      tone="danger"
-      title={title}
-      isNews
-      action={
-        onRetry === undefined ? undefined : (
-          <Button size="small" onPress={onRetry}>
-            Try again
-          </Button>
-        )
-      }
-    >
-      {isInList ? undefined : <p>{detail}</p>}
-      {errors.length === 0 ? undefined : (
-        <ul>
-          {errors.map((each) => (
-            <li key={`${each.pointer ?? each.parameter ?? ''} ${each.code}`}>
-              {fieldOf(each.pointer ?? each.parameter ?? '')} {each.detail}
-            </li>
-          ))}
-        </ul>
-      )}
-      {request === undefined ? undefined : <p className="fine-print">Request {request}</p>}
-    </Notice>
+    <div ref={place} className="failure">
+      <Notice
+        tone="danger"
+        title={title}
+        isNews
+        action={
+          onRetry === undefined ? undefined : (
+            <Button size="small" onPress={onRetry}>
+              Try again
+            </Button>
+          )
+        }
+      >
+        {isInList ? undefined : <p>{detail}</p>}
+        {errors.length === 0 ? undefined : (
+          <ul>
+            {errors.map((each) => (
+              <li key={`${each.pointer ?? each.parameter ?? ''} ${each.code}`}>
+                {fieldOf(each.pointer ?? each.parameter ?? '')} {each.detail}
+              </li>
+            ))}
+          </ul>
+        )}
+        {request === undefined ? undefined : <p className="fine-print">Request {request}</p>}
+      </Notice>
+    </div>
   )
 }
 
