@@ -137,7 +137,7 @@ function KeyRow({ apiKey, index, style, now, onRotate, onRevoke, onOpen }: RowPr
         <StateBadge state={apiKey.state} />
       </div>
       <div role="cell" className="key-cell cell-by">
-        <span className="two-lines" title={apiKey.created_by.label}>
+        <span className="maker" title={apiKey.created_by.label}>
           {apiKey.created_by.label}
         </span>
       </div>
