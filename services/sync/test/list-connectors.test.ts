@@ -131,12 +131,15 @@ describe('the database', () => {
     const execute = async (text: string, values: readonly unknown[]) =>
       await db.write({ assertion }, async (tx) => tx.execute({ text, values }))
     try {
-      for (const table of ['connector', 'run']) {
+      for (const [table, column] of [
+        ['connector', 'name'],
+        ['run', 'status'],
+      ] as const) {
         const seen = await db.read({ assertion }, async (tx) =>
           tx.query({ text: `select distinct tenant_id from sync.${table}`, values: [] }),
         )
         expect(seen).toEqual([{ tenant_id: one.tenantId }])
-        const touch = `update sync.${table} set tenant_id = tenant_id where tenant_id = $1`
+        const touch = `update sync.${table} set ${column} = ${column} where tenant_id = $1`
         expect(await execute(touch, [other.tenantId])).toBe(0)
         expect(await execute(touch, [one.tenantId])).toBe(1)
         await expect(execute(`delete from sync.${table} where tenant_id = $1`, [one.tenantId])).rejects.toMatchObject({

@@ -3,7 +3,9 @@ import { enterpriseUrn } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin } from './support.ts'
-import { create, errorOf, patch, people, scim, sync, words, world } from './scim-support.ts'
+import { create, errorOf, patch, people, scim, sync, useOwnWorld, words, world } from './scim-support.ts'
+
+useOwnWorld()
 
 describe('what is refused, is refused in the words of SCIM and changes nothing:', () => {
   test.each([

@@ -2,7 +2,9 @@ import { enterpriseUrn } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin } from './support.ts'
-import { create, nodes, patch, people, resource, scim, world } from './scim-support.ts'
+import { create, nodes, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
+
+useOwnWorld()
 
 describe('as Microsoft Entra ID does it', () => {
   test('a user is looked for, made, changed, made inactive and deleted, and the person follows', async () => {

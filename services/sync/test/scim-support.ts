@@ -6,22 +6,24 @@ import { z } from 'zod'
 import { makeWorld } from './support.ts'
 
 type World = Awaited<ReturnType<typeof makeWorld>>
-/** Of the test file that imports this: each has a world of its own. */
+/** Of the test file that runs. */
 export let world: World
-let universe: Awaited<ReturnType<World['spawnUniverse']>>
 export let sync: Awaited<ReturnType<World['startSync']>>
 
-beforeAll(async () => {
-  world = await makeWorld()
-  universe = await world.spawnUniverse()
-  sync = await world.startSync(universe.url, { POSTERN_SYNC_WORKERS: '0' })
-})
-
-afterAll(async () => {
-  await sync.close()
-  await universe.stop()
-  await world.close()
-})
+/** Gives a test file a world of its own. To be called by each: modules are loaded once for many files. */
+export function useOwnWorld(): void {
+  let universe: Awaited<ReturnType<World['spawnUniverse']>>
+  beforeAll(async () => {
+    world = await makeWorld()
+    universe = await world.spawnUniverse()
+    sync = await world.startSync(universe.url, { POSTERN_SYNC_WORKERS: '0' })
+  })
+  afterAll(async () => {
+    await sync.close()
+    await universe.stop()
+    await world.close()
+  })
+}
 
 export const resource = z.looseObject({ id: z.string(), meta: z.object({ version: z.string() }) })
 

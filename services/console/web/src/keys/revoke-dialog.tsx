@@ -1,5 +1,5 @@
-import { useState } from 'react'
-import { type ApiKey, type RevokedKey, revokeKey } from '../api/keys.ts'
+import { useEffect, useState } from 'react'
+import { type ApiKey, type RevokedKey, getKey, revokeKey } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
@@ -22,6 +22,14 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
   const [failure, setFailure] = useState<unknown>()
   const [revoked, setRevoked] = useState<RevokedKey>()
   const now = useNow()
+  const [latest, setLatest] = useState(apiKey)
+
+  useEffect(() => {
+    // Who decides by the last use must not see that of when the page was loaded.
+    const reading = new AbortController()
+    getKey(apiKey.id, reading.signal).then(setLatest, () => undefined)
+    return () => reading.abort()
+  }, [apiKey.id])
 
   const revoke = async () => {
     setBusy(true)
@@ -95,7 +103,7 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
           <div>
             <dt>Last used</dt>
             <dd>
-              <LastUse apiKey={apiKey} now={now} />
+              <LastUse apiKey={latest} now={now} />
             </dd>
           </div>
           <div>

@@ -1,4 +1,5 @@
-import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useState } from 'react'
+import { createPortal } from 'react-dom'
+import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { ApiProblem, request, setCsrfToken, whenSignedOut } from '../api/request.ts'
 import { type Session, readSession } from '../api/session.ts'
 import { Button, Spinner } from '../ui/button.tsx'
@@ -115,16 +116,39 @@ function Signed({ session, renew, children }: OpenSession & { readonly children:
   return (
     <SessionContext value={value}>
       {children}
-      {isEnding ? (
-        <div className="session-warning" role="alert">
-          <p>{absoluteEnd <= idleEnd ? 'You will have to sign in again soon.' : 'You will be signed out soon.'}</p>
-          {absoluteEnd <= idleEnd ? undefined : (
-            <Button size="small" look="primary" onPress={stay}>
-              Stay signed in
-            </Button>
-          )}
-        </div>
-      ) : undefined}
+      {isEnding ? <SessionWarning canStay={absoluteEnd > idleEnd} onStay={stay} /> : undefined}
     </SessionContext>
+  )
+}
+
+/** Above everything, also above a dialog, which takes what is not marked so away from keyboard, pointer and listeners. */
+function SessionWarning({ canStay, onStay }: { readonly canStay: boolean; readonly onStay: () => void }) {
+  const before = useRef<EventTarget | null>(null)
+
+  useEffect(
+    () => () => {
+      // To where the keyboard was: in a dialog Escape would do nothing from outside of it.
+      if (before.current instanceof HTMLElement) before.current.focus()
+    },
+    [],
+  )
+
+  return createPortal(
+    <div
+      className="session-warning"
+      role="alert"
+      data-react-aria-top-layer="true"
+      onFocus={({ currentTarget, relatedTarget }) => {
+        if (!currentTarget.contains(relatedTarget)) before.current = relatedTarget
+      }}
+    >
+      <p>{canStay ? 'You will be signed out soon.' : 'You will have to sign in again soon.'}</p>
+      {canStay ? (
+        <Button size="small" look="primary" onPress={onStay}>
+          Stay signed in
+        </Button>
+      ) : undefined}
+    </div>,
+    document.body,
   )
 }
