@@ -75,6 +75,10 @@ function valueOf({ column, type }: Column, tenant: string, mark: string, number:
       return `array['${mark} in ${column}']`
     case 'jsonb':
       return `'{"is": "${mark}"}'`
+    case 'integer[]':
+      return `array[${number}]`
+    case 'bytea[]':
+      return `array['${mark} in ${column}'::bytea]`
     case 'bytea':
       return `sha256('${mark} ${column}'::bytea || uuid_send(gen_random_uuid()))`
     case 'boolean':

@@ -93,7 +93,7 @@ create function sync.keep_owners() returns trigger
 as $$
 begin
   raise exception using
-    errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
+    errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
     message = 'runs and connectors are never deleted, and keep their ids';
 end
 $$;
