@@ -17,6 +17,7 @@ const job = z
     inOrder: z.boolean().optional(),
     together: z.int().min(1).default(1),
     requests: z.int().optional(),
+    mayFail: z.number().optional(),
   })
   .parse(JSON.parse(await text(process.stdin)))
 

@@ -247,9 +247,12 @@ try {
   const results: Results = { machine: describeMachine(), parts: {} }
   say('starting everything')
   const bench = await startAll()
-  for (const part of parts) await measureInto(results, part, bench)
+  for (const part of parts) {
+    await measureInto(results, part, bench)
+    // At once: what is measured is not lost when a later part fails.
+    if (!quick) await write(results)
+  }
   printResults(results)
-  if (!quick) await write(results)
 } finally {
   await stopAll()
 }
