@@ -1,6 +1,6 @@
 import { type LoadResult, runLoad } from './load.ts'
 import type { KeySet } from './key-set.ts'
-import { type Peer, cpuOf } from './processes.ts'
+import { type Peer, cpuOf, machineTime } from './processes.ts'
 import { median, round } from './stats.ts'
 
 /** One proxy under full load, medians over the rounds. */
@@ -17,6 +17,8 @@ export interface Measured {
 interface Round {
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
+  /** Part of the processors' time that the host gave to others meanwhile, 0 to 1. */
+  readonly stolen: number
 }
 
 export interface Target {
@@ -40,15 +42,16 @@ export async function compare(targets: readonly Target[], options: CompareOption
   const results = new Map<Target, { round: Round; result: LoadResult }[]>(targets.map((target) => [target, []]))
   for (let turn = 0; turn < options.rounds; turn += 1) {
     for (const target of turn % 2 === 0 ? targets : targets.toReversed()) {
-      const before = cpuOf(target.pid)
+      const [before, machineBefore] = [cpuOf(target.pid), machineTime()]
       const result = await load(target, options, options.seconds)
-      const after = cpuOf(target.pid)
+      const [after, machineAfter] = [cpuOf(target.pid), machineTime()]
       results.get(target)?.push({
         result,
         round: {
           requestsPerSecond: Math.round(result.requests / result.seconds),
           cpuMicroseconds:
             before === undefined || after === undefined ? undefined : round((after - before) / result.requests),
+          stolen: round((machineAfter.stolen - machineBefore.stolen) / (machineAfter.total - machineBefore.total), 3),
         },
       })
     }
@@ -81,18 +84,27 @@ export interface Ratio {
   readonly against: string
   readonly throughput: number
   readonly cpu: number | undefined
+  /** Part of the processors' time that the host gave to others in the rounds that count, at its worst; 0 to 1. */
+  readonly stolen: number
 }
 
 /**
  * Compares round by round, since what a machine gives drifts by more than what is looked for: the median of the ratios,
- * and not the ratio of the medians. With several others, a round of theirs is the mean.
+ * and not the ratio of the medians. With several others, a round of theirs is the mean. Of the rounds that half counts in
+ * which the host took least from all that are compared: which these are says nothing about who was quicker in them.
  */
 export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
-  const throughput = subject.rounds.map(
-    ({ requestsPerSecond }, turn) =>
-      requestsPerSecond / mean(others.map((other) => roundOf(other, turn).requestsPerSecond)),
+  const all = [subject, ...others]
+  const turns = subject.rounds
+    .map((_round, turn) => ({ turn, stolen: Math.max(...all.map((one) => roundOf(one, turn).stolen)) }))
+    .toSorted((one, other) => one.stolen - other.stolen)
+    .slice(0, Math.ceil(subject.rounds.length / 2))
+  const throughput = turns.map(
+    ({ turn }) =>
+      roundOf(subject, turn).requestsPerSecond / mean(others.map((other) => roundOf(other, turn).requestsPerSecond)),
   )
-  const cpu = subject.rounds.flatMap(({ cpuMicroseconds: mine }, turn) => {
+  const cpu = turns.flatMap(({ turn }) => {
+    const mine = roundOf(subject, turn).cpuMicroseconds
     const theirs = others.flatMap((other) => roundOf(other, turn).cpuMicroseconds ?? [])
     return mine === undefined || theirs.length < others.length ? [] : mean(theirs) / mine
   })
@@ -100,6 +112,7 @@ export function ratio(subject: Measured, others: readonly Measured[], against: s
     against,
     throughput: round(median(throughput)),
     cpu: cpu.length === 0 ? undefined : round(median(cpu)),
+    stolen: turns.at(-1)?.stolen ?? 0,
   }
 }
 

@@ -123,3 +123,19 @@ export function cpuOf(pid: number): number | undefined {
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000_000
 }
+
+/**
+ * Ticks of all processors since the machine started, and those of them in which the host let another machine run though
+ * this one had work (steal in /proc/stat). Where there is no /proc, nothing is known to be stolen.
+ */
+export function machineTime(): { readonly total: number; readonly stolen: number } {
+  let text: string
+  try {
+    text = readFileSync('/proc/stat', 'utf8')
+  } catch {
+    return { total: performance.now(), stolen: 0 }
+  }
+  // user, nice, system, idle, iowait, irq, softirq, steal; what guests take is in user already.
+  const ticks = (text.split('\n')[0] ?? '').trim().split(/\s+/).slice(1, 9).map(Number)
+  return { total: ticks.reduce((sum, value) => sum + value, 0), stolen: ticks[7] ?? 0 }
+}

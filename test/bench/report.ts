@@ -128,8 +128,13 @@ function printComparison(comparison: Comparison): void {
     ]),
   )
   table(
-    ['gateway ÷', 'throughput', 'CPU'],
-    comparison.gatewayAgainst.map(({ against, throughput, cpu }) => [against, throughput, cpu]),
+    ['gateway ÷', 'throughput', 'CPU', 'host took'],
+    comparison.gatewayAgainst.map(({ against, throughput, cpu, stolen }) => [
+      against,
+      throughput,
+      cpu,
+      `${Math.round(stolen * 100)} %`,
+    ]),
   )
   console.log(
     `  the same against the same: ${comparison.sameAgainstSame.throughput}, CPU ${comparison.sameAgainstSame.cpu}`,

@@ -47,7 +47,7 @@ const plan = quick
       revocations: { up: 10, down: 5 },
     }
   : {
-      rounds: 15,
+      rounds: 24,
       seconds: 2,
       warmUpSeconds: 8,
       pacedSeconds: 4,
