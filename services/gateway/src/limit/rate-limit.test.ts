@@ -122,6 +122,22 @@ describe('a limit', () => {
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
+  test('of the tenant holds also when more others than are remembered call between two of its keys', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    // The gateway's own count decides alone.
+    source.isUp = false
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 1, remembered: 10 })
+    const first = limiter.limitsOf(principal(100, 3))
+    for (let sent = 0; sent < 3; sent += 1) await limiter.take(first)
+    const other = principal(100, 3)
+    for (let at = 0; at < 10; at += 1) limiter.limitsOf({ ...other, id: `key-${at}`, tenantId: `tenant-${at}` })
+    const verdict = await limiter.take(limiter.limitsOf(principal(100, 3)))
+    expect(verdict).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
+    // What is kept of the first until here is what its key in memory keeps.
+    expect(first.tenant.used).toBe(3)
+  })
+
   test('is not asked for by those who send now and then', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)

@@ -55,7 +55,6 @@ export interface RateLimit {
 }
 
 export const windowMs = 60_000
-const maxBuckets = 200_000
 /** All gateways together let this part of the limit through without a token, in each window of their own. */
 const freeShare = 50
 /** A batch is at most this part of the limit. */
@@ -68,19 +67,31 @@ export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
   readonly gatewayCount: number
+  /** How many windows are remembered of which nobody else knows any more. */
+  readonly remembered?: number
 }): RateLimit {
-  const { source, clocks, gatewayCount } = options
-  const buckets = new LRUCache<string, Bucket>({ max: maxBuckets })
+  const { source, clocks, gatewayCount, remembered = 200_000 } = options
+  const buckets = new LRUCache<string, Bucket>({ max: remembered })
+  // INVARIANT: while anyone holds a bucket there is no second one of its name, which would begin with tokens of its own.
+  const held = new Map<string, WeakRef<Bucket>>()
+  const gone = new FinalizationRegistry<string>((name) => {
+    if (held.get(name)?.deref() === undefined) held.delete(name)
+  })
   const fetching = new Map<Bucket, Promise<void>>()
 
   function bucketOf(name: string, limit: number): Bucket {
-    const known = buckets.get(name)
-    if (known !== undefined && known.limit === limit) return known
+    const known = buckets.get(name) ?? held.get(name)?.deref()
+    if (known !== undefined && known.limit === limit) {
+      buckets.set(name, known)
+      return known
+    }
     const policy = `"caller";q=${limit};w=${windowMs / 1000}`
     const free = Math.floor(limit / freeShare / gatewayCount)
     const window = { windowEnds: -Infinity, windowOver: -Infinity }
     const bucket = { name, limit, policy, free, tokens: 0, left: limit, ...window, used: 0, owed: 0, batch: 1 }
     buckets.set(name, bucket)
+    held.set(name, new WeakRef(bucket))
+    gone.register(bucket, name)
     return bucket
   }
 
