@@ -13,6 +13,7 @@ const schema = z.strictObject({
   email: z.email(),
   flag: z.boolean(),
   either: z.union([z.string(), z.number()]),
+  forms: z.union([z.string(), z.object({ name: z.string() })]),
   own: z.string().regex(/^x$/, 'must be x'),
 })
 
@@ -35,6 +36,7 @@ test('what is wrong with a value is told in words that follow its name', () => {
     email: 'a@x.example',
     flag: true,
     either: 1,
+    forms: 'a',
     own: 'x',
   }
   expect(saidOf(good)).toEqual({})
@@ -50,6 +52,7 @@ test('what is wrong with a value is told in words that follow its name', () => {
       email: 'x',
       flag: 'true',
       either: null,
+      forms: { name: 1 },
       own: 'y',
       more: 1,
     }),
@@ -63,7 +66,8 @@ test('what is wrong with a value is told in words that follow its name', () => {
     '/id': 'must be a UUID',
     '/email': 'must be an e-mail address',
     '/flag': 'must be true or false',
-    '/either': 'has none of the forms that it may have',
+    '/either': 'must be text or a number',
+    '/forms': 'has none of the forms that it may have',
     '/own': 'must be x',
     '/more': 'is not a field of this resource',
   })

@@ -3,7 +3,7 @@ import type { z } from 'zod'
 /** What a value must be, in the words of our problem documents: they follow the name of a member, as `must be text`. */
 export function wordsOf(issue: z.core.$ZodIssue): string {
   // What a contract says itself is said.
-  if (!/^(?:Invalid|Too (?:small|big))\b/.test(issue.message)) return issue.message
+  if (!/^(?:Invalid|Too (?:small|big)|Unrecognized)\b/.test(issue.message)) return issue.message
   switch (issue.code) {
     case 'invalid_type':
       return issue.message.endsWith('received undefined')
@@ -20,12 +20,26 @@ export function wordsOf(issue: z.core.$ZodIssue): string {
     case 'too_big':
       return `must ${bound(issue.origin, 'at most', 'less than', issue.maximum, issue.inclusive)}`
     case 'invalid_union':
-      return 'has none of the forms that it may have'
+      return unionWords(issue.errors)
+    case 'unrecognized_keys':
+      return `may not have ${[...issue.keys.join(', ')].slice(0, maxNamed).join('')}`
     case 'invalid_key':
       return 'is not a name that a member may have here'
     default:
       return 'is not what it must be'
   }
+}
+
+/** Characters of names that somebody has made up. */
+const maxNamed = 80
+
+/** Where all that is wrong is the type, the types that there are; else the forms would have to be told one by one. */
+function unionWords(forms: readonly (readonly z.core.$ZodIssue[])[]): string {
+  const expected = forms.map(([first]) =>
+    first?.code === 'invalid_type' && first.path.length === 0 ? types[first.expected] : undefined,
+  )
+  if (expected.length === 0 || expected.includes(undefined)) return 'has none of the forms that it may have'
+  return `must be ${[...new Set(expected)].join(' or ')}`
 }
 
 const types: Readonly<Record<string, string>> = {

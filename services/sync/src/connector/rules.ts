@@ -1,4 +1,5 @@
 import type { CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
+import { wordsOf } from '@postern/service-kit'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unknownTargets } from '../mapping/map-row.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
@@ -30,11 +31,11 @@ export function setupFaults(setup: Setup, sources: ReadonlyMap<string, SourceTyp
 
 function configFaults(source: SourceType, config: object): InputError[] {
   const parsed = source.configSchema.safeParse(config)
-  // The message of an issue never quotes the value: a secret that was put in the wrong place must not come back.
-  return (parsed.error?.issues ?? []).map(({ path, message }) => ({
-    pointer: ['/config', ...path.map((part) => pointerPart(String(part)))].join('/'),
+  // What is said of an issue never quotes the value: a secret that was put in the wrong place must not come back.
+  return (parsed.error?.issues ?? []).map((issue) => ({
+    pointer: ['/config', ...issue.path.map((part) => pointerPart(String(part)))].join('/'),
     code: 'invalid',
-    detail: message,
+    detail: wordsOf(issue),
   }))
 }
 

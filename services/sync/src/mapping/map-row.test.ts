@@ -23,6 +23,37 @@ describe('a row of a source', () => {
     expect(mapped).toMatchObject({ ok: false, faults: [{ field: 'type', code: 'invalid', excerpt: 'x'.repeat(80) }] })
   })
 
+  test('is told what to mend in words of ours, whatever is wrong with it', () => {
+    const values = {
+      external_id: 'x'.repeat(256),
+      name: { first: 'N' },
+      type: 'nope',
+      'inherent_risk.rating': 'purple',
+      'inherent_risk.score': '700',
+      'residual_risk.rating': 'low',
+      'residual_risk.score': '1',
+      'residual_risk.mood': 'good',
+      audit_frequency_months: '0.5',
+      last_audit_date: '2026-02-30',
+      'custom.region': ['North'],
+    }
+    const mapped = mapEntity([], values)
+    const said = mapped.ok ? [] : mapped.faults.map(({ field, message }) => `${field} ${message}`)
+    expect(said.toSorted()).toEqual([
+      'audit_frequency_months must be a whole number',
+      'custom.region must be text or a number or true or false or null',
+      'external_id must have at most 255 characters',
+      'inherent_risk.rating must be one of critical, high, medium, low',
+      'inherent_risk.score must be at most 100',
+      'last_audit_date must be a date that there is, as 2026-11-21',
+      'name must be text',
+      'residual_risk may not have mood',
+      expect.stringMatching(/^type must be one of legal_entity, business_unit, /),
+    ])
+    const person = createMapper([], datasetRules.people)({ external_id: 'p', name: 'Ada', email: 'nobody' })
+    expect(person).toMatchObject({ faults: [{ field: 'email', message: 'must be an e-mail address' }] })
+  })
+
   test('takes fields from columns of the same name, and a number from text', () => {
     const values = {
       external_id: ' A ',

@@ -1,4 +1,5 @@
 import type { MappingRule } from '@postern/contracts'
+import { wordsOf } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
 import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
 
@@ -31,7 +32,7 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
       faults.push({
         field: field === '' ? null : field,
         code: issue.code === 'invalid_type' && memberAt(draft, field) === undefined ? 'missing' : 'invalid',
-        message: memberAt(draft, field) === undefined && field !== '' ? 'must be given' : issue.message,
+        message: memberAt(draft, field) === undefined && field !== '' ? 'must be given' : wordsOf(issue),
         excerpt: excerptOf(memberAt(draft, field)),
       })
     }

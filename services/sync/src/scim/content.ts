@@ -1,5 +1,5 @@
 import { type ScimUserInput, enterpriseUrn, scimUserInputSchema } from '@postern/contracts'
-import { inputErrors, problem } from '@postern/service-kit'
+import { inputErrors, problem, wordsOf } from '@postern/service-kit'
 import { type PushedPerson, pushedPersonSchema } from '@postern/contracts'
 
 /** What is kept of a user: what the provider has sent, without what is empty and without the urns of its schemas. */
@@ -80,10 +80,10 @@ export function personOf(
   if (parsed.success) return parsed.data
   throw problem('invalid_content', {
     detail: 'The user would not be valid.',
-    errors: parsed.error.issues.map(({ path, message }) => ({
-      pointer: path[0] === 'email' ? '/emails' : `/${String(path[0] ?? '')}`,
+    errors: parsed.error.issues.map((issue) => ({
+      pointer: issue.path[0] === 'email' ? '/emails' : `/${String(issue.path[0] ?? '')}`,
       code: 'invalidValue',
-      detail: `cannot be taken over: ${message}`,
+      detail: `cannot be taken over: ${wordsOf(issue)}`,
     })),
   })
 }
