@@ -81,11 +81,13 @@ const opening = {
   'GET /api/v1/hierarchies': ['read:universe'],
   'GET /api/v1/hierarchies/:key': ['read:universe'],
   'GET /api/v1/hierarchies/:key/nodes': ['read:universe'],
+  'GET /api/v1/hierarchy-nodes/:id': ['read:universe'],
   'GET /api/v1/hierarchies/:key/tree': ['read:universe'],
   'GET /api/v1/hierarchies/:key/diff': ['read:universe'],
   'GET /api/v1/test-procedures': ['read:universe'],
   'GET /api/v1/test-procedures/:id': ['read:universe'],
   'GET /api/v1/people': ['read:universe'],
+  'GET /api/v1/people/:id': ['read:universe'],
 
   'POST /api/v1/evidence': ['write:evidence'],
   'POST /api/v1/evidence/uploads': ['write:evidence'],

@@ -79,7 +79,9 @@ export async function populate(options: {
     await call('GET', `/api/v1/${list}?limit=1`)
   }
   await call('GET', '/api/v1/test-procedures')
-  await call('GET', '/api/v1/hierarchies/legal/nodes?limit=1')
+  await call('GET', '/api/v1/hierarchies')
+  const nodes = z.array(identified).parse(await call('GET', '/api/v1/hierarchies/legal/nodes?limit=1'))
+  for (const node of nodes) await call('GET', `/api/v1/hierarchy-nodes/${node.id}`)
   await call('GET', '/api/v1/changes?limit=2')
   for (const name of ['a', 'b', 'c']) {
     await call('POST', `/api/v1/evidence?file_name=${name}.txt`, `${text} ${randomUUID()}`, {

@@ -47,11 +47,13 @@ export const operations = {
   listHierarchies: ['GET', '/api/v1/hierarchies'],
   getHierarchy: ['GET', '/api/v1/hierarchies/:key'],
   listNodes: ['GET', '/api/v1/hierarchies/:key/nodes'],
+  getNode: ['GET', '/api/v1/hierarchy-nodes/:id'],
   getTree: ['GET', '/api/v1/hierarchies/:key/tree'],
   diffHierarchy: ['GET', '/api/v1/hierarchies/:key/diff'],
   listTestProcedures: ['GET', '/api/v1/test-procedures'],
   getTestProcedure: ['GET', '/api/v1/test-procedures/:id'],
   listPeople: ['GET', '/api/v1/people'],
+  getPerson: ['GET', '/api/v1/people/:id'],
 
   uploadEvidence: ['POST', '/api/v1/evidence'],
   reviseEvidence: ['POST', '/api/v1/evidence/:id/revisions'],

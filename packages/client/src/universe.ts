@@ -6,6 +6,7 @@ import type {
   HierarchyNode,
   HierarchyNodeChange,
   HierarchyTreeNode,
+  LookedUpNode,
   Person,
   TestProcedure,
 } from '@postern/contracts'
@@ -25,12 +26,14 @@ export interface Entities extends Readable<ExpandedEntity> {
   ancestors(target: Target, options?: CallOptions): Promise<Entity[]>
 }
 
-/** Needs `read:universe`. A hierarchy is addressed by its key. */
+/** Needs `read:universe`. A hierarchy is addressed by its key or its id. */
 export interface Hierarchies {
   list(query?: QueryOf<'listHierarchies'>, options?: CallOptions): Pages<Hierarchy>
   get(key: string, options?: CallOptions): Promise<Hierarchy>
   refresh(hierarchy: Hierarchy, options?: CallOptions): Promise<Hierarchy>
   nodes(key: string, filter?: QueryOf<'listNodes'>, options?: CallOptions): Pages<HierarchyNode>
+  /** By id, whatever hierarchy it is of. */
+  node(id: string, options?: CallOptions): Promise<LookedUpNode>
   tree(key: string, query?: QueryOf<'getTree'>, options?: CallOptions): Promise<HierarchyTreeNode[]>
   /** What differs between two versions. */
   diff(key: string, query: QueryOf<'diffHierarchy'>, options?: CallOptions): Pages<HierarchyNodeChange>
@@ -41,8 +44,8 @@ export interface TestProcedures extends Readable<TestProcedure> {
   list(filter?: QueryOf<'listTestProcedures'>, options?: CallOptions): Pages<TestProcedure>
 }
 
-/** Needs `read:universe`. */
-export interface People {
+/** Needs `read:universe`. People have no reference: `ref:` is no address of theirs. */
+export interface People extends Readable<Person> {
   list(filter?: QueryOf<'listPeople'>, options?: CallOptions): Pages<Person>
 }
 
@@ -79,6 +82,7 @@ export function openHierarchies(connection: Connection): Hierarchies {
     ...readable(connection, 'getHierarchy', 'key'),
     list: (query, options = {}) => pagesOf(connection, 'listHierarchies', {}, query, options),
     nodes: (key, filter, options = {}) => pagesOf(connection, 'listNodes', { key }, filter, options),
+    node: async (id, { signal } = {}) => await connection.call('getNode', { params: { id }, signal }),
     tree: async (key, query = {}, options = {}) =>
       await connection.call('getTree', { params: { key }, query, ...options }),
     diff: (key, query, options = {}) => pagesOf(connection, 'diffHierarchy', { key }, query, options),
@@ -93,7 +97,10 @@ export function openTestProcedures(connection: Connection): TestProcedures {
 }
 
 export function openPeople(connection: Connection): People {
-  return { list: (filter, options = {}) => pagesOf(connection, 'listPeople', {}, filter, options) }
+  return {
+    ...readable(connection, 'getPerson'),
+    list: (filter, options = {}) => pagesOf(connection, 'listPeople', {}, filter, options),
+  }
 }
 
 export function openChanges(connection: Connection): Changes {

@@ -163,12 +163,15 @@ describe('through the gateway', () => {
     expect(await all.hierarchies.refresh(legal)).toMatchObject({ key: 'legal', version: 1 })
     expect(await all.hierarchies.tree('legal')).toMatchObject([{ name: 'A', children: [{ name: 'B' }] }])
     expect((await all.hierarchies.nodes('legal').all()).length).toBe(2)
+    const [top] = await all.hierarchies.nodes(legal.id).all()
+    expect(await all.hierarchies.node(top?.id ?? '')).toEqual({ ...top, hierarchy: 'legal' })
     expect((await all.hierarchies.diff('legal', { from: 0 }).all()).map(({ change }) => change)).toEqual([
       'added',
       'added',
     ])
     expect((await all.testProcedures.list({ q: 'review' }).all()).length).toBe(1)
-    expect((await all.people.list({ email: 'ada.lund@x.example' }).all()).length).toBe(1)
+    const [ada] = await all.people.list({ email: 'ada.lund@x.example' }).all()
+    expect(await all.people.get(ada?.id ?? '')).toEqual(ada)
     expect((await all.sync.connectors.list().all()).length).toBeGreaterThan(0)
     const reader = await clientWith('read:universe')
     expect(await collect(reader.entities.list({ type: ['vendor', 'project'] }))).toEqual([])

@@ -89,24 +89,30 @@ export const customSchema = z
 
 export const namedScopeSchema = z.enum(namedScopes)
 
+const externalAddresses = [
+  z.string().regex(/^ext:[^\p{Cc}]{1,255}$/u),
+  z
+    .string()
+    .regex(/^ext64:[A-Za-z0-9_-]{2,1020}$/)
+    .refine((address) => externalIdOf64(address) !== undefined),
+] as const
+
 /**
  * A resource's address in a path: its id, `ref:<reference>`, `ext:<external id>`, or `ext64:` and the external id in
  * base64url, since an external id with a slash or another character that paths cannot carry is refused on the way.
  */
 export const resourceAddressSchema = z
-  .union([
-    uuidSchema,
-    z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/),
-    z.string().regex(/^ext:[^\p{Cc}]{1,255}$/u),
-    z
-      .string()
-      .regex(/^ext64:[A-Za-z0-9_-]{2,1020}$/)
-      .refine((address) => externalIdOf64(address) !== undefined),
-  ])
+  .union([uuidSchema, z.string().regex(/^ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}$/), ...externalAddresses])
   .meta({
     description:
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
   })
+
+/** The address of a resource that has no reference. */
+export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses]).meta({
+  description:
+    'An id, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
+})
 
 /** The external id of an `ext64:` address; undefined unless it is UTF-8 of 1 to 255 characters in its one spelling. */
 function externalIdOf64(address: string): string | undefined {

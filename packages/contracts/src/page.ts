@@ -55,7 +55,7 @@ export function fieldsOf(item: z.ZodObject) {
     .meta({
       description:
         'Only these members, and those that `expand` adds; comma-separated. What the answer must hold otherwise may then be absent',
-      examples: ['id'],
+      examples: [names.includes('id') ? 'id' : (names[0] ?? '')],
     })
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
+import { type Change, changeKinds, changePaths, changeSchema } from '@postern/contracts'
 import { verifyExport } from '@postern/log-chain'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -72,7 +73,10 @@ interface Reader {
   readonly list: (target: string) => Promise<Record<string, unknown>[]>
   /** How many the tenant has. */
   readonly count: (kind: string) => Promise<number>
+  /** Fails unless the answer is 200. */
   readonly text: (target: string, accept: string) => Promise<string>
+  /** The change feed, page after page, from what is kept to its end. */
+  readonly changes: () => AsyncGenerator<Change>
 }
 
 /** Reads the API with a key. */
@@ -88,7 +92,21 @@ function readerOf(port: number, key: string | undefined): Reader {
     },
     list: async (target) => JSON.parse(await (await call(target)).text()),
     count: async (kind) => Number((await call(`${kind}?limit=1&count=true`)).headers.get('x-total-count')),
-    text: async (target, accept) => await (await call(target, { accept })).text(),
+    text: async (target, accept) => {
+      const answer = await call(target, { accept })
+      const text = await answer.text()
+      if (answer.status !== 200) throw new Error(`${target} was answered ${answer.status} ${text}`)
+      return text
+    },
+    changes: async function* follow() {
+      for (let target = 'changes?limit=1000'; ;) {
+        const answer = await call(target)
+        const page = z.array(changeSchema).parse(await answer.json())
+        yield* page
+        if (page.length === 0) return
+        target = /^<\/api\/v1\/([^>]+)>; rel="next"$/.exec(answer.headers.get('link') ?? '')?.[1] ?? ''
+      }
+    },
   }
 }
 
@@ -224,6 +242,39 @@ describe('npm start', { timeout: 180_000 }, () => {
     const tampered = log.map((line) => line.replace('Spoke with the owner: on track.', 'Spoke with the owner: done.'))
     expect((await verifyExport(tampered)).isIntact).toBe(false)
   })
+
+  test.each([
+    ['read:findings', 'korvex'],
+    ['read:universe', 'harbourline'],
+  ] as const)(
+    'tells a key with %s of nothing in its change feed that it cannot read where the document says: %s',
+    async (scope, slug) => {
+      const { tenants } = await readDemo(home)
+      const { changes, text } = readerOf(port, tenants[slug]?.keys[scope])
+      // Many changes of one resource are read at one place.
+      const places = new Map<string, Change>()
+      for await (const change of changes())
+        places.set(changePaths[change.kind].replace('/api/v1/', '').replace('{id}', change.id), change)
+      const kinds = new Set([...places.values()].map(({ kind }) => kind))
+      expect([...kinds].toSorted()).toEqual(
+        Object.entries(changeKinds)
+          .flatMap(([kind, needed]) => (needed === scope ? [kind] : []))
+          .toSorted(),
+      )
+      const rest = places.entries()
+      const read = async (): Promise<void> => {
+        for (const [place, { kind, id }] of rest) {
+          const answer = await text(kind === 'log_entry' ? `${place}?limit=1` : place, 'application/json')
+          // A log is a list, of entries that name their finding.
+          expect([place, answer.includes(`"${kind === 'log_entry' ? 'finding_id' : 'id'}":"${id}"`)]).toEqual([
+            place,
+            true,
+          ])
+        }
+      }
+      await Promise.all([read(), read(), read(), read()])
+    },
+  )
 
   test('prints where the console is, and people of both demo tenants can sign in there', async () => {
     const [, url = ''] = /^The console: (http:\S+) /m.exec(run.output()) ?? []

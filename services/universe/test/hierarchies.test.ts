@@ -1,4 +1,11 @@
-import { nodeChangeSchema, nodeSchema, problemSchema, treeNodeSchema, type HierarchyNode } from '@postern/contracts'
+import {
+  hierarchySchema,
+  nodeChangeSchema,
+  nodeSchema,
+  problemSchema,
+  treeNodeSchema,
+  type HierarchyNode,
+} from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Principal, type UniverseUnderTest, legal, newTenant, nextOf, node, startUniverse } from './service.ts'
@@ -60,6 +67,47 @@ describe('reading hierarchies', () => {
       expect((await get(other, `${base}/own/nodes?subtree_of=${top}`)).text).toBe('[]')
       expect((await get(other, `${base}/own/tree?root=${top}`)).text).toBe('[]')
     }
+  })
+
+  test('a hierarchy, and all that is below it, is also found by its id, which goes before a key that looks like one', async () => {
+    const tenant = await someHierarchy()
+    const { id } = hierarchySchema.parse((await get(tenant, `${base}/legal`)).json)
+    await push(tenant, [node('other')], { key: id })
+    for (const rest of [
+      '',
+      '/nodes',
+      '/nodes?as_of=1&count=true',
+      '/nodes?subtree_of=key:retail',
+      '/tree',
+      '/diff?from=0',
+    ]) {
+      const byKey = await get(tenant, `${base}/legal${rest}`)
+      expect(byKey.status, rest).toBe(200)
+      expect((await get(tenant, `${base}/${id.toUpperCase()}${rest}`)).text, rest).toBe(byKey.text)
+      const headers = { 'x-request-id': 'the-same-request' }
+      const [missing, foreign] = [
+        await get(newTenant(), `${base}/${crypto.randomUUID()}${rest}`, headers),
+        await get(newTenant(), `${base}/${id}${rest}`, headers),
+      ]
+      expect([foreign.status, foreign.text], rest).toEqual([404, missing.text])
+    }
+  })
+
+  test('a node is read by its id alone, with the key of its hierarchy, and 304 to who has read it, until it changes', async () => {
+    const tenant = await someHierarchy()
+    const [, retail] = await nodesOf(tenant)
+    const target = `/api/v1/hierarchy-nodes/${retail?.id}`
+    const read = await get(tenant, target)
+    expect(read.json).toEqual({ ...retail, hierarchy: 'legal' })
+    expect((await get({ ...tenant, scopes: ['read:findings', 'admin:sync'] }, target)).status).toBe(403)
+    const headers = { 'x-request-id': 'the-same-request' }
+    const missing = await get(newTenant(), `/api/v1/hierarchy-nodes/${crypto.randomUUID()}`, headers)
+    const foreign = await get(newTenant(), target, headers)
+    expect([foreign.status, foreign.text]).toEqual([404, missing.text])
+    const known = { 'if-none-match': read.headers['etag'] ?? '' }
+    expect((await get(tenant, target, known)).status).toBe(304)
+    await push(tenant, [node('retail')], { mode: 'partial' })
+    expect((await get(tenant, target, known)).json).toMatchObject({ parent_id: null, level_name: null })
   })
 
   test.each([

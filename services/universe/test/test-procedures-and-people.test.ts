@@ -298,6 +298,28 @@ describe('pushing people', () => {
   })
 })
 
+describe('reading people', () => {
+  test("another tenant's person is, to the byte, one that does not exist", async () => {
+    const tenant = newTenant()
+    await pushPeople(tenant, [person('A/1', { email: 'a@x.io' })])
+    const [own] = await listPeople(tenant)
+    const headers = { 'x-request-id': 'the-same-request' }
+    const stranger = newTenant()
+    const missing = await get(stranger, `${people}/${crypto.randomUUID()}`, headers)
+    expect(missing.status).toBe(404)
+    for (const address of [own?.id, `ext64:${Buffer.from('A/1').toString('base64url')}`]) {
+      expect((await get(stranger, `${people}/${address}`, headers)).text).toBe(missing.text)
+      const read = await get(tenant, `${people}/${address}`)
+      expect(read.json).toEqual(own)
+      const again = await get(tenant, `${people}/${address}`, { 'if-none-match': read.headers['etag'] ?? '' })
+      expect(again.status).toBe(304)
+    }
+    expect((await get({ ...tenant, scopes: ['read:findings', 'admin:sync'] }, `${people}/${own?.id}`)).status).toBe(403)
+    // Nobody has a reference.
+    expect((await get(tenant, `${people}/ref:P-0001`)).status).toBe(404)
+  })
+})
+
 describe('listing people', () => {
   test('narrows, sorts and pages', async () => {
     const tenant = newTenant()

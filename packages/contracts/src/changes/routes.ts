@@ -18,6 +18,19 @@ export const changeKinds = {
 } as const satisfies Readonly<Record<string, NamedScope>>
 export type ChangeKind = keyof typeof changeKinds
 
+/** Where the resource of a change is read: `{id}` stands for the change's. */
+export const changePaths: Readonly<Record<ChangeKind, string>> = {
+  finding: '/api/v1/findings/{id}',
+  recommendation: '/api/v1/recommendations/{id}',
+  action_plan: '/api/v1/action-plans/{id}',
+  log_entry: '/api/v1/findings/{id}/log',
+  entity: '/api/v1/entities/{id}',
+  hierarchy: '/api/v1/hierarchies/{id}',
+  hierarchy_node: '/api/v1/hierarchy-nodes/{id}',
+  person: '/api/v1/people/{id}',
+  test_procedure: '/api/v1/test-procedures/{id}',
+}
+
 const kinds = z.enum(Object.keys(changeKinds).filter((kind): kind is ChangeKind => kind in changeKinds))
 
 /** How long a change is kept, in days. */
@@ -26,7 +39,7 @@ export const changesKeptDays = 30
 export const changeSchema = z
   .object({
     kind: kinds,
-    id: uuidSchema.meta({ description: 'Of the resource' }),
+    id: uuidSchema.meta({ description: 'Of the resource; of a `log_entry` that of its finding' }),
     change: z.enum(['created', 'updated', 'deleted']),
     version: z.int().nullable().meta({ description: 'Of the resource after the change; null where it has none' }),
     changed_at: timestampSchema.meta({ description: 'When the change was committed' }),
@@ -53,7 +66,11 @@ export const listChanges = defineRoute({
   access: { kind: 'any-scope', scopes: ['read:findings', 'read:universe'] },
   tag: 'Changes',
   summary: 'Follow what changes',
-  description: `Every change of a resource that the caller may read, in the order of their commits, deletions included. Follow \`rel="next"\` of \`Link\`, which is always there, for as long as you like: the feed leaves nothing out, and may repeat a change. To begin, ask with \`since=now\`, keep the link, read the lists, and follow the link from then on. Changes are kept for ${changesKeptDays} days; a cursor of before is answered with 410.`,
+  description: `Every change of a resource that the caller may read, in the order of their commits, deletions included. Follow \`rel="next"\` of \`Link\`, which is always there, for as long as you like: the feed leaves nothing out, and may repeat a change. To begin, ask with \`since=now\`, keep the link, read the lists, and follow the link from then on. Changes are kept for ${changesKeptDays} days; a cursor of before is answered with 410.
+
+What has changed is read where its kind is: ${Object.entries(changePaths)
+    .map(([kind, path]) => `\`${kind}\` at \`${path}\``)
+    .join(', ')}. Of a log, the entry is the one behind those that you know (\`after_seq\`).`,
   query: z.strictObject({
     limit: pageQuery.limit,
     since: z.string().min(1).max(200).optional().meta({

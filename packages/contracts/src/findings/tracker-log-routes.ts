@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { addressed, read, write } from './route-parts.ts'
 import {
@@ -28,7 +28,12 @@ export const listLogOfFinding = defineRoute({
   tag: 'Remediation tracker log',
   summary: 'Read the tracker log of a finding, oldest first',
   params: addressed,
-  query: z.strictObject({ ...pageQuery, kind: anyOf(logKinds).optional(), after_seq: countAfter }),
+  query: z.strictObject({
+    ...pageQuery,
+    kind: anyOf(logKinds).optional(),
+    after_seq: countAfter,
+    fields: fieldsOf(logEntrySchema),
+  }),
   answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },
   problems: ['not_found'],
 })
@@ -45,7 +50,13 @@ export const createLogEntry = defineRoute({
     'Entries are never changed or taken away: what is wrong is corrected by another entry. A caller without `read:findings` is answered with the finding and the number of the entry alone.',
   params: addressed,
   body: createLogEntryBodySchema,
-  answers: { 201: { description: 'The entry', schema: z.union([logEntrySchema, logEntryStubSchema]) } },
+  answers: {
+    201: {
+      description: 'The entry',
+      schema: z.union([logEntrySchema, logEntryStubSchema]),
+      withoutHeaders: ['ETag'],
+    },
+  },
   problems: ['not_found', 'invalid_content'],
 })
 
@@ -75,6 +86,7 @@ export const listLog = defineRoute({
     kind: anyOf(logKinds).optional(),
     actor: line(1, 255).optional().meta({ description: 'Id of who wrote the entry' }),
     since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),
+    fields: fieldsOf(logEntrySchema),
   }),
   answers: { 200: { description: 'Entries', schema: z.array(logEntrySchema) } },
 })

@@ -22,6 +22,11 @@ export const hierarchyKeySchema = z
   .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
   .meta({ examples: ['legal'] })
 
+/** A hierarchy's address in a path; where the two are in doubt, as of a key that looks like an id, it is an id. */
+export const hierarchyAddressSchema = z
+  .union([uuidSchema, hierarchyKeySchema])
+  .meta({ description: 'Its key or its id', examples: ['legal'] })
+
 export const hierarchySchema = z
   .object({
     id: uuidSchema,
@@ -61,6 +66,12 @@ const nodeFields = {
 
 export const nodeSchema = z.object(nodeFields).meta({ id: 'HierarchyNode' })
 export type HierarchyNode = z.infer<typeof nodeSchema>
+
+/** A node that is read by itself. */
+export const lookedUpNodeSchema = nodeSchema
+  .extend({ hierarchy: hierarchyKeySchema.meta({ description: 'Key of the hierarchy that it belongs to' }) })
+  .meta({ id: 'LookedUpHierarchyNode' })
+export type LookedUpNode = z.infer<typeof lookedUpNodeSchema>
 
 export interface HierarchyTreeNode extends HierarchyNode {
   readonly children: HierarchyTreeNode[]

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { dateSchema, externalIdSchema, line } from '../common.ts'
+import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
 import { anyId, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { personSchema } from './person.ts'
@@ -83,4 +83,16 @@ export const listPeople = defineRoute({
     fields: fieldsOf(personSchema),
   }),
   answers: { 200: { description: 'People', schema: z.array(personSchema) } },
+})
+
+export const getPerson = defineRoute({
+  ...base,
+  id: 'universe.get-person',
+  method: 'GET',
+  path: '/api/v1/people/:id',
+  summary: 'Read a person whom a source knows',
+  params: z.strictObject({ id: unnumberedAddressSchema }),
+  query: z.strictObject({ fields: fieldsOf(personSchema) }),
+  answers: { 200: { description: 'The person', schema: personSchema }, 304: { description: 'Not modified' } },
+  problems: ['not_found'],
 })

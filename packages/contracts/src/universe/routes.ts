@@ -16,8 +16,10 @@ import { defineRoute } from '../route.ts'
 import { findingCountsSchema } from './finding-counts.ts'
 import {
   asOfSchema,
+  hierarchyAddressSchema,
   hierarchyKeySchema,
   hierarchySchema,
+  lookedUpNodeSchema,
   maxNodeDepth,
   maxTreeNodes,
   nodeAddressSchema,
@@ -26,7 +28,7 @@ import {
   nodeStatuses,
   treeNodeSchema,
 } from './hierarchy.ts'
-import { getTestProcedure, listPeople, listTestProcedures } from './procedure-and-people-routes.ts'
+import { getPerson, getTestProcedure, listPeople, listTestProcedures } from './procedure-and-people-routes.ts'
 import { addressed, base, search, updatedSince } from './route-parts.ts'
 
 export * from './finding-counts.ts'
@@ -254,7 +256,7 @@ export const listHierarchies = defineRoute({
   answers: { 200: { description: 'Hierarchies, by key', schema: z.array(hierarchySchema) } },
 })
 
-const keyed = z.strictObject({ key: hierarchyKeySchema })
+const keyed = z.strictObject({ key: hierarchyAddressSchema })
 
 export const getHierarchy = defineRoute({
   ...base,
@@ -286,6 +288,18 @@ export const listNodes = defineRoute({
     fields: fieldsOf(nodeSchema),
   }),
   answers: { 200: { description: 'Nodes', schema: z.array(nodeSchema) } },
+  problems: ['not_found'],
+})
+
+export const getNode = defineRoute({
+  ...base,
+  id: 'universe.get-node',
+  method: 'GET',
+  path: '/api/v1/hierarchy-nodes/:id',
+  summary: 'Read a node by its id, whatever hierarchy it is of',
+  params: z.strictObject({ id: uuidSchema }),
+  query: z.strictObject({ fields: fieldsOf(lookedUpNodeSchema) }),
+  answers: { 200: { description: 'The node', schema: lookedUpNodeSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })
 
@@ -340,9 +354,11 @@ export const universeRoutes = [
   listHierarchies,
   getHierarchy,
   listNodes,
+  getNode,
   getTree,
   diffHierarchy,
   listTestProcedures,
   getTestProcedure,
   listPeople,
+  getPerson,
 ] as const

@@ -3,6 +3,7 @@ import {
   type HierarchyNodeChange,
   diffHierarchy,
   getHierarchy,
+  getNode,
   getTree,
   hierarchyKeySchema,
   listHierarchies as listRoute,
@@ -29,6 +30,7 @@ import {
   countHierarchies,
   countNodes,
   findHierarchy,
+  findNode,
   listHierarchies,
   listNodes,
   listWrittenBetween,
@@ -95,6 +97,14 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       })
       yield* each(rows, ({ node }) => node)
     },
+  })
+
+  contractRoute(app, getNode, async ({ params, context, answer }) => {
+    const node = await db.read(context, async (tx) => findNode(tx, params.id))
+    if (node === undefined) throw problem('not_found')
+    // Whatever changes in a node makes a version of its hierarchy.
+    answer.etag(`"${node.since_version}"`)
+    return node
   })
 
   contractRoute(app, getTree, async ({ params, query, context }) => {

@@ -1,4 +1,4 @@
-import type { Hierarchy, HierarchyNode } from '@postern/contracts'
+import type { Hierarchy, HierarchyNode, LookedUpNode } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import { dayOrNull, statement } from '../list/store.ts'
@@ -23,10 +23,10 @@ export async function countHierarchies(tx: Tx): Promise<number> {
   return rows[0]?.total ?? 0
 }
 
-/** The hierarchy with a key, or undefined where the tenant has none. */
+/** The hierarchy with a key or an id, or undefined where the tenant has none. */
 export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<FoundHierarchy | undefined> {
   const [version, day] = asOfValues(asOf)
-  const [row] = await tx.query<HierarchyRow & { wanted: number }>(findByKey([key, version, day]))
+  const [row] = await tx.query<HierarchyRow & { wanted: number }>(findByAddress([key, version, day]))
   if (row === undefined) return undefined
   const { wanted, ...rest } = row
   return { hierarchy: toHierarchy(rest), wanted }
@@ -34,6 +34,7 @@ export async function findHierarchy(tx: Tx, key: string, asOf?: AsOf): Promise<F
 
 /** Which nodes a list holds; undefined does not narrow. */
 export interface NodeFilter {
+  /** Of the hierarchy, or its id. */
   readonly key: string
   readonly asOf: AsOf | undefined
   readonly top: NodeAddress | undefined
@@ -61,6 +62,14 @@ export async function listNodes(
   const list = filter.asOf === undefined ? nodesNow : nodesThen
   const rows = await tx.query<HierarchyNode & { path: string }>(list([...nodeValues(filter), after ?? '', limit]))
   return rows.map(({ path, ...node }) => ({ node, key: path }))
+}
+
+/** The node with an id and the key of its hierarchy, or undefined where the tenant has none. */
+export async function findNode(tx: Tx, id: string): Promise<LookedUpNode | undefined> {
+  const [row] = await tx.query<LookedUpNode & { path: string }>(findNodeById([id]))
+  if (row === undefined) return undefined
+  const { path: _path, ...node } = row
+  return node
 }
 
 /** How many nodes the filter leaves. */
@@ -154,18 +163,37 @@ const listPage = statement(
 
 const countAll = statement('universe_count_hierarchies', 'select count(*)::integer as total from universe.hierarchy')
 
-// hierarchy_key_unique
-const findByKey = statement(
-  'universe_find_hierarchy',
-  `select ${hierarchyColumns}, ${versionAsked('$2', '$3')} as wanted
+/**
+ * The one hierarchy that the first parameter addresses: hierarchy_pk and hierarchy_key_unique. Nothing keeps a key from
+ * looking like an id; ids go first, so that one of the change feed leads to no other hierarchy than its own.
+ */
+const fromAddressed = `
   from universe.hierarchy h
-  where h.key = $1::text`,
+  where h.key = $1::text
+    or h.id = case
+      when $1::text ~ '^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$' then $1::text::uuid
+    end
+  order by h.key = $1::text
+  limit 1`
+
+const findByAddress = statement(
+  'universe_find_hierarchy',
+  `select ${hierarchyColumns}, ${versionAsked('$2', '$3')} as wanted ${fromAddressed}`,
 )
 
 const stateColumns = `
   n.parent_id, n.name, n.level_name, n.depth, n.head, n.status, n.valid_from, n.valid_to, n.entity_ids,
   n.since_version`
 const nodeColumns = `n.id, n.node_key, ${stateColumns}, n.path`
+
+// node_pk, hierarchy_pk
+const findNodeById = statement(
+  'universe_find_node',
+  `select ${nodeColumns}, h.key as hierarchy
+  from universe.node n
+  join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
+  where n.id = $1::uuid`,
+)
 
 const wantedNode = (condition: string, prefix: string, identity: string): string => `
   ($5::text[] is null or ${prefix}.status = any($5::text[]))
@@ -176,7 +204,7 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
   and ${condition}`
 
 // A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit.
-const hierarchyId = `(select h.id from universe.hierarchy h where h.key = $1::text)`
+const hierarchyId = `(select h.id ${fromAddressed})`
 const topNow = `(
   select top.path
   from universe.node top
@@ -200,7 +228,7 @@ const countNow = statement('universe_count_nodes', `select count(*)::integer as 
 
 // A node as it was in a version is in universe.node when it has stayed so, and in the history when it has not; both are
 // read in the order of their paths: node_path_unique, node_history_by_path.
-const versionThen = `(select ${versionAsked('$7', '$8')} from universe.hierarchy h where h.key = $1::text)`
+const versionThen = `(select ${versionAsked('$7', '$8')} ${fromAddressed})`
 const topThen = `(
   select place.path
   from (
@@ -265,8 +293,7 @@ const writtenBetween = statement(
   'universe_nodes_written_between',
   `with span as materialized (
     select h.id, $2::integer as from_version, coalesce($3::integer, h.version) as to_version
-    from universe.hierarchy h
-    where h.key = $1::text
+    ${fromAddressed}
   ),
   written as (
     select n.id

@@ -1,18 +1,20 @@
-import { listPeople as listRoute } from '@postern/contracts'
+import { getPerson, listPeople as listRoute, parseResourceAddress } from '@postern/contracts'
 import { type LookupPeopleAnswer, internalPaths, lookupPeopleBodySchema } from '@postern/contracts/internal'
 import {
   type App,
   type ContractInput,
   contractList,
+  contractRoute,
   each,
   internalRoute,
   openPage,
+  problem,
   wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { type PersonFilter, countPeople, listPeople, lookUpPeople, personKeySchema } from './store.ts'
+import { type PersonFilter, countPeople, findPerson, listPeople, lookUpPeople, personKeySchema } from './store.ts'
 
-/** Listing people: whom an owner is to be looked for among. */
+/** Listing and reading people: whom an owner is to be looked for among. */
 export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractList(app, listRoute, {
     page: async (input) => {
@@ -36,6 +38,13 @@ export function personRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       })
       return each(rows, ({ person }) => person)
     },
+  })
+
+  contractRoute(app, getPerson, async ({ params, context, answer }) => {
+    const person = await db.read(context, async (tx) => findPerson(tx, parseResourceAddress(params.id)))
+    if (person === undefined) throw problem('not_found')
+    answer.etag(`"${person.version}"`)
+    return person
   })
 
   internalRoute(

@@ -1,4 +1,4 @@
-import type { Person, personSorts } from '@postern/contracts'
+import type { Person, ResourceAddress, personSorts } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { z } from 'zod'
 import { type ListKey, listStatements, statement, timeOrInfinity } from '../list/store.ts'
@@ -32,10 +32,18 @@ export async function listPeople(
 ): Promise<ListedPerson[]> {
   const rows = await tx.query<Row>(list.page(page.sort, filterValues(filter), page.after, page.limit))
   return rows.map((row) => {
-    const person = { ...row, updated_at: row.updated_at.toISOString() }
+    const person = toPerson(row)
     const byName = page.sort === 'name' || page.sort === '-name'
     return { person, key: { value: byName ? person.name : person.updated_at, tie: person.id } }
   })
+}
+
+/** The person at an address, or undefined where the tenant has none. Nobody has a reference. */
+export async function findPerson(tx: Tx, address: ResourceAddress): Promise<Person | undefined> {
+  const [row] = await tx.query<Row>(
+    find([address.by === 'id' ? address.id : null, address.by === 'external-id' ? address.externalId : null]),
+  )
+  return row === undefined ? undefined : toPerson(row)
 }
 
 /** Whom e-mail addresses, in any case, belong to. */
@@ -56,6 +64,10 @@ interface Row extends Omit<Person, 'updated_at'> {
   readonly updated_at: Date
 }
 
+function toPerson(row: Row): Person {
+  return { ...row, updated_at: row.updated_at.toISOString() }
+}
+
 function filterValues({ email, active, externalId, updatedSince, search }: PersonFilter): readonly unknown[] {
   return [
     email?.toLowerCase() ?? null,
@@ -67,10 +79,12 @@ function filterValues({ email, active, externalId, updatedSince, search }: Perso
 }
 
 // Row level security narrows every statement to the tenant of the assertion: none of them names one.
+const columns = 'p.id, p.external_id, p.name, p.email, p.title, p.active, p.updated_at, p.version'
+
 // person_by_name, person_by_change; person_email_unique and person_external_id_unique for one person.
 const list = listStatements({
   name: 'universe_people',
-  columns: 'p.id, p.external_id, p.name, p.email, p.title, p.active, p.updated_at, p.version',
+  columns,
   from: 'universe.person p',
   where: `
     ($1::text is null or p.email = $1::text)
@@ -88,6 +102,12 @@ const list = listStatements({
   },
   tie: { column: 'p.id', type: 'uuid' },
 })
+
+// person_pk, person_external_id_unique
+const find = statement(
+  'universe_find_person',
+  `select ${columns} from universe.person p where p.id = $1::uuid or p.external_id = $2::text`,
+)
 
 // person_email_unique
 const lookUp = statement(
