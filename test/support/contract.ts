@@ -10,6 +10,7 @@ import {
   problemTypes,
   problemUri,
   problemsOf,
+  requiredHeadersOf,
   routeTable,
   scimErrorSchema,
   scimMediaType,
@@ -51,7 +52,20 @@ export function assertInContract(method: string, target: string, answer: Checked
       : faultOfSuccess(route, method, answer, membersAsked(target))
   if (fault !== undefined) throw new Error(`${method} ${path} was answered ${answer.status}, ${fault}: ${answer.text}`)
   if (typeof answer.headers['x-request-id'] !== 'string') throw new Error(`${method} ${path}: no X-Request-Id`)
+  const missing = route === undefined ? [] : missingHeaders(route, answer)
+  if (missing.length > 0)
+    throw new Error(`${method} ${path} was answered ${answer.status} without ${missing.join(', ')}`)
 }
+
+/** Headers that the document says are always there. An answer of a service itself has none of the gateway's. */
+function missingHeaders(route: Route, { status, headers }: CheckedAnswer): string[] {
+  const isGateways = headers['api-version'] !== undefined
+  return requiredHeadersOf(route, status).filter(
+    (name) => headers[name] === undefined && (isGateways || !gatewaysHeaders.has(name)),
+  )
+}
+
+const gatewaysHeaders: ReadonlySet<string> = new Set(['api-version', 'ratelimit', 'ratelimit-policy'])
 
 function faultOfProblem(route: Route | undefined, method: string, answer: CheckedAnswer): string | undefined {
   if (method === 'HEAD') return answer.text === '' ? undefined : 'with a body'

@@ -9,6 +9,7 @@ const text = { type: 'string' } as const
 /** Headers of answers, by the names under which the document's components hold them. */
 const responseHeaders = {
   RequestId: ['X-Request-Id', 'The id of the request; the `instance` of a problem', '0G4Yb3kQX1-8'],
+  ApiVersion: ['API-Version', 'The version of this interface', '1.0.0-beta'],
   RateLimitPolicy: ['RateLimit-Policy', 'The limit: requests (`q`) in so many seconds (`w`)', '"caller";q=600;w=60'],
   RateLimit: ['RateLimit', 'What is left (`r`), and the seconds until it is filled up (`t`)', '"caller";r=598;t=42'],
   KeyExpiresAt: ['X-Key-Expires-At', 'In the last 14 days of a key: when it expires', '2026-11-30T00:00:00.000Z'],
@@ -24,19 +25,32 @@ const responseHeaders = {
 
 type HeaderKey = keyof typeof responseHeaders
 
+/** Those without which an answer that may have them is not complete. The others depend on the request or on what is found. */
+const always: ReadonlySet<HeaderKey> = new Set(['RequestId', 'ApiVersion', 'ETag', 'Location', 'Vary', 'Authenticate'])
+
 /** The components of the document that `headersOf` refers to. */
 export function headerComponents(): Json {
   return Object.fromEntries(
     Object.entries(responseHeaders).map(([key, [, description, example]]) => [
       key,
-      { description, schema: text, example },
+      { description, ...(isAlways(key) ? { required: true } : {}), schema: text, example },
     ]),
   )
 }
 
-/** The headers of an answer of the route with this status. */
-export function headersOf(route: Route, status: number): Json {
-  const keys: HeaderKey[] = ['RequestId']
+function isAlways(key: string): boolean {
+  return [...always].some((name) => name === key)
+}
+
+/** Lower-case names of the headers that every answer of the route with this status has, as the gateway gives it. */
+export function requiredHeadersOf(route: Route, status: number): string[] {
+  const keys = keysOf(route, status)
+  const ofCallers = status < 400 && keys.includes('RateLimit') ? (['RateLimit', 'RateLimitPolicy'] as const) : []
+  return [...keys.filter((key) => always.has(key)), ...ofCallers].map((key) => responseHeaders[key][0].toLowerCase())
+}
+
+function keysOf(route: Route, status: number): HeaderKey[] {
+  const keys: HeaderKey[] = ['RequestId', 'ApiVersion']
   if (route.access.kind !== 'public' && status !== 401) keys.push('RateLimitPolicy', 'RateLimit', 'KeyExpiresAt')
   if (status === 401) keys.push('Authenticate')
   if (status === 409 && isRepeatable(route)) keys.push('RetryAfter')
@@ -51,6 +65,13 @@ export function headersOf(route: Route, status: number): Json {
     if (isRepeatable(route)) keys.push('Replayed')
   }
   if (status === 304) keys.push('ETag')
+  const lacking: readonly string[] = route.answers[status]?.withoutHeaders ?? []
+  return keys.filter((key) => !lacking.includes(key))
+}
+
+/** The headers of an answer of the route with this status. */
+export function headersOf(route: Route, status: number): Json {
+  const keys = keysOf(route, status)
   const own = Object.entries(route.answers[status]?.headers ?? {})
   return {
     headers: {

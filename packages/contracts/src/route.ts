@@ -30,6 +30,8 @@ export interface Answer {
   /** Other media types under which the same body can be asked for with `Accept`. */
   readonly alternatives?: readonly string[]
   readonly headers?: Readonly<Record<string, string>>
+  /** Headers that an answer with this status usually has, and this one does not. */
+  readonly withoutHeaders?: readonly ('ETag' | 'Location')[]
 }
 
 /** One route of the public API: the gateway matches and authorizes by it, the service validates by it. */

@@ -6,6 +6,7 @@ import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Match, RouteMatcher } from './authorize/route-match.ts'
+import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, sendProblem } from './exchange.ts'
 import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
 import { readHeaders } from './sign/read-headers.ts'
@@ -15,6 +16,7 @@ export interface Steps {
   readonly match: RouteMatcher
   readonly authenticate: Authenticate
   readonly rateLimit: RateLimit
+  readonly callerHeaders: CallerHeaders
   /** Answers or forwards what has been authorized; in the same tick as the decision. */
   readonly serve: (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void
   readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
@@ -35,6 +37,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     match: matchRoute,
     authenticate,
     rateLimit,
+    callerHeaders,
     serve,
     clientAddress,
     requestId,
@@ -45,8 +48,8 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   const limitsOf = new WeakMap<Principal, Limits>()
   const spoiled = new WeakSet<object>()
 
-  function refuse(exchange: Exchange, code: ProblemCode, answer?: ProblemAnswer): void {
-    sendProblem(exchange, code, answer)
+  function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer = {}): void {
+    sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...(answer.headers ?? [])] })
     onRefusal(exchange, code)
   }
 
@@ -70,6 +73,9 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   /** Authorizes a principal that has just been accepted. Gives the limits to take a token of, or undefined when refused. */
   function authorize(exchange: Exchange, principal: Principal): Limits | undefined {
     exchange.principal = principal
+    let limits = limitsOf.get(principal)
+    if (limits === undefined) limitsOf.set(principal, (limits = rateLimit.limitsOf(principal)))
+    exchange.limits = limits
     const { match } = exchange
     if (match.kind === 'method') {
       refuse(exchange, 'method_not_allowed', {
@@ -88,9 +94,6 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       refuse(exchange, code, answer)
       return undefined
     }
-    let limits = limitsOf.get(principal)
-    if (limits === undefined) limitsOf.set(principal, (limits = rateLimit.limitsOf(principal)))
-    exchange.limits = limits
     return limits
   }
 

@@ -26,6 +26,7 @@ import { createLease, systemTimers } from './authenticate/lease.ts'
 import { openRedisCache } from './authenticate/redis-cache.ts'
 import { createTenantLookup } from './authenticate/tenant-lookup.ts'
 import { createRouteMatcher } from './authorize/route-match.ts'
+import { createCallerHeaders } from './caller-headers.ts'
 import { type GatewayConfig, readConfig } from './config.ts'
 import { type Exchange, sendProblem } from './exchange.ts'
 import { openUpstreams } from './forward/upstreams.ts'
@@ -159,6 +160,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     sendProblem(exchange, 'internal_error')
   }
 
+  const callerHeaders = createCallerHeaders(clocks, databaseClock)
   const clientAddress = createClientAddress(config.trustedProxies)
   const handle = createRequestHandler({
     match: createRouteMatcher(),
@@ -174,11 +176,12 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       onCrash: crash,
     }),
     rateLimit,
+    callerHeaders,
     serve: createServe({
       upstreams,
       mint: createAssertionMinter(config.assertionRing),
       clocks,
-      databaseClock,
+      callerHeaders,
       usage,
       clientTimeoutMs: config.clientTimeoutMs,
       isDraining: () => draining,

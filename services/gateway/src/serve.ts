@@ -16,8 +16,9 @@ import {
   noAssertion,
   serializeContext,
 } from '@postern/signed-context'
-import type { Clocks, DatabaseClock } from './authenticate/clocks.ts'
+import type { Clocks } from './authenticate/clocks.ts'
 import type { Match } from './authorize/route-match.ts'
+import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
@@ -30,7 +31,7 @@ export interface ServeParts {
   readonly upstreams: Upstreams
   readonly mint: AssertionMinter
   readonly clocks: Clocks
-  readonly databaseClock: DatabaseClock
+  readonly callerHeaders: CallerHeaders
   readonly usage: Pick<Usage, 'used'>
   /** A body must come in faster than 10 KiB in this time. */
   readonly clientTimeoutMs: number
@@ -40,8 +41,6 @@ export interface ServeParts {
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
-/** In the last days of a key its answers say when it ends. */
-const expiryNoticeMs = 14 * 24 * 60 * 60 * 1000
 const closing = ['connection', 'close'] as const
 
 /** Whether the client says that it has what the tag is of. */
@@ -59,7 +58,7 @@ const pageHeaders = [
 
 /** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
-  const { upstreams, mint, clocks, databaseClock, usage, clientTimeoutMs, isDraining, onDone, onFailure } = parts
+  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, isDraining, onDone, onFailure } = parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
     kind: 'service',
@@ -71,20 +70,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   const documents = createDocuments()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
-    sendProblem(exchange, code, answer)
+    sendProblem(exchange, code, { ...answer, headers: callerHeaders(exchange) })
     onDone(exchange, exchange.response.statusCode)
   }
 
   function answerHeaders(exchange: Exchange): string[] {
-    const { principal, limits } = exchange
-    const headers: string[] = isDraining() ? [...closing] : []
-    if (limits === undefined || principal === undefined) return headers
-    const { policy, tokens, left, windowEnds } = limits.principal
-    const seconds = Math.max(0, Math.ceil((windowEnds - clocks.monotonic()) / 1000))
-    headers.push('ratelimit-policy', policy, 'ratelimit', `"caller";r=${tokens + left};t=${seconds}`)
-    if (principal.kind === 'api_key' && principal.expiresAt - (databaseClock.latest() ?? 0) < expiryNoticeMs) {
-      headers.push('x-key-expires-at', new Date(principal.expiresAt).toISOString())
-    }
+    const headers = callerHeaders(exchange)
+    if (isDraining()) headers.push(...closing)
     return headers
   }
 
@@ -106,7 +98,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       })
       .catch((error: unknown) => {
         onFailure(exchange, error)
-        sendProblem(exchange, 'internal_error')
+        sendProblem(exchange, 'internal_error', { headers: callerHeaders(exchange) })
       })
       .finally(() => onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0))
   }

@@ -62,7 +62,7 @@ export const createUpload = defineRoute({
       required: true,
     },
   },
-  answers: { 201: { description: 'The upload is at Location', headers: onAnswers } },
+  answers: { 201: { description: 'The upload is at Location', headers: onAnswers, withoutHeaders: ['ETag'] } },
   problems: [
     'unsupported_protocol',
     'content_too_large',

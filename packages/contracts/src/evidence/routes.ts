@@ -56,6 +56,7 @@ export const uploadEvidence = defineRoute({
     201: {
       description: 'The receipt; of a multipart upload, a list of them',
       schema: z.union([receiptSchema, z.array(receiptSchema)]),
+      withoutHeaders: ['ETag', 'Location'],
     },
   },
   problems: uploadProblems,
@@ -74,7 +75,7 @@ export const reviseEvidence = defineRoute({
     'As an upload, of one file. It replaces a file that the same key has uploaded within the last 30 days and that has no newer version; the older one is kept. It has no test procedures but those that it is given.',
   params: ownFile,
   query: uploadQuery,
-  answers: { 201: { description: 'The receipt', schema: receiptSchema } },
+  answers: { 201: { description: 'The receipt', schema: receiptSchema, withoutHeaders: ['ETag', 'Location'] } },
   problems: ['conflict', ...uploadProblems],
 })
 
@@ -91,7 +92,9 @@ export const attachEvidence = defineRoute({
     test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),
     note: text(1, 2_000).optional(),
   }),
-  answers: { 201: { description: 'The proof of it', schema: attachmentReceiptSchema } },
+  answers: {
+    201: { description: 'The proof of it', schema: attachmentReceiptSchema, withoutHeaders: ['ETag', 'Location'] },
+  },
   problems: ['not_found', 'conflict', 'procedure_locked'],
 })
 

@@ -140,6 +140,12 @@ export const extendActionPlan = defineRoute({
   description: stubbed,
   params: addressed,
   body: extendActionPlanBodySchema,
-  answers: { 201: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
+  answers: {
+    201: {
+      description: 'The action plan',
+      schema: z.union([actionPlanSchema, actionPlanStubSchema]),
+      withoutHeaders: ['Location'],
+    },
+  },
   problems: ['not_found', 'conflict', 'precondition_failed', 'invalid_content'],
 })

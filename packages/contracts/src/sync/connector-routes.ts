@@ -109,7 +109,7 @@ export const startRun = defineRoute({
   params: connectorParams,
   query: startRunQuery,
   answers: {
-    202: { description: 'The run', schema: runSchema, headers: { location: 'Address of the run' } },
+    202: { description: 'The run', schema: runSchema },
   },
   problems: [
     'not_found',
@@ -194,7 +194,7 @@ export const approveRun = defineRoute({
     'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied and the run fails with `diff_stale`.',
   params: runParams,
   body: approveBodySchema,
-  answers: { 202: { description: 'The run', schema: runSchema } },
+  answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },
   problems: ['not_found', 'invalid_transition', 'diff_stale', 'run_in_progress', 'invalid_content'],
 })
 
@@ -206,7 +206,7 @@ export const cancelRun = defineRoute({
   summary: 'Cancel a run',
   description: 'What was applied before stays; a rollback undoes it.',
   params: runParams,
-  answers: { 202: { description: 'The run', schema: runSchema } },
+  answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },
   problems: ['not_found', 'invalid_transition'],
 })
 
@@ -220,7 +220,7 @@ export const rollbackRun = defineRoute({
   params: runParams,
   body: rollbackBodySchema,
   answers: {
-    202: { description: 'The new run', schema: runSchema, headers: { location: 'Address of the new run' } },
+    202: { description: 'The new run', schema: runSchema },
   },
   problems: ['not_found', 'invalid_transition', 'diff_stale', 'run_in_progress', 'invalid_content'],
 })

@@ -205,7 +205,7 @@ class AnswerHandler extends Turn {
 
   #fail(error: Error): void {
     if (this.#done) return
-    const { exchange, onFailure } = this.#forwarding
+    const { exchange, answerHeaders, onFailure } = this.#forwarding
     onFailure(exchange, error)
     if (exchange.response.headersSent) {
       // Cut, never ended: a client must be able to tell half an answer from a whole one.
@@ -215,7 +215,7 @@ class AnswerHandler extends Turn {
     }
     const { code, detail } = upstreamFailure(error)
     const status = code === 'service_unavailable' ? { retryAfterSeconds: 1 } : {}
-    sendProblem(exchange, code, { detail, ...status })
+    sendProblem(exchange, code, { detail, headers: answerHeaders, ...status })
     this.#finish(exchange.response.statusCode)
   }
 

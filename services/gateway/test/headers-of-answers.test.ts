@@ -1,0 +1,71 @@
+import { generateKey } from '@postern/api-key'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { keyRecord } from './builders.ts'
+import { type TestGateway, startTestGateway } from './gateway.ts'
+
+const day = 86_400_000
+let gateway: TestGateway
+
+/** A key that the keys service knows. */
+function makeKey(settings: Parameters<typeof keyRecord>[0], expiresInDays: number): string {
+  const { value, hash } = generateKey()
+  const expiresAt = Date.now() + expiresInDays * day
+  gateway.keys.records.set(hash, { ...keyRecord({ hash, ...settings }), expiresAt })
+  return value
+}
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  await gateway.untilReady()
+})
+
+afterAll(async () => {
+  await gateway.close()
+})
+
+describe('an answer to a known key', () => {
+  test.each([
+    ['of a service', '/api/v1/findings', 200],
+    ['of the gateway', '/api/v1/whoami', 200],
+    ['that its scope does not reach', '/api/v1/connectors', 403],
+    ['that there is no such route', '/api/v1/no-such-thing', 404],
+    ['that a parameter is none', '/api/v1/whoami?x=1', 400],
+    ['that the service is away', '/api/v1/entities', 503],
+  ])('%s says what is left of its limit', async (_what, path, status) => {
+    const key = makeKey({ scopes: ['read:*'], keyLimit: 600 }, 30)
+    const answer = await gateway.get(path, key)
+    expect(answer.status).toBe(status)
+    expect(answer.headers.get('ratelimit-policy')).toBe('"caller";q=600;w=60')
+    expect(answer.headers.get('ratelimit')).toMatch(/^"caller";r=(?:600|599);t=\d+$/)
+    expect(answer.headers.get('api-version')).toBe('1.0.0-beta')
+    expect(answer.headers.get('x-request-id')).not.toBeNull()
+  })
+
+  test('that its limit is reached says that nothing is left', async () => {
+    const key = makeKey({ scopes: ['read:*'], keyLimit: 1 }, 30)
+    expect((await gateway.get('/api/v1/findings', key)).status).toBe(200)
+    const refused = await gateway.get('/api/v1/findings', key)
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('ratelimit')).toMatch(/^"caller";r=0;t=\d+$/)
+    expect(refused.headers.get('retry-after')).toMatch(/^\d+$/)
+  })
+
+  test('says in the last 14 days when it expires, also when it is a refusal', async () => {
+    const [late, early] = [makeKey({ scopes: ['read:*'] }, 13), makeKey({ scopes: ['read:*'] }, 15)]
+    for (const path of ['/api/v1/findings', '/api/v1/connectors']) {
+      const at = (await gateway.get(path, late)).headers.get('x-key-expires-at')
+      expect(Date.parse(at ?? '') - Date.now()).toBeLessThan(13 * day)
+      expect((await gateway.get(path, early)).headers.get('x-key-expires-at')).toBeNull()
+    }
+  })
+})
+
+test('an answer to nobody that is known tells of no limit', async () => {
+  for (const key of [undefined, generateKey().value]) {
+    const refused = await gateway.get('/api/v1/findings', key)
+    expect(refused.status).toBe(401)
+    expect(refused.headers.get('ratelimit')).toBeNull()
+    expect(refused.headers.get('www-authenticate')).toContain('ApiKey')
+    expect(refused.headers.get('api-version')).toBe('1.0.0-beta')
+  }
+})
