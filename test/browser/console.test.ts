@@ -257,6 +257,33 @@ describe('a session', () => {
     await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
     await page.getByRole('heading', { name: 'Sign in to Postern' }).waitFor()
   })
+
+  test('whose time is nearly over says so, and no key goes with it unsaid', async () => {
+    const page = await world.pageOf('harbourline-admin')
+    await page.route('**/auth/session', async (route) => {
+      const response = await route.fetch()
+      const end = new Date(Date.now() + 4000).toISOString()
+      const session: object = await response.json()
+      const nearlyOver = { ...session, expires_at: end, idle_expires_at: end }
+      await route.fulfill(response.ok() ? { response, json: nearlyOver } : { response })
+    })
+    await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+    await page.getByText('You will have to sign in again soon').waitFor()
+    await fillForm(page, 'Nobody has it')
+    // As the policy above demands.
+    await page.getByRole('textbox', { name: 'Allowed addresses' }).fill('203.0.113.7')
+    await submit(page)
+    await page.getByText('Copy the key before that').waitFor()
+    expect(await accessibilityFaults(page), 'the warning beside a key').toEqual([])
+    const value = await page.locator('[data-secret]').textContent()
+    await world.letSessionsLie(31 * 60_000)
+    await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+    await page.getByText('The key that was shown had not been copied').waitFor()
+    expect(value).toMatch(/^postern_/)
+    expect(await page.content()).not.toContain(value)
+    expect(await accessibilityFaults(page)).toEqual([])
+    await page.unroute('**/auth/session')
+  })
 })
 
 test('of five thousand keys only those near the screen are drawn, and one is found at once', async () => {

@@ -15,10 +15,13 @@ interface Props {
 
 /** Shows a new key, once. To close it one has to say that the key was stored. */
 export function KeyReveal({ title, value, children, onDone }: Props) {
-  const { session } = useSession()
+  const { session, holdKey } = useSession()
   const [wasCopied, setCopied] = useState(false)
   const [isAsking, setAsking] = useState(false)
   const curl = `curl -H 'Authorization: ApiKey ${value}' ${session.api_url ?? location.origin}/api/v1/whoami`
+
+  // Who has it already is not told to copy it before the session ends.
+  useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
 
   useEffect(() => {
     const warn = (event: BeforeUnloadEvent) => event.preventDefault()

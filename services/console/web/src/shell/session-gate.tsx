@@ -4,10 +4,16 @@ import { ApiProblem, request, setCsrfToken, whenSignedOut } from '../api/request
 import { type Session, readSession } from '../api/session.ts'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
+import { When } from '../ui/when.tsx'
 import { SignInPage } from './sign-in-page.tsx'
 
 interface OpenSession {
   readonly session: Session
+  /**
+   * Says that a key is on the screen that nobody can show again once the session has ended. Gives the function that says
+   * that it no longer is.
+   */
+  readonly holdKey: () => () => void
   /** Asks the server what the session is now. */
   readonly renew: () => void
 }
@@ -24,16 +30,31 @@ export function useSession(): OpenSession {
 type State =
   | { readonly kind: 'loading' }
   | { readonly kind: 'signed-in'; readonly session: Session }
-  | { readonly kind: 'signed-out'; readonly hadSession: boolean }
+  | { readonly kind: 'signed-out'; readonly hadSession: boolean; readonly lostKey: boolean }
   | { readonly kind: 'failed'; readonly error: unknown }
 
-/** Warns this long before the session ends for want of use. */
+/** Warns this long before the session ends for want of use, which one press prevents. */
 const warningMs = 120_000
+/** And before its time is over, which nothing prevents: what was begun can still be finished. */
+const lastWarningMs = 300_000
+/** While the end is near: what is done meanwhile, also in another tab, may have moved it. */
+const askEveryMs = 15_000
 const longestTimerMs = 2_000_000_000
 
 /** Shows its children to who is signed in, and the way to sign in to everybody else. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<State>({ kind: 'loading' })
+  const [heldKeys, setHeldKeys] = useState(0)
+  const held = useRef(0)
+
+  const holdKey = useCallback(() => {
+    held.current += 1
+    setHeldKeys(held.current)
+    return () => {
+      held.current -= 1
+      setHeldKeys(held.current)
+    }
+  }, [])
 
   const load = useCallback(() => {
     readSession().then(
@@ -43,22 +64,24 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       },
       (error: unknown) => {
         if (error instanceof ApiProblem && error.problem.status === 401) return
-        // A renewal that did not get through takes nothing away: the next answer tells.
-        setState((old) => (old.kind === 'signed-in' ? old : { kind: 'failed', error }))
+        // A renewal that did not get through takes nothing away, and is tried again.
+        setState((old) =>
+          old.kind === 'signed-in' ? { ...old, session: { ...old.session } } : { kind: 'failed', error },
+        )
       },
     )
   }, [])
 
   useEffect(() => {
-    const end = () =>
+    const end = () => {
+      // Nothing of the tenant stays on the screen, and nothing that was about to be sent is sent.
+      setCsrfToken('')
+      const lostKey = held.current > 0
       setState((old) => {
-        // Nothing of the tenant stays on the screen, and nothing that was about to be sent is sent.
-        setCsrfToken('')
-        return {
-          kind: 'signed-out',
-          hadSession: old.kind === 'signed-in' || (old.kind === 'signed-out' && old.hadSession),
-        }
+        if (old.kind === 'signed-out') return old
+        return { kind: 'signed-out', hadSession: old.kind === 'signed-in', lostKey }
       })
+    }
     const stop = whenSignedOut(end)
     load()
     return stop
@@ -84,29 +107,37 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       </main>
     )
   }
-  if (state.kind === 'signed-out') return <SignInPage hadSession={state.hadSession} />
+  if (state.kind === 'signed-out') return <SignInPage hadSession={state.hadSession} lostKey={state.lostKey} />
   return (
-    <Signed session={state.session} renew={load}>
+    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={load}>
       {children}
     </Signed>
   )
 }
 
-function Signed({ session, renew, children }: OpenSession & { readonly children: ReactNode }) {
-  const value = useMemo(() => ({ session, renew }), [session, renew])
+type SignedProps = OpenSession & { readonly hasKey: boolean; readonly children: ReactNode }
+
+function Signed({ session, holdKey, hasKey, renew, children }: SignedProps) {
+  const value = useMemo(() => ({ session, holdKey, renew }), [session, holdKey, renew])
   const [isEnding, setEnding] = useState(false)
   const idleEnd = Date.parse(session.idle_expires_at)
   const absoluteEnd = Date.parse(session.expires_at)
   const end = Math.min(idleEnd, absoluteEnd)
+  const canStay = absoluteEnd > idleEnd
+  // Whoever has seen that is told again when there is a key to lose.
+  const [seen, setSeen] = useState('')
+  const warning = `${end} ${hasKey}`
 
   useEffect(() => {
     const left = end - Date.now()
-    const isNear = left <= warningMs + 1000
+    const quiet = Math.min(idleEnd - warningMs, absoluteEnd - lastWarningMs) - Date.now()
+    const isNear = quiet <= 1000
     setEnding(isNear)
     // Whenever the end seems near the server is asked, not the clock: what was done since may have moved it.
-    const timer = setTimeout(renew, Math.min(Math.max(isNear ? left + 1000 : left - warningMs, 1000), longestTimerMs))
+    const wait = !isNear ? quiet : left > 0 ? Math.min(left + 1000, askEveryMs) : askEveryMs
+    const timer = setTimeout(renew, Math.min(Math.max(wait, 1000), longestTimerMs))
     return () => clearTimeout(timer)
-  }, [end, session, renew])
+  }, [end, idleEnd, absoluteEnd, session, renew])
 
   const stay = () => {
     // Only what is done through the API is use of the session; to ask about it is none.
@@ -116,13 +147,31 @@ function Signed({ session, renew, children }: OpenSession & { readonly children:
   return (
     <SessionContext value={value}>
       {children}
-      {isEnding ? <SessionWarning canStay={absoluteEnd > idleEnd} onStay={stay} /> : undefined}
+      {isEnding && (canStay || seen !== warning) ? (
+        <SessionWarning
+          at={new Date(end)}
+          canStay={canStay}
+          hasKey={hasKey}
+          onStay={stay}
+          onSeen={() => setSeen(warning)}
+        />
+      ) : undefined}
     </SessionContext>
   )
 }
 
+interface WarningProps {
+  /** When the session ends. */
+  readonly at: Date
+  readonly canStay: boolean
+  readonly hasKey: boolean
+  readonly onStay: () => void
+  /** For what cannot be helped: takes the warning away. */
+  readonly onSeen: () => void
+}
+
 /** Above everything, also above a dialog, which takes what is not marked so away from keyboard, pointer and listeners. */
-function SessionWarning({ canStay, onStay }: { readonly canStay: boolean; readonly onStay: () => void }) {
+function SessionWarning({ at, canStay, hasKey, onStay, onSeen }: WarningProps) {
   const before = useRef<EventTarget | null>(null)
 
   useEffect(
@@ -142,12 +191,28 @@ function SessionWarning({ canStay, onStay }: { readonly canStay: boolean; readon
         if (!currentTarget.contains(relatedTarget)) before.current = relatedTarget
       }}
     >
-      <p>{canStay ? 'You will be signed out soon.' : 'You will have to sign in again soon.'}</p>
+      <div>
+        <p>
+          {canStay ? 'You will be signed out soon, at ' : 'You will have to sign in again soon, at '}
+          <When at={at.toISOString()} as="time" />.
+        </p>
+        {hasKey ? (
+          <p>
+            <strong>Copy the key before that:</strong> nobody can show it again.
+          </p>
+        ) : canStay ? undefined : (
+          <p>Finish and save what you are doing.</p>
+        )}
+      </div>
       {canStay ? (
         <Button size="small" look="primary" onPress={onStay}>
           Stay signed in
         </Button>
-      ) : undefined}
+      ) : (
+        <Button size="small" onPress={onSeen}>
+          Hide
+        </Button>
+      )}
     </div>,
     document.body,
   )

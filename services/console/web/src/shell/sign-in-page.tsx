@@ -1,9 +1,16 @@
 import { useEffect } from 'react'
 import { signInUrl } from '../api/session.ts'
+import { Notice } from '../ui/notice.tsx'
 import { Brand } from './brand.tsx'
 
+interface Props {
+  readonly hadSession: boolean
+  /** The session ended while a key was shown that had not been copied. */
+  readonly lostKey: boolean
+}
+
 /** What somebody sees who is not signed in, or not any more. */
-export function SignInPage({ hadSession }: { readonly hadSession: boolean }) {
+export function SignInPage({ hadSession, lostKey }: Props) {
   useEffect(() => {
     document.title = 'Sign in · Postern'
   }, [])
@@ -17,6 +24,11 @@ export function SignInPage({ hadSession }: { readonly hadSession: boolean }) {
             ? 'To protect your organization you are signed out after a while. Nothing that you saw is kept on this device.'
             : 'Make, watch and revoke the API keys by which other programs reach your audit data.'}
         </p>
+        {lostKey ? (
+          <Notice tone="warning" title="The key that was shown had not been copied">
+            It works all the same, and nobody can show it again. Rotate or revoke it when you have signed in.
+          </Notice>
+        ) : undefined}
         <a className="button button-primary button-usual sign-in-button" href={signInUrl()}>
           <span>{hadSession ? 'Sign in again' : 'Continue with your organization'}</span>
         </a>

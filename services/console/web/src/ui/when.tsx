@@ -1,4 +1,5 @@
 const dayForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' })
+const timeForm = new Intl.DateTimeFormat(undefined, { timeStyle: 'short' })
 const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 const relativeForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 
@@ -39,8 +40,8 @@ export function dayOf(at: string): string {
 
 interface Props {
   readonly at: string
-  /** What is shown: the day, the day with the time of day, how long ago it was, or how long it is until then. */
-  readonly as?: 'day' | 'moment' | 'distance' | 'until'
+  /** What is shown: the day, the time of day, both, how long ago it was, or how long it is until then. */
+  readonly as?: 'day' | 'time' | 'moment' | 'distance' | 'until'
   readonly now?: number
 }
 
@@ -57,6 +58,8 @@ function wordsOf(at: string, as: NonNullable<Props['as']>, now: number): string 
   switch (as) {
     case 'day':
       return dayOf(at)
+    case 'time':
+      return timeForm.format(new Date(at))
     case 'moment':
       return momentForm.format(new Date(at))
     case 'distance':
