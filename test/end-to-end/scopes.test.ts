@@ -21,7 +21,7 @@ afterAll(async () => {
 })
 
 /**
- * What opens each route: one of these scopes; `any` credentials; `nothing` at all; or the role `admin`, which no key has.
+ * What opens each route: one of these scopes; `any` credentials; `nothing` at all; or a role, `auditor` or `admin`, which no key has.
  * Written out by hand, and not read from the contracts: a route that is opened by mistake is opened there.
  */
 const opening = {
@@ -96,8 +96,9 @@ const opening = {
   'DELETE /api/v1/evidence/uploads/:id': ['write:evidence'],
   'POST /api/v1/evidence/:id/revisions': ['write:evidence'],
   'POST /api/v1/evidence/:id/attachments': ['write:evidence'],
-  'GET /api/v1/evidence-files': ['admin'],
-  'GET /api/v1/evidence-files/:id': ['admin'],
+  'GET /api/v1/evidence-files': ['auditor'],
+  'GET /api/v1/evidence-files/:id': ['auditor'],
+  'GET /api/v1/evidence-files/:id/content': ['auditor'],
   'GET /api/v1/evidence-files/:id/custody': ['admin'],
   'POST /api/v1/evidence-files/:id/release': ['admin'],
   'POST /api/v1/evidence-files/:id/purge': ['admin'],
@@ -158,8 +159,8 @@ const holds: Readonly<Record<GrantableScope, readonly string[]>> = {
 
 const rolesHold: Readonly<Record<string, readonly string[]>> = {
   viewer: holds['read:*'],
-  auditor: [...holds['read:*'], ...holds['write:*']],
-  admin: [...holds['*'], 'admin'],
+  auditor: [...holds['read:*'], ...holds['write:*'], 'auditor'],
+  admin: [...holds['*'], 'auditor', 'admin'],
 }
 
 /** HEAD is what GET is. */

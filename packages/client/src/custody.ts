@@ -1,14 +1,19 @@
 import type { EvidenceFile, EvidencePolicy, StoredCustodyEvent } from '@postern/contracts'
-import type { CallOptions, Connection } from './connection.ts'
+import { type CallOptions, type Connection, fillPath } from './connection.ts'
 import { etagOf } from './etag.ts'
-import type { BodyOf, QueryOf } from './operations.ts'
+import { type BodyOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
 import { type ChangeOptions, type Readable, type Target, addressOf, readable } from './resource.ts'
 
-/** For the access token of a person with the role `admin`: what is known of evidence, and deciding about it. */
+/**
+ * For the access token of a person: with the role `auditor` what is known of evidence, and what it is; with the role `admin`
+ * also who had it in hand, and deciding about it.
+ */
 export interface Custody extends Readable<EvidenceFile> {
   /** Newest first; `status: 'quarantined'` is the quarantine. */
   list(filter?: QueryOf<'listEvidenceFiles'>, options?: CallOptions): Pages<EvidenceFile>
+  /** The bytes of a file, as they come: `.bytes()` or `.body`. Whoever asks is noted in the custody of the file. */
+  content(target: Target, options?: CallOptions): Promise<Response>
   /** Who had a file in hand, oldest first. */
   events(target: Target, query?: QueryOf<'listCustodyEvents'>, options?: CallOptions): Pages<StoredCustodyEvent>
   /** Takes a file out of quarantine. */
@@ -29,6 +34,17 @@ export function openCustody(connection: Connection): Custody {
   return {
     ...readable(connection, 'getEvidenceFile'),
     list: (filter, options = {}) => pagesOf(connection, 'listEvidenceFiles', {}, filter, options),
+    content: async (target, { signal } = {}) => {
+      const [method, path] = operations.readEvidenceContent
+      const headers = { accept: 'application/octet-stream' }
+      return await connection.send({
+        method,
+        target: fillPath(path, { id: addressOf(target) }),
+        headers,
+        signal,
+        isLong: true,
+      })
+    },
     events: (target, query, options = {}) =>
       pagesOf(connection, 'listCustodyEvents', { id: addressOf(target) }, query, options),
     release: async (target, body, options = {}) =>

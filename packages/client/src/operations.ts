@@ -66,6 +66,7 @@ export const operations = {
 
   listEvidenceFiles: ['GET', '/api/v1/evidence-files'],
   getEvidenceFile: ['GET', '/api/v1/evidence-files/:id'],
+  readEvidenceContent: ['GET', '/api/v1/evidence-files/:id/content'],
   listCustodyEvents: ['GET', '/api/v1/evidence-files/:id/custody'],
   releaseEvidence: ['POST', '/api/v1/evidence-files/:id/release'],
   purgeEvidence: ['POST', '/api/v1/evidence-files/:id/purge'],

@@ -276,7 +276,9 @@ describe('an administrator', () => {
     const file = await custody.get(id)
     expect(await custody.refresh(file)).toBe(file)
     expect((await custody.list({ status: 'accepted' }).all()).map((each) => each.id)).toContain(id)
-    expect((await custody.events(file).all()).map(({ kind }) => kind)).toEqual(['received', 'hashed'])
+    await expect(all.custody.content(id)).rejects.toMatchObject({ status: 403, code: 'role_required' })
+    expect(await (await custody.content(file)).text()).toBe('kept')
+    expect((await custody.events(file).all()).map(({ kind }) => kind)).toEqual(['received', 'hashed', 'viewed'])
     const reason = 'An example'
     await expect(custody.release(file, { reason })).rejects.toMatchObject({ status: 409 })
     await expect(custody.purge(id, { reason })).rejects.toMatchObject({ status: 409 })

@@ -12,7 +12,7 @@ export type Upstream = (typeof upstreams)[number]
  * - `any`: any active key or signed-in person.
  * - `scope`: keys and people that hold the scope.
  * - `any-scope`: keys and people that hold one of the scopes; what they get of the answer depends on which.
- * - `person`: people with the role; never an API key.
+ * - `person`: people with the role, and administrators; never an API key.
  */
 export type Access =
   | { readonly kind: 'public' }

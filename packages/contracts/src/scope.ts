@@ -16,6 +16,11 @@ export type GrantableScope = (typeof grantableScopes)[number]
 export const roles = ['viewer', 'auditor', 'admin'] as const
 export type Role = (typeof roles)[number]
 
+/** Whether who holds these roles may do what is for people with that role: administrators may do it all. HOT PATH. */
+export function opensRole(held: readonly string[], needed: Role): boolean {
+  return held.includes(needed) || held.includes('admin')
+}
+
 /** What each role may do, in scopes. Managing keys is not a scope: it needs the role `admin` itself. */
 export const roleScopes: Readonly<Record<Role, readonly GrantableScope[]>> = {
   viewer: ['read:*'],

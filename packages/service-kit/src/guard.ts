@@ -1,4 +1,4 @@
-import { type Access, type NamedScope, type Role, type Route, namedScopes, roles } from '@postern/contracts'
+import { type Access, type NamedScope, type Role, type Route, namedScopes, opensRole, roles } from '@postern/contracts'
 import type { TenantContext, Verifier } from '@postern/signed-context'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
@@ -72,7 +72,7 @@ function assertAccess(access: Guard['access'], caller: TenantContext): void {
       if (access.scopes.some((scope) => caller.scopes.includes(scope))) return
       throw problem('insufficient_scope', oneScopeNeeded(access.scopes))
     case 'person':
-      if (caller.kind === 'operator' || (caller.kind === 'user' && caller.roles.includes(access.role))) return
+      if (caller.kind === 'operator' || (caller.kind === 'user' && opensRole(caller.roles, access.role))) return
       throw problem('role_required', roleNeeded(access.role))
     case 'internal':
       if (access.callers.includes(caller.kind)) return
@@ -95,7 +95,8 @@ export function oneScopeNeeded(scopes: readonly NamedScope[]): { detail: string;
 
 /** The words of a 403 for a missing role. */
 export function roleNeeded(role: Role): { detail: string } {
-  return { detail: `This operation is for signed-in people with the role ${role}. An API key cannot do it.` }
+  const named = role === 'admin' ? role : `${role} or admin`
+  return { detail: `This operation is for signed-in people with the role ${named}. An API key cannot do it.` }
 }
 
 /** The words that a signed context may hold, narrowed to those that contracts knows. */

@@ -1,5 +1,6 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import type { Config } from './config.ts'
+import { contentRoutes } from './content/routes.ts'
 import type { Deps } from './deps.ts'
 import { fileRoutes } from './file/routes.ts'
 import { receiptRoutes } from './receipt/routes.ts'
@@ -15,6 +16,7 @@ export function buildApp(app: App, deps: Deps, config: Config): void {
   resumableRoutes(app, deps, config)
   attachmentRoutes(app, deps)
   fileRoutes(app, deps)
+  contentRoutes(app, deps)
   retentionRoutes(app, deps)
   receiptRoutes(app, deps)
 }

@@ -10,26 +10,11 @@ import {
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import type { Scanner } from '../src/scan/scanner.ts'
+import { findsMalware, person } from './people.ts'
 import { startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
 
-/** Finds malware where the bytes say so; what the real scanner finds is shown elsewhere. */
-const scanner: Scanner = {
-  begin: async () => {
-    let text = ''
-    return {
-      write: async (chunk) => void (text += Buffer.from(chunk).toString('latin1')),
-      finish: async () =>
-        text.includes('malware')
-          ? { result: 'infected', malware: 'Test.Malware', scanner: 'Test' }
-          : { result: 'clean', scanner: 'Test' },
-      abandon: () => undefined,
-    }
-  },
-}
-
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
-beforeAll(async () => (service = await startEvidenceWithUniverse({}, { scanner })))
+beforeAll(async () => (service = await startEvidenceWithUniverse({}, { scanner: findsMalware })))
 afterAll(async () => await service.close())
 
 const adminOf = ({ tenantId }: Pick<Principal, 'tenantId'>): Principal => ({
@@ -74,11 +59,18 @@ describe('what is known of files, and deciding about them', () => {
   test('is refused to keys, to people without the role, and without a reason', async () => {
     const sender = uploader()
     const { id } = await uploaded(service.caller, sender, 'malware')
-    const everything = { ...sender, scopes: ['read:findings', 'read:universe', 'write:evidence', 'admin:sync'] }
-    for (const by of [everything, { ...adminOf(sender), roles: ['auditor', 'viewer'] }]) {
-      for (const target of [files, `${files}/${id}`, `${files}/${id}/custody`, policy]) {
+    const everything: Principal = {
+      ...sender,
+      scopes: ['read:findings', 'read:universe', 'write:evidence', 'admin:sync'],
+    }
+    const known = [files, `${files}/${id}`]
+    const forAdmins = [`${files}/${id}/custody`, policy]
+    for (const by of [everything, person(sender, 'viewer'), person(sender, 'viewer', 'auditor')]) {
+      const mayKnow = by.roles?.includes('auditor') === true
+      for (const target of [...forAdmins, ...(mayKnow ? [] : known)]) {
         expect([target, (await get(by, target)).status]).toEqual([target, 403])
       }
+      if (mayKnow) for (const target of known) expect((await get(by, target)).status).toBe(200)
       for (const verb of ['release', 'purge'] as const) expect((await decide(by, id, verb)).status).toBe(403)
     }
     for (const body of [{}, { reason: ' ' }, { reason: 'x', until: 'y' }]) {
@@ -248,6 +240,8 @@ describe('retention', () => {
       sender.tenantId,
     ])
     expect(usage).toEqual({ bytes: '0', files: '0' })
+    const gone = await get(admin, `${files}/${one.id}/content`)
+    expect([gone.status, problemSchema.parse(gone.json).code]).toEqual([409, 'conflict'])
     expect((await get(admin, `${files}?retention_over=true`)).json).toEqual([])
     expect((await get(admin, `${files}?status=purged&count=true&limit=1`)).headers['x-total-count']).toBe('3')
     const custody = z.array(custodyEventSchema).parse((await get(admin, `${files}/${one.id}/custody`)).json)

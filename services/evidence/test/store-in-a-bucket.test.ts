@@ -10,9 +10,20 @@ import { openS3Objects } from '../src/blob/s3-objects.ts'
 import { readMoveConfig } from '../src/move-config.ts'
 import { runMove } from './move.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
-import { listFiles, makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { person } from './people.ts'
+import {
+  contentDigest,
+  listFiles,
+  makeEnvironment,
+  sha256,
+  startEvidence,
+  upload,
+  uploaded,
+  uploader,
+} from './support.ts'
 
 const csv = { 'content-type': 'text/csv' }
+const contentOf = ({ id }: { readonly id: string }) => `/api/v1/evidence-files/${id}/content`
 const tus = { 'tus-resumable': '1.0.0' }
 
 let bucket: TestBucket
@@ -37,6 +48,8 @@ describe('evidence in a bucket', () => {
     expect(await bucket.keys(`settling/${principal.tenantId}`)).toEqual([])
     const direct = await fetch(`${bucket.server.endpoint}/${bucket.config.bucket}/${bucket.config.prefix}${data}`)
     expect(direct.status).toBeGreaterThanOrEqual(400)
+    const read = await service.caller.call(person(principal, 'auditor'), 'GET', contentOf(receipt))
+    expect(read).toMatchObject({ status: 200, headers: { 'content-digest': contentDigest(bytes) } })
   })
 
   test('leaves nothing in the bucket when it is refused at its end', async () => {
@@ -79,20 +92,28 @@ describe('evidence in a bucket', () => {
     'is 503 while the store %s, with nothing half visible, and taken when it is back',
     async (_what, signal) => {
       const principal = uploader()
+      const kept = await uploaded(service.caller, principal, 'kept before')
+      const readKept = async () => await service.caller.call(person(principal, 'auditor'), 'GET', contentOf(kept))
       bucket.server.kill(signal)
       try {
         const answer = await upload(service.caller, principal, { body: 'a,b', headers: csv })
         expect(answer.status).toBe(503)
         expect(problemSchema.parse(answer.json).code).toBe('service_unavailable')
         expect(answer.headers['retry-after']).toBe('5')
+        expect((await readKept()).status).toBe(503)
         expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(503)
       } finally {
         if (signal === 'SIGSTOP') bucket.server.kill('SIGCONT')
         else await bucket.server.start()
       }
-      expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toEqual([])
+      const files = await service.rows('select id from evidence.file where tenant_id = $1', [principal.tenantId])
+      expect(files).toEqual([{ id: kept.id }])
+      const viewed = "select from evidence.custody_event where kind = 'viewed' and file_id = $1"
+      expect(await service.rows(viewed, [kept.id])).toEqual([])
+      expect((await readKept()).text).toBe('kept before')
+      expect(await service.rows(viewed, [kept.id])).toHaveLength(1)
       const again = await upload(service.caller, principal, { body: 'a,b', headers: csv })
-      expect(receiptSchema.parse(again.json).reference).toMatch(/-000001$/)
+      expect(receiptSchema.parse(again.json).reference).toMatch(/-000002$/)
     },
   )
 })

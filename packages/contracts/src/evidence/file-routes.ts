@@ -18,10 +18,13 @@ const base = {
   access: { kind: 'person', role: 'admin' },
 } as const
 
+/** To look at evidence, and to say what it is worth, is what auditors do; what becomes of it is for administrators. */
+const forAuditors = { ...base, access: { kind: 'person', role: 'auditor' } } as const
+
 const oneFile = z.strictObject({ id: uuidSchema })
 
 export const listEvidenceFiles = defineRoute({
-  ...base,
+  ...forAuditors,
   id: 'evidence.list-files',
   method: 'GET',
   path: '/api/v1/evidence-files',
@@ -40,7 +43,7 @@ export const listEvidenceFiles = defineRoute({
 })
 
 export const getEvidenceFile = defineRoute({
-  ...base,
+  ...forAuditors,
   id: 'evidence.get-file',
   method: 'GET',
   path: '/api/v1/evidence-files/:id',
@@ -48,6 +51,30 @@ export const getEvidenceFile = defineRoute({
   params: oneFile,
   answers: { 200: { description: 'The file', schema: evidenceFileSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
+})
+
+export const readEvidenceContent = defineRoute({
+  ...forAuditors,
+  id: 'evidence.read-content',
+  method: 'GET',
+  path: '/api/v1/evidence-files/:id/content',
+  summary: 'Download an evidence file',
+  description:
+    'For auditors and administrators, never for a key. That it was looked at, and by whom, is in its custody before the first byte leaves. The bytes are hashed on their way: where the store no longer holds what was received, the answer breaks off before its end. 409 `conflict` for a file that is in quarantine, or purged. Ranges are not answered.',
+  params: oneFile,
+  answers: {
+    200: {
+      description:
+        'The bytes as they were received, whatever they are; what they were declared to be is known of the file',
+      mediaType: 'application/octet-stream',
+      headers: {
+        'Content-Disposition': 'To be kept as a file, under the name that its sender gave it (RFC 6266, RFC 8187)',
+        'Content-Digest': 'The SHA-256 of the bytes (RFC 9530)',
+        'Repr-Digest': 'The same',
+      },
+    },
+  },
+  problems: ['not_found', 'conflict'],
 })
 
 export const listCustodyEvents = defineRoute({
@@ -115,6 +142,7 @@ export const updateEvidencePolicy = defineRoute({
 export const evidenceFileRoutes = [
   listEvidenceFiles,
   getEvidenceFile,
+  readEvidenceContent,
   listCustodyEvents,
   releaseEvidence,
   purgeEvidence,

@@ -8,7 +8,7 @@ export const evidenceStatuses = ['accepted', 'quarantined', 'released', 'purged'
 
 const { reference, sha256, scan } = receiptSchema.shape
 
-/** An evidence file as administrators of the tenant see it. Its bytes are in no answer. */
+/** An evidence file as auditors and administrators of the tenant see it. Its bytes are in no answer. */
 export const evidenceFileSchema = z
   .object({
     id: uuidSchema,

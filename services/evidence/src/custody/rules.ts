@@ -12,6 +12,7 @@ export interface CustodyEvent {
     | 'quarantined'
     | 'attached'
     | 'released'
+    | 'viewed'
     | 'purged'
   readonly detail: Readonly<Record<string, unknown>>
 }

@@ -31,6 +31,7 @@ import {
   countCustody,
   countFiles,
   findFile,
+  holdFile,
   insertDecision,
   listCustody,
   listFiles,
@@ -175,11 +176,9 @@ async function existing(db: Deps['db'], context: RequestInfo['context'], id: str
 
 /** The file, about which nobody else decides until the transaction ends. */
 async function held(tx: Tx, id: string): Promise<FoundFile> {
-  const before = await findFile(tx, id)
-  if (before === undefined) throw problem('not_found')
-  await lockBlob(tx, before.file.sha256)
-  // A statement of its own, so that it sees what a transaction that was waited for has committed.
-  return (await findFile(tx, id)) ?? before
+  const found = await holdFile(tx, id)
+  if (found === undefined) throw problem('not_found')
+  return found
 }
 
 /** What is known of a file changes without a version of its own: by decisions, and with what it is attached to. */

@@ -1,6 +1,6 @@
 import type { EvidenceFile, StoredCustodyEvent } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import type { Actor } from '../upload/store.ts'
+import { type Actor, lockBlob } from '../upload/store.ts'
 
 /** Which files a list holds; what is undefined does not narrow. */
 export interface FileFilter {
@@ -44,6 +44,15 @@ export async function countFiles(tx: Tx, filter: FileFilter): Promise<number> {
 export async function findFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
   const [row] = await tx.query<FileRow>({ name: 'evidence_find_file', text: findText, values: [id] })
   return row === undefined ? undefined : toFile(row)
+}
+
+/** The file, about which nobody else decides until the transaction ends. */
+export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefined> {
+  const before = await findFile(tx, id)
+  if (before === undefined) return undefined
+  await lockBlob(tx, before.file.sha256)
+  // A statement of its own, so that it sees what a transaction that was waited for has committed.
+  return (await findFile(tx, id)) ?? before
 }
 
 /** Notes what a person has decided about a file. The database refuses what may not be decided. */

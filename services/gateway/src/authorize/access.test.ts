@@ -1,4 +1,4 @@
-import { type Role, namedScopes, roleScopes, routeTable } from '@postern/contracts'
+import { type Role, namedScopes, roleScopes, roles, routeTable } from '@postern/contracts'
 import type { KeyRecord } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, keyRecord } from '../../test/builders.ts'
@@ -9,10 +9,10 @@ function key(scopes: KeyRecord['scopes']): Principal {
   return keyPrincipal(keyRecord({ scopes }))
 }
 
-function person(...roles: Role[]): Principal {
+function person(...held: Role[]): Principal {
   const { tenantId, tenantName, tenantVersion, tenantLimit, readAt } = keyRecord()
   return userPrincipal(
-    { subject: 'someone', name: 'Someone', roles, expiresAt: databaseStart },
+    { subject: 'someone', name: 'Someone', roles: held, expiresAt: databaseStart },
     { tenantId, tenantName, tenantStatus: 'active', tenantVersion, tenantLimit, readAt },
   )
 }
@@ -41,6 +41,8 @@ describe.each(personal)('$route.id', ({ route, role }) => {
   test('is denied to every key, also to one with all scopes, and to people without the role', () => {
     expect(denialOf(route, key(['*', 'admin:*']))).toMatchObject({ code: 'role_required' })
     expect(denialOf(route, person())).toMatchObject({ code: 'role_required' })
+    const lesser = roles.slice(0, roles.indexOf(role))
+    expect(denialOf(route, person(...lesser))).toMatchObject({ code: 'role_required' })
   })
 
   test('is denied to a key also if its principal ever came to have the role', () => {
@@ -49,6 +51,7 @@ describe.each(personal)('$route.id', ({ route, role }) => {
 
   test('is open to people with the role', () => {
     expect(denialOf(route, person(role))).toBeUndefined()
+    expect(denialOf(route, person('admin'))).toBeUndefined()
   })
 })
 

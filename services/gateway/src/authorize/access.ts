@@ -1,4 +1,4 @@
-import type { Route } from '@postern/contracts'
+import { type Route, opensRole } from '@postern/contracts'
 import { oneScopeNeeded, roleNeeded, scopeNeeded } from '@postern/service-kit'
 import type { Principal } from '../authenticate/principal.ts'
 
@@ -25,7 +25,7 @@ export function denialOf(route: Route, principal: Principal): Denial | undefined
       for (const scope of access.scopes) if (principal.scopes.has(scope)) return undefined
       return { code: 'insufficient_scope', ...oneScopeNeeded(access.scopes) }
     case 'person':
-      if (principal.kind === 'user' && principal.roles.includes(access.role)) return undefined
+      if (principal.kind === 'user' && opensRole(principal.roles, access.role)) return undefined
       return { code: 'role_required', ...roleNeeded(access.role) }
     default:
       access satisfies never

@@ -1,0 +1,101 @@
+import { Readable } from 'node:stream'
+import { type EvidenceFile, readEvidenceContent } from '@postern/contracts'
+import { type App, ProblemError, type RequestInfo, StreamedAnswer, contractRoute, problem } from '@postern/service-kit'
+import { insertCustodyEvents } from '../custody/store.ts'
+import type { Deps } from '../deps.ts'
+import { findFile, holdFile } from '../file/store.ts'
+import { actorOf } from '../upload/record.ts'
+import { recordFailure } from '../upload/store.ts'
+import { attachmentOf } from './disposition.ts'
+import { DamagedContentError, wholeContent } from './whole.ts'
+
+/** The only way out for bytes of evidence: to people who audit, and never before it is noted who they are. */
+export function contentRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>): void {
+  contractRoute(app, readEvidenceContent, async ({ params, mediaType, context, requestId, answer, raw, log }) => {
+    const lookUp = async () =>
+      readable(await noting(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
+    const file = await lookUp()
+    if (raw.method === 'HEAD') {
+      describe(answer, file)
+      return new StreamedAnswer(mediaType, Readable.from([]))
+    }
+
+    const source = await blobs
+      .read({ tenantId: context.tenantId, sha256: file.sha256 })
+      .catch(async (error: unknown) => {
+        // Purged since it was looked at, or else not as it should be.
+        await lookUp()
+        throw error
+      })
+    try {
+      const bytes = wholeContent(source, file.sha256)
+      const first = await bytes.next()
+      await noting(
+        async () =>
+          await db.write(context, async (tx) => {
+            readable(await holdFile(tx, params.id))
+            const event = { kind: 'viewed', detail: { size_bytes: file.size_bytes } } as const
+            await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor: actorOf(context), requestId })
+          }),
+      )
+      describe(answer, file)
+      const content = Readable.from(goOn(first, bytes), { objectMode: false })
+      // Also where the reader goes away before it has asked for anything.
+      content.once('close', () => source.destroy())
+      content.once('error', (error) => warn(error))
+      return new StreamedAnswer(mediaType, content)
+    } catch (error) {
+      source.destroy()
+      warn(error)
+      throw error
+    }
+
+    function warn(error: unknown): void {
+      if (error instanceof DamagedContentError)
+        log.error({ event: 'content_damaged', request_id: requestId, file_id: file.id })
+    }
+  })
+}
+
+/** The file, where its bytes may be read. */
+function readable(found: { readonly file: EvidenceFile } | undefined): EvidenceFile {
+  if (found === undefined) throw problem('not_found')
+  const { file } = found
+  if (file.status === 'quarantined') {
+    throw problem('conflict', { detail: 'The file is in quarantine: nobody can read it before it is released.' })
+  }
+  if (file.status === 'purged') throw problem('conflict', { detail: 'The file is purged: its bytes are gone.' })
+  return file
+}
+
+function describe(
+  answer: RequestInfo['answer'],
+  { file_name: fileName, size_bytes: bytes, sha256 }: EvidenceFile,
+): void {
+  const digest = `sha-256=:${Buffer.from(sha256, 'hex').toString('base64')}:`
+  answer.header('content-disposition', attachmentOf(fileName))
+  answer.header('content-length', String(bytes))
+  answer.header('content-digest', digest)
+  answer.header('repr-digest', digest)
+  answer.header('x-content-type-options', 'nosniff')
+}
+
+async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  if (first.done === true) return
+  yield first.value
+  yield* rest
+}
+
+/** What cannot be noted is not shown. */
+async function noting<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof ProblemError || recordFailure(error) === 'unexpected') throw error
+    throw problem('service_unavailable', {
+      detail: 'The custody of the file cannot be kept now, and without it nothing is shown. Try again in a moment.',
+      retryAfterSeconds: 5,
+      cause: error,
+    })
+  }
+}
