@@ -116,13 +116,11 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
     buffer.clear()
   }
   return {
-    write: async (...chunks) => {
-      for (const chunk of chunks) {
-        sizeBytes += chunk.byteLength
-        for (let rest = chunk; rest.byteLength > 0;) {
-          if (buffer.isFull()) await sendPart()
-          rest = buffer.add(rest)
-        }
+    write: async (chunk) => {
+      sizeBytes += chunk.byteLength
+      for (let rest = chunk; rest.byteLength > 0;) {
+        if (buffer.isFull()) await sendPart()
+        rest = buffer.add(rest)
       }
     },
     settle: async (owner, sha256) => {

@@ -47,8 +47,7 @@ async function take(
   request: Request,
   maxFiles: number,
 ): Promise<TakenUpload> {
-  const until = recordableUntil(request.context)
-  const isInTime = () => now() < until
+  const isInTime = () => now() < recordableUntil(request.context)
   return await takeUpload(request, {
     blobs,
     maxFiles,
