@@ -61,6 +61,8 @@ CREATE INDEX action_plan_by_created_at ON findings.action_plan USING btree (tena
 CREATE INDEX action_plan_by_due_on ON findings.action_plan USING btree (tenant_id, due_on, id);
 CREATE INDEX action_plan_by_updated_at ON findings.action_plan USING btree (tenant_id, updated_at, id);
 CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_action_plan();
+CREATE TRIGGER action_plan_guard_cancelled BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_part_of_cancelled();
+CREATE CONSTRAINT TRIGGER action_plan_logged_move AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.action_plan REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.action_plan REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
@@ -244,9 +246,11 @@ CREATE INDEX finding_by_severity ON findings.finding USING btree (tenant_id, sev
 CREATE INDEX finding_by_severity_and_target ON findings.finding USING btree (tenant_id, severity_order, target_on, id);
 CREATE INDEX finding_by_target_on ON findings.finding USING btree (tenant_id, target_on, id);
 CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, updated_at, id);
+CREATE CONSTRAINT TRIGGER finding_closing_evidence AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text) AND (new.severity = ANY (ARRAY['critical'::text, 'high'::text])))) EXECUTE FUNCTION findings.guard_closing_evidence();
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
 CREATE TRIGGER finding_guard_rejected BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['pending_validation'::text, 'closed'::text])))) EXECUTE FUNCTION findings.guard_rejected_recommendations();
+CREATE CONSTRAINT TRIGGER finding_logged_move AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
 CREATE TRIGGER finding_repeat_guard BEFORE INSERT OR UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.finding REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
@@ -374,6 +378,9 @@ CREATE TRIGGER note_deletes AFTER DELETE ON findings.recommendation REFERENCING 
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.recommendation REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('recommendation', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.recommendation REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('recommendation', 'id', 'r.version');
 CREATE TRIGGER recommendation_guard BEFORE INSERT OR UPDATE ON findings.recommendation FOR EACH ROW EXECUTE FUNCTION findings.guard_recommendation();
+CREATE TRIGGER recommendation_guard_cancelled BEFORE INSERT OR UPDATE ON findings.recommendation FOR EACH ROW EXECUTE FUNCTION findings.guard_part_of_cancelled();
+CREATE TRIGGER recommendation_guard_carried_out BEFORE UPDATE OF status ON findings.recommendation FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['accepted'::text, 'implemented'::text, 'verified'::text])))) EXECUTE FUNCTION findings.guard_carried_out();
+CREATE CONSTRAINT TRIGGER recommendation_logged_move AFTER UPDATE OF status ON findings.recommendation DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
 alter table findings.recommendation enable row level security;
 alter table findings.recommendation force row level security;
 create policy postern_findings_insert on findings.recommendation as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -559,6 +566,57 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION findings.guard_carried_out()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  live integer;
+  implemented integer;
+  verified integer;
+begin
+  -- action_plan_recommendation_by_recommendation, action_plan_pk
+  select count(*),
+    count(*) filter (where p.status in ('implemented', 'verified')),
+    count(*) filter (where p.status = 'verified')
+    into live, implemented, verified
+    from findings.action_plan_recommendation link
+    join findings.action_plan p on p.tenant_id = link.tenant_id and p.id = link.action_plan_id
+    where link.tenant_id = new.tenant_id and link.recommendation_id = new.id
+      and p.status not in ('rejected', 'cancelled');
+  if new.status = 'implemented' and implemented < live
+    or new.status = 'verified' and verified < live
+    or old.status = 'implemented' and new.status = 'accepted' and implemented = live
+  then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'recommendation',
+      constraint = 'recommendation_follows_plans',
+      message = 'a recommendation follows the plans that carry it out';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_closing_evidence()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- tracker_log_with_evidence
+  if not exists (
+    select from findings.tracker_log l
+    where l.tenant_id = new.tenant_id and l.finding_id = new.id and l.has_evidence
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_closed_with_evidence',
+      message = 'a critical or high finding is closed with evidence';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.guard_finding()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -668,6 +726,88 @@ begin
       message = 'a finding that is no draft names an entity';
   end if;
   return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_logged_move()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  broken text;
+  -- Moves that say enough by themselves.
+  is_plain boolean := true;
+  needs_evidence boolean := false;
+  finding uuid := new.id;
+  plan uuid;
+  recommendation uuid;
+  logged record;
+begin
+  case tg_table_name
+    when 'finding' then
+      is_plain := (old.status, new.status) in (
+        ('draft', 'open'), ('open', 'in_remediation'), ('in_remediation', 'pending_validation')
+      ) or old.status = 'risk_accepted' and old.accepted_until < (now() at time zone 'UTC')::date;
+    when 'action_plan' then
+      finding := new.finding_id;
+      plan := new.id;
+      is_plain := (old.status, new.status) in (
+        ('proposed', 'approved'), ('approved', 'in_progress'), ('implemented', 'verified')
+      );
+      needs_evidence := new.status = 'verified' and exists (
+        select from findings.finding f
+        where f.tenant_id = new.tenant_id and f.id = new.finding_id and f.severity in ('critical', 'high')
+      );
+    when 'recommendation' then
+      finding := new.finding_id;
+      recommendation := new.id;
+  end case;
+
+  -- tracker_log_seq_unique
+  select count(*) > 0 as is_there,
+    coalesce(bool_or(btrim(coalesce(l.entry::jsonb ->> 'body', '')) <> ''), false) as says_why,
+    coalesce(bool_or(l.has_evidence), false) as has_evidence
+    into logged
+    from findings.tracker_log l
+    where l.tenant_id = new.tenant_id and l.finding_id = finding
+      and l.recorded_at = now()::timestamptz(3)
+      and (plan is null or l.action_plan_id = plan)
+      and (recommendation is null or l.recommendation_id = recommendation)
+      and l.entry::jsonb -> 'changes' @> jsonb_build_array(
+        jsonb_build_object('field', 'status', 'from', old.status, 'to', new.status));
+
+  if not logged.is_there then
+    broken := tg_table_name || '_move_logged';
+  elsif not is_plain and not logged.says_why then
+    broken := tg_table_name || '_move_has_reason';
+  elsif needs_evidence and not logged.has_evidence then
+    broken := 'action_plan_verified_with_evidence';
+  end if;
+  if broken is not null then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = tg_table_name, constraint = broken,
+      message = 'the log does not say what this move of a status needs';
+  end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_part_of_cancelled()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if exists (
+    select from findings.finding f
+    where f.tenant_id = new.tenant_id and f.id = new.finding_id and f.status = 'cancelled'
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = tg_table_name, constraint = 'finding_cancelled_is_final',
+      message = 'a cancelled finding never changes';
+  end if;
+  return new;
 end
 $function$;
 

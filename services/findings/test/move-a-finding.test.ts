@@ -163,7 +163,8 @@ describe('moving the status of a finding', () => {
   test('is written into the log with the reason and both statuses', async () => {
     const tenant = newTenant()
     const finding = await open(tenant)
-    await move(tenant, finding.id, { to: 'cancelled', reason: 'Raised in error.' })
+    // A note without words says nothing beside the reason.
+    await move(tenant, finding.id, { to: 'cancelled', reason: 'Raised in error.', note: ' ' })
     const log = z
       .array(logEntrySchema)
       .parse((await service.call(tenant, 'GET', `${path}/${finding.id}/log?after_seq=1`)).json)
@@ -174,6 +175,11 @@ describe('moving the status of a finding', () => {
         body: 'Raised in error.',
         changes: [{ field: 'status', from: 'open', to: 'cancelled' }],
       },
+    ])
+    const other = await open(tenant)
+    await move(tenant, other.id, { to: 'cancelled', reason: 'Raised in error.', note: 'The control is there.' })
+    expect((await service.call(tenant, 'GET', `${path}/${other.id}/log?after_seq=1`)).json).toMatchObject([
+      { body: 'Raised in error.\n\nThe control is there.' },
     ])
     const after = await move(tenant, finding.id, { to: 'open', reason: 'x' })
     expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])

@@ -10,7 +10,15 @@ import {
 import { sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  appendToLog,
+  newTenant,
+  openFinding,
+  path,
+  startFindings,
+} from './service.ts'
 
 let service: FindingsUnderTest
 beforeAll(async () => {
@@ -221,7 +229,7 @@ describe('the status of an action plan', () => {
 
   test('moves along the state machine alone, past the service too', async () => {
     const tenant = newTenant()
-    const { plan } = await proposed(tenant)
+    const { plan, finding } = await proposed(tenant)
     const set = async (from: string, to: string) =>
       await service.asSuperuser
         .system(async (tx) => {
@@ -234,6 +242,8 @@ describe('the status of an action plan', () => {
           await tx.execute({ text: place, values: [plan.id, from] })
           await tx.execute({ text: 'set local session_replication_role = origin', values: [] })
           await tx.execute({ text: place, values: [plan.id, to] })
+          const entry = { action_plan_id: plan.id, changes: [{ field: 'status', from, to }], body: 'Why.' }
+          await appendToLog(tx, tenant.tenantId, finding.id, { ...entry, evidence_refs: [{}] })
         })
         .then(() => true)
         .catch((error: unknown) => sqlError(error).constraint ?? 'other')

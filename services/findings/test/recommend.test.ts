@@ -134,6 +134,16 @@ describe('a recommendation', () => {
     expect((await move()).status).toBe(200)
   })
 
+  test('of a cancelled finding stays as it is', async () => {
+    const tenant = newTenant()
+    const { recommendation, finding } = await submitted(tenant)
+    const cancelled = { to: 'cancelled', reason: 'Raised in error.' }
+    expect((await patch(tenant, recommendation.id, { text: 'Better.' })).status).toBe(200)
+    await service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body: cancelled })
+    expect((await patch(tenant, recommendation.id, { text: 'Best.' })).status).toBe(409)
+    expect((await submit(tenant, finding.id, { text: 'Another.' })).status).toBe(409)
+  })
+
   test('is accepted, implemented and verified in this order where no plan carries it out', async () => {
     const tenant = newTenant()
     const {

@@ -3,7 +3,7 @@ import { type Finding, type createFindingBodySchema, findingSchema, listFindings
 import { type SignedCaller, createTestCaller, createTestDatabase, randomRing } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { type TenantDb, type Tx, openTenantDb } from '@postern/tenant-db'
 import { z } from 'zod'
 import { findingsService } from '../src/service.ts'
 import { type SpawnedUniverse, spawnUniverse } from './universe.ts'
@@ -151,6 +151,24 @@ export async function openFinding(service: FindingsUnderTest, tenant: Principal,
   const body = { ...findingBody(), ...completeFields, status: 'open', ...given }
   const answer = await service.call(tenant, 'POST', path, { body })
   return findingSchema.parse(answer.json)
+}
+
+/** Appends an entry to the log of a finding in a transaction, as the service would; only what matters to a test is given. */
+export async function appendToLog(tx: Tx, tenantId: string, findingId: string, given: object): Promise<void> {
+  await tx.execute({
+    text: `insert into findings.tracker_log (tenant_id, finding_id, entry)
+      select $1, $2, jsonb_build_object(
+        'position', coalesce((select max(l.position) from findings.tracker_log l where l.tenant_id = $1), 0) + 1,
+        'seq', coalesce(head.seq, 0) + 1, 'prev_hash', head.hash, 'finding_id', $2::uuid, 'kind', 'status_change',
+        'actor', '{"type":"api_key","id":"k","label":"l"}'::jsonb, 'changes', '[]'::jsonb, 'evidence_refs', '[]'::jsonb,
+        'occurred_at', now()::timestamptz(3), 'recorded_at', now()::timestamptz(3)) || $3::jsonb
+      from (values (1)) as one (row)
+      left join lateral (
+        select l.seq, l.hash from findings.tracker_log l
+        where l.tenant_id = $1 and l.finding_id = $2 order by l.seq desc limit 1
+      ) as head on true`,
+    values: [tenantId, findingId, JSON.stringify(given)],
+  })
 }
 
 /** A closed finding, as it was read while it was open; how it is closed is shown elsewhere. */

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
   type FindingsUnderTest,
+  appendToLog,
   closedFinding,
   completeFields,
   findingBody,
@@ -222,6 +223,8 @@ describe('PostgreSQL has the last word on what a finding is', () => {
           await tx.execute({ text: place, values: [finding.id, from] })
           await tx.execute({ text: 'set local session_replication_role = origin', values: [] })
           await tx.execute({ text: place, values: [finding.id, to] })
+          const changes = [{ field: 'status', from, to }]
+          await appendToLog(tx, tenant.tenantId, finding.id, { changes, body: 'Why.', evidence_refs: [{}] })
         }),
       )
     const moves: string[] = []

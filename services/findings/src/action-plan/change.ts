@@ -12,7 +12,7 @@ import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
 import { followPlans } from '../recommendation/derive.ts'
 import { invalidContent, orTakenId } from '../request.ts'
-import { type LogDraft, changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
 import { type StoredPlan, dueDateFaults, movedPlan, patchedPlan, planFaults, planFields, planMoves } from './rules.ts'
 import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
@@ -109,7 +109,7 @@ export async function movePlan(
       findingId: finding.id,
       actionPlanId: plan.id,
       kind: request.to === 'verified' ? 'validation' : 'status_change',
-      body: request.note ?? request.reason,
+      body: saidWith(request),
       changes: changesBetween(before, saved, ['status', 'percent_complete', 'completed_date', 'verified_by']),
       evidenceRefs: request.evidence_refs,
     },

@@ -2,7 +2,7 @@ import type { ChangeFindingStatus, CreateFinding, CreatedBy, UpdateFinding } fro
 import { problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { invalidContent, orTakenId } from '../request.ts'
-import { type LogDraft, changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
 import {
   type CalendarDate,
@@ -62,7 +62,7 @@ export async function moveFinding(
       {
         findingId: finding.id,
         kind: request.to === 'closed' ? 'validation' : 'status_change',
-        body: request.note ?? request.reason,
+        body: saidWith(request),
         changes,
         evidenceRefs: request.evidence_refs,
       },

@@ -19,7 +19,6 @@ import {
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
-import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
@@ -59,7 +58,6 @@ export function recommendationRoutes(
   const listOf = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
     const { query } = input
     const { sort } = query
-    const key = keySchema.refine((given) => recommendationList.isKey(given, sort))
     const filter = {
       status: query.status,
       findingId,
@@ -67,7 +65,7 @@ export function recommendationRoutes(
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
     }
-    return { sort, filter, page: openPage(input, route, key) }
+    return { sort, filter, page: openPage(input, route, recommendationList.keySchema(sort)) }
   }
 
   const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {
@@ -140,12 +138,13 @@ export function recommendationRoutes(
       .write(context, async (tx) => {
         const found = await findRecommendation(tx, address)
         if (found === undefined) throw problem('not_found')
-        await lockFinding(tx, { by: 'id', id: found.finding_id })
+        const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
         const carried = await listCarriedOut(tx, found.finding_id)
         const { recommendation: before, plans = [] } = carried.find(
           ({ recommendation }) => recommendation.id === found.id,
         ) ?? { recommendation: found }
         assertVersion(input, before.version)
+        if (finding?.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
         const after = patchedRecommendation(before, body)
         const allowed = allowedMoves(before.status)
         if ((after.status !== before.status && !allowed.includes(after.status)) || allowed.length === 0) {

@@ -37,6 +37,18 @@ export function changesBetween<T extends object>(
     .map((field) => ({ field, from: before[field], to: after[field] }))
 }
 
+/** What a move of a status says: the reason, the note, or both; undefined where nothing is said. */
+export function saidWith({
+  reason,
+  note,
+}: {
+  readonly reason?: string | undefined
+  readonly note?: string | undefined
+}): string | undefined {
+  const said = [reason ?? '', note ?? ''].filter((text) => text.trim() !== '')
+  return said.length === 0 ? undefined : said.join('\n\n')
+}
+
 /** One draft for each kind of change, in the order in which the kinds first occur. */
 export function draftsOf(changes: readonly FieldChange[], about: Omit<LogDraft, 'kind' | 'changes'>): LogDraft[] {
   const byKind = Map.groupBy(changes, ({ field }) => kindOfField.get(field) ?? 'field_change')

@@ -1,0 +1,167 @@
+import { actionPlanSchema, recommendationSchema } from '@postern/contracts'
+import { type Tx, sqlError } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type FindingsUnderTest, appendToLog, newTenant, openFinding, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
+
+/** What belongs to a status beside its name, so that only the move itself can be at fault. */
+const besides = {
+  finding: `closed_on = case when $2 = 'closed' then current_date end,
+    validated_by = case when $2 = 'closed' then '{"name":"Bo"}'::jsonb end,
+    accepted_until = case when $2 = 'risk_accepted' then current_date + 1 end,
+    accepted_by = case when $2 = 'risk_accepted' then '{"name":"Bo"}'::jsonb end,
+    reopened_count = reopened_count + (status = 'closed' and $2 = 'open')::integer`,
+  action_plan: `percent_complete = case when $2 in ('implemented', 'verified') then 100 else 0 end,
+    completed_on = case when $2 in ('implemented', 'verified') then current_date end,
+    verified_on = case when $2 = 'verified' then current_date end,
+    verified_by = case when $2 = 'verified' then '{"name":"Bo"}'::jsonb end`,
+  recommendation: `response = case $2 when 'submitted' then 'pending' when 'rejected' then 'rejected' else 'accepted' end,
+    response_rationale = 'Too dear.'`,
+} as const
+type Table = keyof typeof besides
+
+/** A finding with a plan that carries out a recommendation, as a service would have left them, and ways past it. */
+async function world(severity = 'low') {
+  const tenant = newTenant()
+  const finding = await openFinding(service, tenant, { severity })
+  const post = async (target: string, body: object) =>
+    (await service.call(tenant, 'POST', `${path}/${finding.id}/${target}`, { body })).json
+  const recommendation = recommendationSchema.parse(await post('recommendations', { text: 'x' }))
+  const plan = actionPlanSchema.parse(
+    await post('action-plans', {
+      title: 'x',
+      owner: { name: 'Ada' },
+      due_date: '2031-01-01',
+      recommendation_ids: [recommendation.id],
+    }),
+  )
+  const ids = { finding: finding.id, action_plan: plan.id, recommendation: recommendation.id }
+  const set = async (tx: Tx, table: Table, status: string) =>
+    await tx.execute({
+      text: `update findings.${table} set status = $2, ${besides[table]}, version = version + 1 where id = $1`,
+      values: [ids[table], status],
+    })
+  return {
+    ids,
+    /** Puts a status in place, whatever the rules say. */
+    place: async (table: Table, status: string) =>
+      await service.asSuperuser.system(async (tx) => {
+        await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+        await set(tx, table, status)
+      }),
+    /** Moves a status as the service's role, with an entry of the log where one is given; the constraint that it breaks. */
+    move: async (table: Table, [from, to]: readonly [string, string], entry?: object) =>
+      await service.asService
+        .write(service.assertionOf(tenant.tenantId), async (tx) => {
+          expect(await set(tx, table, to)).toBe(1)
+          const about = table === 'finding' ? {} : { [`${table}_id`]: ids[table] }
+          const changes = [{ field: 'status', from, to }]
+          if (entry !== undefined) await appendToLog(tx, tenant.tenantId, finding.id, { ...about, changes, ...entry })
+        })
+        .then(() => undefined)
+        .catch((error: unknown) => sqlError(error).constraint ?? error),
+  }
+}
+
+describe('past the service, a status does not move', () => {
+  test.each([
+    ['finding', 'open', 'in_remediation'],
+    ['action_plan', 'proposed', 'approved'],
+    ['recommendation', 'submitted', 'accepted'],
+  ] as const)('without its entry in the log, in the same transaction: %s', async (table, from, to) => {
+    const { ids, place, move } = await world()
+    expect(await move(table, [from, to])).toBe(`${table}_move_logged`)
+    expect(await move(table, [from, to], { changes: [{ field: 'status', from, to: 'cancelled' }] })).toBe(
+      `${table}_move_logged`,
+    )
+    if (table !== 'finding') {
+      const other = { [`${table}_id`]: null }
+      expect(await move(table, [from, to], other)).toBe(`${table}_move_logged`)
+    }
+    expect(await move(table, [from, to], {})).toBeUndefined()
+    // What was logged then does not serve again.
+    await place(table, from)
+    expect(await move(table, [from, to]), JSON.stringify(ids)).toBe(`${table}_move_logged`)
+  })
+
+  test.each([
+    ['finding', 'open', 'cancelled'],
+    ['finding', 'open', 'risk_accepted'],
+    ['finding', 'in_remediation', 'cancelled'],
+    ['finding', 'pending_validation', 'closed'],
+    ['finding', 'pending_validation', 'in_remediation'],
+    ['finding', 'risk_accepted', 'open'],
+    ['finding', 'closed', 'open'],
+    ['action_plan', 'proposed', 'rejected'],
+    ['action_plan', 'approved', 'cancelled'],
+    ['action_plan', 'in_progress', 'implemented'],
+    ['action_plan', 'in_progress', 'blocked'],
+    ['action_plan', 'blocked', 'in_progress'],
+    ['action_plan', 'implemented', 'in_progress'],
+  ] as const)('without a reason or a note where it needs one: %s from %s to %s', async (table, from, to) => {
+    const { place, move } = await world()
+    // So that validation is not held up by it.
+    if (table === 'finding') await place('action_plan', 'implemented')
+    await place(table, from)
+    for (const entry of [{}, { body: null }, { body: '  ' }]) {
+      expect(await move(table, [from, to], entry)).toBe(`${table}_move_has_reason`)
+    }
+    expect(await move(table, [from, to], { body: 'Why.' })).toBeUndefined()
+  })
+
+  test('to closed without evidence where it is serious: with the move, or in the log before', async () => {
+    for (const severity of ['critical', 'high']) {
+      const { place, move } = await world(severity)
+      await place('action_plan', 'implemented')
+      await place('finding', 'pending_validation')
+      const closing = ['pending_validation', 'closed'] as const
+      expect(await move('finding', closing, { body: 'Seen.' })).toBe('finding_closed_with_evidence')
+      expect(await move('finding', closing, { body: 'Seen.', evidence_refs: [evidence] })).toBeUndefined()
+      await place('finding', 'pending_validation')
+      expect(await move('finding', closing, { body: 'Seen.' })).toBeUndefined()
+    }
+  })
+
+  test('of a plan to verified without evidence of its own where the finding is serious', async () => {
+    const { place, move } = await world('critical')
+    await place('action_plan', 'implemented')
+    const verifying = ['implemented', 'verified'] as const
+    expect(await move('action_plan', verifying, {})).toBe('action_plan_verified_with_evidence')
+    expect(await move('action_plan', verifying, { evidence_refs: [evidence] })).toBeUndefined()
+    await place('action_plan', 'implemented')
+    expect(await move('action_plan', verifying, {})).toBe('action_plan_verified_with_evidence')
+    const harmless = await world('medium')
+    await harmless.place('action_plan', 'implemented')
+    expect(await harmless.move('action_plan', verifying, {})).toBeUndefined()
+  })
+
+  test('of a recommendation ahead of the plan that carries it out, or behind it', async () => {
+    const { place, move } = await world()
+    await place('recommendation', 'accepted')
+    await place('action_plan', 'in_progress')
+    expect(await move('recommendation', ['accepted', 'implemented'], {})).toBe('recommendation_follows_plans')
+    await place('action_plan', 'implemented')
+    expect(await move('recommendation', ['accepted', 'implemented'], {})).toBeUndefined()
+    expect(await move('recommendation', ['implemented', 'accepted'], {})).toBe('recommendation_follows_plans')
+    expect(await move('recommendation', ['implemented', 'verified'], {})).toBe('recommendation_follows_plans')
+    await place('action_plan', 'verified')
+    expect(await move('recommendation', ['implemented', 'verified'], {})).toBeUndefined()
+  })
+
+  test('where the finding is cancelled', async () => {
+    const { place, move } = await world()
+    await place('finding', 'cancelled')
+    expect(await move('action_plan', ['proposed', 'approved'], {})).toBe('finding_cancelled_is_final')
+    expect(await move('recommendation', ['submitted', 'accepted'], {})).toBe('finding_cancelled_is_final')
+    await place('finding', 'open')
+    expect(await move('action_plan', ['proposed', 'approved'], {})).toBeUndefined()
+    expect(await move('recommendation', ['submitted', 'accepted'], {})).toBeUndefined()
+  })
+})
