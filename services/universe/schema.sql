@@ -806,6 +806,25 @@ begin
   into too_deep, unreached
   from placed;
 
+  -- Where something above moves in the same statement, its path is that of before. It is placed anew, with all that hangs below
+  -- it, by the trigger for what has moved: too deep is what is so by the parents as they are now.
+  if too_deep then
+    with recursive above as (
+      select entity.parent_id, 1 as depth
+      from unnest(made) as one (id)
+      join universe.entity entity on entity.tenant_id = tenant and entity.id = one.id
+      union
+      select entity.parent_id, above.depth + 1
+      from above
+      join universe.entity entity on entity.tenant_id = tenant and entity.id = above.parent_id
+      where above.depth <= 12
+    )
+    select max(above.depth) > 12 into too_deep from above;
+    if not too_deep then
+      return;
+    end if;
+  end if;
+
   if too_deep then
     raise exception using
       errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_depth',

@@ -109,6 +109,18 @@ describe('pushing entities', () => {
     expect((await universe.push(tenant, [row('q0', { parent_external_id: 'p4' })])).status).toBe(200)
   })
 
+  test('what moves up from the lowest level takes what is new below it along', async () => {
+    const tenant = newTenant()
+    await universe.push(tenant, chain('A', 12))
+    const [parent, next] = [{ parent_external_id: 'A11' }, { parent_external_id: 'N1' }]
+    const rows = [row('A11'), row('N1', parent), row('N2', next)]
+    expect((await universe.push(tenant, rows)).json).toMatchObject({ created: 2, updated: 1 })
+    const below = await universe.gateway.call(tenant, 'GET', `${path}?subtree_of=ext:A11`)
+    expect(below.json).toMatchObject([{ external_id: 'A11' }, { external_id: 'N1' }, { external_id: 'N2' }])
+    const deep = [row('A11', { parent_external_id: 'A9' }), row('N3', next)]
+    expect((await universe.push(tenant, deep)).json).toMatchObject({ code: 'invalid_content' })
+  })
+
   test('two pushes that would close a circle only together cannot both be taken in', async () => {
     for (let round = 0; round < 5; round += 1) {
       const tenant = newTenant()
