@@ -11,7 +11,11 @@ process.stdout.on('error', () => process.exit())
 
 const { run } = await import('./run.ts')
 process.exitCode = await run(process.argv.slice(2), process.env, {
-  out: (text) => process.stdout.write(text),
-  err: (text) => process.stderr.write(text),
+  out: (said) => process.stdout.write(said),
+  err: (said) => process.stderr.write(said),
   isTerminal: process.stderr.isTTY,
+  input: async () => {
+    const { text } = await import('node:stream/consumers')
+    return await text(process.stdin)
+  },
 })

@@ -197,6 +197,21 @@ function addConnectorCommands(program: Command, context: CommandContext): void {
   )
   leaf(
     connectors,
+    'create',
+    'Make a connector; its secrets are read from a file or from standard input, never from the command line',
+    'connectors create hr-nightly --type csv --config hr.json',
+    'connectors create erp --type sql --config erp.json --secrets - < erp-secrets.json',
+  )
+    .argument('<key>', 'short name, by which it is run')
+    .requiredOption('--type <type>', 'csv, http_json, ldap, scim or sql')
+    .requiredOption(
+      '--config <file>',
+      'JSON: dataset, config, mapping, schedule and the like, as POST /api/v1/connectors takes them',
+    )
+    .option('--secrets <file>', 'JSON: an object of names and values, as {"password": "…"}; - is standard input')
+    .action(async (key, options) => await (await createCommand()).createConnector(context, key, options))
+  leaf(
+    connectors,
     'run',
     'Run a connector; with --watch until it has ended or waits for approval',
     'connectors run erp --watch',
@@ -265,6 +280,7 @@ Settings, each also as NAME_FILE:
   POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
 
 const connectorCommands = async () => await import('./commands/connectors.ts')
+const createCommand = async () => await import('./commands/create-connector.ts')
 const runCommands = async () => await import('./commands/runs.ts')
 const logCommands = async () => await import('./commands/verify-log.ts')
 const installationCommands = async () => await import('./commands/installation.ts')

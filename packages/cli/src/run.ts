@@ -10,11 +10,18 @@ export interface Output {
   err(text: string): void
   /** Whether `err` is a terminal, on which a line can be written over. */
   readonly isTerminal?: boolean
+  /** All of standard input, for commands that are told to read it. */
+  input?(): Promise<string>
 }
 
 /** Runs one command line and gives its exit code; nothing is thrown. */
 export async function run(args: readonly string[], env: Environment, output: Output): Promise<ExitCode> {
-  const context = { env, print: (text: string) => output.out(`${text}\n`), progress: progressOf(output) }
+  const context = {
+    env,
+    print: (text: string) => output.out(`${text}\n`),
+    progress: progressOf(output),
+    ...(output.input === undefined ? {} : { readInput: output.input }),
+  }
   const program = createProgram(context, output.err)
   try {
     await program.parseAsync(args, { from: 'user' })

@@ -9,6 +9,8 @@ export interface CommandContext {
   print(text: string): void
   /** Shows a line in place of the one before, for who watches; undefined ends it. Not part of the output. */
   progress?(line: string | undefined): void
+  /** All of standard input. */
+  readInput?(): Promise<string>
 }
 
 /** Options that every command has. */

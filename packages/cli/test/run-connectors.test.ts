@@ -29,10 +29,15 @@ beforeAll(async () => {
 afterAll(async () => await stack.stop())
 
 async function postern(...args: string[]) {
+  return await posternWith('', ...args)
+}
+
+async function posternWith(input: string, ...args: string[]) {
   const said = { out: '', err: '' }
   const code = await run(args, environment, {
     out: (text) => void (said.out += text),
     err: (text) => void (said.err += text),
+    input: async () => input,
   })
   return { code, ...said }
 }
@@ -92,6 +97,30 @@ describe('connectors, through the gateway', () => {
     expect((await postern('connectors', 'errors', again)).code).toBe(0)
     expect((await postern('connectors', 'runs', '--connector', 'people')).out.match(/succeeded/g)).toHaveLength(3)
     expect((await postern('connectors', 'list')).out).toMatch(/people +People +csv +people +active/)
+  })
+
+  test('are made from a file, and their secrets from another or from standard input; neither is ever said', async () => {
+    const config = join(stack.home, 'connector.json')
+    const secrets = join(stack.home, 'secrets.json')
+    const create = (...more: string[]) => ['connectors', 'create', 'erp', '--config', config, ...more]
+    const setup = { dataset: 'people', config: { url: 'https://erp.example/people', auth: { kind: 'bearer' } } }
+    await writeFile(config, JSON.stringify({ ...setup, secrets: { token: 'hush-hush' } }))
+    const inside = await postern(...create('--type', 'http_json'))
+    expect(inside).toMatchObject({ code: 2, err: expect.stringContaining('`secrets` is said by the command') })
+    await writeFile(config, JSON.stringify(setup))
+    await writeFile(secrets, '{"token": hush-hush}')
+    const broken = await postern(...create('--type', 'http_json', '--secrets', secrets))
+    expect(broken).toMatchObject({ code: 2, err: expect.stringContaining('secrets.json is no JSON') })
+    expect(await postern(...create('--type', 'telex'))).toMatchObject({ code: 2, err: expect.stringContaining('type') })
+    const unknown = await posternWith('{"word": "hush-hush"}', ...create('--type', 'http_json', '--secrets', '-'))
+    expect(unknown).toMatchObject({ code: 3, err: expect.stringContaining('/secrets/word') })
+    const made = await posternWith('{"token": "hush-hush"}', ...create('--type', 'http_json', '--secrets', '-'))
+    expect(made).toMatchObject({ code: 0, out: expect.stringMatching(/secrets +token\n/) })
+    const again = await postern(...create('--type', 'http_json', '--json'))
+    expect(again).toMatchObject({ code: 3, err: expect.stringContaining('"code":"conflict"') })
+    for (const { out, err } of [inside, broken, unknown, made, again]) expect(out + err).not.toContain('hush-hush')
+    expect((await postern('connectors', 'list')).out).toMatch(/erp +erp +http_json +people +active/)
+    expect((await postern('connectors', 'create', '--help')).out).toContain('--secrets <file>')
   })
 
   test('have their secrets put under the current key of the ring', async () => {

@@ -1,0 +1,68 @@
+import { readFile } from 'node:fs/promises'
+import { type Connector, createConnectorBodySchema } from '@postern/contracts'
+import { usage } from '../failure.ts'
+import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
+import { moment, sheet } from '../table.ts'
+import { asking } from './connectors.ts'
+
+export interface CreateOptions extends OutputOptions {
+  readonly type: string
+  readonly config: string
+  readonly secrets?: string
+}
+
+/**
+ * `connectors create`: from a file with what the API takes, but for key, type and secrets. Secrets come from a file or
+ * standard input alone: a command line is seen by everybody on the machine, and kept.
+ */
+export async function createConnector(context: CommandContext, key: string, options: CreateOptions): Promise<void> {
+  const setup = parseObject(options.config, await readText(options.config))
+  const own = ['key', 'type', 'secrets'].find((name) => Object.hasOwn(setup, name))
+  if (own !== undefined) throw usage(`${options.config}: \`${own}\` is said by the command, and not in the file`)
+  const secrets = options.secrets === undefined ? {} : await readSecrets(context, options.secrets)
+  const parsed = createConnectorBodySchema.safeParse({ name: key, ...setup, key, type: options.type, secrets })
+  if (!parsed.success) {
+    const faults = parsed.error.issues.map(({ path, message }) => `${path.join('.')} ${message}`.trim())
+    throw usage(`the connector would not be valid: ${faults.join('; ')}`)
+  }
+  const made = await asking(context, async (client) => await client.sync.connectors.create(parsed.data))
+  if (options.json) printJson(context, made)
+  else context.print(sheetOf(made))
+}
+
+async function readSecrets(context: CommandContext, path: string): Promise<Readonly<Record<string, unknown>>> {
+  if (path !== '-') return parseObject(path, await readText(path))
+  const name = 'standard input'
+  if (context.readInput === undefined) throw usage(`${name} cannot be read`)
+  return parseObject(name, await context.readInput())
+}
+
+async function readText(path: string): Promise<string> {
+  return await readFile(path, 'utf8').catch(() => {
+    throw usage(`${path} is no file that can be read`)
+  })
+}
+
+/** What is wrong with the text is not said: it may hold a secret. */
+function parseObject(name: string, text: string): Readonly<Record<string, unknown>> {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    throw usage(`${name} is no JSON`)
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw usage(`${name} holds no JSON object`)
+  return { ...value }
+}
+
+function sheetOf({ id, key, name, type, dataset, secrets, next_run_at: next }: Connector): string {
+  return sheet([
+    ['connector', id],
+    ['key', key],
+    ['name', name],
+    ['type', type],
+    ['dataset', dataset],
+    ['secrets', Object.keys(secrets).join(', ') || '-'],
+    ['next run', moment(next)],
+  ])
+}
