@@ -37,6 +37,7 @@ create table sync.connector (
   constraint connector_type_known CHECK ((type = ANY (ARRAY['csv'::text, 'inline_json'::text, 'http_json'::text, 'scim'::text, 'scim_inbound'::text, 'ldap'::text, 'sql'::text, 'csv_upload'::text, 'scim_pull'::text, 'sftp_csv'::text])))
 );
 CREATE TRIGGER connector_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.connector FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
+CREATE TRIGGER connector_never_emptied BEFORE TRUNCATE ON sync.connector FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.connector enable row level security;
 alter table sync.connector force row level security;
 create policy postern_sync_insert on sync.connector as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -178,6 +179,7 @@ CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, conn
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
 CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
+CREATE TRIGGER run_never_emptied BEFORE TRUNCATE ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.run enable row level security;
 alter table sync.run force row level security;
 create policy postern_sync_insert on sync.run as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -207,6 +209,7 @@ create table sync.run_change (
   constraint run_change_before_unless_new CHECK (((before IS NULL) = (op = 'create'::text))),
   constraint run_change_op_known CHECK ((op = ANY (ARRAY['create'::text, 'update'::text, 'move'::text, 'deactivate'::text, 'reactivate'::text])))
 );
+CREATE TRIGGER run_change_kept BEFORE UPDATE OF tenant_id, run_id ON sync.run_change FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_run();
 CREATE TRIGGER run_change_owned_when_made AFTER INSERT ON sync.run_change REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.run_change enable row level security;
 alter table sync.run_change force row level security;
@@ -292,6 +295,7 @@ create table sync.scim_user (
   updated_at timestamp(3) with time zone not null default now(),
   deleted_at timestamp(3) with time zone,
   version integer not null default 1,
+  manager text,
   constraint scim_user_pk PRIMARY KEY (tenant_id, id),
   constraint scim_user_content_is_object CHECK ((jsonb_typeof(content) = 'object'::text)),
   constraint scim_user_person_key_length CHECK (((char_length(person_key) >= 1) AND (char_length(person_key) <= 255))),
@@ -299,6 +303,7 @@ create table sync.scim_user (
   constraint scim_user_version_positive CHECK ((version > 0))
 );
 CREATE INDEX scim_user_by_division ON sync.scim_user USING btree (tenant_id, division_key) WHERE ((deleted_at IS NULL) AND active);
+CREATE INDEX scim_user_by_manager ON sync.scim_user USING btree (tenant_id, manager) WHERE ((deleted_at IS NULL) AND active);
 CREATE INDEX scim_user_by_unit ON sync.scim_user USING btree (tenant_id, unit_key) WHERE ((deleted_at IS NULL) AND active);
 CREATE UNIQUE INDEX scim_user_external_id ON sync.scim_user USING btree (tenant_id, external_id) WHERE (deleted_at IS NULL);
 CREATE INDEX scim_user_gone_email ON sync.scim_user USING btree (tenant_id, email) WHERE (deleted_at IS NOT NULL);
@@ -314,6 +319,7 @@ grant insert, select, update on table sync.scim_user to postern_sync;
 comment on column sync.scim_user.person_key is 'The external_id of the person in the universe: what the user was first known by. It never changes.';
 comment on column sync.scim_user.unit_key is 'The lowest node of the hierarchy `scim` that the user belongs to.';
 comment on column sync.scim_user.deleted_at is 'Deleted for the provider. Kept, because the person is, and may hold an address that somebody else is given.';
+comment on column sync.scim_user.manager is 'The id of another user, or the externalId, as the provider has sent it. Nobody may have it (yet).';
 
 create table sync.staged_block (
   tenant_id uuid not null,
@@ -431,5 +437,17 @@ begin
   raise exception using
     errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
     message = 'runs and connectors are never deleted, and keep their ids';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION sync.keep_run()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  raise exception using
+    errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
+    message = 'the row stays with the run that it was made for';
 end
 $function$;

@@ -187,6 +187,38 @@ test('changes of one user at once are all kept', async () => {
   expect(await people(principal.tenantId)).toMatchObject([{ name: 'D', title: 'T' }])
 })
 
+const at = (department: string, manager: string) => ({ [enterpriseUrn]: { department, manager } })
+
+test('the manager whom most of a unit name is its head, under the name that the manager has now, and while there is one', async () => {
+  const principal = admin()
+  const heads = async () => {
+    const rows = await world.rows('select name, head from universe.node where tenant_id = $1', [principal.tenantId])
+    return Object.fromEntries(rows.map(({ name, head }) => [name, head]))
+  }
+  const change = async (id: string, ...operations: object[]) => {
+    const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch(...operations))
+    expect([answer.status, answer.text]).toEqual([200, expect.anything()])
+  }
+  const first = await create(principal, { displayName: 'Mia Falk', emails: [{ value: 'mia@x.example' }] })
+  const other = await create(principal, { displayName: 'Nils Berg', ...at('Risk', 'nobody') })
+  expect(await heads()).toEqual({ Risk: null })
+  const one = await create(principal, at('Risk', first.id))
+  expect(await heads()).toEqual({ Risk: { email: 'mia@x.example', name: 'Mia Falk' } })
+  const two = await create(principal, at('Risk', 'e-7'))
+  await create(principal, at('Risk', 'e-7'))
+  expect(await heads()).toMatchObject({ Risk: { name: 'Mia Falk' } })
+  await change(other.id, { op: 'add', path: 'externalId', value: 'e-7' })
+  expect(await heads()).toEqual({ Risk: { name: 'Nils Berg' } })
+  await change(two.id, { op: 'replace', path: `${enterpriseUrn}:manager`, value: first.id })
+  await change(first.id, { op: 'replace', path: 'displayName', value: 'Mia Falk-Orr' })
+  expect(await heads()).toEqual({ Risk: { email: 'mia@x.example', name: 'Mia Falk-Orr' } })
+  await change(first.id, { op: 'replace', path: 'active', value: 'False' })
+  expect(await heads()).toEqual({ Risk: { name: 'Nils Berg' } })
+  await change(first.id, { op: 'replace', path: 'active', value: 'True' })
+  await change(one.id, { op: 'replace', path: `${enterpriseUrn}:department`, value: 'Audit' })
+  expect(await heads()).toMatchObject({ Audit: { name: 'Mia Falk-Orr' } })
+})
+
 test('while the universe is away nothing is kept, and the same request does it later', async () => {
   const principal = admin()
   const lonely = await world.startSync('http://127.0.0.1:9', { POSTERN_SYNC_WORKERS: '0' })

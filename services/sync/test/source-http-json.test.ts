@@ -99,7 +99,7 @@ describe('a source of JSON is refused', () => {
 })
 
 describe('an item that cannot be used is an error, and those after it are read', () => {
-  test('one that is no object, nests too deep, or holds what no text may', async () => {
+  test('one that is no object, nests too deep, holds too much, or what no text may', async () => {
     let deep: unknown = 'x'
     for (let level = 0; level < 40; level++) deep = { deep }
     always([
@@ -107,9 +107,11 @@ describe('an item that cannot be used is an error, and those after it are read',
       { id: 'deep', deep },
       { id: 'nul', name: 'a\0b' },
       { id: 'long', text: 'x'.repeat(100_001) },
+      { id: 'wide', list: Array.from({ length: 10_001 }, () => 1) },
       { id: 'ok' },
     ])
-    expect(await ids({})).toEqual(['item_not_object', 'nested_too_deep', 'control_character', 'value_too_long', 'ok'])
+    const codes = ['item_not_object', 'nested_too_deep', 'control_character', 'value_too_long', 'too_many_values']
+    expect(await ids({})).toEqual([...codes, 'ok'])
   })
 
   test('a document that nests a million times over ends the read, and nothing else', async () => {

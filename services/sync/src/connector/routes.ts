@@ -19,7 +19,7 @@ import {
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { allowWork, disallowWork } from '../run/store.ts'
+import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { setupFaults } from './rules.ts'
@@ -127,6 +127,8 @@ export function connectorRoutes(app: App, deps: Parts): void {
     await db.write(context, async (tx) => {
       const connector = await findConnector(tx, params.id)
       if (connector === undefined || isPushed(connector)) throw problem('not_found')
+      // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
+      await supersedeRuns(tx, connector.id)
       if (!(await retireConnector(tx, connector.id))) {
         throw problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
       }

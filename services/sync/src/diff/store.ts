@@ -129,7 +129,10 @@ const isMissing = `
 const missing = `
   from sync.known_row k
   where k.connector_id = $1::uuid and k.scope = $2::text ${isMissing}`
-const countMissingRows = statement('sync_count_missing', `select count(*)::integer as total ${missing}`)
+const countMissingRows = statement(
+  'sync_count_missing',
+  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as lately ${missing}`,
+)
 const listMissingRows = statement(
   'sync_list_missing',
   `select k.source_key as key ${missing} and k.source_key > $4::text order by k.source_key limit $5`,
@@ -141,9 +144,17 @@ const countKnownRows = statement(
   where k.connector_id = $1::uuid and k.scope = $2::text and k.missing_since is null`,
 )
 
-export async function countMissing(tx: Tx, { connectorId, scope, runId }: Comparison): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countMissingRows([connectorId, scope, runId]))
-  return row?.total ?? 0
+export interface MissingCounts {
+  readonly total: number
+  /** Those among them that were there when the connector last ran. */
+  readonly lately: number
+}
+
+/** How many rows that the connector has brought the source does not have. */
+export async function countMissing(tx: Tx, { connectorId, scope, runId }: Comparison): Promise<MissingCounts> {
+  const [row] = await tx.query<{ total: number; lately: number }>(countMissingRows([connectorId, scope, runId]))
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return row
 }
 
 export async function listMissing(
@@ -186,12 +197,13 @@ export async function recordDeactivations(
   )
 }
 
-// What another run has applied, the other way round. What it had made becomes inactive, where that can be.
+// What another run has applied, the other way round: the last change first, so that no tree on the way back is one that was
+// not there on the way forth. What it had made becomes inactive, where that can be.
 const insertInverse = statement(
   'sync_insert_inverse',
   `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
   select
-    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by inverse.op = 'deactivate', inverse.depth, inverse.seq),
+    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by inverse.seq desc),
     inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
   from (
     select
@@ -255,13 +267,43 @@ const learn = statement(
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null`,
 )
+// A row whose key cannot be read may be any of those that seem to be gone.
 const miss = statement(
   'sync_miss_rows',
   `update sync.known_row k
   set missing_since = coalesce(k.missing_since, now()), hash = null
   where k.connector_id = $1::uuid and k.scope = $2::text
-    and (k.missing_since is null or k.hash is not null) ${isMissing}`,
+    and (k.missing_since is null or k.hash is not null) ${isMissing}
+    and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
 )
+
+// Pushes last minutes at most, and their ids are in the order of their times. Served by run_connector.
+const doubtOverlappedRows = statement(
+  'sync_doubt_overlapped',
+  `update sync.known_row k
+  set hash = null
+  where k.connector_id = $1::uuid and k.scope = $2::text and k.run_id = $3::uuid and k.hash is not null
+    and exists (
+      select
+      from sync.connector pushing
+      join sync.run push on push.tenant_id = pushing.tenant_id and push.connector_id = pushing.id
+      join sync.run mine on mine.tenant_id = pushing.tenant_id and mine.id = $3::uuid
+      where pushing.type in ('inline_json', 'scim_inbound')
+        and (pushing.dataset = split_part($2::text, '/', 1) or pushing.type = 'scim_inbound')
+        and push.id > (
+          select uuidv7(r.started_at - clock_timestamp() - interval '10 minutes') from sync.run r where r.id = $3::uuid
+        )
+        and push.source = 'inline' and (push.finished_at is null or push.finished_at >= mine.started_at)
+    )`,
+)
+
+/**
+ * Where somebody has pushed rows of the dataset since the run began, what it has learned may not be so any more. To be called
+ * once that is committed: a push that begins later sees it itself.
+ */
+export async function doubtOverlapped(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
+  await tx.execute(doubtOverlappedRows([connectorId, scope, runId]))
+}
 
 /** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */
 export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {

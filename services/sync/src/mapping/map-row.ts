@@ -101,7 +101,7 @@ export function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules
 }
 
 /** The key of a row that cannot be taken in, where it can be compared with those of others. */
-function readableKey(key: unknown): string | undefined {
+export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
   const isReadable = trimmed !== '' && trimmed.length <= 255 && !trimmed.includes('\u0000') && trimmed.isWellFormed()

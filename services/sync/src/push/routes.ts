@@ -1,10 +1,12 @@
 import { type PushResult, pushEntities, pushOrgStructure, pushPeople, pushTestProcedures } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
+import { scopeOf } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
+import { doubtPushedRows } from './doubt.ts'
 import { problemOf } from './refusal.ts'
 import { runOutcomeOf } from './rules.ts'
 import type { ApplicationOutcome, Dataset } from './universe.ts'
@@ -13,23 +15,28 @@ import type { ApplicationOutcome, Dataset } from './universe.ts'
 export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   contractRoute(app, pushEntities, async (input) => {
     const { body } = input
-    return await push(deps, input, { dataset: 'auditable_entities', rows: body.length, body: { entities: body } })
+    const keys = body.map(({ external_id: key }) => key)
+    return await push(deps, input, { dataset: 'auditable_entities', rows: body.length, body: { entities: body }, keys })
   })
 
   contractRoute(app, pushOrgStructure, async (input) => {
     const { body, params } = input
-    const application = { rows: body.nodes.length, body: { key: params.key, ...body } }
+    const keys = body.mode === 'full' ? undefined : body.nodes.map(({ node_key: key }) => key)
+    const application = { rows: body.nodes.length, body: { key: params.key, ...body }, keys, hierarchy: params.key }
     return await push(deps, input, { dataset: 'org_structure', ...application })
   })
 
   contractRoute(app, pushTestProcedures, async (input) => {
     const { body } = input
-    return await push(deps, input, { dataset: 'test_procedures', rows: body.length, body: { test_procedures: body } })
+    const keys = body.map(({ external_id: key }) => key)
+    const application = { rows: body.length, body: { test_procedures: body }, keys }
+    return await push(deps, input, { dataset: 'test_procedures', ...application })
   })
 
   contractRoute(app, pushPeople, async (input) => {
     const { body } = input
-    return await push(deps, input, { dataset: 'people', rows: body.length, body: { people: body } })
+    const keys = body.map(({ external_id: key }) => key)
+    return await push(deps, input, { dataset: 'people', rows: body.length, body: { people: body }, keys })
   })
 }
 
@@ -38,12 +45,15 @@ interface Push {
   readonly rows: number
   /** What the universe is sent, but for the run's id. */
   readonly body: object
+  /** Of the rows that it may change; undefined: any of the hierarchy. */
+  readonly keys: readonly string[] | undefined
+  readonly hierarchy?: string
 }
 
 async function push(
   { db, universe }: Pick<Deps, 'db' | 'universe'>,
   { context, requestId, log }: RequestInfo,
-  { dataset, rows, body }: Push,
+  { dataset, rows, body, keys, hierarchy }: Push,
 ): Promise<PushResult> {
   // Its own transaction: whatever happens from here on, that it was tried is on record.
   const { runId, connectorId, interrupted } = await db.write(context, async (tx) => {
@@ -53,6 +63,7 @@ async function push(
     return { runId: await startInlineRun(tx, run), connectorId: inline, interrupted: ended }
   })
   if (interrupted > 0) log.warn({ event: 'runs_interrupted', request_id: requestId, runs: interrupted })
+  await db.write(context, async (tx) => await doubtPushedRows(tx, [{ scope: scopeOf(dataset, hierarchy), keys }]))
   const { tenantId, assertion, label } = context
   const outcome = await universe.apply({ tenantId, assertion, runId, connectorId, label, requestId, dataset, body })
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))

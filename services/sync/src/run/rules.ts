@@ -34,6 +34,7 @@ export interface Impact {
   readonly valid: number
   /** Rows that the connector had brought before. */
   readonly known: number
+  /** Of those, what the source has no longer; not what it had lost by the run before already. */
   readonly missing: number
   /** Changes of rows that were there, deactivations among them. */
   readonly changed: number

@@ -217,11 +217,17 @@ const supersede = statement(
   returning r.id`,
 )
 
+/** Cancels the connector's run that waits for approval, if there is one: it can no longer be approved. */
+export async function supersedeRuns(tx: Tx, connectorId: string): Promise<void> {
+  const superseded = await tx.query<{ id: string }>(supersede([connectorId]))
+  for (const { id } of superseded) await disallowWork(tx, id)
+}
+
 const touchConnector = statement('sync_touch_connector', 'update sync.connector set last_run_at = now() where id = $1')
 
 /** Records a run to be carried out; `run_one_a_connector` refuses it while another one is under way. */
 export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
-  const superseded = await tx.query<{ id: string }>(supersede([run.connectorId]))
+  await supersedeRuns(tx, run.connectorId)
   const [row] = await tx.query<{ id: string }>(
     insertConnectorRun([
       run.connectorId,
@@ -239,7 +245,6 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
     ]),
   )
   if (row === undefined) throw new Error('the run was not recorded')
-  for (const { id } of superseded) await disallowWork(tx, id)
   await tx.execute(grantWork([row.id]))
   await tx.execute(touchConnector([run.connectorId]))
   return row.id
@@ -265,15 +270,17 @@ export async function isRunUnderWay(tx: Tx, connectorId: string): Promise<boolea
 const approve = statement(
   'sync_approve_run',
   `update sync.run r
-  set status = 'applying', approved = true, reason = coalesce($3, r.reason), revision = r.revision + 1
+  set status = 'applying', approved = true, holder = null, reason = coalesce($3, r.reason), revision = r.revision + 1
   where r.id = $1 and r.status = 'needs_approval' and r.diff_hash = $2`,
 )
 
 /** Lets exactly the changes with this hash be applied; false where the run does not wait for that. */
 export async function approveRun(tx: Tx, id: string, diffHash: string, reason: string | undefined): Promise<boolean> {
-  const approved = (await tx.execute(approve([id, diffHash, reason ?? null]))) > 0
-  if (approved) await tx.execute(grantWork([id]))
-  return approved
+  if ((await tx.execute(approve([id, diffHash, reason ?? null]))) === 0) return false
+  // The worker that has made the plan may not have let go of it yet. What it holds is not what is granted now.
+  await disallowWork(tx, id)
+  await allowWork(tx, id)
+  return true
 }
 
 const cancelWaiting = statement(

@@ -14,6 +14,14 @@ export interface UserFacts {
   readonly name: string
   readonly title: string | undefined
   readonly unit: Unit | undefined
+  /** The id of another user, or the externalId; of the enterprise extension. */
+  readonly manager: string | undefined
+}
+
+/** A user: what is kept of it, and what it means. */
+export interface User {
+  readonly content: UserContent
+  readonly facts: UserFacts
 }
 
 /** A department in its division; either may be missing. */
@@ -23,7 +31,7 @@ export interface Unit {
 }
 
 /** Reads a user as it was sent, or as a change has left it. Throws what SCIM calls `invalidValue`. */
-export function readUser(sent: unknown): { readonly content: UserContent; readonly facts: UserFacts } {
+export function readUser(sent: unknown): User {
   const parsed = scimUserInputSchema.safeParse(sent)
   if (!parsed.success) {
     throw problem('invalid_content', {
@@ -54,6 +62,7 @@ function factsOf(user: ScimUserInput): UserFacts {
     ),
     title: some(user.title),
     unit: division === undefined && department === undefined ? undefined : { division, department },
+    manager: some(enterprise?.manager?.value),
   }
 }
 

@@ -176,6 +176,70 @@ export async function listInhabited(
   return rows.map(({ key }) => key)
 }
 
+// Served by scim_user_by_unit.
+const votes = statement(
+  'sync_scim_votes',
+  `select u.unit_key as unit, u.manager, count(*)::integer as users
+  from sync.scim_user u
+  where u.deleted_at is null and u.active and u.unit_key = any ($1::text[]) and u.manager is not null and u.id <> $2::uuid
+  group by u.unit_key, u.manager`,
+)
+
+/** How many active users of a unit name somebody as the manager. */
+export interface Votes {
+  readonly unit: string
+  readonly manager: string
+  readonly users: number
+}
+
+/** Whom the active users of these units name, this one left out. */
+export async function listVotes(tx: Tx, units: readonly string[], exceptUser: string): Promise<Votes[]> {
+  return await tx.query<Votes & { [column: string]: unknown }>(votes([units, exceptUser]))
+}
+
+// Served by the primary key and scim_user_external_id.
+const activeUsers = statement(
+  'sync_scim_active_users',
+  `select ${columns}
+  from sync.scim_user u
+  where u.deleted_at is null and u.active and (u.id = any ($1::uuid[]) or u.external_id = any ($2::text[]))`,
+)
+
+/** Active users by their ids and externalIds. */
+export async function findActiveUsers(
+  tx: Tx,
+  ids: readonly string[],
+  externalIds: readonly string[],
+): Promise<StoredUser[]> {
+  return ids.length + externalIds.length === 0 ? [] : await tx.query<Row>(activeUsers([ids, externalIds]))
+}
+
+// Served by scim_user_by_manager.
+const managedUnits = statement(
+  'sync_scim_managed_units',
+  `select distinct on (u.unit_key) ${enterprise} ->> 'division' as division, ${enterprise} ->> 'department' as department
+  from sync.scim_user u
+  where u.deleted_at is null and u.active and u.manager = any ($1::text[]) and u.unit_key is not null and u.id <> $2::uuid
+  order by u.unit_key
+  limit $3`,
+)
+
+/** The units in which other active users name somebody, by any of these names, as the manager. */
+export async function listManagedUnits(
+  tx: Tx,
+  names: readonly string[],
+  exceptUser: string,
+  limit: number,
+): Promise<{ readonly division: string | undefined; readonly department: string | undefined }[]> {
+  const rows = await tx.query<{ division: string | null; department: string | null }>(
+    managedUnits([names, exceptUser, limit]),
+  )
+  return rows.map(({ division, department }) => ({
+    division: division ?? undefined,
+    department: department ?? undefined,
+  }))
+}
+
 const forgetEmail = statement(
   'sync_scim_forget_email',
   'update sync.scim_user u set email = null where u.deleted_at is not null and u.email = $1::text and u.person_key <> $2::text',
@@ -205,20 +269,21 @@ export interface UserRow {
   readonly active: boolean
   readonly unitKey: string | undefined
   readonly divisionKey: string | undefined
+  readonly manager: string | undefined
   readonly content: UserContent
 }
 
 const insert = statement(
   'sync_scim_insert_user',
   `insert into sync.scim_user (
-    tenant_id, id, user_name, external_id, person_key, email, active, unit_key, division_key, content
+    tenant_id, id, user_name, external_id, person_key, email, active, unit_key, division_key, content, manager
   )
-  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10)`,
 )
 const update = statement(
   'sync_scim_update_user',
   `update sync.scim_user u
-  set user_name = $3, external_id = $4, email = $5, active = $6, unit_key = $7, division_key = $8, content = $9,
+  set user_name = $3, external_id = $4, email = $5, active = $6, unit_key = $7, division_key = $8, content = $9, manager = $10,
     updated_at = now(), version = u.version + 1
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
@@ -232,7 +297,7 @@ const leave = statement('sync_scim_leave_groups', 'delete from sync.scim_member 
 
 /** The unique indexes have the last word on names. */
 export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
-  const { userName, externalId, email, active, unitKey, divisionKey, content } = row
+  const { userName, externalId, email, active, unitKey, divisionKey, manager, content } = row
   await tx.execute(
     insert([
       id,
@@ -244,13 +309,14 @@ export async function insertUser(tx: Tx, id: string, personKey: string, row: Use
       unitKey ?? null,
       divisionKey ?? null,
       JSON.stringify(content),
+      manager ?? null,
     ]),
   )
 }
 
 /** Writes a user that is still of this version; false where it is not. */
 export async function updateUser(tx: Tx, id: string, version: number, row: UserRow): Promise<boolean> {
-  const { userName, externalId, email, active, unitKey, divisionKey, content } = row
+  const { userName, externalId, email, active, unitKey, divisionKey, manager, content } = row
   const written = await tx.execute(
     update([
       id,
@@ -262,6 +328,7 @@ export async function updateUser(tx: Tx, id: string, version: number, row: UserR
       unitKey ?? null,
       divisionKey ?? null,
       JSON.stringify(content),
+      manager ?? null,
     ]),
   )
   return written > 0

@@ -43,6 +43,11 @@ function nodesOf({ division, department }: Unit, status: PushedNode['status']): 
   return nodes
 }
 
+/** The node that users of the unit belong to, active; none where the unit has no name. */
+export function lowestNode(unit: Unit): PushedNode[] {
+  return nodesOf(unit, 'active').slice(-1)
+}
+
 /** Names can be changed into one another by nobody: what stands in a key is the name, or its hash where it is long. */
 function keyOf(level: string, names: readonly string[]): string {
   const key = `${level}:${names.map((name) => encodeURIComponent(name)).join('/')}`

@@ -2,14 +2,16 @@ import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
 import { type RequestInfo, matchesEtag, problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
+import { scopeOf } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
+import { doubtPushedRows } from '../push/doubt.ts'
 import { problemOf } from '../push/refusal.ts'
 import { runOutcomeOf } from '../push/rules.ts'
 import type { ApplicationOutcome } from '../push/universe.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
-import { type UserContent, type UserFacts, personOf, readUser } from './content.ts'
+import { type User, type UserFacts, personOf, readUser } from './content.ts'
 import {
   type StoredUser,
   type Tx,
@@ -24,15 +26,11 @@ import {
   takeEmail,
   updateUser,
 } from './store.ts'
+import { withHeads } from './head.ts'
 import { keysOf, scimHierarchy, unitChanges, unitKeysOf } from './unit.ts'
 
 type Parts = Pick<Deps, 'db' | 'universe'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
-
-export interface User {
-  readonly content: UserContent
-  readonly facts: UserFacts
-}
 
 /** How often a write begins anew because somebody else has written the user meanwhile. */
 const maxRounds = 5
@@ -93,7 +91,8 @@ async function makePlan(
   const gone = person.email === undefined ? [] : await listGoneHolders(tx, person.email, personKey)
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
-  const nodes = unitChanges(units[0], units[1], new Set(inhabited))
+  const moved = unitChanges(units[0], units[1], new Set(inhabited))
+  const nodes = await withHeads(tx, moved, { id: userId, before: earlier, after })
   const people = [...(isKnown ? [] : [person]), ...gone.map(withoutAddress)]
   const plan = { before, after, id: userId, personKey, people, nodes }
   if (people.length + nodes.length === 0) return { ...plan, runId: undefined }
@@ -140,6 +139,12 @@ async function tellUniverse(
   { people, nodes }: Pick<Plan, 'people' | 'nodes'>,
   runId: string,
 ): Promise<void> {
+  await db.write(context, async (tx) => {
+    await doubtPushedRows(tx, [
+      { scope: scopeOf('people', undefined), keys: people.map(({ external_id: key }) => key) },
+      { scope: scopeOf('org_structure', scimHierarchy.key), keys: nodes.map(({ node_key: key }) => key) },
+    ])
+  })
   const { tenantId, assertion, label } = context
   const asker = { tenantId, assertion, runId, label, requestId }
   const none: ApplicationOutcome = { kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }
@@ -224,9 +229,9 @@ async function setRight(parts: Parts, request: Request, { personKey, before, aft
 }
 
 function rowOf({ content, facts }: User) {
-  const { userName, externalId, email, active, unit } = facts
+  const { userName, externalId, email, active, unit, manager } = facts
   const { lowest: unitKey, division: divisionKey } = unitKeysOf(unit)
-  return { userName, externalId, email, active, unitKey, divisionKey, content }
+  return { userName, externalId, email, active, unitKey, divisionKey, manager, content }
 }
 
 export function etagOf({ version }: Pick<StoredUser, 'version'>): string {

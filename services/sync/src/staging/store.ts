@@ -364,3 +364,14 @@ export async function countStaged(
   if (row === undefined) throw new Error('an aggregate always has a row')
   return { valid: row.valid + row.known, invalid: row.invalid }
 }
+
+const countKeyless = statement(
+  'sync_count_keyless',
+  'select count(*)::integer as total from sync.staged_row s where s.run_id = $1::uuid and s.source_key is null',
+)
+
+/** How many rows have no key that can be read: each may be any row that seems to be gone. */
+export async function countKeylessRows(tx: Tx, runId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countKeyless([runId]))
+  return row?.total ?? 0
+}

@@ -4,16 +4,18 @@ import {
   type OpenChange,
   countRefused,
   doubtKnownRows,
+  listOpenChangeKeys,
   listOpenChanges,
   markChangesApplied,
   markChangesRefused,
 } from '../diff/open-store.ts'
-import { type Comparison, learnRows } from '../diff/store.ts'
+import { type Comparison, doubtOverlapped, learnRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { askCurrent, comparisonOf } from './plan.ts'
+import { noteOutcome } from './store.ts'
 
 /**
  * Changes that the universe is asked to take in at once, well within the time that it gives a statement; of a hierarchy
@@ -59,20 +61,24 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
       const marked = await markChangesApplied(tx, hold.run.id, { first, last })
       return { counts: { applied: hold.counts.applied + marked } }
     })
+  let isCancelled = false
   try {
     let batch = await next(0)
+    if (isWhole) await assertWhole(hold, batch)
     for (;;) {
       const [first, last] = [batch[0], batch.at(-1)]
       if (first === undefined || last === undefined) break
       await hold.assertNotSuspended()
       const [outcome, following] = await Promise.all([send(hold, universe, batch), next(last.seq)])
-      // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again.
+      // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again then.
       await noting.catch((error: unknown) => {
         if (!(error instanceof RunCancelled)) throw error
+        isCancelled = true
       })
       if (outcome.kind === 'applied') {
         noting = note({ first: first.seq, last: last.seq })
         noting.catch(() => undefined)
+        if (isCancelled) break
         batch = following
         continue
       }
@@ -94,11 +100,32 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
   }
 }
 
+/** Throws RunRefused where the changes of a hierarchy are more than one push: its shape would change in parts. */
+async function assertWhole(hold: Hold, batch: readonly OpenChange[]): Promise<void> {
+  const last = batch.at(-1)
+  if (last === undefined) return
+  const rest = await hold.read(async (tx) => await listOpenChangeKeys(tx, hold.run.id, last.seq, 1))
+  if (rest.length === 0) return
+  const message = `The run would change more of a hierarchy than can be changed at once: ${hierarchyLimits.bytes} bytes.`
+  throw new RunRefused('too_large', message)
+}
+
 /** Notes what the run has brought, and that it has come to its end. */
 export async function finishApplied(hold: Hold): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
+  if (hold.run.mode === 'apply') {
+    const learned = hold.step(async (tx) => {
+      await learnRows(tx, comparison)
+      return {}
+    })
+    // Everything is applied by now: there is nothing left to cancel.
+    await learned.catch((error: unknown) => {
+      if (!(error instanceof RunCancelled)) throw error
+    })
+  }
   await hold.step(async (tx) => {
-    if (hold.run.mode === 'apply') await learnRows(tx, comparison)
+    if (hold.run.mode === 'apply') await doubtOverlapped(tx, comparison)
+    await noteOutcome(tx, hold.connector.id, false)
     const refused = await countRefused(tx, hold.run.id)
     return { status: refused > 0 || hold.counts.invalid > 0 ? 'partial' : 'succeeded' }
   })

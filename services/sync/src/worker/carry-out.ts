@@ -6,7 +6,6 @@ import { datasetRules } from '../dataset/rules.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
-import { disallowWork } from '../run/store.ts'
 import { openSecret } from '../secret/seal.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
@@ -18,7 +17,7 @@ import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
-import { type TenantDb, holdWork, noteOutcome, takeOverRun } from './store.ts'
+import { type TenantDb, advanceRun, holdWork, letWorkGo, noteOutcome, takeOverRun } from './store.ts'
 
 export interface WorkerParts {
   readonly workerDb: TenantDb
@@ -42,8 +41,6 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
   const { logger } = parts
   try {
     await goOn(parts, hold, attempt)
-    parts.ended(hold.status)
-    logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
   } catch (error) {
     if (error instanceof RunLost) {
       logger.warn({ event: 'sync_run_lost', run_id: runId })
@@ -63,7 +60,11 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     })
     parts.ended(end.status)
     await tidyUp(parts, hold)
+    return
   }
+  parts.ended(hold.status)
+  logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
+  await tidyUp(parts, hold)
 }
 
 /** Ends a run whose attempts have all died. */
@@ -79,6 +80,8 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   await tidyUp(parts, hold)
 }
 
+const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
+
 async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold | undefined> {
   const worker = crypto.randomUUID()
   if (!(await workerDb.system(async (tx) => await holdWork(tx, runId, worker)))) return undefined
@@ -87,8 +90,10 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
     const run = await takeOverRun(tx, runId, worker)
     const connector = run === undefined ? undefined : await findConnector(tx, run.connectorId)
     if (run !== undefined && connector !== undefined) return { run, connector }
+    if (run !== undefined)
+      await advanceRun(tx, runId, worker, { status: 'failed', counts: run.counts, failure: retired })
     // It has ended, or waits for approval, which allows it anew.
-    await disallowWork(tx, runId)
+    await letWorkGo(tx, runId, worker)
     return undefined
   })
   return found === undefined ? undefined : new Hold(workerDb, assertions, worker, found.run, found.connector)
@@ -109,11 +114,6 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promis
     await applyChanges(hold, universe)
     await finishApplied(hold)
   }
-  await hold.step(async (tx) => {
-    await noteOutcome(tx, hold.connector.id, false)
-    return {}
-  })
-  await tidyUp(parts, hold)
 }
 
 async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<void> {
@@ -174,15 +174,15 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
 
 /** Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes. */
 async function tidyUp({ workerDb, logger }: WorkerParts, hold: Hold): Promise<void> {
-  const { assertion } = await hold.asker()
   const { run, connector } = hold
   try {
+    const { assertion } = await hold.asker()
     for (let removed = 1; removed > 0;) {
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
     }
     await workerDb.write({ assertion }, async (tx) => {
       if (run.uploadId !== null && hold.status !== 'needs_approval') await deleteUpload(tx, run.uploadId)
-      await disallowWork(tx, run.id)
+      await letWorkGo(tx, run.id, hold.worker)
     })
   } catch (error) {
     logger.warn({ event: 'sync_run_not_tidied', run_id: run.id, err: error })

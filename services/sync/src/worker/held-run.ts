@@ -113,6 +113,8 @@ export class Hold {
       const progress = { ...more, status: status ?? this.#status, counts: { ...this.#counts, ...counts } }
       const held = await advanceRun(tx, this.run.id, this.worker, progress)
       if (held === 'lost') throw new RunLost()
+      // Whoever cancels it later finds that it waits; who has asked before is not to wait for a decision.
+      if (held === 'cancel-asked' && progress.status === 'needs_approval') throw new RunCancelled()
       return { held, progress }
     })
     this.#status = reached.progress.status

@@ -18,9 +18,12 @@ import {
 import type { Universe } from '../push/universe.ts'
 import { breachesOf } from '../run/rules.ts'
 import {
+  type StagedError,
   clearPlan,
+  countKeylessRows,
   countStaged,
   hasParents,
+  insertErrors,
   listOutsideParents,
   refuseDuplicateEmails,
   refuseDuplicates,
@@ -28,6 +31,7 @@ import {
   settleBelowStored,
 } from '../staging/store.ts'
 import { type Hold, RunRefused } from './held-run.ts'
+import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
   const { connector, run } = hold
@@ -104,8 +108,10 @@ export async function findChanges(hold: Hold, universe: Universe, compared: numb
       first = last
     }
   }
-  const gone = hold.connector.missing_policy === 'deactivate' ? await findDeactivations(hold, universe, comparison) : 0
-  await conclude(hold, comparison, gone)
+  const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
+  const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0
+  const gone = takesBack ? await findDeactivations(hold, universe, comparison) : 0
+  await conclude(hold, comparison, { gone, keyless })
 }
 
 /** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */
@@ -169,22 +175,36 @@ export async function findInverse(hold: Hold, rollbackOf: string): Promise<void>
   })
 }
 
-async function conclude(hold: Hold, comparison: Comparison, gone: number): Promise<void> {
+async function conclude(
+  hold: Hold,
+  comparison: Comparison,
+  { gone, keyless }: { readonly gone: number; readonly keyless: number },
+): Promise<void> {
   const { connector, run } = hold
   await hold.step(async (tx) => {
     const { hash, ...changes } = await summarizeChanges(tx, run.id)
     const policy = connector.missing_policy
-    const missing = policy === 'ignore' ? 0 : await countMissing(tx, comparison)
+    const { total: missing, lately } = policy === 'ignore' ? none : await countMissing(tx, comparison)
+    if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
     const known = await countKnown(tx, comparison)
     const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
     const { valid } = hold.counts
     assertInOnePush(hold, changes.created + changed)
-    const breaches = breachesOf(connector.safety, policy, { valid, known, missing, changed })
+    const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
     const unchanged = Math.max(0, valid - changes.created - (changed - gone))
     const counts = { ...changes, missing, unchanged }
     const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
+    if (status !== 'applying') await noteOutcome(tx, connector.id, false)
     return { status, counts, breaches, diffHash: hash }
   })
+}
+
+const none = { total: 0, lately: 0 } as const
+
+/** What is gone is not told from what cannot be read. */
+function undecided(keyless: number, field: string): StagedError {
+  const message = `${keyless} rows have no key that can be read, hence none is taken for gone: mend them`
+  return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
 }
 
 function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_approval' | 'applying' {

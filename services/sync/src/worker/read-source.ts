@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter } from '../mapping/fingerprint.ts'
-import { createMapper, excerptOf } from '../mapping/map-row.ts'
+import { createMapper, excerptOf, readableKey } from '../mapping/map-row.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceType } from '../source/types.ts'
 import { type KnownRow, stageKnown } from '../staging/block-store.ts'
@@ -15,8 +15,9 @@ import type { Hold } from './held-run.ts'
 const batchRows = 4000
 const batchBytes = 4 * 1024 * 1024
 
-/** Most errors that a run keeps; the rows behind them are counted all the same. */
+/** Most errors that a run keeps, in all and of one row; the rows behind them are counted all the same. */
 const maxErrors = 100_000
+const maxErrorsARow = 50
 
 /**
  * Reads the whole source into the staging tables; answers how many of its rows are to be compared. Rows that are `remembered`
@@ -74,7 +75,7 @@ export async function stageSource(
         if (taken.row.content !== undefined) valid += 1
         batch.rows.push(taken.row)
         batch.errors.push(...taken.faults)
-        batch.bytes += taken.row.content?.length ?? 100
+        batch.bytes += (taken.row.content?.length ?? 100) + taken.faults.length * 200
       }
       if (batch.rows.length + batch.known.length >= batchRows || batch.bytes >= batchBytes) await flush()
     }
@@ -109,8 +110,8 @@ function createTaker(
   const mapper = createMapper(connector.mapping, rules)
   const fingerprint = createFingerprinter(connector.mapping, rules)
   return (item) => {
-    const print = item.kind === 'row' ? fingerprint(item.values) : undefined
-    if (print !== undefined && remembered?.has(print.hash) === true) {
+    const print = item.values === undefined ? undefined : fingerprint(item.values)
+    if (item.kind === 'row' && print !== undefined && remembered?.has(print.hash) === true) {
       return { kind: 'known', row: { row: item.row, ...print } }
     }
     return { kind: 'new', ...toStaged(item, mapper, print) }
@@ -138,9 +139,10 @@ function toStaged(
 ): { readonly row: StagedRow; readonly faults: readonly StagedError[] } {
   if (item.kind === 'error') {
     const field = item.field === undefined ? null : excerptOf(item.field)
-    const fault = { row: item.row, key: null, field, code: item.code, message: item.message }
+    const key = readableKey(print?.key)
+    const fault = { row: item.row, key: excerptOf(key), field, code: item.code, message: item.message }
     return {
-      row: { row: item.row, key: undefined, parent: undefined, content: undefined, hash: undefined },
+      row: { row: item.row, key, parent: undefined, content: undefined, hash: undefined },
       faults: [{ ...fault, excerpt: null }],
     }
   }
@@ -152,7 +154,9 @@ function toStaged(
   const key = mapped.key === undefined ? null : excerptOf(mapped.key)
   return {
     row: { row: item.row, key: mapped.key, parent: undefined, content: undefined, hash: undefined },
-    faults: mapped.faults.map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
+    faults: mapped.faults
+      .slice(0, maxErrorsARow)
+      .map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
   }
 }
 

@@ -35,6 +35,14 @@ export async function issueAssertion(tx: Tx, workId: string, worker: string): Pr
   return row.assertion
 }
 
+// By its holder: what has been granted anew since, for an approval, is for another worker.
+const letGo = statement('sync_let_work_go', 'delete from tenancy.granted_work g where g.work_id = $1 and g.holder = $2')
+
+/** Gives up what the worker was allowed to do, where it still is the one that holds it. */
+export async function letWorkGo(tx: Tx, workId: string, worker: string): Promise<void> {
+  await tx.execute(letGo([workId, worker]))
+}
+
 const suspended = statement('sync_is_suspended', 'select tenancy.is_work_suspended($1::uuid, $2::uuid) as suspended')
 
 /** Whether the platform has suspended the tenant that has asked for the work. */
@@ -88,7 +96,7 @@ export interface Progress {
 }
 
 // The last statement of each of a worker's transactions: the row is locked for the moment of the commit alone, and a
-// worker that has lost the run commits nothing.
+// worker that has lost the run commits nothing. A run that has ended, or waits for a decision, is nobody's any more.
 const advance = statement(
   'sync_advance_run',
   `update sync.run r
@@ -99,11 +107,11 @@ const advance = statement(
     failure = $17, failure_message = $18,
     finished_at = case when $3::text in ('succeeded', 'partial', 'failed', 'cancelled') then coalesce(r.finished_at, now()) end,
     revision = r.revision + 1
-  where r.id = $1 and r.holder = $2
+  where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
   returning r.cancel_asked`,
 )
 
-/** Writes what has been done, as the worker that holds the run; 'lost' where another one does. */
+/** Writes what has been done, as the worker that holds the run; 'lost' where another one does, or none any more. */
 export async function advanceRun(
   tx: Tx,
   id: string,

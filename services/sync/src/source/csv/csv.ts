@@ -92,14 +92,18 @@ function toItem(record: readonly string[], row: number, { columns, width, shortR
     return { kind: 'error', row, code: 'cell_count', message }
   }
   const values: Record<string, string> = {}
+  let fault: (ReturnType<typeof findCellFault> & { readonly field: string }) | undefined
   for (const { name, place } of columns) {
     const value = record[place] ?? ''
-    const fault = findCellFault(value, maxLength)
-    if (fault !== undefined) return { kind: 'error', row, field: excerpt(name), ...fault }
+    const found = findCellFault(value, maxLength)
+    if (found !== undefined) {
+      fault ??= { field: excerpt(name), ...found }
+      continue
+    }
     if (name === '__proto__') Object.defineProperty(values, name, { value, enumerable: true })
     else values[name] = value
   }
-  return { kind: 'row', row, values }
+  return fault === undefined ? { kind: 'row', row, values } : { kind: 'error', row, ...fault, values }
 }
 
 /** A line without values, or with separators alone, as spreadsheets leave them below a table. */

@@ -38,6 +38,9 @@ function keepDigits(this: unknown, _: string, value: unknown, context?: { readon
   return isRounded && /^-?\d+$/.test(digits) ? digits : value
 }
 
+/** Values that one item may hold, at any depth. Each is looked at, and each may be wrong. */
+const maxValues = 10_000
+
 /** An item of a source as a row, or what is wrong with it. */
 export function toJsonItem(item: unknown, row: number, limits: SourceLimits): SourceItem {
   if (!isObject(item)) {
@@ -49,9 +52,10 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits): So
     const message = `the item has ${names.length} members; at most ${limits.maxColumns} are read`
     return { kind: 'error', row, code: 'too_many_columns', message }
   }
+  const budget = { left: maxValues }
   for (const name of names) {
-    const fault = findFault(item[name], limits, 2)
-    if (fault !== undefined) return { kind: 'error', row, field: name.slice(0, 80), ...fault }
+    const fault = findFault(item[name], limits, 2, budget)
+    if (fault !== undefined) return { kind: 'error', row, field: name.slice(0, 80), ...fault, values: item }
   }
   return { kind: 'row', row, values: item }
 }
@@ -61,7 +65,14 @@ interface ValueFault {
   readonly message: string
 }
 
-function findFault(value: unknown, limits: SourceLimits, depth: number): ValueFault | undefined {
+function findFault(
+  value: unknown,
+  limits: SourceLimits,
+  depth: number,
+  budget: { left: number },
+): ValueFault | undefined {
+  budget.left -= 1
+  if (budget.left < 0) return { code: 'too_many_values', message: `the item holds more than ${maxValues} values` }
   if (typeof value === 'string') {
     if (value.length > limits.maxValueLength) {
       const message = `has ${value.length} characters; at most ${limits.maxValueLength} are read`
@@ -75,7 +86,7 @@ function findFault(value: unknown, limits: SourceLimits, depth: number): ValueFa
     return { code: 'nested_too_deep', message: `is nested deeper than ${limits.maxDepth} levels` }
   }
   for (const member of Object.values(value)) {
-    const fault = findFault(member, limits, depth + 1)
+    const fault = findFault(member, limits, depth + 1, budget)
     if (fault !== undefined) return fault
   }
   return undefined

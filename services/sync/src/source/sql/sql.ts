@@ -1,7 +1,13 @@
 import { createByteBudget } from '../../outbound/byte-stream.ts'
 import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
-import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import {
+  type SourceContext,
+  type SourceItem,
+  type SourceRowError,
+  type SourceType,
+  defineSourceType,
+} from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
 import { readMariadb } from './mariadb.ts'
 import { readPostgres } from './postgres.ts'
@@ -29,7 +35,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
     const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
     budget.take(lengths.reduce((sum, { length }) => sum + length, 0))
     const long = lengths.find(({ length }) => length > limits.maxValueLength)
-    yield long === undefined ? { kind: 'row', row, values } : tooLong(row, long, limits.maxValueLength)
+    yield long === undefined ? { kind: 'row', row, values } : { ...tooLong(row, long, limits.maxValueLength), values }
   }
 }
 
@@ -37,7 +43,7 @@ function tooLong(
   row: number,
   { field, length }: { readonly field: string; readonly length: number },
   max: number,
-): SourceItem {
+): SourceRowError {
   const message = `has ${length} characters; at most ${max} are read`
   return { kind: 'error', row, field, code: 'value_too_long', message }
 }

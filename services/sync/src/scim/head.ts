@@ -1,0 +1,81 @@
+import { type PushedNode, uuidSchema } from '@postern/contracts'
+import { type User, readUser } from './content.ts'
+import { type Tx, findActiveUsers, listManagedUnits, listVotes } from './store.ts'
+import { lowestNode, unitKeysOf } from './unit.ts'
+
+/** A user as it will be. Undefined `after`: it is deleted. */
+interface Change {
+  readonly id: string
+  readonly before: User | undefined
+  readonly after: User | undefined
+}
+
+/** Units that a user can be the head of are so many at most; those beyond are set right when one of their own changes. */
+const maxUnits = 500
+
+/**
+ * The nodes to be told of when a user changes, each with its head: `nodes`, those of the units that it names a manager for, and
+ * those that it is the manager of. The head is the active user whom most active users of the unit name.
+ */
+export async function withHeads(tx: Tx, nodes: readonly PushedNode[], change: Change): Promise<PushedNode[]> {
+  const told = new Map(nodes.map((node) => [node.node_key, node]))
+  for (const node of await touchedNodes(tx, change)) if (!told.has(node.node_key)) told.set(node.node_key, node)
+  const alive = [...told.values()].filter(({ status }) => status === 'active').map(({ node_key: key }) => key)
+  const heads = await findHeads(tx, alive, change)
+  return [...told.values()].map((node) => {
+    const head = heads.get(node.node_key)
+    return head === undefined ? node : { ...node, head }
+  })
+}
+
+async function touchedNodes(tx: Tx, { id, before, after }: Change): Promise<PushedNode[]> {
+  const nodes: PushedNode[] = []
+  const now = after?.facts.active === true ? after.facts : undefined
+  const earlier = before?.facts.active === true ? before.facts : undefined
+  if (now?.manager !== earlier?.manager || unitKeysOf(now?.unit).lowest !== unitKeysOf(earlier?.unit).lowest) {
+    // Where nobody is left, what becomes of the node has been said already.
+    for (const facts of [now, earlier]) {
+      if (facts?.unit !== undefined && facts.manager !== undefined) nodes.push(...lowestNode(facts.unit))
+    }
+  }
+  if (now?.name !== earlier?.name || now?.email !== earlier?.email || now?.externalId !== earlier?.externalId) {
+    const names = [id, now?.externalId, earlier?.externalId].filter((name) => name !== undefined)
+    for (const unit of await listManagedUnits(tx, names, id, maxUnits)) nodes.push(...lowestNode(unit))
+  }
+  return nodes
+}
+
+async function findHeads(
+  tx: Tx,
+  keys: readonly string[],
+  { id, after }: Change,
+): Promise<Map<string, NonNullable<PushedNode['head']>>> {
+  if (keys.length === 0) return new Map()
+  const votes = [...(await listVotes(tx, keys, id))]
+  const own = after?.facts.active === true ? after.facts : undefined
+  const unit = unitKeysOf(own?.unit).lowest
+  if (own?.manager !== undefined && unit !== undefined) votes.push({ unit, manager: own.manager, users: 1 })
+  const named = [...new Set(votes.map(({ manager }) => manager))]
+  const ids = named.filter((name) => uuidSchema.safeParse(name).success)
+  const people = new Map<string, { readonly id: string; readonly head: NonNullable<PushedNode['head']> }>()
+  const add = (userId: string, { facts }: Pick<User, 'facts'>): void => {
+    const { externalId, email, name } = facts
+    const one = { id: userId, head: { ...(email === undefined ? {} : { email }), name } }
+    if (externalId !== undefined) people.set(externalId, one)
+    people.set(userId, one)
+  }
+  for (const user of await findActiveUsers(tx, ids, named)) if (user.id !== id) add(user.id, readUser(user.content))
+  if (after !== undefined && own !== undefined) add(id, after)
+  return new Map(
+    keys.flatMap((key) => {
+      const counts = new Map<string, number>()
+      for (const { unit: at, manager, users } of votes) {
+        const person = at === key ? people.get(manager) : undefined
+        if (person !== undefined) counts.set(person.id, (counts.get(person.id) ?? 0) + users)
+      }
+      const [first] = [...counts].toSorted(([a, m], [b, n]) => n - m || (a < b ? -1 : 1))
+      const head = first === undefined ? undefined : people.get(first[0])?.head
+      return head === undefined ? [] : [[key, head] as const]
+    }),
+  )
+}

@@ -1,0 +1,287 @@
+import { randomUUID } from 'node:crypto'
+import { type Connector, type Run, connectorSchema, runErrorSchema, runSchema } from '@postern/contracts'
+import type { Principal, SignedCaller } from '@postern/local-stack/testing'
+import { createLogger } from '@postern/service-kit'
+import { parseKeyRing } from '@postern/signed-context'
+import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import { type Universe, openUniverse } from '../src/push/universe.ts'
+import { sourceTypes } from '../src/source/index.ts'
+import { defaultLimits } from '../src/source/limits.ts'
+import { type WorkerParts, carryOut } from '../src/worker/carry-out.ts'
+import { admin, makeWorld } from './support.ts'
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let process: Awaited<ReturnType<typeof world.spawnUniverse>>
+/** Answers requests alone: the runs are carried out here. */
+let sync: Awaited<ReturnType<typeof world.startSync>>
+let caller: SignedCaller
+let workerDb: TenantDb
+let universe: Universe
+
+beforeAll(async () => {
+  world = await makeWorld()
+  process = await world.spawnUniverse()
+  sync = await world.startSync(process.url, { POSTERN_SYNC_WORKERS: '0' })
+  caller = world.syncCaller(sync.url)
+  workerDb = openTenantDb({
+    connectionString: world.database.url('sync'),
+    maxConnections: 4,
+    connectTimeoutMs: 10_000,
+    queryTimeoutMs: 130_000,
+    applicationName: 'sync-test-worker',
+  })
+  const ring = parseKeyRing(world.rings.syncUniverse)
+  universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, Date.now)
+})
+
+afterAll(async () => {
+  await universe.close()
+  await workerDb.close()
+  await sync.close()
+  await process.stop()
+  await world.close()
+})
+
+/** Does what is to be done of a run, as a worker does. */
+async function work(run: Run, other: Partial<WorkerParts> = {}): Promise<void> {
+  const parts: WorkerParts = {
+    workerDb,
+    universe,
+    sources: sourceTypes,
+    outbound: openOutbound({ networks: [] }),
+    limits: defaultLimits,
+    secretRing: parseKeyRing(world.rings.secrets),
+    logger: createLogger({ service: 'sync', level: 'silent' }),
+    ended: () => undefined,
+    ...other,
+  }
+  await carryOut(parts, run.id, { signal: new AbortController().signal, isLast: false })
+}
+
+async function create(tenant: Principal, fields: Record<string, unknown> = {}): Promise<Connector> {
+  const all = { max_change_pct: 100, max_deactivate_pct: 100, max_deactivate: 1000 }
+  const body = { key: `c-${randomUUID()}`, name: 'Table', type: 'csv', dataset: 'auditable_entities', safety: all }
+  const answer = await caller.call(tenant, 'POST', '/api/v1/connectors', { body: { ...body, ...fields } })
+  return connectorSchema.parse(answer.json)
+}
+
+async function start(tenant: Principal, { id }: Connector, csv: string): Promise<Run> {
+  const upload = { body: csv, headers: { 'content-type': 'text/csv' } }
+  return runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).json)
+}
+
+async function now(tenant: Principal, { id }: Run): Promise<Run> {
+  return runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}`)).json)
+}
+
+async function runCsv(tenant: Principal, connector: Connector, csv: string): Promise<Run> {
+  const run = await start(tenant, connector, csv)
+  await work(run)
+  return await now(tenant, run)
+}
+
+async function decide(tenant: Principal, { id }: Run, decision: string, body?: object): Promise<number> {
+  return (await caller.call(tenant, 'POST', `/api/v1/sync-runs/${id}/${decision}`, { body })).status
+}
+
+async function names(tenant: Principal): Promise<string[]> {
+  const text = `select name || ' ' || status as name from universe.entity where tenant_id = $1 order by external_id`
+  return (await world.rows(text, [tenant.tenantId])).map(({ name }) => String(name))
+}
+
+const treeOf = (rows: string) => `external_id,parent_external_id,name,type\n${rows}`
+const csvOf = (count: number, name = 'Entity') =>
+  ['external_id,name,type', ...Array.from({ length: count }, (_, n) => `E${n},${name} ${n},process`)].join('\n')
+
+describe('what somebody pushes', () => {
+  test('over a row that a connector has brought is seen by its next run, whatever the source said before', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, csvOf(2))
+    const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+    expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active'])
+  })
+
+  test('over a whole hierarchy is seen also of units that it does not name', async () => {
+    const tenant = admin()
+    const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
+    const connector = await create(tenant, { dataset: 'org_structure', hierarchy })
+    const csv = 'node_key,parent_key,name\nA,,Bank\nB,A,Branch\n'
+    await runCsv(tenant, connector, csv)
+    const body = { name: 'Legal', kind: 'legal_entity', mode: 'full', nodes: [{ node_key: 'A', name: 'Bank' }] }
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/org-structures/legal', { body })).status).toBe(200)
+    expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { reactivated: 1, unchanged: 1 } })
+  })
+
+  test('while a run of a connector comes to its end is seen by the next one', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const body = [{ external_id: 'E9', name: 'Pushed', type: 'process' }]
+    await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })
+    // The universe still has not taken it in.
+    const begin = `update sync.run set status = 'running', finished_at = null where tenant_id = $1 and source = 'inline'`
+    await world.rows(begin, [tenant.tenantId])
+    await runCsv(tenant, connector, csvOf(2))
+    await world.rows(
+      `update universe.entity set name = 'Pushed', version = version + 1 where tenant_id = $1 and external_id = 'E1'`,
+      [tenant.tenantId],
+    )
+    expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
+  })
+})
+
+/** A database whose worker is held up, once it has committed that the run waits, until the decision is made. */
+function deciding({ id }: Run, decision: () => Promise<unknown>): TenantDb {
+  let isMade = false
+  return {
+    ...workerDb,
+    write: async (tenant, fn) => {
+      const done = await workerDb.write(tenant, fn)
+      const [run] = await world.rows('select status from sync.run where id = $1', [id])
+      if (run?.['status'] === 'needs_approval' && !isMade) {
+        isMade = true
+        await decision()
+      }
+      return done
+    },
+  }
+}
+
+describe('a decision about a run that waits', () => {
+  test('is carried out also when it comes before the worker has let go of the run', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 0 } })
+    await runCsv(tenant, connector, csvOf(2))
+    const run = await start(tenant, connector, csvOf(2, 'Renamed'))
+    const approve = async () => await decide(tenant, run, 'approve', { diff_hash: (await now(tenant, run)).diff_hash })
+    await work(run, { workerDb: deciding(run, approve) })
+    expect(await now(tenant, run)).toMatchObject({ status: 'applying' })
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+    expect(await names(tenant)).toEqual(['Renamed 0 active', 'Renamed 1 active'])
+  })
+
+  test('stays made: what a newer run has overtaken by then does not wait again', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 0 } })
+    await runCsv(tenant, connector, csvOf(2))
+    const run = await start(tenant, connector, csvOf(2, 'Renamed'))
+    await work(run, { workerDb: deciding(run, async () => await start(tenant, connector, csvOf(3))) })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', finished_at: expect.any(String) })
+  })
+
+  test('is not to be made any more once its connector is retired', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { max_change_pct: 0 } })
+    await runCsv(tenant, connector, csvOf(2))
+    const run = await runCsv(tenant, connector, csvOf(2, 'Renamed'))
+    expect(run.status).toBe('needs_approval')
+    expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${connector.id}`)).status).toBe(204)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled' })
+    expect(await decide(tenant, run, 'approve', { diff_hash: run.diff_hash })).toBe(409)
+  })
+})
+
+const taken: Universe = {
+  apply: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
+  applyRows: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
+  currentRows: async () => [],
+  close: async () => undefined,
+}
+const refusingAll: Universe['applyRows'] = () => Promise.reject(new Error('nothing is to be applied'))
+
+/** As if so many changes had been found. */
+async function plan(tenant: Principal, { id }: Run, count: number, name: string): Promise<void> {
+  await world.rows(
+    `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, after)
+    select $1, $2, n, 'create', n::text, jsonb_build_object('name', $4::text) from generate_series(1, $3::integer) as n`,
+    [tenant.tenantId, id, count, name],
+  )
+  await world.rows(`update sync.run set status = 'applying' where id = $1`, [id])
+}
+
+describe('changes that are applied', () => {
+  test('are no more than are under way when the run is cancelled', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(1))
+    await plan(tenant, run, 16_000, 'x')
+    let batches = 0
+    const applyRows: Universe['applyRows'] = async (application) => {
+      batches += 1
+      if (batches === 1) expect(await decide(tenant, run, 'cancel')).toBe(202)
+      return await taken.applyRows(application)
+    }
+    await work(run, { universe: { ...taken, applyRows } })
+    expect(batches).toBe(2)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 10_000 } })
+  })
+
+  test('of a hierarchy are none where they are too large for one push: its shape never changes in parts', async () => {
+    const tenant = admin()
+    const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
+    const connector = await create(tenant, { dataset: 'org_structure', hierarchy })
+    const run = await start(tenant, connector, 'node_key,name\nA,Bank\n')
+    await plan(tenant, run, 2, 'x'.repeat(12_000_000))
+    await work(run, { universe: { ...taken, applyRows: refusingAll } })
+    expect(await now(tenant, run)).toMatchObject({ status: 'failed', failure: { code: 'too_large' } })
+  })
+
+  test('are undone from the last to the first, so that a tree that was turned round is turned back', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, treeOf('A,,First,process\nB,A,Second,process\n'))
+    const turned = await runCsv(tenant, connector, treeOf('B,,Second,process\nA,B,First,process\n'))
+    expect(turned).toMatchObject({ counts: { moved: 2, applied: 2 } })
+    const answer = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${turned.id}/rollback`, { body: {} })
+    const undone = runSchema.parse(answer.json)
+    await work(undone)
+    expect(await now(tenant, undone)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+    const changes = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${undone.id}/changes`)
+    expect(changes.json).toMatchObject([{ source_key: 'A' }, { source_key: 'B' }])
+  })
+
+  test('stay with their run', async () => {
+    const tenant = admin()
+    await runCsv(tenant, await create(tenant), csvOf(1))
+    const give = 'update sync.run_change set run_id = gen_random_uuid() where tenant_id = $1'
+    await expect(world.rows(give, [tenant.tenantId])).rejects.toThrow(/stays with the run/)
+    await expect(world.rows('truncate sync.run cascade')).rejects.toThrow(/never deleted/)
+  })
+})
+
+describe('rows that a source has no longer', () => {
+  test('are held against the limits once: what was approved needs no approval again', async () => {
+    const tenant = admin()
+    const safety = { max_deactivate_pct: 10, max_change_pct: 100 }
+    const connector = await create(tenant, { missing_policy: 'deactivate', safety })
+    await runCsv(tenant, connector, csvOf(6))
+    const lost = await runCsv(tenant, connector, csvOf(2))
+    expect(lost).toMatchObject({ status: 'needs_approval', breaches: [{ limit: 'max_deactivate_pct' }] })
+    expect(await decide(tenant, lost, 'approve', { diff_hash: lost.diff_hash })).toBe(202)
+    await work(lost)
+    const again = await runCsv(tenant, connector, csvOf(2))
+    expect(again).toMatchObject({ status: 'succeeded', counts: { missing: 4, deactivated: 0, unchanged: 2 } })
+    const more = await runCsv(tenant, connector, csvOf(1))
+    expect(more).toMatchObject({ status: 'needs_approval', breaches: [{ actual: 50 }] })
+  })
+
+  test('are not those that cannot be read, with a key or without', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { missing_policy: 'deactivate' })
+    await runCsv(tenant, connector, csvOf(3))
+    const formula = await runCsv(tenant, connector, csvOf(3).replace('Entity 1', '=HYPERLINK(E9)'))
+    expect(formula).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 0, deactivated: 0 } })
+    const cut = await runCsv(tenant, connector, csvOf(3).replace('E1,Entity 1', 'E1'))
+    expect(cut).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 1, deactivated: 0 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
+    const errors = async (run: Run) =>
+      runErrorSchema.array().parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`)).json)
+    expect(await errors(formula)).toMatchObject([{ row: 3, source_key: 'E1', field: 'name', code: 'formula' }])
+    expect(await errors(cut)).toMatchObject([{ row: 3, code: 'cell_count' }, { code: 'missing_undecided' }])
+    expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ counts: { missing: 1, deactivated: 1 } })
+  })
+})
