@@ -62,6 +62,7 @@ CREATE INDEX action_plan_by_due_on ON findings.action_plan USING btree (tenant_i
 CREATE INDEX action_plan_by_updated_at ON findings.action_plan USING btree (tenant_id, updated_at, id);
 CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_action_plan();
 CREATE TRIGGER action_plan_guard_cancelled BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_part_of_cancelled();
+CREATE TRIGGER action_plan_guard_four_eyes BEFORE UPDATE ON findings.action_plan FOR EACH ROW WHEN ((new.verified_by IS NOT NULL)) EXECUTE FUNCTION findings.guard_four_eyes();
 CREATE CONSTRAINT TRIGGER action_plan_logged_move AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.action_plan REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
@@ -249,6 +250,8 @@ CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, u
 CREATE CONSTRAINT TRIGGER finding_closing_evidence AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text) AND (new.severity = ANY (ARRAY['critical'::text, 'high'::text])))) EXECUTE FUNCTION findings.guard_closing_evidence();
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
+CREATE TRIGGER finding_guard_four_eyes BEFORE UPDATE ON findings.finding FOR EACH ROW WHEN ((new.validated_by IS NOT NULL)) EXECUTE FUNCTION findings.guard_four_eyes();
+CREATE TRIGGER finding_guard_plans_done BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text))) EXECUTE FUNCTION findings.guard_plans_done();
 CREATE TRIGGER finding_guard_rejected BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['pending_validation'::text, 'closed'::text])))) EXECUTE FUNCTION findings.guard_rejected_recommendations();
 CREATE CONSTRAINT TRIGGER finding_logged_move AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
 CREATE TRIGGER finding_repeat_guard BEFORE INSERT OR UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
@@ -709,6 +712,38 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION findings.guard_four_eyes()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  broken text;
+begin
+  case tg_table_name
+    when 'finding' then
+      if (new.owner, new.validated_by) is distinct from (old.owner, old.validated_by)
+        and not findings.is_another_person(new.owner, new.validated_by)
+      then
+        broken := case when new.validated_by is distinct from old.validated_by
+          then 'finding_validator_is_another' else 'finding_owner_is_another' end;
+      end if;
+    when 'action_plan' then
+      if (new.owner, new.verified_by) is distinct from (old.owner, old.verified_by)
+        and not findings.is_another_person(new.owner, new.verified_by)
+      then
+        broken := 'action_plan_verifier_is_another';
+      end if;
+  end case;
+  if broken is not null then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = tg_table_name, constraint = broken,
+      message = 'who validates is not seen to be another than the owner';
+  end if;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.guard_last_entity()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -811,6 +846,27 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION findings.guard_plans_done()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- action_plan_of_finding_unique
+  if exists (
+    select from findings.action_plan p
+    where p.tenant_id = new.tenant_id and p.finding_id = new.id
+      and p.status not in ('implemented', 'verified', 'rejected', 'cancelled')
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding',
+      constraint = 'finding_plans_done_before_closing',
+      message = 'a finding is closed when its plans are done';
+  end if;
+  return new;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.guard_recommendation()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -892,6 +948,23 @@ begin
   return new;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION findings.is_another_person(a jsonb, b jsonb)
+ RETURNS boolean
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO ''
+AS $function$
+  select case
+    when a ->> 'person_id' = b ->> 'person_id' or lower(a ->> 'email') = lower(b ->> 'email') then false
+    when a ->> 'person_id' <> b ->> 'person_id' or lower(a ->> 'email') <> lower(b ->> 'email') then true
+    else coalesce(
+      lower(regexp_replace(btrim(a ->> 'name'), '\s+', ' ', 'g'))
+        <> lower(regexp_replace(btrim(b ->> 'name'), '\s+', ' ', 'g')),
+      false)
+  end
+$function$;
+grant execute on routine findings.is_another_person(jsonb,jsonb) to postern_findings;
 
 CREATE OR REPLACE FUNCTION findings.same_person(a jsonb, b jsonb)
  RETURNS boolean

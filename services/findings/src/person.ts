@@ -1,9 +1,23 @@
 import type { PersonRef } from '@postern/contracts'
 
-/** Whether two references name one person: by id where both have one, else by address, else by name. */
-export function isSamePerson(a: PersonRef | null | undefined, b: PersonRef | null | undefined): boolean {
-  if (a === null || a === undefined || b === null || b === undefined) return false
-  if (a.person_id !== undefined && b.person_id !== undefined) return a.person_id === b.person_id
-  if (a.email !== undefined && b.email !== undefined) return a.email.toLowerCase() === b.email.toLowerCase()
-  return a.name !== undefined && b.name !== undefined && a.name.toLowerCase() === b.name.toLowerCase()
+type Named = PersonRef | null | undefined
+
+/**
+ * Whether two references name one person. An equal id or address says that they do, a different one that they do not; names
+ * decide where neither is in both. Where nothing is in both, nobody can tell: an owner could pass by a name for another. The
+ * database judges alike (findings.is_another_person).
+ */
+export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown' {
+  if (a === null || a === undefined || b === null || b === undefined) return 'unknown'
+  const ids = [
+    [a.person_id, b.person_id],
+    [a.email?.toLowerCase(), b.email?.toLowerCase()],
+  ].filter(([one, other]) => one !== undefined && other !== undefined)
+  if (ids.length > 0) return ids.some(([one, other]) => one === other) ? 'same' : 'another'
+  if (a.name === undefined || b.name === undefined) return 'unknown'
+  return plain(a.name) === plain(b.name) ? 'same' : 'another'
+}
+
+function plain(name: string): string {
+  return name.trim().replaceAll(/\s+/g, ' ').toLowerCase()
 }

@@ -99,6 +99,12 @@ describe('moving the status of a finding', () => {
       { ...validate, validated_by: { name: 'ada LUND' }, evidence_refs: [evidence] },
       ['/validated_by'],
     ],
+    [
+      'closing by somebody who may be the owner',
+      'pending_validation',
+      { ...validate, validated_by: { email: 'ada@example.org' }, evidence_refs: [evidence] },
+      ['/validated_by'],
+    ],
     ['refusing without a reason', 'pending_validation', { to: 'in_remediation' }, ['/reason']],
   ])('is refused with the place to mend: %s', async (_what, status, body, pointers) => {
     const tenant = newTenant()
@@ -147,6 +153,36 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, second.id, validate)).status).toBe(200)
     const low = await placed(tenant, 'pending_validation', '', { severity: 'low' })
     expect((await move(tenant, low.id, validate)).status).toBe(200)
+  })
+
+  test('to closed waits for plans that were refused or proposed since', async () => {
+    const tenant = newTenant()
+    const { id } = await placed(tenant, 'pending_validation', '', { severity: 'low' })
+    const plan = { title: 'More', owner: { name: 'Ada' }, due_date: day(30) }
+    const made = await service.call(tenant, 'POST', `${path}/${id}/action-plans`, { body: plan })
+    const refused = await move(tenant, id, validate)
+    expect([refused.status, problemSchema.parse(refused.json).errors?.map(({ code }) => code)]).toEqual([
+      409,
+      ['unfinished_action_plans'],
+    ])
+    const moves = await service.call(tenant, 'GET', `${path}/${id}/transitions`)
+    expect(transitionsSchema.parse(moves.json).transitions.find(({ to }) => to === 'closed')?.missing).toMatchObject([
+      { code: 'unfinished_action_plans' },
+    ])
+    const planned = `/api/v1/action-plans/${z.object({ id: z.string() }).parse(made.json).id}/status`
+    await service.call(tenant, 'POST', planned, { body: { to: 'cancelled', reason: 'Not needed.' } })
+    expect((await move(tenant, id, validate)).status).toBe(200)
+    // Whom the remedy was validated by is no owner afterwards, nor somebody who may be it.
+    const owned = async (owner: object) => {
+      const answer = await service.call(tenant, 'PATCH', `${path}/${id}`, {
+        body: { owner },
+        headers: { 'if-match': '*' },
+      })
+      return [answer.status, problemSchema.safeParse(answer.json).data?.errors?.map(({ code }) => code)]
+    }
+    expect(await owned({ name: 'BO' })).toEqual([422, ['same_person']])
+    expect(await owned({ email: 'bo@example.org' })).toEqual([422, ['not_comparable']])
+    expect(await owned({ email: 'cleo@example.org', name: 'Cleo' })).toEqual([200, undefined])
   })
 
   test('back from closed counts, within twelve months', async () => {

@@ -43,18 +43,18 @@ async function world(severity = 'low') {
     }),
   )
   const ids = { finding: finding.id, action_plan: plan.id, recommendation: recommendation.id }
-  const set = async (tx: Tx, table: Table, status: string) =>
+  const set = async (tx: Tx, table: Table, status: string, more = '') =>
     await tx.execute({
-      text: `update findings.${table} set status = $2, ${besides[table]}, version = version + 1 where id = $1`,
+      text: `update findings.${table} set status = $2, ${besides[table]} ${more}, version = version + 1 where id = $1`,
       values: [ids[table], status],
     })
   return {
     ids,
     /** Puts a status in place, whatever the rules say. */
-    place: async (table: Table, status: string) =>
+    place: async (table: Table, status: string, more?: string) =>
       await service.asSuperuser.system(async (tx) => {
         await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
-        await set(tx, table, status)
+        await set(tx, table, status, more)
       }),
     /** Moves a status as the service's role, with an entry of the log where one is given; the constraint that it breaks. */
     move: async (table: Table, [from, to]: readonly [string, string], entry?: object) =>
@@ -140,6 +140,36 @@ describe('past the service, a status does not move', () => {
     const harmless = await world('medium')
     await harmless.place('action_plan', 'implemented')
     expect(await harmless.move('action_plan', verifying, {})).toBeUndefined()
+  })
+
+  test.each([
+    ['finding', ['pending_validation', 'closed'], 'finding_validator_is_another'],
+    ['action_plan', ['implemented', 'verified'], 'action_plan_verifier_is_another'],
+  ] as const)('of a %s where nobody sees that who validates is not the owner', async (table, way, constraint) => {
+    const { place, move } = await world()
+    await place('action_plan', 'implemented')
+    const entry = { body: 'Seen.' }
+    for (const owner of ['{"email":"ada@x.example"}', '{"person_id":"1"}']) {
+      await place(table, way[0], `, owner = '${owner}'`)
+      expect(await move(table, way, entry)).toBe(constraint)
+    }
+    // "Bo" is who validates.
+    await place(table, way[0], `, owner = '{"email":"ada@x.example","name":" bo "}'`)
+    expect(await move(table, way, entry)).toBe(constraint)
+    await place(table, way[0], `, owner = '{"email":"ada@x.example","name":"Ada"}'`)
+    expect(await move(table, way, entry)).toBeUndefined()
+  })
+
+  test('to closed while a plan is not done', async () => {
+    const { place, move } = await world()
+    await place('finding', 'pending_validation')
+    for (const status of ['proposed', 'approved', 'in_progress', 'blocked']) {
+      await place('action_plan', status)
+      const closing = ['pending_validation', 'closed'] as const
+      expect(await move('finding', closing, { body: 'Seen.' })).toBe('finding_plans_done_before_closing')
+    }
+    await place('action_plan', 'implemented')
+    expect(await move('finding', ['pending_validation', 'closed'], { body: 'Seen.' })).toBeUndefined()
   })
 
   test('of a recommendation ahead of the plan that carries it out, or behind it', async () => {

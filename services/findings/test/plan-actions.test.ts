@@ -148,8 +148,9 @@ describe('the status of an action plan', () => {
     const implemented = await move(tenant, id, 'implemented', { percent_complete: 100, note: 'Done.' })
     expect(actionPlanSchema.parse(implemented.json)).toMatchObject({ percent_complete: 100, completed_date: day(0) })
     expect(await statuses()).toEqual(['in_remediation', 'implemented'])
-    const verified = await move(tenant, id, 'verified', { verified_by: { name: 'Bo' }, evidence_refs: [evidence] })
-    expect(actionPlanSchema.parse(verified.json)).toMatchObject({ verified_by: { name: 'Bo' }, verified_date: day(0) })
+    const bo = { email: 'bo@example.org', name: 'Bo' }
+    const verified = await move(tenant, id, 'verified', { verified_by: bo, evidence_refs: [evidence] })
+    expect(actionPlanSchema.parse(verified.json)).toMatchObject({ verified_by: bo, verified_date: day(0) })
     expect(await statuses()).toEqual(['in_remediation', 'verified'])
     expect((await toPending()).status).toBe(200)
 
@@ -197,6 +198,12 @@ describe('the status of an action plan', () => {
     await move(tenant, plan.id, 'implemented', { percent_complete: 100, note: 'n' })
     const own = await move(tenant, plan.id, 'verified', { verified_by: { email: 'ADA@example.org' } })
     expect(pointers(own.json)).toEqual(['/verified_by', '/evidence_refs'])
+    // Known by an address, he is no other person for giving a name.
+    const named = await move(tenant, plan.id, 'verified', { verified_by: { name: 'Ada' }, evidence_refs: [evidence] })
+    expect([named.status, problemSchema.parse(named.json).errors]).toMatchObject([
+      422,
+      [{ pointer: '/verified_by', code: 'not_comparable' }],
+    ])
     const back = await move(tenant, plan.id, 'in_progress', { reason: 'Not all.' })
     expect(actionPlanSchema.parse(back.json)).toMatchObject({ percent_complete: 99, completed_date: null })
   })
@@ -237,7 +244,7 @@ describe('the status of an action plan', () => {
             percent_complete = case when $2 in ('implemented', 'verified') then 100 else 0 end,
             completed_on = case when $2 in ('implemented', 'verified') then current_date end,
             verified_on = case when $2 = 'verified' then current_date end,
-            verified_by = case when $2 = 'verified' then '{"name":"Bo"}'::jsonb end where id = $1`
+            verified_by = case when $2 = 'verified' then '{"email":"bo@example.org"}'::jsonb end where id = $1`
           await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
           await tx.execute({ text: place, values: [plan.id, from] })
           await tx.execute({ text: 'set local session_replication_role = origin', values: [] })

@@ -160,7 +160,9 @@ export const changeActionPlanStatusBodySchema = z
     reason: text(1, 20_000).optional(),
     note: text(1, 20_000).optional().meta({ description: 'What was done; needed for implemented' }),
     percent_complete: z.int().min(0).max(100).optional().meta({ description: 'Implemented needs 100' }),
-    verified_by: personRefSchema.optional().meta({ description: 'Who verified it; never the owner' }),
+    verified_by: personRefSchema
+      .optional()
+      .meta({ description: 'Who verified it; never the owner, and named by something that the owner is named by too' }),
     evidence_refs: evidenceRefs.default([]),
   })
   .meta({ id: 'ChangeActionPlanStatus' })

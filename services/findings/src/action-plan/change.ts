@@ -10,6 +10,7 @@ import { problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
+import { notComparable } from '../four-eyes.ts'
 import { followPlans } from '../recommendation/derive.ts'
 import { invalidContent, orTakenId } from '../request.ts'
 import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
@@ -136,6 +137,7 @@ export function assertChangeable({ plan, finding }: HeldPlan): void {
 }
 
 const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
+  ['action_plan_verifier_is_another', { pointer: '/verified_by', code: 'not_comparable', detail: notComparable }],
   [
     'action_plan_recommendation_recommendation_fk',
     {

@@ -7,7 +7,8 @@ import type {
 } from '@postern/contracts'
 import { type CalendarDate, type StoredFinding, mergedCustom } from '../finding/rules.ts'
 import { needsEvidence } from '../finding/transitions.ts'
-import { isSamePerson } from '../person.ts'
+import { fourEyes } from '../four-eyes.ts'
+import { comparePeople } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
 /** What is stored of an action plan; the rest follows from it and from the day of the reading. */
@@ -79,7 +80,7 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
   if (after.percent_complete !== 100 && before.status === 'implemented' && patch.status !== 'in_progress') {
     faults.push({ pointer: '/percent_complete', code: 'out_of_range', detail: 'stays 100 while it is implemented' })
   }
-  if (isSamePerson(after.owner, after.verified_by)) {
+  if (comparePeople(after.owner, after.verified_by) === 'same') {
     faults.push({ pointer: '/owner', code: 'same_person', detail: 'must not be who has verified the plan' })
   }
   if (Object.keys(after.custom).length > 50) {
@@ -125,12 +126,10 @@ const done: readonly PlanNeed[] = [
 ]
 
 const verification: readonly PlanNeed[] = [
-  {
-    code: 'required',
-    member: 'verified_by',
-    detail: 'is needed: who has verified it, and not the owner of the plan',
-    isMet: ({ request, plan }) => request.verified_by !== undefined && !isSamePerson(request.verified_by, plan.owner),
-  },
+  ...fourEyes<PlanSituation>('verified_by', 'is needed: who has verified it, and not the owner of the plan', {
+    given: ({ request }) => request.verified_by,
+    owner: ({ plan }) => plan.owner,
+  }),
   {
     code: 'required',
     member: 'evidence_refs',

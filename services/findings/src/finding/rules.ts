@@ -1,5 +1,7 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { CreateFinding, CreatedBy, Finding, FindingStub, InputError, UpdateFinding } from '@postern/contracts'
-import { isSamePerson } from '../person.ts'
+import { notComparable } from '../four-eyes.ts'
+import { comparePeople } from '../person.ts'
 
 /** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
 export type CalendarDate = string
@@ -78,6 +80,9 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
       return fault('repeat_of_id', 'not_closed', 'must be a finding that is closed, or whose risk is accepted')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
+    case 'finding_validator_is_another':
+      return { pointer: '/validated_by', code: 'not_comparable', detail: notComparable }
+    case 'finding_owner_is_another':
     case 'finding_validated_by_another':
       return fault('owner', 'same_person', 'must not be who has validated the remedy')
     default:
@@ -142,8 +147,10 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
   for (const field of ['identified_date', 'repeat_of_id'] as const) {
     if (before[field] !== after[field]) faults.push(fault(field, 'fixed', 'can be changed in a draft only'))
   }
-  if (isSamePerson(after.owner, after.validated_by)) {
-    faults.push(fault('owner', 'same_person', 'must not be who has validated the remedy'))
+  if (after.validated_by !== null && !isDeepStrictEqual(before.owner, after.owner)) {
+    const outcome = comparePeople(after.owner, after.validated_by)
+    if (outcome === 'same') faults.push(fault('owner', 'same_person', 'must not be who has validated the remedy'))
+    if (outcome === 'unknown' && after.owner !== null) faults.push(fault('owner', 'not_comparable', ownerNotComparable))
   }
   return [...faults, ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is needed after the draft'))]
 }
@@ -159,6 +166,9 @@ export function missingAfterDraft(
     ...(finding.owner === null ? (['owner'] as const) : []),
   ]
 }
+
+const ownerNotComparable =
+  'must be named by something that who has validated the remedy is named by too (person_id, email or name)'
 
 /** The day after a day. */
 export function nextDay(date: CalendarDate): CalendarDate {

@@ -1,5 +1,5 @@
 import type { ChangeFindingStatus, Finding } from '@postern/contracts'
-import { isSamePerson } from '../person.ts'
+import { fourEyes } from '../four-eyes.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 import { type CalendarDate, type StoredFinding, missingAfterDraft } from './rules.ts'
 
@@ -51,13 +51,14 @@ const acceptance: readonly FindingNeed[] = [
 ]
 
 const validation: readonly FindingNeed[] = [
-  {
-    code: 'required',
-    member: 'validated_by',
-    detail: 'is needed: who has validated the remedy, and not the owner of the finding',
-    isMet: ({ request, finding }) =>
-      request.validated_by !== undefined && !isSamePerson(request.validated_by, finding.owner),
-  },
+  ...fourEyes<FindingSituation>(
+    'validated_by',
+    'is needed: who has validated the remedy, and not the owner of the finding',
+    {
+      given: ({ request }) => request.validated_by,
+      owner: ({ finding }) => finding.owner,
+    },
+  ),
   {
     code: 'required',
     member: 'note',
@@ -103,7 +104,7 @@ export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   draft: { open: complete, cancelled: [reason] },
   open: { in_remediation: [hasPlan], risk_accepted: acceptance, cancelled: [reason] },
   in_remediation: { pending_validation: [plansDone, agreedTo], risk_accepted: acceptance, cancelled: [reason] },
-  pending_validation: { closed: [...validation, agreedTo], in_remediation: [reason] },
+  pending_validation: { closed: [...validation, plansDone, agreedTo], in_remediation: [reason] },
   risk_accepted: {
     open: [
       {
