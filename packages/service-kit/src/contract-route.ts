@@ -24,7 +24,7 @@ import {
   keepsNothing,
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
-import { type JsonText, textOf, valueOf } from './json-text.ts'
+import { type JsonTexts, contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 import { fieldsAsked, selectFields } from './select-fields.ts'
@@ -100,7 +100,7 @@ export function contractRoute<const R extends Route>(
 export function registerContract<const R extends Route>(
   app: App,
   route: R,
-  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | JsonText | StreamedAnswer>,
+  handler: (input: ContractInput<R>) => Promise<AnswerBody<R> | JsonTexts | StreamedAnswer>,
 ): void {
   const { upstream } = route
   const memory = route.method === 'POST' ? memories.get(app) : undefined
@@ -238,7 +238,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const type = mediaType === '' ? 'application/json' : mediaType
       const fields = fieldsAsked(inputs.query)
       const sent = fields === undefined ? body : selectFields(valueOf(body), fields)
-      return await reply.type(`${type}; charset=utf-8`).send(textOf(sent))
+      return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
     },
   })
 }

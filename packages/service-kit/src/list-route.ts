@@ -9,14 +9,14 @@ import {
   assertItemInContract,
   registerContract,
 } from './contract-route.ts'
-import { type JsonText, textOf, valueOf } from './json-text.ts'
+import { type JsonText, type JsonTexts, textOf, valueOf } from './json-text.ts'
 import { problem } from './problem.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
 export interface ListHandlers<R extends Route, Item> {
   /** One page, as JSON. */
-  page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonText>
+  page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
   /** The whole result from where the cursor points, item by item: read as fast as the client reads, never faster. */
   all(input: ContractInput<R>): AsyncIterable<Item | JsonText>
   /** Members of an item that become the columns of a CSV, in their order; all of them where nothing is said. */

@@ -46,6 +46,11 @@ function announce(statement: string | SentStatement): StatementMessage {
 
 // Transaction-local: it ends with the transaction, also behind a pooler that gives each transaction another connection.
 const setAssertion = { name: 'postern_set_assertion', text: "select set_config('postern.assertion', $1, true)" }
+// As `planOnce`, in the same statement: each one more is answered by itself.
+const setAssertionAndPlanOnce = {
+  name: 'postern_set_assertion_plan_once',
+  text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
+}
 const planOnce = 'set local plan_cache_mode = force_generic_plan'
 const planAsUsual = 'set local plan_cache_mode = auto'
 
@@ -77,6 +82,8 @@ export class Session implements Tx {
   readonly #client: PoolClient
   readonly #timeoutMs: number
   #ended = false
+  /** To be sent before the first statement. */
+  #assertion: string | undefined
   #plansOnce = false
   #odd = false
   #mayHaveLeftSomething = false
@@ -102,9 +109,9 @@ export class Session implements Tx {
   }
 
   begin(command: string, assertion: string): void {
-    // Their failures show in every statement that follows, and in the answer to COMMIT.
+    // Its failure shows in every statement that follows, and in the answer to COMMIT; so does that of the assertion.
     this.#send(command, ignore)
-    this.#send({ ...setAssertion, values: [assertion] }, ignore)
+    this.#assertion = assertion
   }
 
   query<Row extends QueryResultRow>(statement: Statement): Promise<Row[]> {
@@ -166,13 +173,20 @@ export class Session implements Tx {
       )
     }
     const { text, values, name, plannedOnce = false } = statement
-    if (plannedOnce !== this.#plansOnce) {
-      this.#plansOnce = plannedOnce
-      this.#send(plannedOnce ? planOnce : planAsUsual, ignore)
-    }
+    this.#prepare(plannedOnce)
     // One statement a message, also without values: what is smuggled in behind a semicolon is a syntax error.
     const sent = { text, values: [...values], queryMode: 'extended' as const }
     return this.#promise<Row, T>(name === undefined ? sent : { ...sent, name }, take)
+  }
+
+  #prepare(plansOnce: boolean): void {
+    if (this.#assertion !== undefined) {
+      this.#send({ ...(plansOnce ? setAssertionAndPlanOnce : setAssertion), values: [this.#assertion] }, ignore)
+      this.#assertion = undefined
+    } else if (plansOnce !== this.#plansOnce) {
+      this.#send(plansOnce ? planOnce : planAsUsual, ignore)
+    }
+    this.#plansOnce = plansOnce
   }
 
   #promise<Row extends QueryResultRow, T>(

@@ -4,7 +4,7 @@ import { z } from 'zod'
 const sortValue = z.union([z.iso.datetime({ precision: 3 }), z.iso.date(), z.int().min(1).max(4)])
 
 /** Where a page begins: behind the row with these values of the sort's columns and this id. */
-export const keySchema = z.strictObject({ values: z.array(sortValue).min(1).max(2), id: z.uuid() })
+const keySchema = z.strictObject({ values: z.array(sortValue).min(1).max(2), id: z.uuid() })
 export type Key = z.infer<typeof keySchema>
 
 interface SortColumn {
@@ -50,8 +50,8 @@ export interface KeysetList<Sort extends string, Item> {
   page(bounds: PageBounds<Sort>, conditions: readonly Condition[], leading?: readonly unknown[]): Statement
   /** Where the page behind an item begins. */
   keyOf(item: Item, sort: Sort): Key
-  /** Whether a key, which comes from a client, can belong to the sort. */
-  isKey(key: Key, sort: Sort): boolean
+  /** A key, which comes from a client, that can belong to the sort. */
+  keySchema(sort: Sort): z.ZodType<Key>
 }
 
 /**
@@ -70,6 +70,8 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
 }): KeysetList<Sort, Item> {
   const { name, select, orders, around = (page) => page } = list
   const bare = new Map<string, string>()
+  // Once a sort: to make a schema takes longer than to make the statement.
+  const schemas = new Map<Sort, z.ZodType<Key>>()
   const textOf = (sort: Sort, where: string, used: number, limit: string): string => {
     const { columns, direction } = orders[sort]
     const [comparison, suffix] = direction === 'asc' ? ['>', ''] : ['<', ' desc']
@@ -96,14 +98,18 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
       return { name: key, text, values: [...leading, ...values, id], plannedOnce: true }
     },
     keyOf: (item, sort) => ({ values: orders[sort].valuesOf(item), id: item.id }),
-    isKey: ({ values }, sort) => {
-      const { columns } = orders[sort]
-      return (
-        columns.length === values.length &&
-        columns.every(({ type }, at) => keyValues[type].safeParse(values[at]).success)
-      )
+    keySchema: (sort) => {
+      const schema = schemas.get(sort) ?? keySchema.refine(({ values }) => fits(values, orders[sort].columns))
+      schemas.set(sort, schema)
+      return schema
     },
   }
+}
+
+function fits(values: Key['values'], columns: readonly SortColumn[]): boolean {
+  return (
+    columns.length === values.length && columns.every(({ type }, at) => keyValues[type].safeParse(values[at]).success)
+  )
 }
 
 /** One more than pages are asked for with, and what exports read at a time. */

@@ -20,7 +20,6 @@ import {
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
-import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
@@ -48,7 +47,6 @@ export function actionPlanRoutes(
     const { query } = input
     const { sort } = query
     const day = today()
-    const key = keySchema.refine((given) => actionPlanList.isKey(given, sort))
     const filter = {
       status: query.status,
       findingId,
@@ -60,7 +58,7 @@ export function actionPlanRoutes(
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
     }
-    return { sort, day, filter, page: openPage(input, route, key) }
+    return { sort, day, filter, page: openPage(input, route, actionPlanList.keySchema(sort)) }
   }
 
   const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {

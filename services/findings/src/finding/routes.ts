@@ -25,7 +25,6 @@ import {
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
-import { keySchema } from '../keyset.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
@@ -61,10 +60,10 @@ export function findingRoutes(
 
   const listOf = async (input: ContractInput<typeof listRoute>) => {
     const { sort } = input.query
-    const key = keySchema.refine((given) => findingList.isKey(given, sort))
     /** Of what PostgreSQL wrote: a finding as the contract has it. */
     const keyOf = (text: string) => findingList.keyOf(JSON.parse(text), sort)
-    return { sort, page: openPage(input, listRoute, key), filter: await narrowed(input), keyOf }
+    const page = openPage(input, listRoute, findingList.keySchema(sort))
+    return { sort, page, filter: await narrowed(input), keyOf }
   }
 
   contractList<typeof listRoute, Finding>(app, listRoute, {

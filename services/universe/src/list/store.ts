@@ -43,6 +43,8 @@ export type Order<Sort extends string> = Sort | `-${Sort}`
  */
 export function listStatements<const Sort extends string>(parts: ListParts<Sort>): ListStatements<Sort> {
   const { name, columns, from, where, filters, sorts, tie } = parts
+  // Once a sort: to make a schema takes longer than to make the statement.
+  const schemas = new Map<Sort, z.ZodType<ListKey>>()
   return {
     page: (order, values, after, limit) => {
       const { sort, descending } = directionOf(order)
@@ -60,11 +62,13 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
         values: [...values, edge.value, edge.tie, limit],
       }
     },
-    keySchema: (order) =>
-      z.strictObject({
-        value: valueSchemas[sorts[directionOf(order).sort].type],
-        tie: tieSchemas[tie.type],
-      }),
+    keySchema: (order) => {
+      const { sort } = directionOf(order)
+      const schema =
+        schemas.get(sort) ?? z.strictObject({ value: valueSchemas[sorts[sort].type], tie: tieSchemas[tie.type] })
+      schemas.set(sort, schema)
+      return schema
+    },
     // Reads the tenant's rows once; asked for explicitly (`count=true`).
     count: (values) => ({
       name: `${name}_count`,
