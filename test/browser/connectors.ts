@@ -1,4 +1,4 @@
-import { connectorSchema } from '@postern/contracts'
+import { connectorSchema, pushResultSchema } from '@postern/contracts'
 import { expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
@@ -132,5 +132,18 @@ export function connectorTests(world: () => World): void {
     await page.getByRole('button', { name: 'Retire', exact: true }).click()
     await page.getByRole('heading', { level: 1, name: 'Connectors' }).waitFor()
     expect(await read()).toBeUndefined()
+    await page.goto(`${stack.consoleUrl}/connectors/${made?.id}/change`)
+    await page.getByRole('heading', { level: 1, name: 'No such connector' }).waitFor()
+  })
+
+  test('a run that a program has pushed shows its numbers, and says that there is no more', async () => {
+    const { page, stack, tenants } = world()
+    const { key } = await stack.createKey(tenants.harbourline, { scopes: ['admin:sync'] })
+    const body = [{ external_id: 'PUSHED-1', name: 'Pushed', type: 'process' }]
+    const answer = await send(stack.gateways[0] ?? '', '/api/v1/sync/entities', { key, method: 'POST', body })
+    const { run_id: run } = pushResultSchema.parse(answer.json)
+    await page.goto(`${stack.consoleUrl}/connectors/runs/${run}`)
+    await page.getByText('only the numbers above are kept').waitFor()
+    expect(await page.getByText('Applied', { exact: true }).count()).toBe(0)
   })
 }

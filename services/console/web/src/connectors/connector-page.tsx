@@ -1,5 +1,4 @@
 import { useCallback, useState } from 'react'
-import { ApiProblem } from '../api/request.ts'
 import {
   type Connector,
   type Run,
@@ -15,18 +14,18 @@ import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { ActionMenu } from '../ui/menu.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
-import { Empty, Page, WayBack } from '../ui/page.tsx'
+import { Page, WayBack } from '../ui/page.tsx'
 import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { When } from '../ui/when.tsx'
-import { LastRun, NextRun, StateBadge } from './connector-parts.tsx'
+import { ConnectorFailure, LastRun, NextRun, StateBadge } from './connector-parts.tsx'
 import { TestCard } from './connector-test.tsx'
 import { RetireDialog } from './retire-dialog.tsx'
 import { RunDialog } from './run-dialog.tsx'
 import { RunsCard } from './runs-card.tsx'
 import { scheduleInWords } from './setup/schedule.ts'
-import { canBeRun, datasetNames, missingPolicies, needsFile, typeNames } from './words.ts'
+import { canBeRun, datasetNames, isPushed, missingPolicies, needsFile, typeNames } from './words.ts'
 
 const wayBack = <WayBack to="/connectors" label="Connectors" />
 
@@ -45,20 +44,10 @@ function One({ id }: { readonly id: string }) {
 
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
-    const { error } = resource
-    const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
-    return (
-      <Page title={isNone ? 'No such connector' : 'Connector'} above={wayBack}>
-        {isNone ? (
-          <Empty icon="sync" title="There is no such connector in this organization" />
-        ) : (
-          <Failure error={error} title="The connector cannot be shown" onRetry={reload} />
-        )}
-      </Page>
-    )
+    return <ConnectorFailure error={resource.error} onRetry={reload} />
   }
   const { connector, etag } = resource.value
-  const isOurs = connector.type !== 'inline_json' && connector.type !== 'scim_inbound'
+  const isOurs = !isPushed(connector)
   const isPaused = connector.state === 'paused'
   const turn = async () => {
     setFailure(undefined)
@@ -225,7 +214,7 @@ function Setup({ connector }: { readonly connector: Connector }) {
           <dt>Waits for approval</dt>
           <dd>
             <span>
-              when more than {safety.max_deactivate_pct} % or {safety.max_deactivate.toLocaleString()} rows go, more
+              When more than {safety.max_deactivate_pct} % or {safety.max_deactivate.toLocaleString()} rows go, more
               than {safety.max_change_pct} % change, or fewer than {safety.min_rows.toLocaleString()} come.
             </span>
           </dd>

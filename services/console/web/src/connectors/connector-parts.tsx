@@ -1,7 +1,10 @@
+import { ApiProblem } from '../api/request.ts'
 import type { Connector } from '../api/sync.ts'
 import { Badge } from '../ui/badge.tsx'
+import { Failure } from '../ui/notice.tsx'
+import { Empty, Page, WayBack } from '../ui/page.tsx'
 import { When, distance } from '../ui/when.tsx'
-import { states } from './words.ts'
+import { isPushed, states } from './words.ts'
 
 /** Whether a connector works. */
 export function StateBadge({ state }: Pick<Connector, 'state'>) {
@@ -9,6 +12,20 @@ export function StateBadge({ state }: Pick<Connector, 'state'>) {
     <Badge tone={states[state].tone} hasDot>
       {states[state].label}
     </Badge>
+  )
+}
+
+/** In place of the page of a connector that is not there, or cannot be read. */
+export function ConnectorFailure({ error, onRetry }: { readonly error: unknown; readonly onRetry: () => void }) {
+  const isNone = error instanceof ApiProblem && [400, 404].includes(error.problem.status)
+  return (
+    <Page title={isNone ? 'No such connector' : 'Connector'} above={<WayBack to="/connectors" label="Connectors" />}>
+      {isNone ? (
+        <Empty icon="sync" title="There is no such connector in this organization" />
+      ) : (
+        <Failure error={error} title="The connector cannot be shown" onRetry={onRetry} />
+      )}
+    </Page>
   )
 }
 
@@ -25,7 +42,10 @@ export function LastRun({ connector: { last_run_at: at }, now }: Props) {
 /** How long it is until the next run; `isExact`: and when that is. */
 export function NextRun({ connector, now, isExact = false }: Props & { readonly isExact?: boolean }) {
   const { next_run_at: at, state } = connector
-  if (at === null) return <span className="faint">{state === 'paused' ? 'Paused' : 'When asked'}</span>
+  if (at === null) {
+    const words = state === 'paused' ? 'Paused' : isPushed(connector) ? 'When pushed' : 'When asked'
+    return <span className="faint">{words}</span>
+  }
   if (!isExact) return <When at={at} as="until" now={now} />
   return (
     <>

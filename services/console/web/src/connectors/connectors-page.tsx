@@ -63,36 +63,38 @@ function Connectors() {
                 </div>
                 <StateBadge state={connector.state} />
               </div>
-              <dl className="facts connector-facts">
-                <div>
-                  <dt>Keeps true</dt>
-                  <dd>{datasetNames[connector.dataset]}</dd>
-                </div>
-                <div>
-                  <dt>Reads</dt>
-                  <dd>{typeNames[connector.type]}</dd>
-                </div>
-                <div>
-                  <dt>Last run</dt>
-                  <dd>
-                    <LastRun connector={connector} now={now} />
-                  </dd>
-                </div>
-                <div>
-                  <dt>Next run</dt>
-                  <dd>
-                    <NextRun connector={connector} now={now} />
-                  </dd>
-                </div>
-              </dl>
-              {canBeRun(connector) ? (
-                <div>
-                  <Button size="small" icon="sync" onPress={() => setToRun(connector)}>
-                    Run…
-                    <span className="for-listeners"> {connector.name}</span>
-                  </Button>
-                </div>
-              ) : undefined}
+              <div className="connector-rest">
+                <dl className="facts connector-facts">
+                  <div>
+                    <dt>Keeps true</dt>
+                    <dd>{datasetNames[connector.dataset]}</dd>
+                  </div>
+                  <div>
+                    <dt>Reads</dt>
+                    <dd>{typeNames[connector.type]}</dd>
+                  </div>
+                  <div>
+                    <dt>Last run</dt>
+                    <dd>
+                      <LastRun connector={connector} now={now} />
+                    </dd>
+                  </div>
+                  <div>
+                    <dt>Next run</dt>
+                    <dd>
+                      <NextRun connector={connector} now={now} />
+                    </dd>
+                  </div>
+                </dl>
+                {canBeRun(connector) ? (
+                  <div>
+                    <Button size="small" icon="sync" onPress={() => setToRun(connector)}>
+                      Run…
+                      <span className="for-listeners"> {connector.name}</span>
+                    </Button>
+                  </div>
+                ) : undefined}
+              </div>
             </li>
           ))}
         </ul>

@@ -4,7 +4,7 @@ import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useResource } from '../ui/use-resource.ts'
-import { isRunning, operationNames } from './words.ts'
+import { changeCount, isRunning, operationNames } from './words.ts'
 
 /** What a run changes, or would: each row with what it was and what it becomes. */
 export function RunChanges({ run }: { readonly run: Run }) {
@@ -21,7 +21,7 @@ export function RunChanges({ run }: { readonly run: Run }) {
           <Skeleton width="45%" />
         </div>
       ) : resource.value.items.length === 0 ? (
-        <p className="faint">{isRunning(run) ? 'Not known yet.' : 'None.'}</p>
+        <p className="faint">{noChanges(run)}</p>
       ) : (
         <ul className="changes">
           {resource.value.items.map((change) => (
@@ -36,6 +36,14 @@ export function RunChanges({ run }: { readonly run: Run }) {
       ) : undefined}
     </section>
   )
+}
+
+function noChanges(run: Run): string {
+  if (isRunning(run)) return 'Not known yet.'
+  // The universe takes a push in while its sender waits, and tells how many rows it has changed.
+  return run.trigger === 'push' && changeCount(run) > 0
+    ? 'Of what programs push, only the numbers above are kept.'
+    : 'None.'
 }
 
 function Change({ change }: { readonly change: RunChange }) {

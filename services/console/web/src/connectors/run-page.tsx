@@ -182,7 +182,8 @@ function Progress({ run }: { readonly run: Run }) {
         <Figure label="Deactivated" value={counts.deactivated} tone={counts.deactivated > 0 ? 'danger' : undefined} />
         <Figure label="Unchanged" value={counts.unchanged} />
         <Figure label="Not taken in" value={counts.invalid} tone={counts.invalid > 0 ? 'warning' : undefined} />
-        <Figure label="Applied" value={counts.applied} />
+        {/* A push is applied as a whole, or not at all. */}
+        {run.trigger === 'push' ? undefined : <Figure label="Applied" value={counts.applied} />}
       </dl>
     </section>
   )

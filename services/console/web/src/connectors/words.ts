@@ -38,9 +38,14 @@ export const missingPolicies: Readonly<Record<Connector['missing_policy'], { tit
   ignore: { title: 'Leave it', help: 'Nothing happens, and nobody is told.' },
 }
 
+/** Whether programs send it what there is, so that it reads nothing itself. */
+export function isPushed({ type }: Connector): boolean {
+  return type === 'inline_json' || type === 'scim_inbound'
+}
+
 /** Those that are pushed to run by themselves. */
-export function canBeRun({ type, state }: Connector): boolean {
-  return type !== 'inline_json' && type !== 'scim_inbound' && state !== 'paused'
+export function canBeRun(connector: Connector): boolean {
+  return !isPushed(connector) && connector.state !== 'paused'
 }
 
 export const statuses: Readonly<Record<Run['status'], { readonly label: string; readonly tone: Tone }>> = {
@@ -81,7 +86,7 @@ export const operationNames: Readonly<Record<RunChange['op'], { readonly label: 
   reactivate: { label: 'Reactivated', tone: 'success' },
 }
 
-/** The changes of a run in words: `12 new, 3 changed`. */
+/** The changes of a run in words, and the rows that are not among them: `12 new, 3 changed`, `No changes, 7 not taken in`. */
 export function changesInWords({ counts }: Run): string {
   const parts = [
     [counts.created, 'new'],
@@ -91,7 +96,8 @@ export function changesInWords({ counts }: Run): string {
     [counts.deactivated, 'deactivated'],
   ] as const
   const words = parts.flatMap(([count, word]) => (count === 0 ? [] : [`${count.toLocaleString()} ${word}`]))
-  return words.length === 0 ? 'No changes' : words.join(', ')
+  const others = counts.invalid === 0 ? [] : [`${counts.invalid.toLocaleString()} not taken in`]
+  return [...(words.length === 0 ? ['No changes'] : words), ...others].join(', ')
 }
 
 /** How many changes a run makes. */
@@ -103,6 +109,10 @@ function number(value: number): string {
   return value.toLocaleString(undefined, { maximumFractionDigits: 1 })
 }
 
+function rows(count: number): string {
+  return count === 1 ? '1 row' : `${number(count)} rows`
+}
+
 /** A limit that a run has gone beyond, as a sentence. */
 export function breachInWords({ limit, allowed, actual }: Run['breaches'][number]): string {
   switch (limit) {
@@ -111,7 +121,7 @@ export function breachInWords({ limit, allowed, actual }: Run['breaches'][number
     case 'max_deactivate':
       return `${number(actual)} rows would be deactivated or are gone; ${number(allowed)} are allowed.`
     case 'min_rows':
-      return `The source gave ${number(actual)} rows; at least ${number(allowed)} are expected.`
+      return `The source gave ${rows(actual)} that can be taken in; at least ${rows(allowed)} ${allowed === 1 ? 'is' : 'are'} expected.`
     case 'max_change_pct':
       return `${number(actual)} % of the rows would change; ${number(allowed)} % are allowed.`
   }

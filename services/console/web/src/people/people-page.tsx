@@ -35,7 +35,7 @@ export function PeoplePage() {
     >
       <section className="card" aria-labelledby="you-title">
         <h2 id="you-title">You</h2>
-        <dl className="facts facts-grid">
+        <dl className="facts facts-row facts-wide">
           <div>
             <dt>Name</dt>
             <dd>{session.person.name}</dd>

@@ -4,12 +4,12 @@ import { type TaggedConnector, changeConnector, createConnector, getConnector } 
 import { AdminsOnly } from '../../keys/admins-only.tsx'
 import { navigate } from '../../router.tsx'
 import { useSession } from '../../shell/session-gate.tsx'
-import { Failure } from '../../ui/notice.tsx'
 import { Empty, Page, WayBack } from '../../ui/page.tsx'
 import { PageSkeleton } from '../../ui/skeleton.tsx'
 import { useResource } from '../../ui/use-resource.ts'
 import { timeZone } from '../../ui/when.tsx'
 import { columnsOf } from '../seen-columns.ts'
+import { ConnectorFailure } from '../connector-parts.tsx'
 import { ConnectorForm } from './connector-form.tsx'
 import { changeOf, creationOf, draftOf, newDraft } from './draft.ts'
 
@@ -56,11 +56,7 @@ function Edit({ id }: { readonly id: string }) {
   const wayBack = <WayBack to={`/connectors/${id}`} label="The connector" />
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
-    return (
-      <Page title="Connector" above={<WayBack to="/connectors" label="Connectors" />}>
-        <Failure error={resource.error} title="The connector cannot be shown" onRetry={reload} />
-      </Page>
-    )
+    return <ConnectorFailure error={resource.error} onRetry={reload} />
   }
   const { connector, etag } = resource.value
   const start = draftOf(connector, timeZone)
