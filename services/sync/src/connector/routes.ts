@@ -16,6 +16,7 @@ import {
   internalRoute,
   openPage,
   problem,
+  wordsOf,
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
@@ -49,7 +50,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
 
   contractRoute(app, createConnector, async ({ body, context, answer, keepRefusal }) => {
     const setup = { ...body, secretNames: Object.keys(body.secrets) }
-    refuse(setupFaults(setup, sources, now()))
+    refuse(setupFaults(setup, sources, { now: now(), wordsOf }))
     if (reservedKeys.has(body.key)) throw taken()
     const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
     const made = await db
@@ -101,7 +102,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         state: body.state ?? before.state,
       }
       const secretNames = Object.keys(body.secrets ?? {})
-      refuse(setupFaults({ ...next, secretNames }, sources, now()))
+      refuse(setupFaults({ ...next, secretNames }, sources, { now: now(), wordsOf }))
       const due = next.schedule === null || next.state === 'paused' ? undefined : nextRun(next.schedule, now())
       const { type: _type, dataset: _dataset, ...state } = next
       const to: ConnectorState = { ...state, nextRunAt: due ?? null }

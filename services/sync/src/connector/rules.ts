@@ -1,9 +1,11 @@
 import type { CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
-import { wordsOf } from '@postern/service-kit'
+import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unknownTargets } from '../mapping/map-row.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
+
+type Issue = z.core.$ZodIssue
 
 interface Setup {
   readonly type: string
@@ -15,21 +17,28 @@ interface Setup {
   readonly secretNames: readonly string[]
 }
 
-/** What is wrong with the setup of a connector: its configuration is its type's, its targets are its dataset's. */
-export function setupFaults(setup: Setup, sources: ReadonlyMap<string, SourceType>, now: Date): InputError[] {
+/**
+ * What is wrong with the setup of a connector: its configuration is its type's, its targets are its dataset's. `wordsOf` says what
+ * is wrong with a value without quoting it.
+ */
+export function setupFaults(
+  setup: Setup,
+  sources: ReadonlyMap<string, SourceType>,
+  { now, wordsOf }: { readonly now: Date; readonly wordsOf: (issue: Issue) => string },
+): InputError[] {
   const source = sources.get(setup.type)
   if (source === undefined) {
     return [{ pointer: '/type', code: 'unknown', detail: 'is a type that this installation does not have' }]
   }
   return [
-    ...configFaults(source, setup.config),
+    ...configFaults(source, setup.config, wordsOf),
     ...secretFaults(source, setup.secretNames),
     ...mappingFaults(setup.dataset, setup.mapping),
     ...scheduleFaults(source, setup, now),
   ]
 }
 
-function configFaults(source: SourceType, config: object): InputError[] {
+function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue) => string): InputError[] {
   const parsed = source.configSchema.safeParse(config)
   // What is said of an issue never quotes the value: a secret that was put in the wrong place must not come back.
   return (parsed.error?.issues ?? []).map((issue) => ({
