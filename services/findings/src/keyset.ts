@@ -65,10 +65,8 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
   /** `select … from …`; the table is called `t`. */
   readonly select: string
   readonly orders: Readonly<Record<Sort, Order<Item>>>
-  /** The statement of a page as part of another one. */
-  readonly around?: (page: string) => string
 }): KeysetList<Sort, Item> {
-  const { name, select, orders, around = (page) => page } = list
+  const { name, select, orders } = list
   const bare = new Map<string, string>()
   // Once a sort: to make a schema takes longer than to make the statement.
   const schemas = new Map<Sort, z.ZodType<Key>>()
@@ -77,11 +75,11 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
     const [comparison, suffix] = direction === 'asc' ? ['>', ''] : ['<', ' desc']
     const sorted = [...columns.map(({ column }) => `t.${column}`), 't.id']
     const types = [...columns.map(({ type }) => type), 'uuid']
-    return around(`${select}
+    return `${select}
       where ${where}
         and (${sorted.join(', ')}) ${comparison} (${types.map((type, at) => `$${used + at + 1}::${type}`).join(', ')})
       order by ${sorted.map((expression) => expression + suffix).join(', ')}
-      limit ${limit}`)
+      limit ${limit}`
   }
   return {
     page: ({ sort, after, limit }, conditions, leading = []) => {

@@ -1,3 +1,4 @@
+import { anyText, objectText, plainText, timeText, truthText, wordText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
 /** A finding as PostgreSQL gives it. */
@@ -39,22 +40,53 @@ export const columns = `${storedColumns},
     order by link.position
   ) as entity_ids`
 
-/** What a client reads of a finding `t` on the day `$1`, by the names that it has there. */
-export const jsonColumns = `
-  t.id, t.reference, t.external_id, t.title, t.condition, t.criteria, t.cause, t.consequence, t.corrective_action,
-  t.cause_category, t.severity, t.type, t.deficiency_class, t.coso_component, t.status,
-  array(
+/** What a client reads of a finding `t` on the day `$1`, as a text of JSON. */
+export const jsonText = objectText({
+  id: wordText('t.id'),
+  reference: wordText('t.reference'),
+  external_id: anyText('t.external_id'),
+  title: anyText('t.title'),
+  condition: anyText('t.condition'),
+  criteria: anyText('t.criteria'),
+  cause: anyText('t.cause'),
+  consequence: anyText('t.consequence'),
+  corrective_action: anyText('t.corrective_action'),
+  cause_category: wordText('t.cause_category'),
+  severity: wordText('t.severity'),
+  type: wordText('t.type'),
+  deficiency_class: wordText('t.deficiency_class'),
+  coso_component: wordText('t.coso_component'),
+  status: wordText('t.status'),
+  entity_ids: anyText(`array(
     select link.entity_id
     from findings.finding_entity link
     where link.tenant_id = t.tenant_id and link.finding_id = t.id
     order by link.position
-  ) as entity_ids,
-  t.owner, t.identified_on as identified_date, t.target_on as target_date, t.repeat_of_id,
-  t.repeat_of_id is not null as is_repeat, t.source, t.engagement_ref, t.test_procedure_id, t.management_response,
-  t.status not in ('closed', 'risk_accepted', 'cancelled') and t.target_on < $1::date as is_overdue,
-  greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on) as age_days,
-  t.closed_on as closed_date, t.reopened_count, t.accepted_until, t.accepted_by,
-  coalesce(t.accepted_until < $1::date, false) as is_acceptance_expired, t.validated_by, t.custom,
-  json_build_object('type', t.created_by_type, 'id', t.created_by_id, 'label', t.created_by_label) as created_by,
-  to_char(t.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created_at,
-  to_char(t.updated_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as updated_at, t.version`
+  )`),
+  owner: plainText('t.owner'),
+  identified_date: anyText('t.identified_on'),
+  target_date: anyText('t.target_on'),
+  repeat_of_id: wordText('t.repeat_of_id'),
+  is_repeat: truthText('t.repeat_of_id is not null'),
+  source: wordText('t.source'),
+  engagement_ref: anyText('t.engagement_ref'),
+  test_procedure_id: wordText('t.test_procedure_id'),
+  management_response: plainText('t.management_response'),
+  is_overdue: truthText(`t.status not in ('closed', 'risk_accepted', 'cancelled') and t.target_on < $1::date`),
+  age_days: plainText('greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on)'),
+  closed_date: anyText('t.closed_on'),
+  reopened_count: plainText('t.reopened_count'),
+  accepted_until: anyText('t.accepted_until'),
+  accepted_by: plainText('t.accepted_by'),
+  is_acceptance_expired: truthText('t.accepted_until < $1::date'),
+  validated_by: plainText('t.validated_by'),
+  custom: plainText('t.custom'),
+  created_by: objectText({
+    type: wordText('t.created_by_type'),
+    id: anyText('t.created_by_id'),
+    label: anyText('t.created_by_label'),
+  }),
+  created_at: timeText('t.created_at'),
+  updated_at: timeText('t.updated_at'),
+  version: plainText('t.version'),
+})

@@ -1,6 +1,6 @@
 import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
-import { jsonColumns } from '../finding/row.ts'
+import { jsonText } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
 import { statement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
@@ -95,7 +95,7 @@ const pieces = statement(
   `select
     piece.part,
     case when piece.part <> 'log' then (
-      select row_to_json(shown) from (select ${jsonColumns} from findings.finding t where t.id = piece.id) as shown
+      select (${jsonText})::json from findings.finding t where t.id = piece.id
     ) end as finding,
     case when piece.part = 'risk' then (
       select json_agg(row_to_json(shown))

@@ -1,7 +1,7 @@
 import type { Finding, FindingsSummary, SummaryGroup, findingSorts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { type Condition, type PageBounds, dateOf, keysetList, patternOf, timeOf, when, written } from '../../keyset.ts'
-import { type FindingRow, columns, jsonColumns, toFinding } from '../row.ts'
+import { type FindingRow, columns, jsonText, toFinding } from '../row.ts'
 import type { StoredFinding } from '../rules.ts'
 
 export type FindingSort = (typeof findingSorts)[number]
@@ -174,9 +174,8 @@ export const findingList = keysetList<FindingSort, Sorted>({
 /** The same lists as texts of JSON; `$1` is the day of the reading. They hold what `asRead` makes of a finding. */
 const findingTexts = keysetList<FindingSort, Sorted>({
   name: 'findings_texts',
-  select: `select ${jsonColumns} from findings.finding t`,
+  select: `select ${jsonText} as json from findings.finding t`,
   orders,
-  around: (page) => `select row_to_json(page)::text as json from (${page}) as page`,
 })
 
 const ageOf = '(coalesce(t.closed_on, $1::date) - t.identified_on)'
