@@ -2,6 +2,7 @@ import type { Statement, Tx } from '@postern/tenant-db'
 import { Client } from 'undici'
 import { listFindingTexts, listFindings } from '../../services/findings/src/finding/list/store.ts'
 import { fillFindings, preparePrototypes } from './fill-findings.ts'
+import { cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
@@ -21,6 +22,16 @@ export interface ListResult {
   readonly serviceRatio: number
   /** Service and row-level security ÷ `sqlJson`. */
   readonly jsonRatio: number
+  /** Milliseconds of a processor a request, of PostgreSQL and what asks it: the service, or `pg` in the bench. */
+  readonly cpu?: {
+    readonly service: number
+    readonly sqlRows: number
+    readonly sqlJson: number
+    /** `service` ÷ `sqlRows`. */
+    readonly ratio: number
+    /** `service` ÷ `sqlJson`. */
+    readonly jsonRatio: number
+  }
 }
 
 const pageSize = 100
@@ -29,7 +40,7 @@ const target = `/api/v1/findings?limit=${pageSize}`
 /**
  * Compares a list through gateway, findings service and row-level security with the same SQL sent straight to
  * PostgreSQL, by a role that no policy holds, with the tenant named in the statement: once as rows, which `pg` reads into
- * objects, and once as the service asks for it. Whoever asks over HTTP reads the answer's JSON, in the time that counts.
+ * objects, and once as the service asks for it. Whoever asks reads JSON in the time that counts: all end with findings.
  */
 export async function measureList(
   system: System,
@@ -69,17 +80,30 @@ export async function measureList(
         return status === 200 && Array.isArray(json) ? json.length : 0
       },
       rows: async () => (await system.sql.query(asRows)).rows.length,
-      json: async () => (await system.sql.query(asJson)).rows.length,
+      json: async () => {
+        const { rows: texts } = await system.sql.query<{ json: string }>(asJson)
+        return texts.map(({ json }): unknown => JSON.parse(json)).length
+      },
     }
     const times = { everything: [] as number[], service: [] as number[], rows: [] as number[], json: [] as number[] }
+    const spent = { everything: [] as number[], service: [] as number[], rows: [] as number[], json: [] as number[] }
+    const processesOf = async (way: keyof typeof ways): Promise<number[]> =>
+      way === 'service'
+        ? [system.stack.process('findings').pid, ...(await backendsOf(system.sql, 'postern-findings'))]
+        : [process.pid, ...(await backendsOf(system.sql, undefined))]
     for (let turn = 0; turn < rounds; turn += 1) {
       for (const way of ['everything', 'service', 'rows', 'json'] as const) {
+        await ways[way]()
+        const processes = await processesOf(way)
+        const before = cpuOfAll(processes)
         times[way].push(await time(ways[way], repeats))
+        spent[way].push((cpuOfAll(processes) - before) / (2 * repeats) / 1000)
       }
     }
     const throughEverything = median(times.everything)
     const throughService = median(times.service)
     const [sqlRows, sqlJson] = [median(times.rows), median(times.json)]
+    const cpu = { service: median(spent.service), rows: median(spent.rows), json: median(spent.json) }
     return {
       rows,
       throughEverything: round(throughEverything, 3),
@@ -89,10 +113,37 @@ export async function measureList(
       ratio: round(throughEverything / sqlRows),
       serviceRatio: round(throughService / sqlRows),
       jsonRatio: round(throughService / sqlJson),
+      ...(Number.isNaN(cpu.service)
+        ? {}
+        : {
+            cpu: {
+              service: round(cpu.service, 3),
+              sqlRows: round(cpu.rows, 3),
+              sqlJson: round(cpu.json, 3),
+              ratio: round(cpu.service / cpu.rows),
+              jsonRatio: round(cpu.service / cpu.json),
+            },
+          }),
     }
   } finally {
     await client.close()
   }
+}
+
+/** The processes of PostgreSQL that serve an application, or the bench's own connection. */
+async function backendsOf(sql: System['sql'], application: string | undefined): Promise<number[]> {
+  const { rows } = await sql.query<{ pid: number }>(
+    `select pid from pg_stat_activity
+     where case when $1::text is null then pid = pg_backend_pid()
+       else application_name = $1 and datname = current_database() end`,
+    [application],
+  )
+  return rows.map(({ pid }) => pid)
+}
+
+/** Microseconds of a processor that these have used; NaN where one of them cannot be told. */
+function cpuOfAll(processes: readonly number[]): number {
+  return processes.reduce((sum, pid) => sum + (cpuOf(pid) ?? Number.NaN), 0)
 }
 
 /** The median of many calls, after as many that do not count. */

@@ -198,12 +198,28 @@ function printManyKeys(manyKeys: readonly ManyKeys[]): void {
 function printList(list: ListResult): void {
   title('A page of 100 findings, ms')
   table(
-    ['', 'ms', '÷ rows read by pg', '÷ JSON made by SQL'],
+    ['', 'ms', '÷ rows read by pg', '÷ JSON made by SQL', 'CPU ms', '÷ rows', '÷ JSON'],
     [
-      ['gateway, service and RLS', list.throughEverything, list.ratio, undefined],
-      ['service and RLS', list.throughService, list.serviceRatio, list.jsonRatio],
-      ['the same SQL alone, rows read by pg', list.sqlRows, 1, undefined],
-      ['the same SQL alone, as JSON, which the service sends', list.sqlJson, undefined, 1],
+      ['gateway, service and RLS', list.throughEverything, list.ratio, undefined, undefined, undefined, undefined],
+      [
+        'service and RLS',
+        list.throughService,
+        list.serviceRatio,
+        list.jsonRatio,
+        list.cpu?.service,
+        list.cpu?.ratio,
+        list.cpu?.jsonRatio,
+      ],
+      ['the same SQL alone, rows read by pg', list.sqlRows, 1, undefined, list.cpu?.sqlRows, 1, undefined],
+      [
+        'the same SQL alone, as JSON, which the service sends',
+        list.sqlJson,
+        undefined,
+        1,
+        list.cpu?.sqlJson,
+        undefined,
+        1,
+      ],
     ],
   )
 }
