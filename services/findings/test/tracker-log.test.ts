@@ -61,6 +61,7 @@ describe('an entry of the tracker log', () => {
     ['changes', { body: 'x', changes: [] }, '/changes'],
     ['a correction of nothing', { kind: 'correction', body: 'x' }, '/corrects_seq'],
     ['a correction of what is not there', { kind: 'correction', body: 'x', corrects_seq: 2 }, '/corrects_seq'],
+    ['a link to evidence that names none', { kind: 'evidence_linked', body: 'x' }, '/evidence_refs'],
     ['what will happen', { body: 'x', occurred_at: '2999-01-01T00:00:00Z' }, '/occurred_at'],
     ['what happened in no year', { body: 'x', occurred_at: '0000-01-01T00:00:00Z' }, '/occurred_at'],
   ])('with %s is refused with the place to mend', async (_what, body, pointer) => {
@@ -88,6 +89,15 @@ describe('an entry of the tracker log', () => {
     expect(await get(tenant, answer.headers['location'] ?? '')).toEqual([entry])
     const correction = await note(tenant, id, { kind: 'correction', body: 'To the audit committee.', corrects_seq: 2 })
     expect(logEntrySchema.parse(correction.json)).toMatchObject({ seq: 3, corrects_seq: 2, prev_hash: entry.hash })
+  })
+
+  test('links evidence to the finding, and is found by that', async () => {
+    const tenant = newTenant()
+    const { id } = await aFinding(tenant)
+    const evidence_refs = [{ evidence_id: crypto.randomUUID(), sha256: 'a'.repeat(64), size: 10 }]
+    const answer = await note(tenant, id, { kind: 'evidence_linked', body: 'The access review.', evidence_refs })
+    expect(answer.status, answer.text).toBe(201)
+    expect(await get(tenant, `${path}/${id}/log?kind=evidence_linked`)).toMatchObject([{ seq: 2, evidence_refs }])
   })
 
   test('does not change the version of the finding', async () => {

@@ -45,7 +45,7 @@ export const createLogEntry = defineRoute({
   upstream: 'findings',
   access: write,
   tag: 'Remediation tracker log',
-  summary: 'Add a note, an escalation or a correction',
+  summary: 'Add a note, an escalation, a correction, or a link to evidence',
   description:
     'Entries are never changed or taken away: what is wrong is corrected by another entry. A caller without `read:findings` is answered with the finding and the number of the entry alone.',
   params: addressed,

@@ -51,7 +51,7 @@ export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int(
 
 export const createLogEntryBodySchema = z
   .strictObject({
-    kind: z.enum(['note', 'escalation', 'correction']).default('note'),
+    kind: z.enum(['note', 'escalation', 'correction', 'evidence_linked']).default('note'),
     body: text(1, 20_000).refine((value) => value.trim() !== '', { message: 'must say something' }),
     occurred_at: momentSchema.optional().meta({ description: 'When it happened; default, and at the latest, now' }),
     corrects_seq: z
@@ -66,6 +66,10 @@ export const createLogEntryBodySchema = z
   .refine((entry) => (entry.kind === 'correction') === (entry.corrects_seq !== undefined), {
     path: ['corrects_seq'],
     message: 'belongs to a correction, and a correction needs it',
+  })
+  .refine((entry) => entry.kind !== 'evidence_linked' || entry.evidence_refs.length > 0, {
+    path: ['evidence_refs'],
+    message: 'must name the evidence that is linked',
   })
   .meta({ id: 'CreateLogEntry' })
 export type CreateLogEntry = z.output<typeof createLogEntryBodySchema>
