@@ -55,11 +55,18 @@ interface Outcome {
   readonly said: string
 }
 
-/** Tries statements one by one, under the assertion of a tenant if one is given, and undoes each. They leave together. */
+function assertionOf(tenant: string, at = Date.now()): string {
+  return mintAssertion(parseKeyRing(database.assertionKeys), tenant, at)
+}
+
+/** Tries statements under the assertion of a tenant, if one is given. */
 async function attempt(role: string, tenant: string | undefined, texts: readonly string[]): Promise<Outcome[]> {
+  return await attemptWith(role, tenant === undefined ? '' : assertionOf(tenant), texts)
+}
+
+/** Tries statements one by one, and undoes each. They leave together. */
+async function attemptWith(role: string, assertion: string, texts: readonly string[]): Promise<Outcome[]> {
   const client = clientOf(role)
-  const secret = parseKeyRing(database.assertionKeys)
-  const assertion = tenant === undefined ? '' : mintAssertion(secret, tenant, Date.now())
   const ran: Promise<unknown>[] = [client.query('begin')]
   ran.push(client.query("select set_config('postern.assertion', $1, true)", [assertion]))
   const outcomes = texts.map(async (text) => {
@@ -78,6 +85,21 @@ async function attempt(role: string, tenant: string | undefined, texts: readonly
   ran.push(client.query('rollback'), client.query('reset session authorization; reset role'))
   await Promise.all(ran)
   return await Promise.all(outcomes)
+}
+
+/** Assertions that are none, by what is wrong with them. */
+const falseAssertions: Readonly<Record<string, () => string>> = {
+  'a forged assertion, one bit of whose MAC is another': () => {
+    const parts = assertionOf(tenantA).split('.')
+    const mac = Buffer.from(parts.at(-1) ?? '', 'base64url')
+    mac.writeUInt8(mac.readUInt8(0) ^ 1, 0)
+    return [...parts.slice(0, -1), mac.toString('base64url')].join('.')
+  },
+  'an expired assertion': () => assertionOf(tenantA, Date.now() - 600_000),
+  "a swapped assertion: one tenant's, under another's MAC": () => {
+    const at = Date.now()
+    return [...assertionOf(tenantA, at).split('.').slice(0, -1), assertionOf(tenantB, at).split('.').at(-1)].join('.')
+  },
 }
 
 describe.each(roles)('whoever has the role of the service %s', (role) => {
@@ -123,6 +145,33 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(outcomes.filter(({ state }) => state !== '28000' && state !== '42501')).toEqual([])
     expect(outcomes.some(({ state }) => state === '28000')).toBe(true)
   })
+
+  test.each(Object.keys(falseAssertions))(
+    'gets nothing, and changes nothing, with %s, in any table and with any statement',
+    async (kind) => {
+      const statements = tables.flatMap(({ full }) => [
+        `select * from ${full}`,
+        `update ${full} set tenant_id = tenant_id`,
+        `delete from ${full}`,
+        `insert into ${full} (tenant_id) values ('${tenantA}')`,
+      ])
+      const outcomes = await attemptWith(role, falseAssertions[kind]?.() ?? '', statements)
+      expect(outcomes.filter(({ state }) => state !== '28000' && state !== '42501')).toEqual([])
+      for (const { said, text } of outcomes) expect(said, text).not.toMatch(`${markA}|${markB}`)
+      // The control: what only the assertion has stopped, the right one lets through, and it sees its row.
+      const stopped = outcomes.filter(({ state }) => state === '28000').map(({ text }) => text)
+      const right = await attemptWith(role, assertionOf(tenantA), stopped)
+      expect(right.filter(({ state }) => state === '28000' || state === '42501')).toEqual([])
+      const reads = right.filter(({ text }) => text.startsWith('select'))
+      expect(reads.filter(({ count, said }) => count !== 1 || !said.includes(tenantA))).toEqual([])
+      for (const verb of ['select', 'update', 'insert']) {
+        expect(
+          stopped.some((text) => text.startsWith(verb)),
+          verb,
+        ).toBe(true)
+      }
+    },
+  )
 
   test('changes, removes and locks no row of another tenant', async () => {
     const touching = tables.flatMap(({ full }) => [
