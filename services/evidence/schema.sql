@@ -50,7 +50,7 @@ CASE
     WHEN (kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text])) THEN ((file_id IS NULL) AND (upload_id IS NOT NULL))
     ELSE (file_id IS NOT NULL)
 END),
-  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text, 'received'::text, 'hashed'::text, 'scanned'::text, 'quarantined'::text, 'attached'::text, 'released'::text, 'viewed'::text, 'exported'::text, 'legal_hold_set'::text, 'purged'::text]))),
+  constraint custody_event_kind_known CHECK ((kind = ANY (ARRAY['upload_begun'::text, 'upload_given_up'::text, 'received'::text, 'hashed'::text, 'scanned'::text, 'quarantined'::text, 'attached'::text, 'released'::text, 'reviewed'::text, 'rejected'::text, 'viewed'::text, 'legal_hold_set'::text, 'legal_hold_lifted'::text, 'purged'::text]))),
   constraint custody_event_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
 );
 CREATE INDEX custody_event_file ON evidence.custody_event USING btree (tenant_id, file_id, id);
@@ -149,11 +149,13 @@ create table evidence.file_decision (
   decided_by_label text not null,
   constraint file_decision_pk PRIMARY KEY (tenant_id, file_id, kind),
   constraint file_decision_by_person CHECK ((decided_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
-  constraint file_decision_kind_known CHECK ((kind = ANY (ARRAY['released'::text, 'purged'::text]))),
+  constraint file_decision_kind_known CHECK ((kind = ANY (ARRAY['released'::text, 'reviewed'::text, 'rejected'::text, 'purged'::text]))),
   constraint file_decision_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 2000))),
   constraint file_decision_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
 );
+CREATE UNIQUE INDEX file_decision_one_verdict ON evidence.file_decision USING btree (tenant_id, file_id) WHERE (kind = ANY (ARRAY['reviewed'::text, 'rejected'::text]));
 CREATE TRIGGER file_decision_guard BEFORE INSERT ON evidence.file_decision FOR EACH ROW EXECUTE FUNCTION evidence.guard_file_decision();
+CREATE TRIGGER file_decision_guard_verdict BEFORE INSERT ON evidence.file_decision FOR EACH ROW WHEN ((new.kind = ANY (ARRAY['reviewed'::text, 'rejected'::text]))) EXECUTE FUNCTION evidence.guard_verdict();
 CREATE TRIGGER file_decision_is_never_emptied BEFORE TRUNCATE ON evidence.file_decision FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER file_decision_never_changes BEFORE DELETE OR UPDATE ON evidence.file_decision FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table evidence.file_decision enable row level security;
@@ -188,6 +190,38 @@ comment on table evidence.idempotency_record is 'Requests with an Idempotency-Ke
 comment on column evidence.idempotency_record.slot is 'SHA-256 over principal, route and key: what a client has written is not kept.';
 comment on column evidence.idempotency_record.fingerprint is 'SHA-256 over what the request said: another one under the same key is told from a repetition.';
 comment on column evidence.idempotency_record.claim_id is 'Who may write the answer. It changes when the request is taken over.';
+
+create table evidence.legal_hold (
+  tenant_id uuid not null,
+  file_id uuid not null,
+  number integer not null,
+  kind text not null,
+  reason text not null,
+  decided_at timestamp(3) with time zone not null default clock_timestamp(),
+  decided_by_type text not null,
+  decided_by_id text not null,
+  decided_by_label text not null,
+  constraint legal_hold_pk PRIMARY KEY (tenant_id, file_id, number),
+  constraint legal_hold_by_person CHECK ((decided_by_type = ANY (ARRAY['user'::text, 'operator'::text]))),
+  constraint legal_hold_in_turn CHECK ((kind =
+CASE (number % 2)
+    WHEN 1 THEN 'set'::text
+    ELSE 'lifted'::text
+END)),
+  constraint legal_hold_number_positive CHECK ((number > 0)),
+  constraint legal_hold_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 2000))),
+  constraint legal_hold_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
+);
+CREATE TRIGGER legal_hold_guard BEFORE INSERT ON evidence.legal_hold FOR EACH ROW EXECUTE FUNCTION evidence.guard_legal_hold();
+CREATE TRIGGER legal_hold_is_never_emptied BEFORE TRUNCATE ON evidence.legal_hold FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER legal_hold_never_changes BEFORE DELETE OR UPDATE ON evidence.legal_hold FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table evidence.legal_hold enable row level security;
+alter table evidence.legal_hold force row level security;
+create policy postern_evidence_insert on evidence.legal_hold as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_evidence_select on evidence.legal_hold as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.legal_hold as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table evidence.legal_hold to postern_evidence;
+comment on table evidence.legal_hold is 'Legal holds on files, set and lifted in turn. Append-only: no role may update or delete.';
 
 create table evidence.policy (
   tenant_id uuid not null,
@@ -309,6 +343,7 @@ declare
   found_scan text;
   kept_until date;
 begin
+  perform pg_advisory_xact_lock(hashtextextended('evidence.decision:' || new.tenant_id || ':' || new.file_id, 0));
   select f.scan, coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date)
   into found_scan, kept_until
   from evidence.file f
@@ -318,6 +353,67 @@ begin
   end if;
   if new.kind = 'purged' and ((now() at time zone 'UTC')::date > kept_until) is not true then
     raise exception 'the file is still to be kept' using errcode = '23514', constraint = 'file_decision_after_retention';
+  end if;
+  if new.kind = 'purged' and (
+    select h.kind
+    from evidence.legal_hold h
+    where h.tenant_id = new.tenant_id and h.file_id = new.file_id
+    order by h.number desc
+    limit 1
+  ) = 'set' then
+    raise exception 'the file is under a legal hold' using errcode = '23514', constraint = 'file_decision_without_hold';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION evidence.guard_legal_hold()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- One decision about a file at a time: what is purged or held meanwhile is seen by the statements below.
+  perform pg_advisory_xact_lock(hashtextextended('evidence.decision:' || new.tenant_id || ':' || new.file_id, 0));
+  if new.number <> 1 + (
+    select coalesce(max(h.number), 0)
+    from evidence.legal_hold h
+    where h.tenant_id = new.tenant_id and h.file_id = new.file_id
+  ) then
+    raise exception 'holds are set and lifted in turn' using errcode = '23514', constraint = 'legal_hold_in_turn';
+  end if;
+  if new.kind = 'set' and exists (
+    select from evidence.file_decision d
+    where d.tenant_id = new.tenant_id and d.file_id = new.file_id and d.kind = 'purged'
+  ) then
+    raise exception 'what is purged cannot be held' using errcode = '23514', constraint = 'legal_hold_of_kept';
+  end if;
+  return new;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION evidence.guard_verdict()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  -- file_decision_guard, whose name comes first, has taken the lock of the file's decisions.
+  if exists (
+    select from evidence.file_decision d
+    where d.tenant_id = new.tenant_id and d.file_id = new.file_id and d.kind = 'purged'
+  ) or exists (
+    select from evidence.file f
+    where f.tenant_id = new.tenant_id and f.version_of = new.file_id
+  ) or exists (
+    select from evidence.file f
+    where f.tenant_id = new.tenant_id and f.id = new.file_id and f.scan = 'infected'
+      and not exists (
+        select from evidence.file_decision d
+        where d.tenant_id = f.tenant_id and d.file_id = f.id and d.kind = 'released'
+      )
+  ) then
+    raise exception 'only what is accepted or released can be judged' using errcode = '23514', constraint = 'file_decision_of_accepted';
   end if;
   return new;
 end

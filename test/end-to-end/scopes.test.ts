@@ -102,6 +102,9 @@ const opening = {
   'GET /api/v1/evidence-files/:id/custody': ['admin'],
   'POST /api/v1/evidence-files/:id/release': ['admin'],
   'POST /api/v1/evidence-files/:id/purge': ['admin'],
+  'POST /api/v1/evidence-files/:id/hold': ['admin'],
+  'POST /api/v1/evidence-files/:id/lift-hold': ['admin'],
+  'POST /api/v1/evidence-files/:id/review': ['auditor'],
   'GET /api/v1/evidence-policy': ['admin'],
   'PATCH /api/v1/evidence-policy': ['admin'],
 

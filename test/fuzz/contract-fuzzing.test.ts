@@ -54,6 +54,12 @@ beforeAll(async () => {
   // Keys are managed in a tenant of their own: what is revoked there is not what fuzzes.
   const person = `Bearer ${await issuer.issue({ tenantId: keyed.id, roles: ['admin'], expiresInSeconds: 7200 })}`
   await stack.createKey(keyed, { scopes: ['read:findings'] })
+  // What people do with evidence, they do with that of their own tenant.
+  const sender = await stack.createKey(keyed, { scopes: ['write:evidence'] })
+  for (const body of ['one', 'two', 'three']) {
+    const file = { key: sender.key, method: 'POST', body, headers: { 'content-type': 'text/plain' } } as const
+    harvest(pool, '/api/v1/evidence', await send(gateway, '/api/v1/evidence?file_name=own.txt', file))
+  }
   const listed = await send(gateway, '/api/v1/api-keys', { headers: { authorization: person } })
   harvest(pool, '/api/v1/api-keys', listed)
   witness = await openWitness(stack.database.url('superuser'))

@@ -175,7 +175,9 @@ function faultOfRefusal(spoiled: string, { status, json }: CheckedAnswer): strin
 }
 
 async function changedBy(witness: Witness, route: Route, answer: CheckedAnswer): Promise<string | undefined> {
-  if (route.method === 'GET' || route.method === 'HEAD') return undefined
+  // Who reads evidence is noted: the one thing that a look leaves behind.
+  const isNoted = route.id === 'evidence.read-content'
+  if ((route.method === 'GET' || route.method === 'HEAD') && !isNoted) return undefined
   if (answer.status < 400) {
     await witness.accept()
     return undefined

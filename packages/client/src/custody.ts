@@ -20,6 +20,11 @@ export interface Custody extends Readable<EvidenceFile> {
   release(target: Target, decision: BodyOf<'releaseEvidence'>, options?: CallOptions): Promise<EvidenceFile>
   /** Deletes the bytes of a file whose retention is over. */
   purge(target: Target, decision: BodyOf<'purgeEvidence'>, options?: CallOptions): Promise<EvidenceFile>
+  /** Keeps a file from being purged until the hold is lifted. */
+  hold(target: Target, decision: BodyOf<'holdEvidence'>, options?: CallOptions): Promise<EvidenceFile>
+  liftHold(target: Target, decision: BodyOf<'liftHoldOfEvidence'>, options?: CallOptions): Promise<EvidenceFile>
+  /** For auditors: a verdict on a file. */
+  review(target: Target, verdict: BodyOf<'reviewEvidence'>, options?: CallOptions): Promise<EvidenceFile>
   /** How long the tenant keeps evidence. */
   policy(options?: CallOptions): Promise<EvidencePolicy>
   /** Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. */
@@ -51,6 +56,12 @@ export function openCustody(connection: Connection): Custody {
       await connection.call('releaseEvidence', { params: { id: addressOf(target) }, body, ...options }),
     purge: async (target, body, options = {}) =>
       await connection.call('purgeEvidence', { params: { id: addressOf(target) }, body, ...options }),
+    hold: async (target, body, options = {}) =>
+      await connection.call('holdEvidence', { params: { id: addressOf(target) }, body, ...options }),
+    liftHold: async (target, body, options = {}) =>
+      await connection.call('liftHoldOfEvidence', { params: { id: addressOf(target) }, body, ...options }),
+    review: async (target, body, options = {}) =>
+      await connection.call('reviewEvidence', { params: { id: addressOf(target) }, body, ...options }),
     policy: async (options = {}) => await connection.call('getEvidencePolicy', options),
     updatePolicy: async (policy, body, { ifMatch = etagOf(policy), signal } = {}) =>
       await connection.call('updateEvidencePolicy', {

@@ -70,6 +70,9 @@ export const operations = {
   listCustodyEvents: ['GET', '/api/v1/evidence-files/:id/custody'],
   releaseEvidence: ['POST', '/api/v1/evidence-files/:id/release'],
   purgeEvidence: ['POST', '/api/v1/evidence-files/:id/purge'],
+  holdEvidence: ['POST', '/api/v1/evidence-files/:id/hold'],
+  liftHoldOfEvidence: ['POST', '/api/v1/evidence-files/:id/lift-hold'],
+  reviewEvidence: ['POST', '/api/v1/evidence-files/:id/review'],
   getEvidencePolicy: ['GET', '/api/v1/evidence-policy'],
   updateEvidencePolicy: ['PATCH', '/api/v1/evidence-policy'],
 

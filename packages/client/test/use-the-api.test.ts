@@ -282,6 +282,9 @@ describe('an administrator', () => {
     const reason = 'An example'
     await expect(custody.release(file, { reason })).rejects.toMatchObject({ status: 409 })
     await expect(custody.purge(id, { reason })).rejects.toMatchObject({ status: 409 })
+    expect(await custody.hold(file, { reason })).toMatchObject({ legal_hold: { reason } })
+    expect(await custody.liftHold(file, { reason })).toMatchObject({ legal_hold: null })
+    expect(await custody.review(file, { verdict: 'reviewed', reason })).toMatchObject({ status: 'reviewed' })
     const policy = await custody.policy()
     expect(await custody.updatePolicy(policy, { retention_years: 10 })).toMatchObject({ retention_years: 10 })
     await expect(custody.updatePolicy(policy, { retention_years: 9 })).rejects.toMatchObject({ status: 412 })

@@ -3,9 +3,11 @@ import type { Config } from './config.ts'
 import { contentRoutes } from './content/routes.ts'
 import type { Deps } from './deps.ts'
 import { fileRoutes } from './file/routes.ts'
+import { holdRoutes } from './hold/routes.ts'
 import { receiptRoutes } from './receipt/routes.ts'
 import { resumableRoutes } from './resumable/routes.ts'
 import { retentionRoutes } from './retention/routes.ts'
+import { reviewRoutes } from './review/routes.ts'
 import { attachmentRoutes } from './upload/attach.ts'
 import { uploadRoutes } from './upload/routes.ts'
 
@@ -17,6 +19,8 @@ export function buildApp(app: App, deps: Deps, config: Config): void {
   attachmentRoutes(app, deps)
   fileRoutes(app, deps)
   contentRoutes(app, deps)
+  reviewRoutes(app, deps)
+  holdRoutes(app, deps)
   retentionRoutes(app, deps)
   receiptRoutes(app, deps)
 }

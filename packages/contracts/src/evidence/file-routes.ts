@@ -8,6 +8,7 @@ import {
   evidenceFileSchema,
   evidencePolicySchema,
   evidenceStatuses,
+  reviewBodySchema,
   updateEvidencePolicyBodySchema,
 } from './file.ts'
 import { senderDigestSchema } from './receipt.ts'
@@ -38,6 +39,7 @@ export const listEvidenceFiles = defineRoute({
       .enum(['true', 'false'])
       .optional()
       .meta({ description: '`true`: those that may be purged, and have not been' }),
+    legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: those that are under a legal hold' }),
   }),
   answers: { 200: { description: 'Files, newest first', schema: z.array(evidenceFileSchema) } },
 })
@@ -110,9 +112,50 @@ export const purgeEvidence = defineRoute({
   path: '/api/v1/evidence-files/:id/purge',
   summary: 'Delete the bytes of a file whose retention is over',
   description:
-    'What is known of the file stays, and so does its custody trail. Again: the same answer, and what could not be deleted before is. 409 `conflict` while the file is to be kept.',
+    'What is known of the file stays, and so does its custody trail. Again: the same answer, and what could not be deleted before is. 409 `conflict` while the file is to be kept, or under a legal hold.',
   params: oneFile,
   body: decideBodySchema,
+  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const holdEvidence = defineRoute({
+  ...base,
+  id: 'evidence.hold',
+  method: 'POST',
+  path: '/api/v1/evidence-files/:id/hold',
+  summary: 'Put a file under a legal hold',
+  description:
+    'As long as it lasts nobody purges the file, however long its retention has been over. Again: the same answer. 409 `conflict` for a file that is purged.',
+  params: oneFile,
+  body: decideBodySchema,
+  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  problems: ['not_found', 'conflict', 'invalid_content'],
+})
+
+export const liftHoldOfEvidence = defineRoute({
+  ...base,
+  id: 'evidence.lift-hold',
+  method: 'POST',
+  path: '/api/v1/evidence-files/:id/lift-hold',
+  summary: 'Lift the legal hold of a file',
+  description: 'Where there is none, nothing changes. It can be set again.',
+  params: oneFile,
+  body: decideBodySchema,
+  answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
+  problems: ['not_found', 'invalid_content'],
+})
+
+export const reviewEvidence = defineRoute({
+  ...forAuditors,
+  id: 'evidence.review',
+  method: 'POST',
+  path: '/api/v1/evidence-files/:id/review',
+  summary: 'Say what a file is worth as evidence',
+  description:
+    'A verdict on a file that is accepted or released: `reviewed` or `rejected`, with a reason, once. The same again: the same answer. 409 `conflict` for another one, and for a file that is in quarantine, superseded or purged.',
+  params: oneFile,
+  body: reviewBodySchema,
   answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
   problems: ['not_found', 'conflict', 'invalid_content'],
 })
@@ -146,6 +189,9 @@ export const evidenceFileRoutes = [
   listCustodyEvents,
   releaseEvidence,
   purgeEvidence,
+  holdEvidence,
+  liftHoldOfEvidence,
+  reviewEvidence,
   getEvidencePolicy,
   updateEvidencePolicy,
 ] as const

@@ -4,7 +4,15 @@ import { classifications } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
 /** What has become of a file: the last of these that has happened to it. */
-export const evidenceStatuses = ['accepted', 'quarantined', 'released', 'purged'] as const
+export const evidenceStatuses = [
+  'accepted',
+  'quarantined',
+  'released',
+  'reviewed',
+  'rejected',
+  'superseded',
+  'purged',
+] as const
 
 const { reference, sha256, scan } = receiptSchema.shape
 
@@ -27,23 +35,34 @@ export const evidenceFileSchema = z
     revision: z.int().min(1),
     status: z.enum(evidenceStatuses).meta({
       description:
-        'In quarantine is what carries malware; released is what was found to be harmless; of what is purged the bytes are gone',
+        'In quarantine is what carries malware; released is what was found to be harmless; reviewed or rejected is what an auditor has judged; superseded is what has a newer version; of what is purged the bytes are gone',
     }),
     scan,
     malware: z.string().nullable(),
     retention_until: dateSchema.meta({ description: 'It is kept until the end of this day (UTC) at least' }),
-    decided_at: timestampSchema.nullable().meta({ description: 'When it was released or purged' }),
+    decided_at: timestampSchema.nullable().meta({ description: 'When it was released, reviewed, rejected or purged' }),
     decided_by: createdBySchema.nullable(),
     decision_reason: z.string().nullable(),
+    legal_hold: z
+      .object({ reason: z.string(), set_at: timestampSchema, set_by: createdBySchema })
+      .nullable()
+      .meta({ description: 'As long as there is one, nobody purges it' }),
     created_by: createdBySchema,
   })
   .meta({ id: 'EvidenceFile' })
 export type EvidenceFile = z.infer<typeof evidenceFileSchema>
 
+const reasonSchema = text(1, 2_000).refine((value) => value.trim() !== '', { message: 'must say something' })
+
 /** Why a person decides so: it stays in the custody trail. */
 export const decideBodySchema = z
-  .strictObject({ reason: text(1, 2_000).refine((value) => value.trim() !== '', { message: 'must say something' }) })
+  .strictObject({ reason: reasonSchema })
   .meta({ id: 'EvidenceDecision', examples: [{ reason: 'Looked at by the security team: a test signature.' }] })
+
+/** What an auditor makes of a file, and why. */
+export const reviewBodySchema = z
+  .strictObject({ verdict: z.enum(['reviewed', 'rejected']), reason: reasonSchema })
+  .meta({ id: 'EvidenceReview', examples: [{ verdict: 'rejected', reason: 'The list is of another period.' }] })
 
 /** One thing that happened to a file. */
 export const custodyEventSchema = z
@@ -56,9 +75,11 @@ export const custodyEventSchema = z
       'quarantined',
       'attached',
       'released',
+      'reviewed',
+      'rejected',
       'viewed',
-      'exported',
       'legal_hold_set',
+      'legal_hold_lifted',
       'purged',
     ]),
     detail: z.record(z.string(), z.unknown()),

@@ -12,7 +12,11 @@ export interface CustodyEvent {
     | 'quarantined'
     | 'attached'
     | 'released'
+    | 'reviewed'
+    | 'rejected'
     | 'viewed'
+    | 'legal_hold_set'
+    | 'legal_hold_lifted'
     | 'purged'
   readonly detail: Readonly<Record<string, unknown>>
 }

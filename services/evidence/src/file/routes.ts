@@ -1,6 +1,4 @@
-import { createHash } from 'node:crypto'
 import {
-  type EvidenceFile,
   getEvidenceFile,
   listCustodyEvents,
   listEvidenceFiles as listRoute,
@@ -11,7 +9,6 @@ import {
 import {
   type App,
   type ContractInput,
-  ProblemError,
   type RequestInfo,
   contractList,
   contractRoute,
@@ -23,15 +20,14 @@ import type { Tx } from '@postern/tenant-db'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
-import { notRecorded } from '../upload/refusal.ts'
 import { reading } from '../upload/room.ts'
-import { isBlobRecorded, lockBlob, recordFailure } from '../upload/store.ts'
+import { isBlobRecorded, lockBlob } from '../upload/store.ts'
+import { deciding, etagOf, fileToDecide } from './decide.ts'
 import {
   type FoundFile,
   countCustody,
   countFiles,
   findFile,
-  holdFile,
   insertDecision,
   listCustody,
   listFiles,
@@ -104,11 +100,11 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
 
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
-    return await writing(
+    return await deciding(
       async () =>
         await db.write(context, async (tx) => {
-          const { file } = await held(tx, params.id)
-          if (file.status === 'accepted' || file.status === 'purged') throw problem('conflict', notInQuarantine)
+          const { file } = await fileToDecide(tx, params.id)
+          if (file.scan !== 'infected' || file.status === 'purged') throw problem('conflict', notInQuarantine)
           if (file.status === 'quarantined') {
             const actor = actorOf(context)
             await insertDecision(tx, file.id, { kind: 'released', reason: body.reason }, actor)
@@ -116,7 +112,7 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
             await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
             log.warn({ event: 'file_released', request_id: requestId, file_id: file.id, actor_id: actor.id })
           }
-          const { file: released } = await held(tx, params.id)
+          const { file: released } = await fileToDecide(tx, params.id)
           answer.etag(etagOf(released))
           return await keep(tx, released)
         }),
@@ -125,13 +121,16 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
 
   contractRoute(app, purgeEvidence, async (input) => {
     const { params, body, context, requestId, answer, log } = input
-    const purged = await writing(
+    const purged = await deciding(
       async () =>
         await db.write(context, async (tx) => {
-          const { file, isRetentionOver } = await held(tx, params.id)
+          const { file, isRetentionOver } = await fileToDecide(tx, params.id)
           if (file.status === 'purged') return file
           if (!isRetentionOver) {
             throw problem('conflict', { detail: `The file is to be kept until ${file.retention_until}.` })
+          }
+          if (file.legal_hold !== null) {
+            throw problem('conflict', { detail: 'The file is under a legal hold, which must be lifted before.' })
           }
           const actor = actorOf(context)
           await insertDecision(tx, file.id, { kind: 'purged', reason: body.reason }, actor)
@@ -139,12 +138,12 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
           await insertCustodyEvents(tx, { fileId: file.id }, [event], { actor, requestId })
           await reduceUsage(tx, file.size_bytes)
           log.warn({ event: 'file_purged', request_id: requestId, file_id: file.id, actor_id: actor.id })
-          return (await held(tx, params.id)).file
+          return (await fileToDecide(tx, params.id)).file
         }),
     )
     // After the commit: were they gone before it, a commit that fails would leave a file without bytes. What a crash leaves
     // here costs room, and goes when the request is repeated. Hence no answer is kept in the transaction.
-    await writing(
+    await deciding(
       async () =>
         await db.write(context, async (tx) => {
           await lockBlob(tx, purged.sha256)
@@ -163,34 +162,17 @@ const exportBatch = 250
 const notInQuarantine = { detail: 'The file is not in quarantine.' }
 
 function listOf(input: ContractInput<typeof listRoute>) {
-  const { status, sha256, retention_over: over } = input.query
-  const filter = { status, sha256, retentionOver: over === undefined ? undefined : over === 'true' }
+  const { status, sha256, retention_over: over, legal_hold: hold } = input.query
+  const filter = { status, sha256, retentionOver: isAsked(over), legalHold: isAsked(hold) }
   return { filter, page: openPage(input, listRoute, uuidSchema) }
+}
+
+function isAsked(word: 'true' | 'false' | undefined): boolean | undefined {
+  return word === undefined ? undefined : word === 'true'
 }
 
 async function existing(db: Deps['db'], context: RequestInfo['context'], id: string): Promise<FoundFile> {
   const found = await reading(async () => await db.read(context, async (tx) => findFile(tx, id)))
   if (found === undefined) throw problem('not_found')
   return found
-}
-
-/** The file, about which nobody else decides until the transaction ends. */
-async function held(tx: Tx, id: string): Promise<FoundFile> {
-  const found = await holdFile(tx, id)
-  if (found === undefined) throw problem('not_found')
-  return found
-}
-
-/** What is known of a file changes without a version of its own: by decisions, and with what it is attached to. */
-function etagOf(file: EvidenceFile): string {
-  return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
-}
-
-async function writing<T>(write: () => Promise<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (error instanceof ProblemError) throw error
-    throw notRecorded(recordFailure(error), error)
-  }
 }

@@ -8,12 +8,15 @@ export interface FileFilter {
   readonly sha256?: string | undefined
   /** Whether they may be purged now. */
   readonly retentionOver?: boolean | undefined
+  readonly legalHold?: boolean | undefined
 }
 
 /** A file, and whether it may be purged on the day of the reading. */
 export interface FoundFile {
   readonly file: EvidenceFile
   readonly isRetentionOver: boolean
+  /** What an auditor has made of it. */
+  readonly verdict: 'reviewed' | 'rejected' | null
 }
 
 /** Files, the newest first, behind an id. */
@@ -59,7 +62,7 @@ export async function holdFile(tx: Tx, id: string): Promise<FoundFile | undefine
 export async function insertDecision(
   tx: Tx,
   id: string,
-  { kind, reason }: { readonly kind: 'released' | 'purged'; readonly reason: string },
+  { kind, reason }: { readonly kind: 'released' | 'reviewed' | 'rejected' | 'purged'; readonly reason: string },
   by: Actor,
 ): Promise<void> {
   await tx.execute({
@@ -117,7 +120,7 @@ type Person = EvidenceFile['created_by']
 
 interface FileRow extends Omit<
   EvidenceFile,
-  'size_bytes' | 'received_at' | 'decided_at' | 'decided_by' | 'created_by'
+  'size_bytes' | 'received_at' | 'decided_at' | 'decided_by' | 'created_by' | 'legal_hold'
 > {
   readonly size_bytes: string
   readonly received_at: Date
@@ -128,6 +131,12 @@ interface FileRow extends Omit<
   readonly created_by_type: Person['type']
   readonly created_by_id: string
   readonly created_by_label: string
+  readonly hold_reason: string | null
+  readonly held_at: Date | null
+  readonly held_by_type: Person['type'] | null
+  readonly held_by_id: string | null
+  readonly held_by_label: string | null
+  readonly verdict: FoundFile['verdict']
   readonly is_retention_over: boolean
 }
 
@@ -141,40 +150,50 @@ interface CustodyRow extends Omit<StoredCustodyEvent, 'occurred_at' | 'actor'> {
 function toFile(row: FileRow): FoundFile {
   const {
     is_retention_over: isRetentionOver,
+    verdict,
     created_by_type,
     created_by_id,
     created_by_label,
     decided_by_type,
     decided_by_id,
     decided_by_label,
+    held_by_type,
+    held_by_id,
+    held_by_label,
+    hold_reason,
+    held_at,
     size_bytes,
     received_at,
     decided_at,
     ...same
   } = row
-  const decided_by =
-    decided_by_type === null || decided_by_id === null
-      ? null
-      : { type: decided_by_type, id: decided_by_id, label: decided_by_label ?? '' }
+  const setBy = personOf(held_by_type, held_by_id, held_by_label)
+  const isHeld = hold_reason !== null && held_at !== null && setBy !== null
   return {
     isRetentionOver,
+    verdict,
     file: {
       ...same,
       size_bytes: Number(size_bytes),
       received_at: received_at.toISOString(),
       decided_at: decided_at?.toISOString() ?? null,
-      decided_by,
+      decided_by: personOf(decided_by_type, decided_by_id, decided_by_label),
+      legal_hold: isHeld ? { reason: hold_reason, set_at: held_at.toISOString(), set_by: setBy } : null,
       created_by: { type: created_by_type, id: created_by_id, label: created_by_label },
     },
   }
 }
 
-function filterValues({ status, sha256, retentionOver }: FileFilter): readonly unknown[] {
-  return [status ?? null, sha256 ?? null, retentionOver ?? null]
+function personOf(type: Person['type'] | null, id: string | null, label: string | null): Person | null {
+  return type === null || id === null ? null : { type, id, label: label ?? '' }
 }
 
-// Row level security narrows every statement to the tenant of the assertion. Of two decisions the later one counts: what is
-// purged may have been released before. file_decision_pk, attachment_once.
+function filterValues({ status, sha256, retentionOver, legalHold }: FileFilter): readonly unknown[] {
+  return [status ?? null, sha256 ?? null, retentionOver ?? null, legalHold ?? null]
+}
+
+// Row level security narrows every statement to the tenant of the assertion. Of several decisions the last one counts: what is
+// purged may have been released before, and reviewed. file_decision_pk, file_version_unique, legal_hold_pk, attachment_once.
 const columns = `
   f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
   f.evidence_date, f.classification, f.description,
@@ -185,6 +204,12 @@ const columns = `
   ) as test_procedure_ids,
   f.version_of, f.revision, state.status, f.scan, f.malware, state.retention_until,
   last.decided_at, last.decided_by_type, last.decided_by_id, last.decided_by_label, last.reason as decision_reason,
+  hold.reason as hold_reason, hold.decided_at as held_at,
+  hold.decided_by_type as held_by_type, hold.decided_by_id as held_by_id, hold.decided_by_label as held_by_label,
+  (
+    select d.kind from evidence.file_decision d
+    where d.tenant_id = f.tenant_id and d.file_id = f.id and d.kind in ('reviewed', 'rejected')
+  ) as verdict,
   f.created_by_type, f.created_by_id, f.created_by_label, state.is_retention_over`
 
 const from = `
@@ -193,12 +218,30 @@ const from = `
     select d.kind, d.decided_at, d.decided_by_type, d.decided_by_id, d.decided_by_label, d.reason
     from evidence.file_decision d
     where d.tenant_id = f.tenant_id and d.file_id = f.id
-    order by d.kind = 'purged' desc
+    order by d.kind = 'purged' desc, d.decided_at desc, d.kind = 'released'
     limit 1
   ) as last on true
+  left join lateral (
+    select newest.reason, newest.decided_at, newest.decided_by_type, newest.decided_by_id, newest.decided_by_label
+    from (
+      select h.* from evidence.legal_hold h
+      where h.tenant_id = f.tenant_id and h.file_id = f.id
+      order by h.number desc
+      limit 1
+    ) as newest
+    where newest.kind = 'set'
+  ) as hold on true
   cross join lateral (
     select
-      coalesce(last.kind, case when f.scan = 'infected' then 'quarantined' else 'accepted' end) as status,
+      case
+        when last.kind = 'purged' then 'purged'
+        when f.scan = 'infected' and last.kind is null then 'quarantined'
+        when exists (
+          select from evidence.file newer
+          where newer.tenant_id = f.tenant_id and newer.version_of = f.id
+        ) then 'superseded'
+        else coalesce(last.kind, 'accepted')
+      end as status,
       coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as retention_until,
       (now() at time zone 'UTC')::date
         > coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as is_retention_over
@@ -207,16 +250,17 @@ const from = `
 const filtered = `
   ($1::text[] is null or state.status = any($1::text[]))
   and ($2::text is null or f.sha256 = $2::text)
-  and ($3::boolean is null or (state.is_retention_over and state.status <> 'purged') = $3::boolean)`
+  and ($3::boolean is null or (state.is_retention_over and state.status <> 'purged' and hold.decided_at is null) = $3::boolean)
+  and ($4::boolean is null or (hold.decided_at is not null) = $4::boolean)`
 
 // Enters file_pk, or for the quarantine file_infected, behind the id, backwards; a digest is found by file_sha256.
 function listText(where: string): string {
   return `
     select ${columns}
     from ${from}
-    where ${where} and f.id < $4::uuid
+    where ${where} and f.id < $5::uuid
     order by f.id desc
-    limit $5`
+    limit $6`
 }
 
 /** Whether all that a filter can leave was found to be infected. */

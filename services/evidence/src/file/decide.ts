@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto'
+import type { EvidenceFile } from '@postern/contracts'
+import { ProblemError, problem } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
+import { notRecorded } from '../upload/refusal.ts'
+import { recordFailure } from '../upload/store.ts'
+import { type FoundFile, holdFile } from './store.ts'
+
+/** The file, about which nobody else decides until the transaction ends. */
+export async function fileToDecide(tx: Tx, id: string): Promise<FoundFile> {
+  const found = await holdFile(tx, id)
+  if (found === undefined) throw problem('not_found')
+  return found
+}
+
+/** What is known of a file changes without a version of its own: by decisions, and with what it is attached to. */
+export function etagOf(file: EvidenceFile): string {
+  return `"${createHash('sha256').update(JSON.stringify(file)).digest('base64url').slice(0, 22)}"`
+}
+
+/** Runs a decision, whose failure is told as that of an upload. */
+export async function deciding<T>(write: () => Promise<T>): Promise<T> {
+  try {
+    return await write()
+  } catch (error) {
+    if (error instanceof ProblemError) throw error
+    throw notRecorded(recordFailure(error), error)
+  }
+}
