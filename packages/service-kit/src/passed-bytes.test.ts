@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { collectEveryBytes, countPassedBytes } from './passed-bytes.ts'
+import { collectEveryBytes, countPassedBytes, freeChunk } from './passed-bytes.ts'
 
 test('chunks that have passed do not gather: 256 MiB of them leave no more than a few steps of the collection', () => {
   const chunkBytes = 64 * 1024
@@ -12,4 +12,17 @@ test('chunks that have passed do not gather: 256 MiB of them leave no more than 
   }
   expect(peak).toBeGreaterThan(0)
   expect(peak).toBeLessThan(3 * collectEveryBytes)
+})
+
+test('the memory of a chunk is given back at once, unless others may share it', () => {
+  const shared = Buffer.from(new ArrayBuffer(128 * 1024), 0, 64 * 1024)
+  const small = Buffer.alloc(1024)
+  freeChunk(shared)
+  freeChunk(small)
+  expect([shared.length, small.length]).toEqual([64 * 1024, 1024])
+  const chunk = Buffer.allocUnsafeSlow(64 * 1024 * 1024)
+  const before = process.memoryUsage().arrayBuffers
+  freeChunk(chunk)
+  expect(chunk.length).toBe(0)
+  expect(before - process.memoryUsage().arrayBuffers).toBeGreaterThan(60 * 1024 * 1024)
 })

@@ -20,6 +20,24 @@ export function countPassedBytes(bytes: number): void {
   collect()
 }
 
+/** Smaller ones may be cut from memory that Node shares among many. */
+const leastOwnBytes = 32 * 1024
+
+/**
+ * Gives the memory of a chunk back at once, so that the next one is read into what is still in the processor's cache: half
+ * the cost of receiving a large body. Only for who alone has the chunk and needs it no more: whoever reads it afterwards finds
+ * it empty, and a native call that is still at work on it would read what is no longer its own. Small chunks are left to the
+ * collector.
+ */
+export function freeChunk(chunk: Buffer): void {
+  const { buffer, byteLength } = chunk
+  if (byteLength < leastOwnBytes || byteLength !== buffer.byteLength || !(buffer instanceof ArrayBuffer)) {
+    countPassedBytes(byteLength)
+    return
+  }
+  buffer.transfer(0)
+}
+
 /** The collector has no other way in than a flag, which is taken back as soon as the function is there. */
 function findCollector(): () => void {
   setFlagsFromString('--expose-gc')

@@ -31,10 +31,10 @@ export interface BlobStore {
 
 export interface IncomingBlob {
   /**
-   * Appends the whole chunk, which nobody may change afterwards; resolves when there is room for another, which is how a
-   * slow disk slows its client. A failure shows in a later call, at the latest in `settle`.
+   * Appends whole chunks, one call after the other; resolves when they are no longer needed. A failure to bring them to the
+   * disk shows in `settle` at the latest.
    */
-  write(chunk: Uint8Array): Promise<void>
+  write(...chunks: readonly Uint8Array[]): Promise<void>
   /** Makes the bytes durable and hands them to the tenant under their hash. */
   settle(tenantId: string, sha256: string): Promise<SettlingBlob>
   /** Deletes the bytes. Harmless when repeated and after `settle`. */
@@ -116,15 +116,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
 /** A large file goes to the disk while it arrives, in steps of so many bytes, so that its end need not wait for it all. */
 const syncEveryBytes = 32 * 1024 * 1024
 
-/**
- * What may wait while something is being written. A call for each chunk of 64 KiB costs more than the writing: what has
- * gathered meanwhile goes in one.
- */
-const maxWaitingBytes = 512 * 1024
-
 /** Appends chunks, also where the kernel takes only a part of them at a time. */
 async function appendAll(file: FileHandle, chunks: readonly Uint8Array[], bytes: number): Promise<void> {
-  let { bytesWritten } = await file.writev([...chunks])
+  let { bytesWritten } = await file.writev(chunks)
   if (bytesWritten === bytes) return
   for (const chunk of chunks) {
     const skipped = Math.min(bytesWritten, chunk.byteLength)
@@ -141,14 +135,9 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
   let unsynced = 0
   let syncing: Promise<void> | undefined
   let syncFailure: unknown
-  let waiting: Uint8Array[] = []
-  let waitingBytes = 0
-  let writing: Promise<void> | undefined
-  let writeFailure: unknown
   const close = async () => {
     if (!isOpen) return
     isOpen = false
-    await writing
     await syncing
     await file.close()
   }
@@ -162,41 +151,17 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       syncing = undefined
     }
   }
-  /** Writes what waits, all of it in one call, until nothing does. */
-  const writeWaiting = async () => {
-    try {
-      while (waiting.length > 0 && writeFailure === undefined) {
-        const [chunks, bytes] = [waiting, waitingBytes]
-        waiting = []
-        waitingBytes = 0
-        await appendAll(file, chunks, bytes)
-        unsynced += bytes
-        if (unsynced >= syncEveryBytes && syncing === undefined) {
-          unsynced = 0
-          syncing = syncBehind()
-        }
-      }
-    } catch (error) {
-      writeFailure ??= error
-    } finally {
-      writing = undefined
-    }
-  }
-  const throwFailure = () => {
-    if (writeFailure !== undefined) throw writeFailure
-  }
   return {
-    write: async (chunk) => {
-      throwFailure()
-      waiting.push(chunk)
-      waitingBytes += chunk.byteLength
-      writing ??= writeWaiting()
-      while (waitingBytes >= maxWaitingBytes && writing !== undefined) await writing
-      throwFailure()
+    write: async (...chunks) => {
+      let bytes = 0
+      for (const chunk of chunks) bytes += chunk.byteLength
+      await appendAll(file, chunks, bytes)
+      unsynced += bytes
+      if (unsynced < syncEveryBytes || syncing !== undefined) return
+      unsynced = 0
+      syncing = syncBehind()
     },
     settle: async (tenantId, sha256) => {
-      await writing
-      throwFailure()
       await syncing
       if (syncFailure !== undefined) throw syncFailure
       await file.sync()

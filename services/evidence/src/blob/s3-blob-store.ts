@@ -116,11 +116,13 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
     buffer.clear()
   }
   return {
-    write: async (chunk) => {
-      sizeBytes += chunk.byteLength
-      for (let rest = chunk; rest.byteLength > 0;) {
-        if (buffer.isFull()) await sendPart()
-        rest = buffer.add(rest)
+    write: async (...chunks) => {
+      for (const chunk of chunks) {
+        sizeBytes += chunk.byteLength
+        for (let rest = chunk; rest.byteLength > 0;) {
+          if (buffer.isFull()) await sendPart()
+          rest = buffer.add(rest)
+        }
       }
     },
     settle: async (owner, sha256) => {

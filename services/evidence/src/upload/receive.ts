@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto'
+import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, problem } from '@postern/service-kit'
+import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
-import { type Scan, type ScanOutcome, type Scanner, ScannerAway } from '../scan/scanner.ts'
+import { type Scan, type ScanOutcome, type Scanner, ScannerAway, noScanner } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
+import { readBatches } from './read-batches.ts'
 import { noRoom, refused, scannerAway } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
@@ -26,9 +28,9 @@ export interface ReceiveLimits {
 }
 
 /**
- * Reads a body into an incoming blob, chunk by chunk: a chunk is hashed while those before it are written, so what is in
- * memory is what the blob lets wait and the first bytes, whatever the size. Throws a problem as soon as the upload can no
- * longer be taken; the caller then discards the blob.
+ * Reads a body into an incoming blob: chunks are hashed as they arrive, while those before them are written, so what is in
+ * memory is two batches and the first bytes, whatever the size. Throws a problem as soon as the upload can no longer be
+ * taken; the caller then discards the blob.
  */
 export async function receiveBody(
   body: unknown,
@@ -41,26 +43,29 @@ export async function receiveBody(
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   let sizeBytes = 0
-  let storing: Promise<unknown> = Promise.resolve()
+  // The chunks of a request are nobody else's. A part of a form shares them with its parser, and a scanner may still be
+  // sending what it has taken.
+  const isFree = body instanceof IncomingMessage && scanner === noScanner
   const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
   try {
     scan = await scanner.begin()
-    // The iterator leaves the stream open when the loop ends early: destroying it would cut the answer off too.
-    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
-      if (!Buffer.isBuffer(chunk)) throw new TypeError('a request body must be a stream of bytes')
-      stall.refresh()
-      if (!isInTime()) throw refused({ why: 'too_long' })
-      sizeBytes += chunk.length
-      if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
-      await sniffer.add(chunk)
-      hash.update(chunk)
-      countPassedBytes(chunk.length)
-      await storing
-      storing = Promise.all([incoming.write(chunk), scan.write(chunk)])
-      // Told by the await of the next turn, or behind the loop.
-      storing.catch(() => undefined)
-    }
-    await storing
+    const { write } = scan
+    await readBatches(body, {
+      firstBytes: headBytes,
+      onChunk: (chunk) => {
+        stall.refresh()
+        if (!isInTime()) throw refused({ why: 'too_long' })
+        sizeBytes += chunk.length
+        if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
+        hash.update(chunk)
+        if (!isFree) countPassedBytes(chunk.length)
+      },
+      onBatch: async (batch) => {
+        await sniffer.add(batch)
+        await both(incoming.write(...batch), writeAll(write, batch))
+        if (isFree) for (const chunk of batch) freeChunk(chunk)
+      },
+    })
     const received = { sizeBytes, sha256: hash.digest('hex'), detected: await sniffer.finish() }
     const refusal = judgeBody(declared, received)
     if (refusal !== undefined) throw refused(refusal)
@@ -68,8 +73,6 @@ export async function receiveBody(
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     discardRest(body)
-    // Nothing may still be written when the caller discards the blob.
-    await storing.catch(() => undefined)
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
@@ -81,11 +84,24 @@ export async function receiveBody(
   }
 }
 
+/** Waits for both, also where one of them fails: nothing may still be written when the caller discards the blob. */
+async function both(...tasks: readonly [Promise<void>, Promise<void>]): Promise<void> {
+  const outcomes = await Promise.allSettled(tasks)
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+}
+
+async function writeAll(write: Scan['write'], batch: readonly Buffer[]): Promise<void> {
+  for (const chunk of batch) await write(chunk)
+}
+
 /** A body that stands still. */
 export class UploadStalled extends Error {}
 
 /** Judges the first bytes once they are there, so that a program is refused before the rest of it arrives. */
-function createSniffer(allowed: AllowedTypes): { add(chunk: Buffer): Promise<void>; finish(): Promise<string | null> } {
+function createSniffer(allowed: AllowedTypes): {
+  add(batch: readonly Buffer[]): Promise<void>
+  finish(): Promise<string | null>
+} {
   const parts: Buffer[] = []
   let length = 0
   let judged = false
@@ -98,10 +114,12 @@ function createSniffer(allowed: AllowedTypes): { add(chunk: Buffer): Promise<voi
     detected = kind.detected
   }
   return {
-    add: async (chunk) => {
+    add: async (batch) => {
       if (judged) return
-      parts.push(chunk.subarray(0, headBytes - length))
-      length += Math.min(chunk.length, headBytes - length)
+      for (const chunk of batch) {
+        parts.push(chunk.subarray(0, headBytes - length))
+        length += Math.min(chunk.length, headBytes - length)
+      }
       if (length >= headBytes) await judge()
     },
     finish: async () => {

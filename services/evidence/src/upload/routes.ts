@@ -47,7 +47,8 @@ async function take(
   request: Request,
   maxFiles: number,
 ): Promise<TakenUpload> {
-  const isInTime = () => now() < recordableUntil(request.context)
+  const until = recordableUntil(request.context)
+  const isInTime = () => now() < until
   return await takeUpload(request, {
     blobs,
     maxFiles,
