@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http'
-import type { Transform } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
 import type { Dispatcher } from 'undici'
 import { type Exchange, drainRest, limitReader, sendProblem, stalledReaderMs } from '../exchange.ts'
@@ -112,7 +112,7 @@ function endAtOnce(response: ServerResponse, body: Buffer): void {
 /** Writes one upstream answer to one client. A class, because undici calls methods of one object a request. */
 class AnswerHandler extends Turn {
   readonly #forwarding: Forwarding
-  readonly #body: Transform | null
+  readonly #body: Readable | null
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
   #length = -1
@@ -120,7 +120,7 @@ class AnswerHandler extends Turn {
   /** Runs while the client, or a free connection, is waited for. */
   #timer: NodeJS.Timeout | undefined
 
-  constructor(forwarding: Forwarding, body: Transform | null) {
+  constructor(forwarding: Forwarding, body: Readable | null) {
     super()
     this.#forwarding = forwarding
     this.#body = body

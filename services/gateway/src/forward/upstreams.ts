@@ -20,6 +20,15 @@ const connectTimeoutMs = 2000
 const keepAliveMs = 30_000
 
 /**
+ * How much of a body may wait for a service that does not take it at once. Chunks of a body have up to 64 KiB, and with no
+ * more than that each of them would stop the client and set it going again.
+ */
+const sendBufferBytes = 512 * 1024
+
+/** undici hands all of it to `net.connect`, though its types name less. */
+const connection = { timeout: connectTimeoutMs, highWaterMark: sendBufferBytes }
+
+/**
  * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
  * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
  */
@@ -28,7 +37,7 @@ export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstrea
     name,
     signer: createSigner(config.upstreams[name].ring, name),
     pool: openConnections(config.upstreams[name].url, config.upstreamConnections, {
-      connect: { timeout: connectTimeoutMs },
+      connect: connection,
       keepAliveTimeout: keepAliveMs,
       keepAliveMaxTimeout: keepAliveMs,
       maxHeaderSize: 32_768,
