@@ -21,9 +21,11 @@ export function VerdictCard({ verdict, name }: { readonly verdict: Verdict; read
   const { kind, isTrue, content } = verdict
   const { sha256 } = content
   const [fileCheck, setFileCheck] = useState<Check>()
+  const isOpen = verdict.checks.some(({ outcome }) => outcome === 'open')
+  const title = !isTrue ? 'Do not rely on this' : isOpen ? 'Nothing speaks against it so far' : 'Genuine and unchanged'
   return (
     <section className="card verdict" aria-label={name}>
-      <Notice tone={isTrue ? 'success' : 'danger'} title={isTrue ? 'Genuine and unchanged' : 'Do not rely on this'}>
+      <Notice tone={isTrue ? (isOpen ? 'info' : 'success') : 'danger'} title={title}>
         {names[kind]} · {name}
       </Notice>
       <ul className="checks">

@@ -7,7 +7,7 @@ import { Icon } from '../ui/icon.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
 import { VerdictCard } from './verdict-card.tsx'
-import { NotADocument, type PublicKey, type Verdict, verifyDocument } from './verify.ts'
+import { type Checkpoint, NotADocument, type PublicKey, type Verdict, checkpointOf, verifyDocument } from './verify.ts'
 
 const maxBytes = 64 * 1024 * 1024
 
@@ -22,13 +22,17 @@ type State =
 export function VerifyPage() {
   const [state, setState] = useState<State>({ kind: 'empty' })
   const [text, setText] = useState('')
+  // The last one that was true: what an export of the log is held against.
+  const checkpoint = useRef<Checkpoint>(undefined)
   const chooser = useRef<HTMLInputElement>(null)
 
   const verify = async (name: string, read: () => Promise<string>) => {
     setState({ kind: 'working' })
     try {
       const [content, keys] = await Promise.all([read(), readKeys()])
-      setState({ kind: 'done', name, verdicts: await verifyDocument(content, keys) })
+      const verdicts = await verifyDocument(content, keys, checkpoint.current)
+      checkpoint.current = verdicts.map(checkpointOf).findLast((each) => each !== undefined) ?? checkpoint.current
+      setState({ kind: 'done', name, verdicts })
     } catch (error) {
       setState(
         error instanceof NotADocument ? { kind: 'refused', name, reason: error.message } : { kind: 'failed', error },

@@ -1,6 +1,6 @@
 import { createHash, generateKeyPairSync, sign } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { NotADocument, type PublicKey, verifyDocument } from './verify.ts'
+import { type Checkpoint, NotADocument, type PublicKey, type Verdict, checkpointOf, verifyDocument } from './verify.ts'
 
 const { privateKey, publicKey } = generateKeyPairSync('ed25519')
 const { x = '' } = publicKey.export({ format: 'jwk' })
@@ -22,8 +22,8 @@ const content = {
   test_procedures: ['TP-1'],
 }
 const receipt = { ...content, ...signed(content) }
-const verdictOf = async (document: unknown, known = keys) =>
-  (await verifyDocument(typeof document === 'string' ? document : JSON.stringify(document), known))[0]
+const verdictOf = async (document: unknown, checkpoint?: Checkpoint) =>
+  (await verifyDocument(typeof document === 'string' ? document : JSON.stringify(document), keys, checkpoint))[0]
 
 describe('a receipt is not true', () => {
   test.each([
@@ -70,6 +70,16 @@ function seal(entry: object) {
   return { ...entry, hash: createHash('sha256').update(text).digest('hex') }
 }
 
+/** The root of a log of entries with these hashes. */
+function rootOf(hashes: readonly string[]): string {
+  return hashes.reduce((root, each) => createHash('sha256').update(`${root}${each}`).digest('hex'), '0'.repeat(64))
+}
+
+/** What was found beside the entries themselves. */
+function outcomes(verdict?: Verdict) {
+  return verdict?.checks.slice(2).map(({ outcome }) => outcome)
+}
+
 describe('an export of the log', () => {
   const first = seal({ position: 1, seq: 1, finding_id: 'f', prev_hash: null, body: 'é' })
   const second = seal({ position: 2, seq: 2, finding_id: 'f', prev_hash: first.hash, body: 'two' })
@@ -83,5 +93,27 @@ describe('an export of the log', () => {
   test('is not when an entry was changed or taken out', async () => {
     expect((await verdictOf([first, { ...second, body: 'other' }, third]))?.isTrue).toBe(false)
     expect((await verdictOf([first, third]))?.isTrue).toBe(false)
+  })
+
+  test('is genuine beside a signed checkpoint alone, which shows what was rewritten or cut off', async () => {
+    const said = { position: 2, root: rootOf([first.hash, second.hash]) }
+    const found = await verdictOf(signed(said, { typ: 'postern-log-checkpoint' }))
+    const checkpoint = found === undefined ? undefined : checkpointOf(found)
+    expect(checkpoint).toEqual(said)
+    expect(outcomes(await verdictOf([first, second, third]))).toEqual(['open'])
+    expect(outcomes(await verdictOf([first, second], checkpoint))).toEqual(['true'])
+    expect(outcomes(await verdictOf([first, second, third], checkpoint))).toEqual(['true', 'open'])
+    expect(outcomes(await verdictOf([second, third], checkpoint))).toEqual(['open'])
+    expect(outcomes(await verdictOf([first], checkpoint))).toEqual(['false'])
+    // Every hash fits, and it is another log.
+    const other = seal({ position: 2, seq: 2, finding_id: 'f', prev_hash: first.hash, body: 'other' })
+    const rewritten = await verdictOf([first, other], checkpoint)
+    expect(outcomes(rewritten)).toEqual(['false'])
+    expect(rewritten?.isTrue).toBe(false)
+  })
+
+  test('is held against no checkpoint that was not true', async () => {
+    const forged = await verdictOf(signed({ position: 1, root: 'x' }, { typ: 'postern-log-checkpoint', kid: 'other' }))
+    expect(forged === undefined ? 'none' : checkpointOf(forged)).toBeUndefined()
   })
 })

@@ -21,6 +21,19 @@ export interface Verdict {
   readonly content: Readonly<Record<string, unknown>>
 }
 
+/** What a signed checkpoint says of the log: it ended in `root` at `position`. */
+export interface Checkpoint {
+  readonly position: number
+  readonly root: string
+}
+
+/** The checkpoint that a verdict is about; undefined where it is about something else, or is not true. */
+export function checkpointOf({ kind, isTrue, content }: Verdict): Checkpoint | undefined {
+  const { position, root } = content
+  const isOne = kind === 'checkpoint' && isTrue && typeof position === 'number' && typeof root === 'string'
+  return isOne ? { position, root } : undefined
+}
+
 /** Why a text could not be checked at all. */
 export class NotADocument extends Error {
   override readonly name = 'NotADocument'
@@ -34,9 +47,15 @@ const kinds = {
 
 /**
  * Checks receipts, attachments and checkpoints (JSON with a `jws`, a list of them, or a bare JWS), and exports of the
- * remediation log (NDJSON or a list). Everything happens here: nothing is sent anywhere.
+ * remediation log (NDJSON or a list). Entries of the log carry no signature, so whoever could rewrite all of them would
+ * not be noticed: a `checkpoint` that was found to be true before is what they are held against. Everything happens
+ * here: nothing is sent anywhere.
  */
-export async function verifyDocument(text: string, keys: readonly PublicKey[]): Promise<readonly Verdict[]> {
+export async function verifyDocument(
+  text: string,
+  keys: readonly PublicKey[],
+  checkpoint?: Checkpoint,
+): Promise<readonly Verdict[]> {
   const trimmed = text.trim()
   if (trimmed === '') throw new NotADocument('There is nothing in it.')
   if (/^[\w-]+\.[\w-]+\.[\w-]+$/.test(trimmed)) return [await verifySigned({ jws: trimmed }, keys)]
@@ -45,7 +64,7 @@ export async function verifyDocument(text: string, keys: readonly PublicKey[]): 
     return await Promise.all(documents.map(async (each) => await verifySigned(each, keys)))
   }
   if (documents.every((each) => typeof each['hash'] === 'string' && 'prev_hash' in each)) {
-    return [await verifyLog(documents)]
+    return [await verifyLog(documents, checkpoint)]
   }
   throw new NotADocument('This is neither a receipt, nor a checkpoint, nor an export of the remediation log.')
 }
@@ -126,7 +145,7 @@ async function isSignedBy(key: PublicKey, signed: string, signature: string): Pr
 }
 
 /** The entries of one export: each says what was hashed, and names the one before it in its finding. */
-async function verifyLog(entries: readonly Document[]): Promise<Verdict> {
+async function verifyLog(entries: readonly Document[], checkpoint: Checkpoint | undefined): Promise<Verdict> {
   const last = new Map<unknown, Document>()
   const changed: unknown[] = []
   const unlinked: unknown[] = []
@@ -151,7 +170,7 @@ async function verifyLog(entries: readonly Document[]): Promise<Verdict> {
           outcome: 'false',
           words: `Does not follow the entry before it: position ${unlinked.slice(0, 10).join(', ')}`,
         },
-    { outcome: 'open', words: 'That nothing was cut off at the end shows only beside a signed checkpoint' },
+    ...(await compareWith(checkpoint, entries)),
   ]
   const content = {
     entries: entries.length,
@@ -160,6 +179,38 @@ async function verifyLog(entries: readonly Document[]): Promise<Verdict> {
     to: entries.at(-1)?.['recorded_at'],
   }
   return { kind: 'log', checks, content, isTrue: checks.every(({ outcome }) => outcome !== 'false') }
+}
+
+/** The root of a log without entries; each further one is over the root before and the hash of the entry. */
+const emptyRoot = '0'.repeat(64)
+
+async function compareWith(
+  checkpoint: Checkpoint | undefined,
+  entries: readonly Document[],
+): Promise<readonly Check[]> {
+  if (checkpoint === undefined) {
+    return [{ outcome: 'open', words: 'It carries no signature: check a signed checkpoint first, and then this again' }]
+  }
+  if (!entries.every((entry, place) => entry['position'] === place + 1)) {
+    return [{ outcome: 'open', words: 'Only the whole log, from its first entry on, can be held against a checkpoint' }]
+  }
+  const { position } = checkpoint
+  if (entries.length < position) {
+    const words = `Cut off: the signed checkpoint knows ${position.toLocaleString()} entries`
+    return [{ outcome: 'false', words }]
+  }
+  let root = emptyRoot
+  for (const { hash } of entries.slice(0, position)) root = await digest(new TextEncoder().encode(`${root}${hash}`))
+  if (root !== checkpoint.root) {
+    return [{ outcome: 'false', words: 'It is not what was signed in the checkpoint: entries were rewritten' }]
+  }
+  const agrees: Check = {
+    outcome: 'true',
+    words: `It is what was signed in the checkpoint at position ${position.toLocaleString()}`,
+  }
+  const later = entries.length - position
+  const words = `${later.toLocaleString()} entries after the checkpoint are in no signature yet`
+  return later === 0 ? [agrees] : [agrees, { outcome: 'open', words }]
 }
 
 /** SHA-256 in lower-case hex. */
