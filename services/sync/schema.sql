@@ -447,7 +447,7 @@ CREATE OR REPLACE FUNCTION sync.keep_run()
 AS $function$
 begin
   raise exception using
-    errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
+    errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
     message = 'the row stays with the run that it was made for';
 end
 $function$;
