@@ -292,6 +292,14 @@ async function testFuzz({ env, ...context }, args) {
   })
 }
 
+/** A file of 2 GiB in and out, where the usual run takes 256 MiB. */
+async function testUpload({ env, ...context }, args) {
+  return await follow('vitest', ['run', 'test/end-to-end/large-upload.test.ts', ...args], {
+    ...context,
+    env: { POSTERN_TEST_UPLOAD_MIB: '2048', ...env },
+  })
+}
+
 /** Backup and restore. */
 async function testRecovery({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/recovery', ...args], {
@@ -334,6 +342,7 @@ const commands = {
   test,
   'test:faults': testFaults,
   'test:fuzz': testFuzz,
+  'test:upload': testUpload,
   'test:mutation': testMutation,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
