@@ -28,22 +28,32 @@ export type Demo = z.infer<typeof demoSchema>
 /** One key for each scope, and one for everything; a key's label is its scope. */
 const demoScopes = [...namedScopes, '*'] as const
 
+interface Integration {
+  readonly label: string
+  readonly scopes: readonly GrantableScope[]
+  readonly state: 'active' | 'expired' | 'revoked'
+}
+
 /**
  * Keys that integrations of a tenant would have, to look at: their values are written nowhere. A key without a life is
  * revoked at once; one with a second of it has soon expired.
  */
-const integrations: readonly {
-  label: string
-  scopes: readonly GrantableScope[]
-  state: 'active' | 'expired' | 'revoked'
-}[] = [
-  { label: 'BI read', scopes: ['read:findings', 'read:universe'], state: 'active' },
-  { label: 'Evidence robot', scopes: ['write:evidence'], state: 'active' },
-  { label: 'Ticket bridge', scopes: ['read:findings', 'write:findings'], state: 'active' },
-  { label: 'HR sync', scopes: ['admin:sync'], state: 'active' },
-  { label: 'Old export', scopes: ['read:*'], state: 'expired' },
-  { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
-]
+const integrations: Readonly<Record<DemoProfile['sector'], readonly Integration[]>> = {
+  bank: [
+    { label: 'BI read', scopes: ['read:findings', 'read:universe'], state: 'active' },
+    { label: 'Evidence robot', scopes: ['write:evidence'], state: 'active' },
+    { label: 'Ticket bridge', scopes: ['read:findings', 'write:findings'], state: 'active' },
+    { label: 'HR sync', scopes: ['admin:sync'], state: 'active' },
+    { label: 'Old export', scopes: ['read:*'], state: 'expired' },
+    { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
+  ],
+  manufacturing: [
+    { label: 'Group reporting', scopes: ['read:*'], state: 'active' },
+    { label: 'Plant cameras', scopes: ['write:evidence'], state: 'active' },
+    { label: 'Identity provider', scopes: ['admin:sync'], state: 'active' },
+    { label: 'Former consultant', scopes: ['read:findings'], state: 'revoked' },
+  ],
+}
 
 /**
  * Makes the two demo tenants with their keys and all that domain they have, as far as they are not there, and writes
@@ -84,7 +94,7 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
       const made = tenants[profile.slug]
       if (made === undefined) return
       const listed = await listKeys(keys, made.id)
-      await ensureIntegrations(keys, made.id, listed)
+      await ensureIntegrations(keys, made.id, { wanted: integrations[profile.sector], listed })
       const sender = listed.find(({ label, state }) => label === 'write:evidence' && state === 'active')
       const { id, label } = sender ?? { id: 'demo', label: 'write:evidence' }
       await seedContent(
@@ -159,9 +169,13 @@ async function createKey(
   return createdApiKeySchema.parse(expectStatus(answer, 201, `create the demo key ${body.label}`))
 }
 
-async function ensureIntegrations(keys: SignedCaller, tenantId: string, listed: readonly ApiKey[]): Promise<void> {
+async function ensureIntegrations(
+  keys: SignedCaller,
+  tenantId: string,
+  { wanted, listed }: { readonly wanted: readonly Integration[]; readonly listed: readonly ApiKey[] },
+): Promise<void> {
   const principal = { ...operator, tenantId }
-  for (const { label, scopes, state } of integrations) {
+  for (const { label, scopes, state } of wanted) {
     if (listed.some((key) => key.label === label)) continue
     const life =
       state === 'expired'

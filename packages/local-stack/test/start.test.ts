@@ -38,6 +38,12 @@ function start(env: Record<string, string>): Run {
   return { pid: child.pid ?? 0, output: () => output, ended: promise, kill: (signal) => void child.kill(signal) }
 }
 
+/** Runs a command in the clone, and gives what it prints. */
+async function runInClone(command: string, env: Record<string, string>): Promise<string> {
+  const options = { cwd: repositoryRoot, env: { ...process.env, ...env } }
+  return (await promisify(execFile)('/bin/sh', ['-c', `set -e\n${command}`], options)).stdout
+}
+
 /** Waits for the line that says that all is up; fails with what was printed when the run ends before it. */
 async function untilReady(run: Run): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
@@ -157,6 +163,14 @@ describe('npm start', { timeout: 180_000 }, () => {
     await rm(home, { recursive: true, force: true })
   })
 
+  /** Runs a command of the README where somebody would who stands in the clone. */
+  async function shell(command: string): Promise<string> {
+    const here = command
+      .replaceAll('http://127.0.0.1:8080', `http://${loopback}:${port}`)
+      .replaceAll('.postern/demo.json', join(home, 'demo.json'))
+    return await runInClone(here, env)
+  }
+
   test('refuses a number of gateways that is none, naming the variable', async () => {
     const other = start({ ...env, POSTERN_GATEWAYS: 'many' })
     expect(await other.ended).toBe(1)
@@ -195,6 +209,48 @@ describe('npm start', { timeout: 180_000 }, () => {
         .find((line) => line.trim().startsWith('curl ')) ?? ''
     const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command])
     expect(JSON.parse(stdout)).toHaveLength(3)
+  })
+
+  test('does what the README says, word for word: reads with a key of the demo, makes one, and revokes it', async () => {
+    const readme = await readFile(join(repositoryRoot, 'README.md'), 'utf8')
+    const blocks = [...readme.matchAll(/^```sh\n([^]*?)^```$/gm)].map(([, block = '']) => block)
+    const [reading, revoking] = blocks.filter((block) => block.includes('curl '))
+    expect(JSON.parse(await shell(reading ?? ''))).toHaveLength(3)
+
+    const [create = '', use = '', revoke = '', useAgain = ''] = (revoking ?? '').trimEnd().split('\n')
+    const made = await shell(create)
+    const [key = ''] = /postern_[0-9A-Za-z]{49}/.exec(made) ?? []
+    const [id = ''] = /[0-9a-f]{8}-[0-9a-f-]{27}/.exec(made) ?? []
+    const filledIn = (command: string): string => command.replace('<the key>', key).replace('<the id>', id)
+    expect(JSON.parse(await shell(filledIn(use)))).toMatchObject({ label: 'BI export', scopes: ['read:findings'] })
+    await shell(filledIn(revoke))
+    expect(JSON.parse(await shell(filledIn(useAgain)))).toMatchObject({ status: 401, code: 'key_revoked' })
+  })
+
+  test('has connectors as either tenant would: one waits for approval, one has rows to mend', async () => {
+    const { tenants } = await readDemo(home)
+    const typesOf = async (slug: string): Promise<unknown[]> => {
+      const connectors = await readerOf(port, tenants[slug]?.keys['admin:sync']).list('connectors')
+      return connectors.map(({ type, dataset, state }) => [type, dataset, state])
+    }
+    expect(await typesOf('harbourline')).toEqual(
+      expect.arrayContaining([
+        ['ldap', 'org_structure', 'paused'],
+        ['sql', 'auditable_entities', 'paused'],
+        ['csv', 'test_procedures', 'active'],
+      ]),
+    )
+    expect(await typesOf('korvex')).toEqual(
+      expect.arrayContaining([
+        ['scim_inbound', 'people', 'active'],
+        ['http_json', 'org_structure', 'paused'],
+        ['csv', 'org_structure', 'active'],
+      ]),
+    )
+    const { list } = readerOf(port, tenants['harbourline']?.keys['admin:sync'])
+    expect(await list('sync-runs?status=needs_approval')).toMatchObject([{ counts: { deactivated: 244 } }])
+    const korvex = readerOf(port, tenants['korvex']?.keys['admin:sync'])
+    expect(await korvex.list('sync-runs?status=partial')).toMatchObject([{ counts: { valid: 31, invalid: 7 } }])
   })
 
   test('writes a key for each scope of both demo tenants to a file that only its owner may read', async () => {

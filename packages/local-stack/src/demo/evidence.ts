@@ -48,7 +48,7 @@ export function makeEvidence(profile: DemoProfile, seed: string, calendar: Calen
       fileName: `${String(index + 1).padStart(4, '0')}-${name}.${extension}`,
       contentType,
       revises: null,
-      size,
+      size: profile.evidence.size ?? size,
     }
   })
   const revised = originals.slice(-revisions).map((file): DemoFile => ({
@@ -107,7 +107,9 @@ export function bytesOf({ fileName, size }: Pick<DemoFile, 'fileName' | 'size'>)
 
 /** About so many bytes of text. A line is repeated, since nobody reads megabytes. */
 function lines(size: number, random: Random, line: (random: Random, number: number) => string): string {
-  const some = Array.from({ length: 64 }, (_none, index) => line(random, index)).join('')
+  const some = Array.from({ length: Math.min(64, Math.ceil(size / 40)) }, (_none, index) => line(random, index)).join(
+    '',
+  )
   return some.repeat(Math.max(1, Math.round(size / some.length)))
 }
 

@@ -135,10 +135,11 @@ describe('the demo data', () => {
   test('grow with the factor', () => {
     const [bank] = demoProfiles
     if (bank === undefined) throw new Error('there is no profile')
-    const { universe, findings, profile } = generateDemo(bank, { today, factor: 3 })
+    const { universe, findings, evidence, profile } = generateDemo(bank, { today, factor: 3 })
     expect(universe.entities).toHaveLength(720)
     expect(findings).toHaveLength(960)
     expect(findings.flatMap(({ log }) => log)).toHaveLength(15_600)
     expect(profile.evidence.files).toBe(2700)
+    expect(evidence.filter((file) => bytesOf(file).length > 2048)).toEqual([])
   })
 })

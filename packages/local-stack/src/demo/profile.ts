@@ -55,6 +55,8 @@ export interface DemoProfile {
     readonly revisions: number
     /** That are in quarantine; among `files`, and as many as `quarantinedFiles` or none. */
     readonly quarantined: number
+    /** Bytes of each file, roughly; undefined: of different sizes, up to 6 MiB. */
+    readonly size?: number
   }
 }
 
@@ -135,7 +137,10 @@ export const demoProfiles: readonly DemoProfile[] = [
   },
 ]
 
-/** The same organisation so many times larger. What hierarchies and levels are called stays as it is. */
+/**
+ * The same organisation so many times larger. What hierarchies and levels are called stays as it is; files are small, since
+ * their number is what counts.
+ */
 export function scaled(profile: DemoProfile, factor: number): DemoProfile {
   const { entities, people, findings, actionPlans, evidence } = profile
   const times = (count: number): number => Math.round(count * factor)
@@ -176,6 +181,7 @@ export function scaled(profile: DemoProfile, factor: number): DemoProfile {
       reused: times(evidence.reused),
       revisions: times(evidence.revisions),
       quarantined: evidence.quarantined,
+      size: 1024,
     },
   }
 }

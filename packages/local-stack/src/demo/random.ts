@@ -44,7 +44,7 @@ export function createRandom(seed: string): Random {
 
 /** The member at an index, counted round and round. */
 export function memberOf<T>(list: readonly T[], index: number): T {
-  const found = list.slice(index % list.length)[0]
+  const found = list[index % list.length]
   if (found === undefined) throw new RangeError('an empty list has no member')
   return found
 }

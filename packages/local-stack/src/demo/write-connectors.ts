@@ -24,6 +24,11 @@ export async function writeConnectors(target: PushTarget, connectors: readonly D
   }
 }
 
+/** Pushes users as an identity provider does. 409: they are there. */
+export async function writeScimUsers(target: PushTarget, users: readonly object[]): Promise<void> {
+  for (const user of users) await call(target, 'POST', '/scim/v2/Users', { json: user }, [201, 409])
+}
+
 async function upload(target: PushTarget, connector: string, csv: string): Promise<void> {
   let run = runSchema.parse((await call(target, 'POST', `/api/v1/connectors/${connector}/runs`, { csv }, [202])).json)
   const endsAt = performance.now() + patienceMs

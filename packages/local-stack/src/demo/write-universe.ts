@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { entitySchema } from '@postern/contracts'
 import { request } from 'undici'
 import { z } from 'zod'
@@ -15,18 +16,24 @@ export interface PushTarget {
  * that are completed are still in review then: a completed one takes no evidence.
  */
 export async function pushUniverse(target: PushTarget, people: DemoPeople, universe: DemoUniverse): Promise<void> {
-  await push(target, 'people', people.rows)
-  await push(target, 'entities', universe.entities)
-  for (const { key, push: hierarchy } of universe.hierarchies) await push(target, `org-structures/${key}`, hierarchy)
+  await pushParts(target, 'people', people.rows)
+  // A parent comes before its children: it is in the same part, or there.
+  await pushParts(target, 'entities', universe.entities, perTreePush)
+  for (const { key, push: hierarchy } of universe.hierarchies) {
+    if (hierarchy.nodes.length <= perTreePush) await push(target, `org-structures/${key}`, hierarchy)
+    else
+      for (const nodes of partsOf(hierarchy.nodes, perTreePush))
+        await push(target, `org-structures/${key}`, { ...hierarchy, mode: 'partial', nodes })
+  }
   const open = universe.testProcedures.map(({ conclusion: _conclusion, ...procedure }) =>
     procedure.status === 'completed' ? { ...procedure, status: 'in_review' } : procedure,
   )
-  await push(target, 'test-procedures', open)
+  await pushParts(target, 'test-procedures', open)
 }
 
 /** Pushes the test procedures as they are in the end. */
 export async function completeTestProcedures(target: PushTarget, { testProcedures }: DemoUniverse): Promise<void> {
-  await push(target, 'test-procedures', testProcedures)
+  await pushParts(target, 'test-procedures', testProcedures)
 }
 
 /** The ids that the universe has given to entities, by their external ids. */
@@ -42,8 +49,38 @@ export async function readEntityIds(target: PushTarget): Promise<Map<string, str
   return ids
 }
 
+/** Rows of one push, where they are plain, and where each has its place in a tree. */
+const perPush = 2000
+const perTreePush = 250
+
+function partsOf<Row>(rows: readonly Row[], size = perPush): Row[][] {
+  return Array.from({ length: Math.ceil(rows.length / size) }, (_none, index) =>
+    rows.slice(index * size, (index + 1) * size),
+  )
+}
+
+async function pushParts(target: PushTarget, what: string, rows: readonly unknown[], size = perPush): Promise<void> {
+  for (const part of partsOf(rows, size)) await push(target, what, part)
+}
+
+/** Most tries of a push: a busy machine may be too slow for it once. */
+const tries = 20
+
 async function push(target: PushTarget, what: string, body: unknown): Promise<void> {
-  await call(target, 'POST', `/api/v1/sync/${what}`, body)
+  for (let left = tries; ; left -= 1) {
+    try {
+      await call(target, 'POST', `/api/v1/sync/${what}`, body)
+      return
+    } catch (error) {
+      // The same push again is harmless, whatever has become of the first.
+      if (!(error instanceof NotNowError) || left === 1) throw error
+      await delay(1000)
+    }
+  }
+}
+
+class NotNowError extends Error {
+  override readonly name = 'NotNowError'
 }
 
 interface Answer {
@@ -67,7 +104,8 @@ async function call(
   })
   const text = await body.text()
   if (statusCode !== 200) {
-    throw new Error(
+    const Failure = statusCode === 503 || statusCode === 504 ? NotNowError : Error
+    throw new Failure(
       `could not ${method} ${target.split('?', 1)[0]}: the answer was ${statusCode} ${text.slice(0, 500)}`,
     )
   }
