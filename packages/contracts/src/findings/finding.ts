@@ -214,11 +214,9 @@ export const changeFindingStatusBodySchema = z
     note: text(1, 20_000).optional().meta({ description: 'What was seen when the remedy was validated' }),
     approver: personRefSchema.optional().meta({ description: 'Who accepts the risk' }),
     accepted_until: dateSchema.optional().meta({ description: 'At most 24 months from today' }),
-    validated_by: personRefSchema
-      .optional()
-      .meta({
-        description: 'Who validated the remedy; never the owner, and named by something that the owner is named by too',
-      }),
+    validated_by: personRefSchema.optional().meta({
+      description: 'Who validated the remedy; never the owner, and named by something that the owner is named by too',
+    }),
     evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
   })
   .meta({ id: 'ChangeFindingStatus' })
