@@ -15,6 +15,8 @@ export interface Measured {
 }
 
 interface Round {
+  /** Which processes: all of a proxy's rounds with the same number were run by one. */
+  readonly start: number
   readonly requestsPerSecond: number
   readonly cpuMicroseconds: number | undefined
   /** Part of the processors' time that the host gave to others meanwhile, 0 to 1. */
@@ -27,43 +29,74 @@ export interface Target {
   readonly pid: number
 }
 
-export interface CompareOptions {
+interface LoadOptions {
   readonly path: string
   readonly keys: KeySet
   readonly connections: number
-  readonly rounds: number
-  readonly seconds: number
   readonly warmUpSeconds: number
 }
 
-/** Measures every proxy in every round, each round in the opposite order of the one before. */
-export async function compare(targets: readonly Target[], options: CompareOptions): Promise<Measured[]> {
-  for (const target of targets) await load(target, options, options.warmUpSeconds)
-  const results = new Map<Target, { round: Round; result: LoadResult }[]>(targets.map((target) => [target, []]))
-  for (let turn = 0; turn < options.rounds; turn += 1) {
-    for (const target of turn % 2 === 0 ? targets : targets.toReversed()) {
-      const [before, machineBefore] = [cpuOf(target.pid), machineTime()]
-      const result = await load(target, options, options.seconds)
-      const [after, machineAfter] = [cpuOf(target.pid), machineTime()]
-      results.get(target)?.push({
-        result,
-        round: {
-          requestsPerSecond: Math.round(result.requests / result.seconds),
-          cpuMicroseconds:
-            before === undefined || after === undefined ? undefined : round((after - before) / result.requests),
-          stolen: round((machineAfter.stolen - machineBefore.stolen) / (machineAfter.total - machineBefore.total), 3),
-        },
-      })
-    }
-  }
-  return targets.map((target) => summarise(target.name, results.get(target) ?? []))
+export interface CompareOptions extends LoadOptions {
+  /** How often all processes are started anew: two of the same program differ by 15 % and more, each as long as it runs. */
+  readonly starts: number
+  /** Rounds of each start. */
+  readonly rounds: number
+  readonly seconds: number
 }
 
-async function load(
-  { url }: Target,
-  { path, keys, connections }: CompareOptions,
-  seconds: number,
-): Promise<LoadResult> {
+/** Proxies that have just been started, always in the same order. */
+export interface Started {
+  readonly targets: readonly Target[]
+  stop(): Promise<void>
+}
+
+/** Measures every proxy in every round, each round in the opposite order of the one before. */
+export async function compare(start: () => Promise<Started>, options: CompareOptions): Promise<Measured[]> {
+  const results = new Map<string, { round: Round; result: LoadResult }[]>()
+  for (let at = 0; at < options.starts; at += 1) {
+    const { targets, stop } = await start()
+    try {
+      await warmUp(targets, options)
+      for (let turn = 0; turn < options.rounds; turn += 1) {
+        for (const target of turn % 2 === 0 ? targets : targets.toReversed()) {
+          const known = results.get(target.name) ?? []
+          known.push(await measure(target, options, at))
+          results.set(target.name, known)
+        }
+      }
+    } finally {
+      await stop()
+    }
+  }
+  return [...results].map(([name, rounds]) => summarise(name, rounds))
+}
+
+/** Full load whose figures do not count: compiled code and open connections. */
+export async function warmUp(targets: readonly Target[], options: LoadOptions): Promise<void> {
+  for (const target of targets) await load(target, options, options.warmUpSeconds)
+}
+
+async function measure(
+  target: Target,
+  options: CompareOptions,
+  start: number,
+): Promise<{ round: Round; result: LoadResult }> {
+  const [before, machineBefore] = [cpuOf(target.pid), machineTime()]
+  const result = await load(target, options, options.seconds)
+  const [after, machineAfter] = [cpuOf(target.pid), machineTime()]
+  const cpu = before === undefined || after === undefined ? undefined : round((after - before) / result.requests)
+  return {
+    result,
+    round: {
+      start,
+      requestsPerSecond: Math.round(result.requests / result.seconds),
+      cpuMicroseconds: cpu,
+      stolen: round((machineAfter.stolen - machineBefore.stolen) / (machineAfter.total - machineBefore.total), 3),
+    },
+  }
+}
+
+async function load({ url }: Target, { path, keys, connections }: LoadOptions, seconds: number): Promise<LoadResult> {
   return await runLoad({ url: url + path, connections, seconds, keys })
 }
 
@@ -89,30 +122,35 @@ export interface Ratio {
 }
 
 /**
- * Compares round by round, since what a machine gives drifts by more than what is looked for: the median of the ratios,
- * and not the ratio of the medians. With several others, a round of theirs is the mean. Of the rounds that half counts in
- * which the host took least from all that are compared: which these are says nothing about who was quicker in them.
+ * Compares round by round, since what a machine gives drifts by more than what is looked for: the mean of the middle half
+ * of the ratios, and not the ratio of means. With several others, a round of theirs is the mean. Of each start that half of
+ * the rounds counts in which the host took least from all that are compared: which these are says nothing about who was
+ * quicker in them.
  */
 export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
   const all = [subject, ...others]
-  const turns = subject.rounds
-    .map((_round, turn) => ({ turn, stolen: Math.max(...all.map((one) => roundOf(one, turn).stolen)) }))
-    .toSorted((one, other) => one.stolen - other.stolen)
-    .slice(0, Math.ceil(subject.rounds.length / 2))
-  const throughput = turns.map(
+  const turns = subject.rounds.map(({ start }, turn) => ({
+    start,
+    turn,
+    stolen: Math.max(...all.map((one) => roundOf(one, turn).stolen)),
+  }))
+  const counting = [...Map.groupBy(turns, ({ start }) => start).values()].flatMap((ofStart) =>
+    ofStart.toSorted((one, other) => one.stolen - other.stolen).slice(0, Math.ceil(ofStart.length / 2)),
+  )
+  const throughput = counting.map(
     ({ turn }) =>
       roundOf(subject, turn).requestsPerSecond / mean(others.map((other) => roundOf(other, turn).requestsPerSecond)),
   )
-  const cpu = turns.flatMap(({ turn }) => {
+  const cpu = counting.flatMap(({ turn }) => {
     const mine = roundOf(subject, turn).cpuMicroseconds
     const theirs = others.flatMap((other) => roundOf(other, turn).cpuMicroseconds ?? [])
     return mine === undefined || theirs.length < others.length ? [] : mean(theirs) / mine
   })
   return {
     against,
-    throughput: round(median(throughput)),
-    cpu: cpu.length === 0 ? undefined : round(median(cpu)),
-    stolen: turns.at(-1)?.stolen ?? 0,
+    throughput: round(middleMean(throughput)),
+    cpu: cpu.length === 0 ? undefined : round(middleMean(cpu)),
+    stolen: round(Math.max(...counting.map(({ stolen }) => stolen)), 3),
   }
 }
 
@@ -120,6 +158,13 @@ function roundOf({ name, rounds }: Measured, turn: number): Round {
   const found = rounds[turn]
   if (found === undefined) throw new Error(`${name} was not measured in round ${turn}`)
   return found
+}
+
+/** The mean without the lowest and the highest quarter. */
+function middleMean(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const quarter = Math.floor(sorted.length / 4)
+  return mean(sorted.slice(quarter, sorted.length - quarter))
 }
 
 function mean(values: readonly number[]): number {

@@ -52,8 +52,12 @@ export async function startPeer(options: {
     env: { PATH: process.env['PATH'] ?? '', NODE_ENV: 'production', ...options.env },
     stdio: ['ignore', 'ignore', 'inherit'],
   })
-  const stop = async (): Promise<void> => await stopChild(child)
-  process.once('exit', () => child.kill('SIGKILL'))
+  const kill = (): void => void child.kill('SIGKILL')
+  const stop = async (): Promise<void> => {
+    await stopChild(child)
+    process.off('exit', kill)
+  }
+  process.once('exit', kill)
   try {
     await waitForPort(child, name, port)
   } catch (error) {

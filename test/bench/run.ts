@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTestCluster } from '@postern/local-stack/testing'
 import { measureColdStart } from './cold-start.ts'
-import { compare, ratio, targetOf } from './compare.ts'
+import { compare, ratio, targetOf, warmUp } from './compare.ts'
 import { measureConsole } from './console.ts'
 import { measureLatency } from './latency.ts'
 import { measureList } from './list.ts'
@@ -32,7 +32,8 @@ const { quick, only, without } = parseArgs({
 
 const plan = quick
   ? {
-      rounds: 5,
+      starts: 3,
+      rounds: 2,
       seconds: 2,
       warmUpSeconds: 4,
       pacedSeconds: 1,
@@ -47,9 +48,10 @@ const plan = quick
       revocations: { up: 10, down: 5 },
     }
   : {
-      rounds: 24,
+      starts: 12,
+      rounds: 2,
       seconds: 2,
-      warmUpSeconds: 8,
+      warmUpSeconds: 4,
       pacedSeconds: 4,
       keyCounts: [
         { keys: 1, tenants: 1 },
@@ -106,44 +108,65 @@ async function startAll(): Promise<Bench> {
 
 /** The peers that this machine has, and what it lacks. */
 async function startPeers({ home, upstream, system }: Bench, key: string) {
-  const yardsticks = [
-    await startHttpProxy('@fastify/http-proxy, bare', upstream),
-    await startHttpProxy('@fastify/http-proxy, bare, again', upstream),
-  ]
   await system.setInRedis(`bench:ApiKey ${key}`, '1')
-  const others = [
+  const found = [
     await startNginxProxy(home, upstream),
     await startNginxLua(home, upstream, system.stack.redis.url),
     await startCaddy(home, upstream),
   ]
-  const peers = [...yardsticks, ...others.flatMap((found) => ('peer' in found ? found.peer : []))]
+  const peers = found.flatMap((one) => ('peer' in one ? one.peer : []))
   running.push(...peers)
-  return { peers, leftOut: others.flatMap((found) => ('leftOut' in found ? found.leftOut : [])) }
+  return { peers, leftOut: found.flatMap((one) => ('leftOut' in one ? one.leftOut : [])) }
+}
+
+const yardstickNames = ['@fastify/http-proxy, bare', '@fastify/http-proxy, bare, again'] as const
+
+async function startYardsticks({ upstream }: Bench): Promise<[Peer, Peer]> {
+  const [first, second] = yardstickNames
+  const started: [Peer, Peer] = [await startHttpProxy(first, upstream), await startHttpProxy(second, upstream)]
+  running.push(...started)
+  return started
+}
+
+async function stopPeers(peers: readonly Peer[]): Promise<void> {
+  for (const peer of peers) await peer.stop()
 }
 
 async function measureComparison(bench: Bench): Promise<Comparison> {
   const { system, upstream } = bench
   const keys = await seedKeys(system, 1)
-  const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: upstream.url })
-  const gateway = { name: 'gateway', url: system.stack.gateways[0] ?? '', pid }
-  const { peers, leftOut } = await startPeers(bench, keys.first)
-  const { rounds, seconds, warmUpSeconds } = plan
-  // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
-  const [first, second, ...others] = peers.map(targetOf)
-  if (first === undefined || second === undefined) throw new Error('there is no yardstick')
-  const proxies = await compare([first, gateway, second, ...others], {
-    path,
-    keys,
-    connections,
-    rounds,
-    seconds,
-    warmUpSeconds,
-  })
-  const [one, subject, other, ...rest] = proxies
+  const startGateway = async () => {
+    const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: upstream.url })
+    return { name: 'gateway', url: system.stack.gateways[0] ?? '', pid }
+  }
+  const options = { path, keys, connections, seconds: plan.seconds, warmUpSeconds: plan.warmUpSeconds }
+  const [one, subject, other] = await compare(
+    async () => {
+      const gateway = await startGateway()
+      const [first, second] = await startYardsticks(bench)
+      // The gateway between the two yardsticks: none of the pairs is nearer in time than another.
+      return {
+        targets: [targetOf(first), gateway, targetOf(second)],
+        stop: async () => await stopPeers([first, second]),
+      }
+    },
+    { ...options, starts: plan.starts, rounds: plan.rounds },
+  )
   if (subject === undefined || one === undefined || other === undefined) throw new Error('nothing was compared')
   const yardstick = ratio(subject, [one, other], one.name)
   const sameAgainstSame = ratio(one, [other], other.name)
-  const ways = await measureLatency([{ name: 'direct', url: upstream.url }, gateway, ...peers], {
+
+  const gateway = await startGateway()
+  const { peers, leftOut } = await startPeers(bench, keys.first)
+  const [besideOthers, ...others] = await compare(
+    async () => ({ targets: [gateway, ...peers.map(targetOf)], stop: async () => undefined }),
+    { ...options, starts: 1, rounds: plan.starts },
+  )
+  if (besideOthers === undefined) throw new Error('nothing was compared')
+
+  const yardsticks = await startYardsticks(bench)
+  await warmUp(yardsticks.map(targetOf), options)
+  const ways = await measureLatency([{ name: 'direct', url: upstream.url }, gateway, ...yardsticks, ...peers], {
     path,
     keys,
     rate: pace,
@@ -151,13 +174,13 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
     rounds: 3,
     seconds: plan.pacedSeconds,
   })
-  for (const peer of peers) await peer.stop()
+  await stopPeers([...yardsticks, ...peers])
   return {
     leftOut,
     connections,
-    proxies,
+    proxies: [one, subject, other, ...others],
     sameAgainstSame,
-    gatewayAgainst: [yardstick, ...rest.map((measured) => ratio(subject, [measured], measured.name))],
+    gatewayAgainst: [yardstick, ...others.map((measured) => ratio(besideOthers, [measured], measured.name))],
     verdict: verdictOf(yardstick, sameAgainstSame),
     latency: { requestsPerSecond: pace, ways },
   }
