@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { assertNoKeyIn } from '../src/testing/assert-no-key.ts'
+import { assertNoKeyIn, assertNoKeyInLine } from '../src/testing/assert-no-key.ts'
 
 let folder: string
 
@@ -24,4 +24,10 @@ test('a key in any log of a run is found, without being repeated', async () => {
   const error = await assertNoKeyIn(folder).catch((thrown: unknown) => thrown)
   expect(String(error)).toContain(`${log} holds an API key in line 2`)
   expect(String(error)).not.toContain(key)
+})
+
+test('and so is one in what a service logs in the process of its test', () => {
+  const key = `postern_${'a'.repeat(49)}`
+  expect(() => assertNoKeyInLine('{"label":"postern_short"}')).not.toThrow()
+  expect(() => assertNoKeyInLine(`{"note":"${key}"}`)).toThrow(/^a line of the log holds an API key$/)
 })

@@ -8,6 +8,7 @@ import {
   randomRing,
   startTestRedis,
   startTestSignIn,
+  assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
 import { z } from 'zod'
@@ -128,7 +129,11 @@ export async function startConsoleSystem(extra: Readonly<Record<string, string>>
   }
   let offset = 0
   const logs: string[] = []
-  const running = await startConsole(env, { now: () => Date.now() + offset, writeLog: (line) => void logs.push(line) })
+  const keepLine = (line: string): void => {
+    assertNoKeyInLine(line)
+    logs.push(line)
+  }
+  const running = await startConsole(env, { now: () => Date.now() + offset, writeLog: keepLine })
   return {
     url,
     redis,

@@ -16,6 +16,7 @@ import {
   randomRing,
   compileCache,
   programOf,
+  assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -76,11 +77,11 @@ export async function startEvidence(
 ) {
   const { database, blobDirectory, env, caller } = environment ?? (await makeEnvironment())
   const logs: string[] = []
-  const service = await startService(
-    evidenceService,
-    { ...env, ...extra },
-    { writeLog: (line) => void logs.push(line), overrides },
-  )
+  const keepLine = (line: string): void => {
+    assertNoKeyInLine(line)
+    logs.push(line)
+  }
+  const service = await startService(evidenceService, { ...env, ...extra }, { writeLog: keepLine, overrides })
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 2,

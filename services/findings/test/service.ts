@@ -1,6 +1,12 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { type Finding, type createFindingBodySchema, findingSchema, listFindings } from '@postern/contracts'
-import { type SignedCaller, createTestCaller, createTestDatabase, randomRing } from '@postern/local-stack/testing'
+import {
+  type SignedCaller,
+  assertNoKeyInLine,
+  createTestCaller,
+  createTestDatabase,
+  randomRing,
+} from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
 import { type TenantDb, type Tx, openTenantDb } from '@postern/tenant-db'
@@ -62,7 +68,7 @@ export async function startFindings(options: { readonly universe?: true } = {}):
     },
     {
       overrides: { now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
-      writeLog: () => undefined,
+      writeLog: assertNoKeyInLine,
     },
   )
   const { assertionKeys } = database

@@ -10,7 +10,7 @@ import {
   lookupRequestSchema,
   lookupsRequestSchema,
 } from '@postern/contracts/internal'
-import { findFreePort, randomRing } from '@postern/local-stack/testing'
+import { assertNoKeyInLine, findFreePort, randomRing } from '@postern/local-stack/testing'
 import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
 import { startGateway } from '../src/run-gateway.ts'
 import { leaseAnswer } from './builders.ts'
@@ -139,6 +139,10 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
   }
   const forwarded: Forwarded[] = []
   const log: string[] = []
+  const keepLine = (line: string): void => {
+    assertNoKeyInLine(line)
+    log.push(line)
+  }
   const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings)]
   const [keysPort, findingsPort] = await Promise.all(servers.map(listen))
   const nowhere = `http://127.0.0.1:${await findFreePort()}`
@@ -162,7 +166,7 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
       POSTERN_CACHE_MAC: randomRing(),
       ...settings,
     },
-    { writeLog: (line) => void log.push(line) },
+    { writeLog: keepLine },
   )
   return {
     port: running.port,

@@ -8,6 +8,7 @@ import {
   createTestDatabase,
   operator,
   randomRing,
+  assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { mintAssertion, nilTenantId, parseKeyRing } from '@postern/signed-context'
@@ -47,6 +48,10 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
   const rings = { keys: randomRing('keys'), operator: randomRing('operator'), internal: randomRing('internal') }
   const cacheMac = randomRing('cache')
   const log: string[] = []
+  const keepLine = (line: string): void => {
+    assertNoKeyInLine(line)
+    log.push(line)
+  }
   const start = async () =>
     await startService(
       keysService,
@@ -60,7 +65,7 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
         POSTERN_LOG_LEVEL: 'trace',
         ...(redisUrl === undefined ? {} : { POSTERN_REDIS_URL: redisUrl }),
       },
-      { writeLog: (line) => log.push(line) },
+      { writeLog: keepLine },
     )
   const running = [await start()]
   const url = running[0]?.url ?? ''

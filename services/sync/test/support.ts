@@ -11,6 +11,7 @@ import {
   randomRing,
   compileCache,
   programOf,
+  assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -56,7 +57,7 @@ export async function makeWorld() {
     /** A sync service in this process that pushes to the given universe. */
     startSync: async (universeUrl: string, extra: Record<string, string> = {}) => {
       const env = { ...environment(universeUrl), POSTERN_CHECK_ANSWERS: 'on', ...extra }
-      return await startService(syncService, env, { writeLog: () => undefined })
+      return await startService(syncService, env, { writeLog: assertNoKeyInLine })
     },
     /** What a sync service of its own process is started with. */
     syncEnvironment: environment,

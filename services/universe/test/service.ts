@@ -5,6 +5,7 @@ import {
   createTestCaller,
   createTestDatabase,
   randomRing,
+  assertNoKeyInLine,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
@@ -94,7 +95,7 @@ export async function startUniverse({
     },
     {
       overrides: { now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
-      writeLog: () => undefined,
+      writeLog: assertNoKeyInLine,
     },
   )
   const { assertionKeys } = database
