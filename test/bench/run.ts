@@ -48,10 +48,10 @@ const plan = quick
       revocations: { up: 10, down: 5 },
     }
   : {
-      starts: 12,
+      starts: 6,
       rounds: 2,
       seconds: 2,
-      warmUpSeconds: 4,
+      warmUpSeconds: 8,
       pacedSeconds: 4,
       keyCounts: [
         { keys: 1, tenants: 1 },
@@ -160,7 +160,7 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
   const { peers, leftOut } = await startPeers(bench, keys.first)
   const [besideOthers, ...others] = await compare(
     async () => ({ targets: [gateway, ...peers.map(targetOf)], stop: async () => undefined }),
-    { ...options, starts: 1, rounds: plan.starts },
+    { ...options, starts: 1, rounds: 2 * plan.starts },
   )
   if (besideOthers === undefined) throw new Error('nothing was compared')
 
