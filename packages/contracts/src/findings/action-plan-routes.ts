@@ -11,7 +11,7 @@ import {
   extendActionPlanBodySchema,
   updateActionPlanBodySchema,
 } from './action-plan.ts'
-import { addressed, ownerFilter, patchTypes, read, search, since, stubbed, write, yesOrNo } from './route-parts.ts'
+import { addressed, ownerFilter, patchTypes, read, search, since, briefAnswer, write, yesOrNo } from './route-parts.ts'
 
 export const actionPlanSorts = [
   '-created_at',
@@ -84,7 +84,7 @@ export const createActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Propose an action plan',
-  description: stubbed,
+  description: briefAnswer,
   params: addressed,
   body: createActionPlanBodySchema,
   answers: { 201: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
@@ -99,7 +99,7 @@ export const updateActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Change an action plan',
-  description: `JSON Merge Patch (RFC 7396) with If-Match. Another due date needs its reason. ${stubbed}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match. Another due date needs its reason. ${briefAnswer}`,
   params: addressed,
   body: updateActionPlanBodySchema,
   bodyMediaTypes: patchTypes,
@@ -122,7 +122,7 @@ export const changeActionPlanStatus = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Update the status of an action plan',
-  description: `If-Match is looked at where it is given. ${stubbed}`,
+  description: `If-Match is looked at where it is given. ${briefAnswer}`,
   params: addressed,
   body: changeActionPlanStatusBodySchema,
   answers: { 200: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
@@ -137,7 +137,7 @@ export const extendActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Agree on a later due date',
-  description: stubbed,
+  description: briefAnswer,
   params: addressed,
   body: extendActionPlanBodySchema,
   answers: {

@@ -19,7 +19,7 @@ import {
   transitionsSchema,
   updateFindingBodySchema,
 } from './finding.ts'
-import { addressed, ownerFilter, patchTypes, read, search, since, stubbed, write, yesOrNo } from './route-parts.ts'
+import { addressed, ownerFilter, patchTypes, read, search, since, briefAnswer, write, yesOrNo } from './route-parts.ts'
 
 /** What a list of findings can be sorted by; a leading `-` turns the order round. The id breaks ties. */
 export const findingSorts = [
@@ -129,7 +129,7 @@ export const createFinding = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Document a finding',
-  description: `A finding can repeat one that is closed, or whose risk is accepted. ${stubbed}`,
+  description: `A finding can repeat one that is closed, or whose risk is accepted. ${briefAnswer}`,
   body: createFindingBodySchema,
   answers: { 201: { description: 'The finding', schema: z.union([documentedFindingSchema, findingStubSchema]) } },
   problems: ['conflict', 'invalid_content'],
@@ -143,7 +143,7 @@ export const updateFinding = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Change a finding',
-  description: `JSON Merge Patch (RFC 7396) with If-Match. Each change becomes an entry of the tracker log. ${stubbed}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match. Each change becomes an entry of the tracker log. ${briefAnswer}`,
   params: addressed,
   body: updateFindingBodySchema,
   bodyMediaTypes: patchTypes,
@@ -159,7 +159,7 @@ export const changeFindingStatus = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Move the status of a finding',
-  description: `\`GET /findings/{id}/transitions\` says where it can go. If-Match is looked at where it is given. ${stubbed}`,
+  description: `\`GET /findings/{id}/transitions\` says where it can go. If-Match is looked at where it is given. ${briefAnswer}`,
   params: addressed,
   body: changeFindingStatusBodySchema,
   answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },

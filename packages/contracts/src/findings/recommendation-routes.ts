@@ -9,7 +9,7 @@ import {
   recommendationStubSchema,
   updateRecommendationBodySchema,
 } from './recommendation.ts'
-import { addressed, patchTypes, read, search, since, stubbed, write } from './route-parts.ts'
+import { addressed, patchTypes, read, search, since, briefAnswer, write } from './route-parts.ts'
 
 export const recommendationSorts = ['-created_at', 'created_at', '-updated_at', 'updated_at'] as const
 
@@ -74,7 +74,7 @@ export const createRecommendation = defineRoute({
   access: write,
   tag: 'Recommendations',
   summary: 'Submit a recommendation',
-  description: stubbed,
+  description: briefAnswer,
   params: addressed,
   body: createRecommendationBodySchema,
   answers: {
@@ -91,7 +91,7 @@ export const updateRecommendation = defineRoute({
   access: write,
   tag: 'Recommendations',
   summary: 'Change a recommendation, or respond to it',
-  description: `JSON Merge Patch (RFC 7396) with If-Match. ${stubbed}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match. ${briefAnswer}`,
   params: addressed,
   body: updateRecommendationBodySchema,
   bodyMediaTypes: patchTypes,

@@ -5,7 +5,7 @@ import { line, momentSchema, resourceAddressSchema } from '../common.ts'
 export const read = { kind: 'scope', scope: 'read:findings' } as const
 export const write = { kind: 'scope', scope: 'write:findings' } as const
 export const addressed = z.strictObject({ id: resourceAddressSchema })
-export const stubbed = 'A caller without `read:findings` is answered with id, reference, version and status alone.'
+export const briefAnswer = 'A caller without `read:findings` is answered with id, reference, version and status alone.'
 export const patchTypes = ['application/merge-patch+json', 'application/json'] as const
 
 export const since = momentSchema.optional()
