@@ -45,7 +45,6 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     onRefusal,
     trace,
   } = steps
-  const limitsOf = new WeakMap<Principal, Limits>()
   const spoiled = new WeakSet<object>()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer = {}): void {
@@ -63,7 +62,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   }
 
   function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
-    const whose = verdict.bucket === exchange.limits?.tenant ? 'tenant' : 'key'
+    const whose = verdict.bucket.kind === 'tenant' ? 'tenant' : 'key'
     refuse(exchange, 'too_many_requests', {
       detail: `The limit of this ${whose} is ${verdict.bucket.limit} requests a minute.`,
       retryAfterSeconds: verdict.retryAfterSeconds,
@@ -73,8 +72,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   /** Authorizes a principal that has just been accepted. Gives the limits to take a token of, or undefined when refused. */
   function authorize(exchange: Exchange, principal: Principal): Limits | undefined {
     exchange.principal = principal
-    let limits = limitsOf.get(principal)
-    if (limits === undefined) limitsOf.set(principal, (limits = rateLimit.limitsOf(principal)))
+    const limits = rateLimit.limitsOf(principal)
     exchange.limits = limits
     const { match } = exchange
     if (match.kind === 'method') {

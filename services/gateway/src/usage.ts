@@ -3,7 +3,8 @@ import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import type { Principal } from './authenticate/principal.ts'
 
-type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
+/** How a key was used from one address since the last report. */
+export type Use = UsageReport['uses'][number] & { readonly routes: Record<string, number> }
 type Denial = UsageReport['denials'][number]
 type Person = NonNullable<UsageReport['people']>[number]
 
@@ -32,8 +33,8 @@ export function createUsage(options: {
   logger: Logger
 }): Usage {
   const { keys, now, logger } = options
-  // Found by identity: nearly every key is used from one address between two reports.
-  let usual = new Map<Principal, Use>()
+  // Kept with the principal: nearly every key is used from one address between two reports.
+  let usual: Principal[] = []
   const others = new Map<string, Use>()
   const denials = new Map<string, Denial>()
   const people = new Map<string, Person>()
@@ -54,8 +55,12 @@ export function createUsage(options: {
   }
 
   function gatherUsual(): void {
-    for (const use of usual.values()) merge(others, `${use.keyId} ${use.address}`, use)
-    usual = new Map()
+    for (const principal of usual) {
+      const { use } = principal
+      if (use !== undefined) merge(others, `${use.keyId} ${use.address}`, use)
+      principal.use = undefined
+    }
+    usual = []
   }
 
   return {
@@ -64,7 +69,7 @@ export function createUsage(options: {
         see(principal)
         return
       }
-      const first = usual.get(principal)
+      const first = principal.use
       if (first?.address === address) {
         count(first, route)
         return
@@ -75,7 +80,7 @@ export function createUsage(options: {
         count(known, route)
         return
       }
-      if (usual.size + others.size >= maxCollected) return
+      if (usual.length + others.size >= maxCollected) return
       const use = {
         keyId: principal.id,
         tenantId: principal.tenantId,
@@ -84,8 +89,10 @@ export function createUsage(options: {
         count: 1,
         routes: { [route]: 1 },
       }
-      if (first === undefined) usual.set(principal, use)
-      else others.set(id, use)
+      if (first === undefined) {
+        principal.use = use
+        usual.push(principal)
+      } else others.set(id, use)
     },
     denied: (principal, address, reason) => {
       const id = `${principal.id} ${address} ${reason}`

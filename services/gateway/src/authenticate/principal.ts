@@ -2,6 +2,8 @@ import { type GrantableScope, type NamedScope, type Role, roleScopes } from '@po
 import type { KeyRecord, TenantRecord } from '@postern/contracts/internal'
 import { expandScopes, maskKey } from '@postern/api-key'
 import { serializeContext } from '@postern/signed-context'
+import type { Limits } from '../limit/rate-limit.ts'
+import type { Use } from '../usage.ts'
 import { createAddressMatcher } from './addresses.ts'
 
 /** Who is calling: what every later step works with, computed once for a key and kept with it. */
@@ -24,20 +26,46 @@ export interface Principal {
   readonly context: string
   /** Undefined where every address may call. */
   readonly isAddressAllowed: ((address: string) => boolean) | undefined
+  /**
+   * What the limits and the usage keep of it. HOT PATH: maps by principal would be looked up in every request, and with a
+   * million keys the collector works on weak ones for seconds.
+   */
+  limits: Limits | undefined
+  use: Use | undefined
 }
+
+/** Scopes as they are granted, with what follows from them: keys by the thousand have the same. */
+interface Grant {
+  readonly granted: readonly GrantableScope[]
+  readonly scopes: ReadonlySet<NamedScope>
+}
+
+const maxGrants = 1000
+const grants = new Map<string, Grant>()
+
+function grantOf(granted: readonly GrantableScope[]): Grant {
+  const name = granted.join(' ')
+  const known = grants.get(name)
+  if (known !== undefined) return known
+  const grant = { granted, scopes: expandScopes(granted) }
+  if (grants.size < maxGrants) grants.set(name, grant)
+  return grant
+}
+
+const noRoles: readonly Role[] = []
 
 /** The principal that a key's record describes. */
 export function keyPrincipal(record: KeyRecord): Principal {
-  const scopes = expandScopes(record.scopes)
+  const { granted, scopes } = grantOf(record.scopes)
   return {
     kind: 'api_key',
     id: record.id,
     label: record.label,
     tenantId: record.tenantId,
     tenantName: record.tenantName,
-    granted: record.scopes,
+    granted,
     scopes,
-    roles: [],
+    roles: noRoles,
     masked: maskKey(record.lastFour),
     expiresAt: record.expiresAt,
     limit: record.keyLimit,
@@ -51,6 +79,8 @@ export function keyPrincipal(record: KeyRecord): Principal {
       roles: [],
     }),
     isAddressAllowed: record.allowedAddresses.length === 0 ? undefined : createAddressMatcher(record.allowedAddresses),
+    limits: undefined,
+    use: undefined,
   }
 }
 
@@ -91,5 +121,7 @@ export function userPrincipal(
       roles: [...token.roles],
     }),
     isAddressAllowed: undefined,
+    limits: undefined,
+    use: undefined,
   }
 }

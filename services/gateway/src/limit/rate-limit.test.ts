@@ -41,15 +41,18 @@ describe('a limit', () => {
         const clocks = fakeClocks()
         // Redis answers late: the window that it speaks of may be over by then.
         const source = sharedSource(clocks, async () => clocks.pass(delayMs))
-        const caller = principal(limit)
-        const gateways = Array.from({ length: 4 }, () => createRateLimit({ source, clocks, gatewayCount: 4 }))
+        const record = keyRecord({ keyLimit: limit, tenantLimit: 1_000_000 })
+        const gateways = Array.from({ length: 4 }, () => ({
+          ...createRateLimit({ source, clocks, gatewayCount: 4 }),
+          caller: keyPrincipal(record),
+        }))
         const admitted = new Map<number, number>()
         for (const { gateway, requests, passMs } of steps) {
           const limiter = gateways[gateway]
           if (limiter === undefined) throw new Error('no such gateway')
           await Promise.all(
             Array.from({ length: requests }, async () => {
-              const { kind } = await limiter.take(limiter.limitsOf(caller))
+              const { kind } = await limiter.take(limiter.limitsOf(limiter.caller))
               const window = Math.floor(clocks.monotonic() / windowMs)
               if (kind === 'allowed') admitted.set(window, (admitted.get(window) ?? 0) + 1)
             }),
@@ -122,20 +125,40 @@ describe('a limit', () => {
     expect(verdicts.at(-1)).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
   })
 
-  test('of the tenant holds also when more others than are remembered call between two of its keys', async () => {
+  test('holds for whoever comes back after many others have called, within its window', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     // The gateway's own count decides alone.
     source.isUp = false
-    const limiter = createRateLimit({ source, clocks, gatewayCount: 1, remembered: 10 })
-    const first = limiter.limitsOf(principal(100, 3))
-    for (let sent = 0; sent < 3; sent += 1) await limiter.take(first)
-    const other = principal(100, 3)
-    for (let at = 0; at < 10; at += 1) limiter.limitsOf({ ...other, id: `key-${at}`, tenantId: `tenant-${at}` })
-    const verdict = await limiter.take(limiter.limitsOf(principal(100, 3)))
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
+    for (let sent = 0; sent < 3; sent += 1) await limiter.take(limiter.limitsOf(keyPrincipal(record)))
+    clocks.pass(windowMs - 1)
+    for (let at = 0; at < 1000; at += 1) {
+      const other = limiter.limitsOf({ ...principal(100), id: `key-${at}`, tenantId: `tenant-${at}` })
+      await limiter.take(other)
+    }
+    const verdict = await limiter.take(limiter.limitsOf(keyPrincipal(record)))
     expect(verdict).toMatchObject({ kind: 'refused', bucket: { limit: 3 } })
-    // What is kept of the first until here is what its key in memory keeps.
-    expect(first.tenant.used).toBe(3)
+  })
+
+  test('of one who was away while many others called is counted once, in whatever place it was kept', async () => {
+    const clocks = fakeClocks()
+    const source = sharedSource(clocks)
+    source.isUp = false
+    const limiter = createRateLimit({ source, clocks, gatewayCount: 1 })
+    const record = keyRecord({ keyLimit: 100, tenantLimit: 3 })
+    const [early, late] = [keyPrincipal(record), keyPrincipal(record)]
+    await limiter.take(limiter.limitsOf(early))
+    clocks.pass(2 * windowMs)
+    // Its window is over: what the gateway knows of it is forgotten, and it holds on to it.
+    for (let at = 0; at < 1000; at += 1)
+      limiter.limitsOf({ ...principal(100), id: `key-${at}`, tenantId: `tenant-${at}` })
+    const kinds: string[] = []
+    for (const caller of [early, late, early, late, early]) {
+      kinds.push((await limiter.take(limiter.limitsOf(caller))).kind)
+    }
+    expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'refused', 'refused'])
   })
 
   test('is not asked for by those who send now and then', async () => {
@@ -171,11 +194,11 @@ describe('while Redis is away', () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)
     source.isUp = false
-    const caller = principal(100)
+    const record = keyRecord({ keyLimit: 100, tenantLimit: 1_000_000 })
     let admitted = 0
     for (let gateway = 0; gateway < 4; gateway += 1) {
       const limiter = createRateLimit({ source, clocks, gatewayCount: 4 })
-      const limits = limiter.limitsOf(caller)
+      const limits = limiter.limitsOf(keyPrincipal(record))
       for (let sent = 0; sent < 100; sent += 1) if ((await limiter.take(limits)).kind === 'allowed') admitted += 1
     }
     expect(admitted).toBe(100)

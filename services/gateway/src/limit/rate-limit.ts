@@ -1,11 +1,12 @@
-import { LRUCache } from 'lru-cache'
 import type { Clocks } from '../authenticate/clocks.ts'
-import type { Principal } from '../authenticate/principal.ts'
 import type { TokenLease, TokenSource } from './token-source.ts'
 
 /** One counted limit: of a key, a person or a tenant. */
 export interface Bucket {
-  readonly name: string
+  readonly kind: 'api_key' | 'user' | 'tenant'
+  readonly tenantId: string
+  /** Of the key or the person; the tenant's own for a tenant. */
+  readonly id: string
   readonly limit: number
   /** Value of the answer header RateLimit-Policy (draft-ietf-httpapi-ratelimit-headers). */
   readonly policy: string
@@ -24,11 +25,26 @@ export interface Bucket {
   /** Let through in a window of its own, and not yet counted in Redis. */
   owed: number
   batch: number
+  readonly madeAt: number
+  /** Its window was over and nothing of it was worth keeping: whoever still holds it must ask for the one of now. */
+  isForgotten: boolean
 }
 
 export interface Limits {
   readonly principal: Bucket
   readonly tenant: Bucket
+}
+
+/** Whose requests are counted. */
+export interface Caller {
+  readonly kind: 'api_key' | 'user'
+  readonly id: string
+  readonly tenantId: string
+  /** Requests a minute. */
+  readonly limit: number
+  readonly tenantLimit: number
+  /** Where its limits are kept. */
+  limits: Limits | undefined
 }
 
 export type Verdict =
@@ -46,8 +62,8 @@ export type Verdict =
  * (1 % of the limit) may go unused. While Redis is away each gateway enforces its share (limit ÷ gateways) by itself.
  */
 export interface RateLimit {
-  /** The limits of a principal; to be kept with it. */
-  limitsOf(principal: Principal): Limits
+  /** The limits of a caller, which keeps them. To be asked for in the tick in which they are used. HOT PATH. */
+  limitsOf(caller: Caller): Limits
   /** Takes a token of each limit if they are at hand. HOT PATH: no I/O in all but the first request of a batch. */
   tryTake(limits: Limits): boolean
   /** Takes a token of each limit, fetching more when they are used up. */
@@ -61,38 +77,88 @@ const freeShare = 50
 const batchShare = 100
 /** Every batch that is used up doubles the next, so that rare callers cost little and busy ones seldom ask. */
 const batchGrowth = 2
+/** Windows that are looked at, whether they are over, for each new one. */
+const looksPerNew = 4
+const maxPolicies = 1000
 
 /** Makes the limits of a gateway that is one of `gatewayCount`. */
 export function createRateLimit(options: {
   readonly source: TokenSource
   readonly clocks: Clocks
   readonly gatewayCount: number
-  /** How many windows are remembered of which nobody else knows any more. */
-  readonly remembered?: number
 }): RateLimit {
-  const { source, clocks, gatewayCount, remembered = 200_000 } = options
-  const buckets = new LRUCache<string, Bucket>({ max: remembered })
-  // INVARIANT: while anyone holds a bucket there is no second one of its name, which would begin with tokens of its own.
-  const held = new Map<string, WeakRef<Bucket>>()
-  const gone = new FinalizationRegistry<string>((name) => {
-    if (held.get(name)?.deref() === undefined) held.delete(name)
-  })
+  const { source, clocks, gatewayCount } = options
+  const buckets = {
+    api_key: new Map<string, Bucket>(),
+    user: new Map<string, Bucket>(),
+    tenant: new Map<string, Bucket>(),
+  } as const
+  // For the walk around them: a map from which the oldest are taken away again and again becomes slow to begin with.
+  const all: Bucket[] = []
+  let hand = 0
+  const policies = new Map<number, string>()
   const fetching = new Map<Bucket, Promise<void>>()
 
-  function bucketOf(name: string, limit: number): Bucket {
-    const known = buckets.get(name) ?? held.get(name)?.deref()
-    if (known !== undefined && known.limit === limit) {
-      buckets.set(name, known)
-      return known
+  // INVARIANT: of each limit there is one bucket that is not forgotten; a second one would begin with tokens of its own.
+  function bucketOf(kind: Bucket['kind'], tenantId: string, id: string, limit: number): Bucket {
+    const name = nameAmong({ kind, tenantId, id })
+    const known = buckets[kind].get(name)
+    if (known !== undefined && known.limit === limit) return known
+    forgetSome()
+    const bucket: Bucket = {
+      kind,
+      tenantId,
+      id,
+      limit,
+      policy: policyOf(limit),
+      free: Math.floor(limit / freeShare / gatewayCount),
+      tokens: 0,
+      left: limit,
+      windowEnds: -Infinity,
+      windowOver: -Infinity,
+      used: 0,
+      owed: 0,
+      batch: 1,
+      madeAt: clocks.monotonic(),
+      isForgotten: false,
     }
-    const policy = `"caller";q=${limit};w=${windowMs / 1000}`
-    const free = Math.floor(limit / freeShare / gatewayCount)
-    const window = { windowEnds: -Infinity, windowOver: -Infinity }
-    const bucket = { name, limit, policy, free, tokens: 0, left: limit, ...window, used: 0, owed: 0, batch: 1 }
-    buckets.set(name, bucket)
-    held.set(name, new WeakRef(bucket))
-    gone.register(bucket, name)
+    buckets[kind].set(name, bucket)
+    all.push(bucket)
     return bucket
+  }
+
+  function policyOf(limit: number): string {
+    const known = policies.get(limit)
+    if (known !== undefined) return known
+    const policy = `"caller";q=${limit};w=${windowMs / 1000}`
+    if (policies.size < maxPolicies) policies.set(limit, policy)
+    return policy
+  }
+
+  /** Looks at a few in turn each time that a new one comes: there are never many more than were used of late. */
+  function forgetSome(): void {
+    const now = clocks.monotonic()
+    for (let looks = 0; looks < looksPerNew; looks += 1) {
+      hand = hand + 1 < all.length ? hand + 1 : 0
+      const bucket = all[hand]
+      const last = all.at(-1)
+      if (bucket === undefined || last === undefined || isOfUse(bucket, now)) continue
+      bucket.isForgotten = true
+      const ofKind = buckets[bucket.kind]
+      const name = nameAmong(bucket)
+      if (ofKind.get(name) === bucket) ofKind.delete(name)
+      all[hand] = last
+      all.pop()
+    }
+  }
+
+  function isOfUse(bucket: Bucket, now: number): boolean {
+    // One that has just been made has no window yet.
+    return now < Math.max(bucket.windowOver, bucket.madeAt + windowMs) || fetching.has(bucket)
+  }
+
+  function current(bucket: Bucket): Bucket {
+    return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
   function isSpent(bucket: Bucket, now: number): boolean {
@@ -121,7 +187,7 @@ export function createRateLimit(options: {
     bucket.batch = Math.min(most, sent < bucket.windowEnds ? bucket.batch * batchGrowth : bucket.batch)
     let lease: TokenLease
     try {
-      lease = await source.lease(bucket.name, bucket.limit, bucket.batch + bucket.owed)
+      lease = await source.lease(nameOf(bucket), bucket.limit, bucket.batch + bucket.owed)
     } catch {
       takeShare(bucket, sent)
       return
@@ -182,13 +248,20 @@ export function createRateLimit(options: {
   }
 
   return {
-    limitsOf: (principal) => ({
-      principal: bucketOf(`{${principal.tenantId}}:${principal.kind}:${principal.id}`, principal.limit),
-      tenant: bucketOf(`{${principal.tenantId}}:tenant`, principal.tenantLimit),
-    }),
+    limitsOf: (caller) => {
+      const known = caller.limits
+      if (known !== undefined && !known.principal.isForgotten && !known.tenant.isForgotten) return known
+      const { kind, tenantId, id } = caller
+      caller.limits = {
+        principal: bucketOf(kind, tenantId, id, caller.limit),
+        tenant: bucketOf('tenant', tenantId, tenantId, caller.tenantLimit),
+      }
+      return caller.limits
+    },
     tryTake,
-    take: async (limits) => {
+    take: async (given) => {
       for (;;) {
+        const limits = { principal: current(given.principal), tenant: current(given.tenant) }
         if (tryTake(limits)) return { kind: 'allowed' }
         const now = clocks.monotonic()
         const refusal = refusalOf(limits, now)
@@ -199,4 +272,14 @@ export function createRateLimit(options: {
       }
     },
   }
+}
+
+/** Subjects are unique within an issuer alone; ids of keys and tenants are everywhere. */
+function nameAmong({ kind, tenantId, id }: Pick<Bucket, 'kind' | 'tenantId' | 'id'>): string {
+  return kind === 'user' ? `${tenantId} ${id}` : id
+}
+
+/** In Redis. */
+function nameOf({ kind, tenantId, id }: Bucket): string {
+  return kind === 'tenant' ? `{${tenantId}}:tenant` : `{${tenantId}}:${kind}:${id}`
 }
