@@ -12,6 +12,7 @@ import * as gateway from '../../services/gateway/src/config.ts'
 import * as keys from '../../services/keys/src/config.ts'
 import * as sync from '../../services/sync/src/config.ts'
 import * as universe from '../../services/universe/src/config.ts'
+import { idleConnections } from '../../packages/service-kit/src/connection.ts'
 
 const services = { gateway, console, keys, findings, universe, evidence, sync } as const
 const serviceNames = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const
@@ -126,6 +127,12 @@ describe('the compose file', () => {
   test.each(serviceNames)('gives %s a configuration that it accepts', (name) => {
     expect(services[name].readConfig(environmentOf(name))).toMatchObject({ host: '0.0.0.0', port: 8080 })
     expect(find(name).command).toEqual([`services/${name}/dist/main.js`])
+  })
+
+  test.each(serviceNames)('lets %s drain for longer than its idle connections live', (name) => {
+    const { drainMs } = services[name].readConfig(environmentOf(name))
+    // undici closes them up to a second later than asked.
+    expect(drainMs).toBeGreaterThan(idleConnections.keepAliveMaxTimeout + 1000)
   })
 
   test('lets everybody reach what it is configured to reach', () => {

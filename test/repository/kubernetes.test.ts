@@ -12,6 +12,7 @@ import * as gateway from '../../services/gateway/src/config.ts'
 import * as keys from '../../services/keys/src/config.ts'
 import * as sync from '../../services/sync/src/config.ts'
 import * as universe from '../../services/universe/src/config.ts'
+import { idleConnections } from '../../packages/service-kit/src/connection.ts'
 import { kubernetesFaults } from '../support/kubernetes-schema.ts'
 import {
   type Manifest,
@@ -149,6 +150,12 @@ function describeObjects(read: () => Manifest[]): void {
     const probe = JSON.stringify([found.pod.containers[0]?.readinessProbe, found.pod.containers[0]?.livenessProbe])
     expect(probe).toContain('/internal/health/ready')
     expect(probe).toContain('/internal/health/live')
+  })
+
+  test.each(serviceNames)('let %s drain for longer than its idle connections live', (name) => {
+    const { drainMs } = services[name].readConfig(environmentOf(findWorkload(read(), name)))
+    // undici closes them up to a second later than asked.
+    expect(drainMs).toBeGreaterThan(idleConnections.keepAliveMaxTimeout + 1000)
   })
 
   test('tell a gateway how many share the limits: as many as the autoscaler may make', () => {

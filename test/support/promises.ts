@@ -72,7 +72,7 @@ export interface Violation {
 }
 
 /** An expired key may be refused this much early: the time an answer about the database's clock may take (README of authenticate). */
-const earlyExpiryMs = 1000
+const earlyExpiryMs = 2500
 
 const isAccepted = ({ status }: Request): boolean => status >= 200 && status < 300
 

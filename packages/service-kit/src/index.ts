@@ -10,6 +10,7 @@ export {
   parseEnvironment,
   settings,
 } from './config.ts'
+export { askAgainOnce, idleConnections } from './connection.ts'
 export { type DatabaseObserver, observeDatabase } from './database-metrics.ts'
 export {
   type AnswerBody,

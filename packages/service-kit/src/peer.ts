@@ -6,6 +6,7 @@ import {
   signatureInputHeader,
 } from '@postern/contracts'
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
+import { askAgainOnce } from './connection.ts'
 import type { RequestInfo } from './contract-route.ts'
 import { problem } from './problem.ts'
 
@@ -24,7 +25,10 @@ export interface Peer {
   ): Promise<unknown>
 }
 
-/** Speaks to another service. Every request is signed anew (RFC 9421) and sent once: no retries. */
+/**
+ * Speaks to another service. Every request is signed anew (RFC 9421). A question whose connection is refused or breaks off is
+ * asked once more, since asking changes nothing: the peer's process may be ending, and another one answers.
+ */
 export function openPeer(
   {
     name,
@@ -57,29 +61,33 @@ export function openPeer(
         'content-type': 'application/json',
         'content-length': String(body.length),
       }
-      const { signatureInput, signature } = signer.sign(
-        {
-          method,
-          target: path,
-          context: headers[contextHeader],
-          assertion,
-          requestId,
-          contentType: headers['content-type'],
-          contentLength: headers['content-length'],
-        },
-        now(),
-      )
-      try {
+      const signal = AbortSignal.timeout(withinMs)
+      const send = async (): Promise<unknown> => {
+        const { signatureInput, signature } = signer.sign(
+          {
+            method,
+            target: path,
+            context: headers[contextHeader],
+            assertion,
+            requestId,
+            contentType: headers['content-type'],
+            contentLength: headers['content-length'],
+          },
+          now(),
+        )
         const answer = await fetch(new URL(path, url), {
           method,
           headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
           body,
           redirect: 'error',
-          signal: AbortSignal.timeout(withinMs),
+          signal,
         })
         const text = await answer.text()
         if (answer.status !== 200) throw new Error(`${name} answered ${answer.status} to ${path}`)
         return JSON.parse(text)
+      }
+      try {
+        return await askAgainOnce(send)
       } catch (cause) {
         throw problem('service_unavailable', {
           detail: `${name} cannot be asked now. Try again in a moment.`,

@@ -10,7 +10,7 @@ import {
   internalPaths,
   lookupTestProceduresAnswerSchema,
 } from '@postern/contracts/internal'
-import type { RequestInfo } from '@postern/service-kit'
+import { type RequestInfo, askAgainOnce, idleConnections } from '@postern/service-kit'
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 
@@ -34,7 +34,7 @@ const maxConnections = 16
 const maxAnswerBytes = 64 * 1024
 const connectTimeoutMs = 2_000
 
-/** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
+/** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421). */
 export function openUniverse(
   { url, ring, timeoutMs }: { readonly url: string; readonly ring: KeyRing; readonly timeoutMs: number },
   now: () => number,
@@ -43,6 +43,7 @@ export function openUniverse(
     connections: maxConnections,
     pipelining: 1,
     connect: { timeout: connectTimeoutMs },
+    ...idleConnections,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     maxResponseSize: maxAnswerBytes,
@@ -54,31 +55,35 @@ export function openUniverse(
       const path = internalPaths.lookupTestProcedures
       const body = Buffer.from(JSON.stringify({ addresses }))
       const headers = signedHeaders(context, requestId, body.length)
-      const { signatureInput, signature } = signer.sign(
-        {
-          method,
-          target: path,
-          context: headers[contextHeader],
-          assertion: headers[assertionHeader],
-          requestId,
-          contentType: headers['content-type'],
-          contentLength: headers['content-length'],
-        },
-        now(),
-      )
-      try {
+      const signal = AbortSignal.timeout(timeoutMs)
+      const ask = async (): Promise<FoundTestProcedures> => {
+        const { signatureInput, signature } = signer.sign(
+          {
+            method,
+            target: path,
+            context: headers[contextHeader],
+            assertion: headers[assertionHeader],
+            requestId,
+            contentType: headers['content-type'],
+            contentLength: headers['content-length'],
+          },
+          now(),
+        )
         const answer = await pool.request({
           method,
           path,
           headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
           body,
-          signal: AbortSignal.timeout(timeoutMs),
+          signal,
         })
         const text = await answer.body.text()
         if (answer.statusCode !== 200) throw new Error(`the universe answered ${answer.statusCode} to a look-up`)
         const { test_procedures: found } = lookupTestProceduresAnswerSchema.parse(JSON.parse(text))
         if (found.length !== addresses.length) throw new Error('the universe answered for other test procedures')
         return found
+      }
+      try {
+        return await askAgainOnce(ask)
       } catch (error) {
         throw new UniverseAway('the universe could not be asked', { cause: error })
       }

@@ -15,6 +15,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
+import { askAgainOnce, idleConnections } from '@postern/service-kit'
 import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 import type { z } from 'zod'
@@ -35,7 +36,13 @@ export interface KeysClient {
 }
 
 /** Well under the length of a lease: a renewal that takes longer is worth less than a new one. */
-const callTimeoutMs = 1000
+const renewalTimeoutMs = 1000
+/**
+ * A request waits this long for what its key is. Longer than a renewal: what takes a busy keys service more than a second is
+ * an answer all the same, and who gave up on it would ask again and make it busier.
+ */
+const lookupTimeoutMs = 2500
+const connectTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
 /**
  * Keys of one call, and calls that are under way at once; what is asked for meanwhile goes with the next. Few enough that a
@@ -46,23 +53,32 @@ const lookupsAtOnce = 8
 
 class NotServed extends Error {}
 
+/** What one call may take, and over which connections it goes. */
+interface Way {
+  readonly pool: Pool
+  readonly timeoutMs: number
+  /** Whether to ask once more when the connection was lost or refused: for what changes nothing. */
+  readonly again: boolean
+}
+
 /** Opens the client; connections are made when first needed. */
 export function openKeysClient(options: { url: string; ring: KeyRing; gateway: string }): KeysClient {
   const { url, ring, gateway } = options
   const { pathname } = new URL(url)
   const prefix = pathname === '/' ? '' : pathname
-  const open = (connections: number): Pool =>
+  const open = (connections: number, timeoutMs: number): Pool =>
     new Pool(new URL(url).origin, {
       connections,
       pipelining: 1,
-      connect: { timeout: callTimeoutMs },
-      keepAliveTimeout: 30_000,
-      headersTimeout: callTimeoutMs,
-      bodyTimeout: callTimeoutMs,
+      connect: { timeout: connectTimeoutMs },
+      ...idleConnections,
+      headersTimeout: timeoutMs,
+      bodyTimeout: timeoutMs,
     })
-  const lookups = open(32)
+  const lookups: Way = { pool: open(32, lookupTimeoutMs), timeoutMs: lookupTimeoutMs, again: true }
   // Renewals never queue behind look-ups: a flood of unknown keys would cost the lease, and with it every known key.
-  const leases = open(2)
+  const leases: Way = { pool: open(2, renewalTimeoutMs), timeoutMs: renewalTimeoutMs, again: false }
+  const reports: Way = { ...lookups, again: false }
   const signer = createSigner(ring, 'internal')
   const context = serializeContext({
     tenantId: nilTenantId,
@@ -74,9 +90,15 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   })
   let count = 0
 
-  async function call(path: string, input: unknown, pool: Pool = lookups): Promise<unknown> {
-    const target = prefix + path
+  async function call(path: string, input: unknown, { pool, timeoutMs, again }: Way): Promise<unknown> {
     const body = Buffer.from(JSON.stringify(input))
+    const signal = AbortSignal.timeout(timeoutMs)
+    const ask = async (): Promise<unknown> => await callOnce(path, body, pool, signal)
+    return again ? await askAgainOnce(ask) : await ask()
+  }
+
+  async function callOnce(path: string, body: Buffer, pool: Pool, signal: AbortSignal): Promise<unknown> {
+    const target = prefix + path
     count += 1
     const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
     const contentType = 'application/json'
@@ -98,7 +120,7 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
         [signatureHeader]: signature,
       },
       body,
-      signal: AbortSignal.timeout(callTimeoutMs),
+      signal,
     })
     if (answer.statusCode < 200 || answer.statusCode > 299) {
       await answer.body.dump({ limit: maxAnswerBytes })
@@ -110,11 +132,11 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   }
 
   async function findOne(hash: string): Promise<LookupAnswer> {
-    return lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash }))
+    return lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash }, lookups))
   }
 
   async function findSome(hashes: readonly string[]): Promise<LookupAnswer[]> {
-    const { records, now } = lookupsAnswerSchema.parse(await call(internalPaths.lookupKeys, { hashes }))
+    const { records, now } = lookupsAnswerSchema.parse(await call(internalPaths.lookupKeys, { hashes }, lookups))
     if (records.length !== hashes.length || records.some((record, at) => (record?.hash ?? hashes[at]) !== hashes[at])) {
       throw new Error('the keys service answered for other keys than it was asked for')
     }
@@ -138,12 +160,12 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     },
     findKey: together(findEach, { most: keysTogether, atOnce: lookupsAtOnce }),
     findTenant: async (tenantId) =>
-      tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId })),
+      tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId }, lookups)),
     reportUsage: async (report) => {
-      await call(internalPaths.usage, report)
+      await call(internalPaths.usage, report, reports)
     },
     close: async () => {
-      await Promise.all([lookups.destroy(), leases.destroy()])
+      await Promise.all([lookups.pool.destroy(), leases.pool.destroy()])
     },
   }
 }

@@ -16,6 +16,10 @@ describe('a failure before the answer', () => {
   test.each([
     ['ECONNREFUSED', withCode('ECONNREFUSED')],
     ['a connection that is not made in time', withCode('UND_ERR_CONNECT_TIMEOUT')],
+    [
+      'none of several addresses that answers in time',
+      new AggregateError([withCode('ETIMEDOUT'), withCode('ETIMEDOUT')], 'no address'),
+    ],
     ['no connection free', new NoConnectionError()],
     ['the gateway’s signature refused', new SignatureRefusedError()],
   ])('%s: 503, nothing was done', (_what, error) => {

@@ -67,7 +67,8 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
   }
   if (error instanceof NoConnectionError || error instanceof SignatureRefusedError) return notReached
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
-  if (unreachable.has(code)) return notReached
+  // An aggregate is what remains of a connection to a name with several addresses, none of which took it.
+  if (unreachable.has(code) || error instanceof AggregateError) return notReached
   if (late.has(code)) {
     return {
       code: 'gateway_timeout',

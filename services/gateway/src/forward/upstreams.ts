@@ -1,4 +1,5 @@
 import { type Upstream, upstreams } from '@postern/contracts'
+import { idleConnections } from '@postern/service-kit'
 import { type Signer, createSigner } from '@postern/signed-context'
 import type { GatewayConfig } from '../config.ts'
 import { type Connections, openConnections } from './connections.ts'
@@ -16,8 +17,6 @@ export interface Upstreams {
 }
 
 const connectTimeoutMs = 2000
-/** Shorter than the services' own 75 s, so that we never send on a connection that is just being closed. */
-const keepAliveMs = 30_000
 
 /**
  * How much of a body may wait for a service that does not take it at once. Chunks of a body have up to 64 KiB, and with no
@@ -38,8 +37,7 @@ export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstrea
     signer: createSigner(config.upstreams[name].ring, name),
     pool: openConnections(config.upstreams[name].url, config.upstreamConnections, {
       connect: connection,
-      keepAliveTimeout: keepAliveMs,
-      keepAliveMaxTimeout: keepAliveMs,
+      ...idleConnections,
       maxHeaderSize: 32_768,
     }),
   })

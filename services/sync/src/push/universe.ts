@@ -16,6 +16,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
+import { idleConnections } from '@postern/service-kit'
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 
@@ -108,6 +109,7 @@ export function openUniverse(
     connections: maxConnections,
     pipelining: 1,
     connect: { timeout: connectTimeoutMs },
+    ...idleConnections,
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
     maxResponseSize: maxAnswerBytes,
