@@ -21,6 +21,8 @@ export interface Installation {
   readonly home: string
   /** Origins of the gateways, and what tells whether each is ready, as a load balancer would ask. */
   readonly gateways: readonly { readonly name: string; readonly url: string; readonly readyUrl: string }[]
+  /** Origin of the console. Nobody can sign in: its OpenID provider is a name that leads nowhere. */
+  readonly consoleUrl: string
   readonly secrets: string
   readonly project: string
 }
@@ -53,8 +55,8 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()
   // Nothing listens on them yet: the same one may be free twice.
-  while (ports.size < 4) ports.add(await findFreePort())
-  const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0] = ports
+  while (ports.size < 5) ports.add(await findFreePort())
+  const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0] = ports
   await writeFile(join(home, 'two-gateways.json'), await twoGateways(second, firstAdmin, secondAdmin))
   const installation: Installation = {
     engine: { env: engine.env, compose: engine.compose, own: engine.own },
@@ -62,6 +64,7 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     home,
     project: `postern${process.pid}`,
     secrets: join(home, 'secrets'),
+    consoleUrl: `http://localhost:${consolePort}`,
     gateways: [
       { name: 'gateway', url: `http://127.0.0.1:${first}`, readyUrl: readyAt(firstAdmin) },
       { name: 'gateway-b', url: `http://127.0.0.1:${second}`, readyUrl: readyAt(secondAdmin) },
@@ -75,7 +78,7 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     // A container of the operator's own that waits: to start one for each command would take a second each.
     const idle = ['--entrypoint', 'node', 'operator', '-e', 'setInterval(()=>{},1e9)']
     await compose.compose(['run', '--detach', '--no-deps', '--name', operatorOf(installation.project), ...idle])
-    for (const { name } of installation.gateways) {
+    for (const name of [...installation.gateways.map((gateway) => gateway.name), 'console']) {
       for (const container of await compose.containers(name)) await compose.waitUntilReady(container)
     }
     return compose
@@ -102,7 +105,7 @@ async function twoGateways(port: number, firstAdmin: number, secondAdmin: number
   const calm = { healthcheck: { interval: '30s' } }
   return JSON.stringify({
     services: {
-      ...Object.fromEntries(doubled.map((name) => [name, calm])),
+      ...Object.fromEntries([...doubled, 'console'].map((name) => [name, calm])),
       gateway: { ...shared, ...calm, ports: [`127.0.0.1:${firstAdmin}:9080`] },
       'gateway-b': {
         ...gateway,
@@ -126,13 +129,19 @@ export function attach(installation: Installation): Compose {
     REDIS_IMAGE: images.redis,
     POSTERN_SECRETS: secrets,
     POSTERN_PORT: new URL(installation.gateways[0]?.url ?? '').port,
+    POSTERN_CONSOLE_PORT: new URL(installation.consoleUrl).port,
+    POSTERN_CONSOLE_URL: installation.consoleUrl,
+    POSTERN_OIDC_ISSUER: 'https://sign-in.invalid',
     POSTERN_UID: String(uid),
     POSTERN_GID: String(gid),
   }
   const [command = '', ...first] = engine.compose
   const files = ['--file', composeFile, '--file', join(home, 'two-gateways.json')]
   const compose = async (args: readonly string[], timeoutMs = 300_000): Promise<string> =>
-    await run(command, [...first, '--project-name', project, ...files, ...args], { env, timeoutMs })
+    await run(command, [...first, '--project-name', project, '--profile', 'console', ...files, ...args], {
+      env,
+      timeoutMs,
+    })
   const containers = async (service: string): Promise<string[]> => {
     const labels = [`com.docker.compose.project=${project}`, `com.docker.compose.service=${service}`]
     const filters = labels.flatMap((label) => ['--filter', `label=${label}`])
@@ -143,11 +152,27 @@ export function attach(installation: Installation): Compose {
       .toSorted()
       .map((line) => line.split(' ')[1] ?? '')
   }
+  /** Asked from this machine where that has a way to its containers: a program that is started in one takes a fifth of a second of processor. */
+  const askDirectly = async (container: string): Promise<boolean> => {
+    const format =
+      '{{index .Config.Labels "com.docker.compose.service"}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}'
+    const [name = '', address = ''] = (await engine.docker(['inspect', '--format', format, container])).split(' ')
+    if (address === '') return false
+    const port = name.startsWith('gateway') || name === 'console' ? 9080 : 8080
+    const answer = await fetch(`http://${address}:${port}/internal/health/ready`, {
+      signal: AbortSignal.timeout(8_000),
+    })
+    await answer.body?.cancel()
+    return answer.ok
+  }
+  const askWithin = async (container: string): Promise<boolean> => {
+    await engine.docker(['exec', container, 'node', 'deploy/healthcheck.mjs'], { timeoutMs: 20_000 })
+    return true
+  }
   const isReady = async (container: string): Promise<boolean> =>
-    await engine.docker(['exec', container, 'node', 'deploy/healthcheck.mjs'], { timeoutMs: 20_000 }).then(
-      () => true,
-      () => false,
-    )
+    await (engine.own ? askDirectly : askWithin)(container).catch(() => false)
+  const takeDown = async (): Promise<unknown> =>
+    await compose(['down', '--volumes', '--timeout', '10']).catch(() => undefined)
   const own: Compose = {
     installation,
     compose,
@@ -175,7 +200,14 @@ export function attach(installation: Installation): Compose {
     logs: async () => await compose(['logs', '--no-color', '--tail', '40']).catch((error: unknown) => String(error)),
     down: async () => {
       await engine.docker(['rm', '--force', operatorOf(project)]).catch(() => undefined)
-      await compose(['down', '--volumes', '--timeout', '10']).catch(() => undefined)
+      await takeDown()
+      // One that was just being restarted, as when a run is broken off, comes back meanwhile.
+      const label = `label=com.docker.compose.project=${project}`
+      const left = await engine.docker(['ps', '--all', '--quiet', '--filter', label]).catch(() => '')
+      if (left !== '') {
+        await engine.docker(['rm', '--force', ...left.split('\n')]).catch(() => undefined)
+        await takeDown()
+      }
       await rm(home, { recursive: true, force: true })
     },
   }

@@ -124,6 +124,9 @@ async function startDaemon(
       // A published port is then a rule of the kernel, as on a server, and not a process that takes connections for a
       // container which is no longer there.
       '--userland-proxy=false',
+      // Else all containers together weigh as much as one process beside them, be it the one that makes the load.
+      '--exec-opt=native.cgroupdriver=cgroupfs',
+      '--cgroup-parent=/',
       ...folders,
     ],
     { stdio: ['ignore', log, log], detached: true },

@@ -8,16 +8,8 @@ export interface Served {
   readonly stolen: number
 }
 
-/** A gateway gives the keys service a second to answer: without a processor to spare for so long, requests fail for no other reason. */
-const fullLimitMs = 1000
-const stolenLimit = 0.1
 /** Less than this share of all processors is no break. */
 const breakShare = 0.05
-
-export function isStarved({ fullMs, stolen }: Served): boolean {
-  return fullMs >= fullLimitMs || stolen > stolenLimit
-}
-
 const everyMs = 250
 
 /** Watches the machine from now on, until it is asked. */

@@ -161,7 +161,12 @@ function requestOf(operation: Operation, tenantId: string, externalId: string | 
       return { method: 'POST', path: '/api/v1/sync/entities', body: JSON.stringify([entity]) } as const
     }
     case 'upload':
-      return { method: 'POST', path: `/api/v1/evidence?file_name=${externalId}`, body: titleOf(tenantId) } as const
+      // Each its own bytes: those of a tenant that are the same wait for each other.
+      return {
+        method: 'POST',
+        path: `/api/v1/evidence?file_name=${externalId}`,
+        body: `${titleOf(tenantId)}, ${externalId}`,
+      } as const
     case 'connectors':
       return { method: 'GET', path: '/api/v1/connectors' } as const
     default:
