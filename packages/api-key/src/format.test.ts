@@ -157,5 +157,7 @@ describe('a parsed key that ends up in a log', () => {
 
   test('shows its mask', () => {
     expect(String(parsed)).toBe(`•••••${lastFour}`)
+    expect(JSON.stringify([parsed])).toBe(`["•••••${lastFour}"]`)
+    expect(inspect([parsed])).toBe(`[ •••••${lastFour} ]`)
   })
 })

@@ -109,6 +109,8 @@ describe('a change of scopes is refused', () => {
     ['a wildcard in place of its only scope', ['admin:*'], ['admin:sync']],
     ['a wildcard in place of all its scopes', ['read:*'], ['read:universe', 'read:findings']],
     ['everything in place of every wildcard', ['*'], ['read:*', 'write:*', 'admin:*']],
+    ['everything in place of what looks like it', ['*'], ['*:*']],
+    ['everything in place of an empty scope', ['*'], ['']],
     ['a wildcard of another action', ['write:*'], ['read:*']],
     ['no scopes', [], ['*']],
     ['an unknown scope, also when the key holds it', ['read:secrets'], ['read:secrets', '*']],

@@ -25,6 +25,11 @@ function sealed(payload: string): string {
   return `${payload}.${createHmac('sha256', ring.current.secret).update(payload).digest('base64url')}`
 }
 
+/** Of the n-th of many tenants. */
+function idOf(n: number): string {
+  return `0190c0de-0000-7000-8000-${n.toString(16).padStart(12, '0')}`
+}
+
 describe('an assertion is refused', () => {
   test('when any one bit of it is flipped', () => {
     for (let at = 0; at < assertion.length; at += 1) {
@@ -55,6 +60,7 @@ describe('an assertion is refused', () => {
     ['an assertion with something before it', ` ${assertion}`],
     ['an assertion with a line feed after it', `${assertion}\n`],
     ['an assertion without its MAC', assertion.slice(0, assertion.lastIndexOf('.'))],
+    ['an assertion with something before it, sealed', sealed(`xv1.k2.${tenantId}.1790000060`)],
     ['another version, sealed', sealed(`v2.k2.${tenantId}.1790000060`)],
     ['a tenant in upper case, sealed', sealed(`v1.k2.${tenantId.toUpperCase()}.1790000060`)],
     ['a tenant without hyphens, sealed', sealed(`v1.k2.${tenantId.replaceAll('-', '')}0000.1790000060`)],
@@ -90,13 +96,18 @@ describe('an assertion is refused', () => {
 })
 
 describe('an assertion is not minted', () => {
-  test.each(['', 'harbourline', tenantId.toUpperCase(), `${tenantId} `, `${tenantId}.1790000060`, '../..'])(
-    'for the tenant %j',
-    (text) => {
-      expect(() => mintAssertion(ring, text, nowMs)).toThrow(TypeError)
-      expect(() => createAssertionMinter(ring)(text, nowMs)).toThrow(TypeError)
-    },
-  )
+  test.each([
+    '',
+    'harbourline',
+    tenantId.toUpperCase(),
+    `${tenantId} `,
+    `x${tenantId}`,
+    `${tenantId}.1790000060`,
+    '../..',
+  ])('for the tenant %j', (text) => {
+    expect(() => mintAssertion(ring, text, nowMs)).toThrow('must be a lower-case UUID')
+    expect(() => createAssertionMinter(ring)(text, nowMs)).toThrow(TypeError)
+  })
 })
 
 describe('an assertion', () => {
@@ -114,6 +125,10 @@ describe('an assertion', () => {
     )
     expect(verifyAssertion(ring, before, nowMs)).toBe(tenantId)
     expect(verifyAssertion({ current: ring.current }, before, nowMs)).toBeUndefined()
+  })
+
+  test('is accepted up to 300 s ahead', () => {
+    expect(verifyAssertion(ring, sealed(`v1.k2.${tenantId}.1790000300`), 1_790_000_000_000)).toBe(tenantId)
   })
 
   test('of the operator names the nil tenant', () => {
@@ -149,10 +164,13 @@ describe('a minter', () => {
     expect(verifyAssertion(ring, long, nowMs)).toBe(tenantId)
     expect(parseAssertion(long)?.expiresAt).toBe(1_790_000_270)
     expect(parseAssertion(mint(tenantId, nowMs))?.expiresAt).toBe(1_790_000_060)
+    expect(parseAssertion(mint(tenantId, nowMs, 1))?.expiresAt).toBe(1_790_000_001)
   })
 
   test.each([0, -1, maxAssertionLifetimeSeconds + 1, Number.NaN])('refuses a life of %d s', (seconds) => {
-    expect(() => createAssertionMinter(ring)(tenantId, nowMs, seconds)).toThrow(RangeError)
+    const mint = () => createAssertionMinter(ring)(tenantId, nowMs, seconds)
+    expect(mint).toThrow(RangeError)
+    expect(mint).toThrow('an assertion lives 1 to 270 s')
   })
 
   test('mints afresh when the clock was set back', () => {
@@ -161,12 +179,24 @@ describe('a minter', () => {
     expect(verifyAssertion(ring, mint(tenantId, nowMs), nowMs)).toBe(tenantId)
   })
 
+  test('remembers 10,000 tenants, and beyond that forgets whose assertion was minted longest ago', () => {
+    const mint = createAssertionMinter(ring)
+    /** Minted now, or handed out again. */
+    const isKept = (n: number, atMs: number) =>
+      parseAssertion(mint(idOf(n), atMs))?.expiresAt !== Math.floor(atMs / 1000) + 60
+    mint(idOf(0), nowMs)
+    for (let n = 1; n < 10_000; n += 1) mint(idOf(n), nowMs + 10_000)
+    expect(isKept(0, nowMs + 11_000)).toBe(true)
+    // The clock was set back: the second is minted anew, and is the youngest from now on.
+    expect(isKept(1, nowMs + 5000)).toBe(false)
+    expect(isKept(0, nowMs + 12_000)).toBe(true)
+    mint(idOf(10_000), nowMs + 12_000)
+    expect([isKept(1, nowMs + 13_000), isKept(0, nowMs + 13_000)]).toEqual([true, false])
+  })
+
   test('never gives the assertion of another tenant, however many there are', () => {
     const mint = createAssertionMinter(ring)
-    const ids = Array.from(
-      { length: 12_000 },
-      (_none, n) => `0190c0de-0000-7000-8000-${n.toString(16).padStart(12, '0')}`,
-    )
+    const ids = Array.from({ length: 12_000 }, (_none, n) => idOf(n))
     for (let round = 0; round < 2; round += 1)
       for (const id of ids) if (parseAssertion(mint(id, nowMs))?.tenantId !== id) expect.fail(`not the tenant ${id}`)
     expect(ids).toHaveLength(12_000)

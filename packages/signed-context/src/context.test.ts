@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
-import { type Caller, callerKinds, parseContext, serializeContext } from './context.ts'
+import { type Caller, callerKinds, noAssertion, parseContext, serializeContext } from './context.ts'
 import { nilTenantId } from './tenant-id.ts'
 
 const tenantId = '0190c0de-1111-7000-8000-00000000000a'
@@ -53,6 +53,7 @@ describe('a context is not read', () => {
     ['a tenant that is no UUID', good.replace(tenantId, '-'.repeat(36))],
     ['the nil tenant for a key', good.replace(tenantId, nilTenantId)],
     ['an empty id', good.replace(/ id="[^"]*"/, ' id=""')],
+    ['half an escape as the id', good.replace(/ id="[^"]*"/, ' id="%2"')],
     ['roles of a key', `${good}, roles="admin"`],
     ['empty roles of a key', `${good}, roles=""`],
     ['a person without roles', good.replace('api_key', 'user')],
@@ -90,26 +91,40 @@ describe('a context is not read', () => {
 })
 
 describe('a context is not written', () => {
-  test.each<[string, Partial<Caller>]>([
-    ['for a tenant that is no UUID', { tenantId: 'harbourline' }],
-    ['for a key without a tenant', { tenantId: nilTenantId }],
-    ['for a person without a tenant', { tenantId: nilTenantId, kind: 'user' }],
-    ['without an id', { id: '' }],
-    ['with half a character in the id', { id: '\ud800' }],
-    ['with half a character in the label', { label: 'a\udc00' }],
-    ['with a wildcard', { scopes: ['*'] }],
-    ['with two scopes in one', { scopes: ['read:findings admin:sync'] }],
-    ['with a scope that ends the quotes', { scopes: ['read:findings"'] }],
-    ['with a scope twice', { scopes: ['read:findings', 'read:findings'] }],
-    ['with roles of a key', { roles: ['admin'] }],
-    ['with two roles in one', { kind: 'user', roles: ['viewer admin'] }],
-    ['with an empty role', { kind: 'user', roles: [''] }],
-  ])('%s', (_name, change) => {
-    expect(() => serializeContext({ ...caller, ...change })).toThrow(TypeError)
+  const rules = {
+    tenant: 'the tenant id of a caller must be a lower-case UUID',
+    noTenant: 'an API key or a person belongs to a tenant',
+    id: 'the id of a caller must be a well-formed text that is not empty',
+    label: 'the label of a caller must be a well-formed text',
+    scopes: 'the scopes of a caller must be distinct named scopes',
+    roles: 'the roles of a caller must be distinct words',
+    person: 'only people have roles',
+  } as const
+  test.each<[string, Partial<Caller>, keyof typeof rules]>([
+    ['for a tenant that is no UUID', { tenantId: 'harbourline' }, 'tenant'],
+    ['for a key without a tenant', { tenantId: nilTenantId }, 'noTenant'],
+    ['for a person without a tenant', { tenantId: nilTenantId, kind: 'user' }, 'noTenant'],
+    ['without an id', { id: '' }, 'id'],
+    ['with half a character in the id', { id: '\ud800' }, 'id'],
+    ['with half a character in the label', { label: 'a\udc00' }, 'label'],
+    ['with a wildcard', { scopes: ['*'] }, 'scopes'],
+    ['with two scopes in one', { scopes: ['read:findings admin:sync'] }, 'scopes'],
+    ['with a scope that ends the quotes', { scopes: ['read:findings"'] }, 'scopes'],
+    ['with a scope twice', { scopes: ['read:findings', 'read:findings'] }, 'scopes'],
+    ['with roles of a key', { roles: ['admin'] }, 'person'],
+    ['with two roles in one', { kind: 'user', roles: ['viewer admin'] }, 'roles'],
+    ['with an empty role', { kind: 'user', roles: [''] }, 'roles'],
+  ])('%s', (_name, change, rule) => {
+    expect(() => serializeContext({ ...caller, ...change })).toThrow(new TypeError(rules[rule]))
   })
 
   test('when it would fill the header section', () => {
-    expect(() => serializeContext({ ...caller, label: '€'.repeat(500) })).toThrow(RangeError)
+    const room = 4096 - serializeContext({ ...caller, label: '' }).length
+    const longest = { ...caller, label: 'a'.repeat(room) }
+    expect(parseContext(serializeContext(longest))).toEqual(longest)
+    expect(() => serializeContext({ ...caller, label: 'a'.repeat(room + 1) })).toThrow(
+      new RangeError('a context has at most 4096 characters'),
+    )
   })
 })
 
@@ -123,6 +138,10 @@ describe('a context', () => {
     expect(serializeContext(person)).toBe(
       `tenant="${tenantId}", kind=user, id="auth0%7C1", label="Zo%C3%AB%20%22Z%22", scopes="", roles="admin"`,
     )
+  })
+
+  test('of a request that acts for no tenant goes with the word none in place of an assertion', () => {
+    expect(noAssertion).toBe('none')
   })
 
   test('of the operator and of a service may be without a tenant', () => {

@@ -9,26 +9,31 @@ const secret = randomBytes(32)
 const other = randomBytes(48)
 const encoded = secret.toString('base64url')
 
-describe('a key ring is refused, and the error does not show it:', () => {
+const idRule = (place: string): string => `the id of the ${place} key must be 1 to 32 of A-Z a-z 0-9 _ -`
+const lengthRule = (place: string): string => `the secret of the ${place} key must have 32 to 64 bytes`
+const spellingRule = 'the secret of the current key must be URL-safe base64 without padding'
+
+describe('a key ring is refused, and the error says why and does not show it:', () => {
   test.each([
-    ['nothing', ''],
-    ['a secret without an id', encoded],
-    ['an empty id', `:${encoded}`],
-    ['an id with a dot, which separates the parts of an assertion', `a.b:${encoded}`],
-    ['an id of 33 characters', `${'a'.repeat(33)}:${encoded}`],
-    ['no secret', 'a:'],
-    ['a secret of 31 bytes', `a:${randomBytes(31).toString('base64url')}`],
-    ['a secret of 65 bytes', `a:${randomBytes(65).toString('base64url')}`],
-    ['a secret in hexadecimal with a stray character', `a:${'0f'.repeat(32)}!`],
-    ['a padded secret', `a:${encoded}=`],
-    ['a secret cut in the middle', `a:${encoded.slice(0, -1)}`],
-    ['a space inside the secret', `a:${encoded.slice(0, 9)} ${encoded.slice(9)}`],
-    ['three parts', `a:${encoded}:x`],
-    ['a comma at the end', `a:${encoded},`],
-    ['three keys', `a:${encoded},b:${other.toString('base64url')},c:${randomBytes(32).toString('base64url')}`],
-    ['two keys of one id', `a:${encoded},a:${other.toString('base64url')}`],
-    ['two keys of one secret', `a:${encoded},b:${encoded}`],
-  ])('%s', (_name, text) => {
+    ['nothing', '', 'the current key of a key ring must have the form id:secret'],
+    ['a secret without an id', encoded, 'the current key of a key ring must have the form id:secret'],
+    ['an empty id', `:${encoded}`, idRule('current')],
+    ['an id with a dot, which separates the parts of an assertion', `a.b:${encoded}`, idRule('current')],
+    ['an id of 33 characters', `${'a'.repeat(33)}:${encoded}`, idRule('current')],
+    ['no secret', 'a:', lengthRule('current')],
+    ['a secret of 31 bytes', `a:${randomBytes(31).toString('base64url')}`, lengthRule('current')],
+    ['a secret of 65 bytes', `a:${encoded},b:${randomBytes(65).toString('base64url')}`, lengthRule('previous')],
+    ['a secret in hexadecimal with a stray character', `a:${'0f'.repeat(32)}!`, spellingRule],
+    ['a padded secret', `a:${encoded}=`, spellingRule],
+    ['a secret cut in the middle', `a:${encoded.slice(0, -1)}`, spellingRule],
+    ['a space inside the secret', `a:${encoded.slice(0, 9)} ${encoded.slice(9)}`, spellingRule],
+    ['three parts', `a:${encoded}:x`, 'the current key of a key ring must have the form id:secret'],
+    ['a comma at the end', `a:${encoded},`, 'the previous key of a key ring must have the form id:secret'],
+    ['three keys', `a:${encoded},b:${encoded},c:${encoded}`, 'a key ring holds at most two keys'],
+    ['two keys of one id', `a:${encoded},a:${other.toString('base64url')}`, 'must have different ids'],
+    ['two keys of one secret', `a:${encoded},b:${encoded}`, 'must not share a secret'],
+  ])('%s', (_name, text, fault) => {
+    expect(() => parseKeyRing(text)).toThrow(fault)
     expect(() => parseKeyRing(text)).toThrow(TypeError)
     expect(() => parseKeyRing(text)).not.toThrow(encoded.slice(0, 8))
   })
@@ -68,7 +73,7 @@ describe('a key ring', () => {
 
 describe('a key name', () => {
   test.each(['', 'Findings', 'a:b', 'a b', 'a"', 'a\n', 'a'.repeat(33)])('%j is refused', (name) => {
-    expect(() => assertKeyName(name)).toThrow(TypeError)
+    expect(() => assertKeyName(name)).toThrow('a key name must be 1 to 32 of a-z 0-9 -')
   })
 
   test.each(['findings', 'sync-universe', 'internal'])('%j is accepted', (name) => {

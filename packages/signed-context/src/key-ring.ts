@@ -29,7 +29,7 @@ export const keyIdPattern: RegExp = /^[A-Za-z0-9_-]{1,32}$/
  * Throws an error that says what is wrong and never shows the text.
  */
 export function parseKeyRing(text: string): KeyRing {
-  const [first, second, ...more] = text.trim().split(',')
+  const [first, second, ...more] = text.split(',')
   if (more.length > 0) throw new TypeError('a key ring holds at most two keys: the current and the previous one')
   const current = parseKey(first ?? '', 'current')
   if (second === undefined) return Object.freeze({ current })

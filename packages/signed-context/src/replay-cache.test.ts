@@ -12,6 +12,13 @@ describe('a nonce is refused', () => {
     for (const nowMs of [0, 1, 15_000, validForMs]) expect(cache.use('n', validForMs, nowMs)).toBe('again')
   })
 
+  test('until the end of the very millisecond up to which its signature is accepted', () => {
+    const cache = createReplayCache(10)
+    cache.use('older', 100, 0)
+    cache.use('younger', 200, 0)
+    expect(cache.use('older', 100, 100)).toBe('again')
+  })
+
   test('when there is no room to remember it, until old ones are forgotten', () => {
     const cache = createReplayCache(2)
     expect(cache.use('a', validForMs, 0)).toBe('first')
@@ -20,6 +27,13 @@ describe('a nonce is refused', () => {
     expect(cache.use('a', validForMs, 0)).toBe('again')
     const laterMs = 3 * validForMs
     expect(cache.use('c', laterMs + validForMs, laterMs)).toBe('first')
+  })
+
+  test('when there is room for one, and no longer than that one is valid', () => {
+    const cache = createReplayCache(1)
+    expect(cache.use('a', validForMs, 0)).toBe('first')
+    expect(cache.use('b', validForMs, 0)).toBe('full')
+    expect(cache.use('b', 3 * validForMs, 2 * validForMs)).toBe('first')
   })
 
   test('while it is valid, although an older signature was seen after it', () => {

@@ -23,7 +23,7 @@ export function createReplayCache(maxNonces: number): ReplayCache {
   let previous = emptyGeneration()
   return {
     use(nonce, validUntilMs, nowMs) {
-      if (nowMs > previous.validUntilMs && current.nonces.size > 0) {
+      if (nowMs > previous.validUntilMs) {
         previous = current
         current = emptyGeneration()
       }
