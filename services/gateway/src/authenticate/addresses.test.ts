@@ -15,6 +15,7 @@ describe('a list of addresses', () => {
     ['2001:db8::/32', '10.0.0.1'],
     ['192.0.2.1', '192.0.2.2'],
     ['192.0.2.128/25', '192.0.2.127'],
+    ['2001:db8::1', '2001:db8::2'],
     ['0.0.0.0/0', '2001:db8::1'],
     ['::/0', '192.0.2.1'],
     ['not an address', '192.0.2.1'],
@@ -28,6 +29,7 @@ describe('a list of addresses', () => {
     ['192.0.2.1', '192.0.2.1'],
     ['2001:db8::/32', '2001:DB8:0:0::1'],
     ['::1', '::1'],
+    ['2001:db8::1', '2001:db8:0::1'],
   ])('%s holds %s', (range, address) => {
     expect(createAddressMatcher([range])(address)).toBe(true)
   })
@@ -68,5 +70,7 @@ describe('the address of a client', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '::FFFF:203.0.113.9')).toBe('203.0.113.9')
     expect(behindProxies(socketOf('10.0.0.1'), '2001:DB8:0::0:1')).toBe('2001:db8::1')
     expect(createClientAddress([])(socketOf('::ffff:192.0.2.1'), undefined)).toBe('192.0.2.1')
+    expect(createClientAddress([])(socketOf('::ffff:0:1'), undefined)).toBe('::ffff:0:1')
+    expect(createClientAddress([])(socketOf('2001:db8::192.0.2.1'), undefined)).toBe('2001:db8::192.0.2.1')
   })
 })

@@ -28,6 +28,12 @@ describe('an Authorization header', () => {
     expect(parseCredentials(`${scheme} ${value}`)).toMatchObject({ kind: 'api_key', key: { hash } })
   })
 
+  test('holds a token of up to 8193 characters', () => {
+    const token = 'a'.repeat(8193)
+    expect(parseCredentials(`Bearer ${token}`)).toEqual({ kind: 'bearer', token })
+    expect(parseCredentials(`Bearer ${token}a`).kind).toBe('malformed')
+  })
+
   test('holds an access token under the scheme Bearer; a key is none', () => {
     expect(parseCredentials('bearer a.b-c_d~e+f/g==')).toEqual({ kind: 'bearer', token: 'a.b-c_d~e+f/g==' })
     expect(parseCredentials(`Bearer ${value}`).kind).toBe('bearer')

@@ -51,12 +51,13 @@ describe('floors', () => {
     const clocks = fakeClocks()
     const floors = createFloors(clocks)
     floors.apply(keyChange(4, true))
+    floors.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
     clocks.pass(floorTtlMs)
     floors.prune()
-    expect(floors.isRevoked(hash)).toBe(true)
+    expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([true, true])
     clocks.pass(1)
     floors.prune()
-    expect(floors.isRevoked(hash)).toBe(false)
+    expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
   })
 
   test('only rise: in whatever order changes come, and however often, the result is that of the highest', () => {

@@ -43,7 +43,9 @@ describe('questions that are put at the same time', () => {
     const both = Promise.allSettled([ask('a'), ask('b')])
     await settle()
     await answers.answer(['of a'])
-    expect((await both).map(({ status }) => status)).toEqual(['fulfilled', 'rejected'])
+    const [, left] = await both
+    expect(await both).toMatchObject([{ value: 'of a' }, { status: 'rejected' }])
+    expect(left).toMatchObject({ reason: new Error('fewer answers than questions') })
   })
 })
 

@@ -23,6 +23,34 @@ const scoped = routeTable.flatMap((route) =>
 const personal = routeTable.flatMap((route) =>
   route.access.kind === 'person' ? [{ route, role: route.access.role }] : [],
 )
+const scopedByOneOf = routeTable.flatMap((route) =>
+  route.access.kind === 'any-scope' ? [{ route, scopes: route.access.scopes }] : [],
+)
+const open = routeTable.filter(({ access }) => access.kind === 'any' || access.kind === 'public')
+
+test('a route under a rule that is not known is open to nobody', () => {
+  for (const principal of [key(['*']), person('admin')]) {
+    // @ts-expect-error the types refuse it too; the runtime must not rely on them
+    const denial = denialOf({ ...routeTable[0], access: { kind: 'whoever' } }, principal)
+    expect(denial).toEqual({ code: 'role_required', detail: 'This operation is for nobody.' })
+  }
+})
+
+describe.each(scopedByOneOf)('$route.id', ({ route, scopes }) => {
+  test('is denied to a key with every scope but its own, which are named', () => {
+    const others = namedScopes.filter((other) => !scopes.includes(other))
+    expect(denialOf(route, key(others))).toMatchObject({ code: 'insufficient_scope', allowed: scopes })
+    expect(denialOf(route, key([]))).toMatchObject({ code: 'insufficient_scope' })
+  })
+
+  test.each(scopes)('is open to a key with %s alone', (scope) => {
+    expect(denialOf(route, key([scope]))).toBeUndefined()
+  })
+})
+
+test.each(open)('$id is open to whoever is known', (route) => {
+  expect([denialOf(route, key([])), denialOf(route, person())]).toEqual([undefined, undefined])
+})
 
 describe.each(scoped)('$route.id', ({ route, scope }) => {
   test('is denied to a key with every scope but its own, which is named', () => {

@@ -18,6 +18,11 @@ describe('the route table', () => {
     expect(match('GET', path)).toEqual({ kind: 'none' })
   })
 
+  test('takes an id of up to 1100 characters', () => {
+    const id = 'a'.repeat(1100)
+    expect(match('GET', `/api/v1/findings/${id}`)).toMatchObject({ kind: 'route', params: { id } })
+  })
+
   test('tells the methods of a path that is there under others', () => {
     expect(match('DELETE', '/api/v1/findings')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD', 'POST'] })
     expect(match('OPTIONS', '/api/v1/whoami')).toEqual({ kind: 'method', allowed: ['GET', 'HEAD'] })
