@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { type Route, evidenceDetailsSchema } from '@postern/contracts'
+import { type Route, evidenceDetailsSchema, mediaTypesOf } from '@postern/contracts'
 import fc from 'fast-check'
 import { z } from 'zod'
 import { hostileValues, nearly, spoilers } from './hostile.ts'
@@ -50,6 +50,13 @@ export function requestsFor(route: Route): fc.Arbitrary<Draft> {
 function schemaOf(schema: unknown): Schema {
   if (!(schema instanceof z.ZodType)) return {}
   return asSchema(z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' }))
+}
+
+/** A filter of several values takes any text, and reads it: what the values are is told by what it makes of it. */
+function querySchemaOf(schema: unknown): Schema {
+  if (!(schema instanceof z.ZodType)) return {}
+  const read = asSchema(z.toJSONSchema(schema, { io: 'output', unrepresentable: 'any' }))
+  return read['type'] === 'array' && asSchema(read['items'] ?? {})['type'] === 'string' ? read : schemaOf(schema)
 }
 
 /** Bytes of a path that are not what a parameter is, or not what a path is. */
@@ -110,7 +117,7 @@ const oddPairs = [
 
 function queries(route: Route): fc.Arbitrary<readonly string[]> {
   const parameters = Object.entries(route.query?.shape ?? {}).map(([name, schema]) => {
-    const described = schemaOf(schema)
+    const described = querySchemaOf(schema)
     const values = isPosition(name)
       ? fc.oneof(
           fc.nat(9).map((at) => marker('cursor', collectionOf(route), at)),
@@ -256,7 +263,12 @@ function headers(route: Route): fc.Arbitrary<Readonly<Record<string, string>>> {
         .chain((name) => headerValues(name).map((value) => ({ [name]: value }))),
     },
   )
-  return fc.tuple(...each, odd).map((parts) => Object.assign({}, ...parts))
+  const forms = mediaTypesOf(route)
+  const form = fc.oneof(
+    { weight: Math.max(1, forms.length), arbitrary: fc.constant({}) },
+    { weight: forms.length > 1 ? 2 : 0, arbitrary: fc.constantFrom('*/*', ...forms).map((Accept) => ({ Accept })) },
+  )
+  return fc.tuple(form, ...each, odd).map((parts) => Object.assign({}, ...parts))
 }
 
 function bodies(route: Route): fc.Arbitrary<Body | undefined> {

@@ -16,6 +16,16 @@ export interface Witness {
 const beside =
   /idempotency_record|sync\.(run|connector|upload_chunk|staged_row|known_row)|evidence\.upload|tenant_usage|log_checkpoint/
 
+/** What is said and done about keys; that they are used is written down all the time, and no change. */
+const ofKeys = [
+  `select 'keys.api_key', concat(count(*), ' ', sum(version)) from keys.api_key`,
+  `select 'keys.tenant', concat(count(*), ' ', sum(version), ' ', sum(policy_version)) from keys.tenant`,
+  `select 'keys.api_key_event', count(*)::text from keys.api_key_event
+    where type not in ('denied_expired', 'denied_revoked', 'used_from_new_address')`,
+  `select 'keys.key_policy_event', count(*)::text from keys.key_policy_event`,
+  `select 'keys.revocation', count(*)::text from keys.revocation`,
+]
+
 /** Looks with rights that no service has, at the tables of the services that keep what requests say. */
 export async function openWitness(connectionString: string): Promise<Witness> {
   const client = new Client({ connectionString })
@@ -27,9 +37,10 @@ export async function openWitness(connectionString: string): Promise<Witness> {
   )
   const seen = tables.map(({ name }) => name).filter((name) => !beside.test(name))
   // A row that is written has another xmin, one that is taken away is not counted.
-  const look = seen
-    .map((name) => `select '${name}' as name, concat(count(*), ' ', max(xmin::text::bigint)) as state from ${name}`)
-    .join(' union all ')
+  const looks = seen.map(
+    (name) => `select '${name}' as name, concat(count(*), ' ', max(xmin::text::bigint)) as state from ${name}`,
+  )
+  const look = [...looks, ...ofKeys].join(' union all ')
   const states = async (): Promise<Map<string, string>> => {
     const { rows } = await client.query<{ name: string; state: string }>(look)
     return new Map(rows.map(({ name, state }) => [name, state]))
