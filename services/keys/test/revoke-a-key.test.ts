@@ -257,6 +257,31 @@ describe('a revoke answers', () => {
   })
 })
 
+test('every narrowing is in the log by the ids with which it is repeated after a restore', async () => {
+  const admin = await newTenant(service)
+  const [revoked, narrowed, rotated] = [
+    await newKey(service, admin),
+    await newKey(service, admin),
+    await newKey(service, admin),
+  ]
+  await revoke(service, admin, revoked.id)
+  const { headers } = await service.call(admin, 'GET', `${path}/${narrowed.id}`)
+  const change = await service.call(admin, 'PATCH', `${path}/${narrowed.id}`, {
+    body: { allowed_addresses: ['192.0.2.0/24'] },
+    headers: { 'content-type': 'application/merge-patch+json', 'if-match': String(headers['etag']) },
+  })
+  expect(change.status, change.text).toBe(200)
+  await service.call(admin, 'POST', `${path}/${rotated.id}/rotate`, { body: {} })
+  const logged = service.log.filter((line) => /"event":"key_(?:revoked|narrowed|rotated)"/.test(line))
+  expect(
+    logged.map((line): unknown => JSON.parse(line)).filter((line) => Object(line).tenant_id === admin.tenantId),
+  ).toMatchObject([
+    { level: 'info', event: 'key_revoked', key_id: revoked.id },
+    { level: 'info', event: 'key_narrowed', key_id: narrowed.id },
+    { level: 'info', event: 'key_rotated', key_id: rotated.id },
+  ])
+})
+
 test('a gateway that stops gives its lease back, and no revoke waits for it', async () => {
   const admin = await newTenant(service)
   const { id } = await newKey(service, admin)

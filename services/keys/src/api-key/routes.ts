@@ -101,7 +101,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return toApiKey(key)
   })
 
-  contractRoute(app, revokeApiKey, async ({ params, body, context, answer }) => {
+  contractRoute(app, revokeApiKey, async ({ params, body, context, answer, log }) => {
     const actor = actorOf(context)
     const reason = body?.reason === undefined ? undefined : allowedBy(decideText('/reason', body.reason))
     const key = await confirmed(
@@ -112,6 +112,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         ),
     )
     if (key === undefined) throw problem('not_found')
+    // What a restored backup does not know is known by the log.
+    log.info({ event: 'key_revoked', key_id: key.id, tenant_id: context.tenantId })
     // Also for a key that was revoked before: the call that did it may not have lived to see it enforced.
     const enforcement = await enforcer.enforceKey(key.hash)
     answer.etag(etagOf(key))
@@ -119,7 +121,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   })
 
   contractRoute(app, updateApiKey, async (input) => {
-    const { params, body, context, answer } = input
+    const { params, body, context, answer, log } = input
     const actor = actorOf(context)
     const addresses =
       body.allowed_addresses === undefined ? undefined : allowedBy(decideAddresses(body.allowed_addresses))
@@ -157,8 +159,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           return { key: changed, isNarrowing: change.isNarrowing }
         }),
     )
-    if (isNarrowing) await enforcer.enforceKey(key.hash)
-    else await enforcer.announceKey(key.hash)
+    if (isNarrowing) {
+      log.info({ event: 'key_narrowed', key_id: key.id, tenant_id: context.tenantId })
+      await enforcer.enforceKey(key.hash)
+    } else {
+      await enforcer.announceKey(key.hash)
+    }
     answer.etag(etagOf(key))
     return toApiKey(key)
   })
@@ -207,6 +213,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           return { old: ended, successor: created }
         }),
     )
+    log.info({ event: 'key_rotated', key_id: old.id, tenant_id: context.tenantId, successor_id: successor.id })
     if (overlapMs >= overlapWithoutWaitMs) {
       await enforcer.announceKey(old.hash)
     } else {

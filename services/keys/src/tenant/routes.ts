@@ -42,8 +42,8 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         async () => await db.write(context, async (tx) => await setTenantStatus(tx, params.id, 'suspended')),
       )
       if (tenant === undefined) throw problem('not_found')
-      const enforcement = await enforcer.enforceTenant(tenant.id)
       log.info({ event: 'tenant_suspended', tenant_id: tenant.id, operator: context.id })
+      const enforcement = await enforcer.enforceTenant(tenant.id)
       return { ...tenant, enforcement }
     },
   )
