@@ -161,8 +161,17 @@ describe('the compose file', () => {
     ])
   })
 
-  test('starts services when migrations are done, and the gateway when services are ready', () => {
+  test('starts services when migrations are done and what they connect to is ready, and the gateway when services are', () => {
     expect(find('console').depends_on['gateway']?.condition).toBe('service_healthy')
+    const waited = ['pgbouncer', 'redis'] as const
+    for (const [name] of all.filter(
+      ([, service]) => service['profiles'] === undefined || service['profiles']?.toString() === 'console',
+    )) {
+      for (const other of waited.filter((each) => destinations(name).includes(each))) {
+        expect(find(name).depends_on[other]?.condition, `${name} ${other}`).toBe('service_healthy')
+      }
+    }
+    for (const name of [...waited, 'postgres']) expect(find(name)['healthcheck'], name).toHaveProperty('test')
     for (const name of serviceNames.filter((each) => each !== 'gateway' && each !== 'console')) {
       expect(find(name).depends_on['migrate']?.condition).toBe('service_completed_successfully')
       expect(find('gateway').depends_on[name]?.condition).toBe('service_healthy')

