@@ -1,22 +1,117 @@
+import { type Socket, connect } from 'node:net'
 import { generateKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
 import { type TestGateway, startTestGateway } from './gateway.ts'
 
 let gateway: TestGateway
+/** The same, whose limits are far away. */
+let patient: TestGateway
 const { value, hash } = generateKey()
 const auth = `Authorization: ApiKey ${value}\r\n`
 
 beforeAll(async () => {
   gateway = await startTestGateway({ POSTERN_CLIENT_TIMEOUT_MS: '300' })
+  patient = await startTestGateway({ POSTERN_CLIENT_TIMEOUT_MS: '120000' })
   const tenantId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
   const record = keyRecord({ hash, tenantId, scopes: ['*'], keyLimit: 100_000, tenantLimit: 100_000 })
-  gateway.keys.records.set(hash, { ...record, expiresAt: Date.now() + 86_400_000 })
-  await gateway.untilReady()
+  for (const each of [gateway, patient]) {
+    each.keys.records.set(hash, { ...record, expiresAt: Date.now() + 86_400_000 })
+    await each.untilReady()
+  }
 })
 
 afterAll(async () => {
   await gateway.close()
+  await patient.close()
+})
+
+const bodyBytes = 64 * 1024
+const head = `POST /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}Content-Type: application/json\r\n`
+const beginnings = {
+  'a header': `GET /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}X-Slow: `,
+  'a body of known length': `${head}Content-Length: ${bodyBytes}\r\n\r\n`,
+  'a body in chunks': `${head}Transfer-Encoding: chunked\r\n\r\n`,
+} as const
+type Part = keyof typeof beginnings
+
+/** A client that is never silent: a little of the part every 100 ms, far less than is asked for. */
+interface Dripper {
+  readonly part: Part
+  /** Pieces sent so far. */
+  sent(): number
+  readonly ended: Promise<string>
+  readonly isOpen: () => boolean
+  /** Sends at once what is missing. */
+  finish(): void
+}
+
+/** Of a body some 200 bytes come in the 300 ms in which 10 KiB should. */
+const drop = 'x'.repeat(64)
+const dropEveryMs = 100
+const whole = '0'.repeat(bodyBytes)
+
+function drip(to: TestGateway, part: Part): Dripper {
+  let received = ''
+  let pieces = 0
+  const socket: Socket = connect(to.port, '127.0.0.1')
+  socket.write(beginnings[part])
+  const ended = Promise.withResolvers<string>()
+  socket.on('error', () => undefined)
+  socket.on('data', (chunk: Buffer) => (received += chunk.toString('latin1')))
+  socket.once('close', () => {
+    clearInterval(timer)
+    ended.resolve(received)
+  })
+  const timer = setInterval(() => {
+    if (socket.writable) socket.write(part === 'a body in chunks' ? `40\r\n${drop}\r\n` : drop)
+    pieces += 1
+  }, dropEveryMs)
+  return {
+    part,
+    sent: () => pieces,
+    ended: ended.promise,
+    isOpen: () => !socket.closed && received === '',
+    finish: () => {
+      clearInterval(timer)
+      if (part === 'a body of known length') socket.write(whole.slice(pieces * drop.length))
+      else socket.write(part === 'a header' ? '\r\n\r\n' : '0\r\n\r\n')
+      socket.once('data', () => socket.end())
+    },
+  }
+}
+
+const parts = Object.keys(beginnings).filter((part): part is Part => part in beginnings)
+const crowd = (to: TestGateway): Dripper[] =>
+  Array.from({ length: 20 }, () => parts.map((part) => drip(to, part))).flat()
+
+describe('a crowd of clients that are never silent, and send next to nothing,', () => {
+  test('is told so and cut off, while others are served all the time', async () => {
+    const slow = crowd(gateway)
+    let served = 0
+    const others = (async () => {
+      while (slow.some(({ isOpen }) => isOpen())) {
+        expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+        served += 1
+      }
+    })()
+    for (const { part, ended } of slow)
+      expect(await ended, part).toMatch(/^HTTP\/1\.1 408 [^]*\/problems\/request-timeout/)
+    await others
+    expect(served).toBeGreaterThan(0)
+    // Nothing of it was taken for a request by the service.
+    expect(gateway.forwarded.filter(({ method }) => method === 'POST')).toEqual([])
+  })
+
+  test('the control: without the limits each goes on until it has said all, and is served', async () => {
+    const slow = crowd(patient)
+    // Longer than the others were borne with.
+    await expect.poll(() => Math.min(...slow.map(({ sent }) => sent()))).toBeGreaterThan((3 * 300) / dropEveryMs)
+    expect(slow.filter(({ isOpen }) => !isOpen())).toEqual([])
+    for (const { finish } of slow) finish()
+    for (const { part, ended } of slow) expect(await ended, part).toMatch(/^HTTP\/1\.1 200 /)
+    expect(patient.forwarded.filter(({ method }) => method === 'POST')).toHaveLength(40)
+  })
 })
 
 // Each waits until the gateway closes the connection: without a limit it would wait for ever.
