@@ -2,6 +2,7 @@ import type { Statement, Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { listAncestors, listEntities } from '../src/entity/store.ts'
 import { listNodes } from '../src/hierarchy/store.ts'
+import { applyNodes, listUnknownEntities, openHierarchy, stageNodes } from '../src/push-hierarchy/store.ts'
 import { type Principal, type UniverseUnderTest, newTenant, path, readEntities, startUniverse } from './service.ts'
 
 const size = 100_000
@@ -93,15 +94,17 @@ async function explained(work: (tx: Tx) => Promise<unknown>): Promise<PlanNode[]
   await work(recorder)
   const nodes: PlanNode[] = []
   await universe.asService.write(universe.assertionOf(tenant.tenantId), async (tx) => {
-    for (const { text, values } of statements) {
-      const [plan] = await tx.query<{ 'QUERY PLAN': readonly { readonly Plan: PlanNode }[] }>({
-        text: `explain (analyze, costs off, timing off, summary off, format json) ${text}`,
-        values,
-      })
-      nodes.push(...(plan?.['QUERY PLAN'] ?? []).flatMap(({ Plan }) => flatten(Plan)))
-    }
+    for (const statement of statements) nodes.push(...(await planOf(tx, statement)))
   })
   return nodes
+}
+
+async function planOf(tx: Tx, { text, values }: Statement): Promise<PlanNode[]> {
+  const [plan] = await tx.query<{ 'QUERY PLAN': readonly { readonly Plan: PlanNode }[] }>({
+    text: `explain (analyze, costs off, timing off, summary off, format json) ${text}`,
+    values,
+  })
+  return (plan?.['QUERY PLAN'] ?? []).flatMap(({ Plan }) => flatten(Plan))
 }
 
 function flatten(node: PlanNode): PlanNode[] {
@@ -110,7 +113,7 @@ function flatten(node: PlanNode): PlanNode[] {
 
 /** Rows that were touched, over all steps of a plan. */
 function rowsTouched(nodes: readonly PlanNode[]): number {
-  return Math.max(...nodes.map((node) => (node['Actual Rows'] ?? 0) * (node['Actual Loops'] ?? 0)))
+  return Math.max(0, ...nodes.map((node) => (node['Actual Rows'] ?? 0) * (node['Actual Loops'] ?? 0)))
 }
 
 const large = new Set(['entity', 'entity_path', 'node'])
@@ -200,6 +203,49 @@ describe('over 100,000 entities and nodes, under row security', () => {
       expect(rowsTouched(nodes)).toBeLessThanOrEqual(110)
     },
   )
+
+  test('what a pushed hierarchy links is compared with the entities at once, not row by row', async () => {
+    const nodes = Array.from({ length: 50 }, (_, n) => ({
+      node_key: `p${n}`,
+      name: 'Pushed',
+      status: 'active' as const,
+      entities: [1, 2, 3, 4, 5].map((at) => `e${n * 5 + at}`),
+    }))
+    const body = {
+      run_id: crypto.randomUUID(),
+      key: 'pushed',
+      name: 'Pushed',
+      kind: 'custom',
+      mode: 'partial',
+    } as const
+    const statements: Statement[] = []
+    const recorder: Tx = {
+      query: async (statement) => {
+        statements.push(statement)
+        return []
+      },
+      execute: async (statement) => {
+        statements.push(statement)
+        return 0
+      },
+    }
+    const read: number[] = []
+    const undone = universe.asService.write(universe.assertionOf(tenant.tenantId), async (tx) => {
+      const hierarchy = await openHierarchy(tx, { ...body, nodes }, { type: 'connector', id: 'c', label: 'l' })
+      await stageNodes(tx, hierarchy, nodes)
+      await listUnknownEntities(recorder, hierarchy)
+      await applyNodes(recorder, hierarchy, nodes.length)
+      for (const statement of statements) {
+        const entities = (await planOf(tx, statement)).filter((node) => node['Relation Name'] === 'entity')
+        read.push(rowsTouched(entities))
+      }
+      throw new Error('undone')
+    })
+    await expect(undone).rejects.toThrow('undone')
+    // Of what is unknown and of what is inserted; nothing is updated.
+    expect(read.filter((rows) => rows > 0).length).toBeGreaterThanOrEqual(2)
+    expect(Math.max(...read)).toBeLessThanOrEqual(size)
+  })
 
   test('control: a search for a text, which no index serves, reads every row', async () => {
     const nodes = await explained(

@@ -169,26 +169,33 @@ const orphans = statement(
   limit $4`,
 )
 
-// entity_external_id_unique, once a key.
+// What all rows name comes first, and is then compared with the entities as a set: joined to the keys of each row,
+// PostgreSQL would read all entities for each.
+const named = `
+  named as materialized (
+    select s.index, one.key, one.at
+    from universe.staged_node s
+    cross join unnest(s.entity_keys) with ordinality as one (key, at)
+    where s.run_id = $1::uuid
+  )`
+
 const unknownEntities = statement(
   'universe_unknown_entities_of_nodes',
-  `select s.index, (named.at - 1)::integer as place
-  from universe.staged_node s
-  cross join unnest(s.entity_keys) with ordinality as named (key, at)
-  where s.run_id = $1::uuid
-    and not exists (select from universe.entity e where e.external_id = named.key)
-  order by s.index, named.at
+  `with ${named}
+  select named.index, (named.at - 1)::integer as place
+  from named
+  where not exists (select from universe.entity e where e.external_id = named.key)
+  order by named.index, named.at
   limit $2`,
 )
 
 const linked = `
+  ${named},
   linked as materialized (
-    select s.index, array_agg(e.id order by named.at) as entity_ids
-    from universe.staged_node s
-    cross join unnest(s.entity_keys) with ordinality as named (key, at)
+    select named.index, array_agg(e.id order by named.at) as entity_ids
+    from named
     join universe.entity e on e.external_id = named.key
-    where s.run_id = $1::uuid
-    group by s.index
+    group by named.index
   )`
 
 // A new node has its path from the rows above it and the stored node where these end. Where that node moves as well, or

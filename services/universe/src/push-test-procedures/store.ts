@@ -77,14 +77,22 @@ const statusesNow = statement(
   join universe.test_procedure t on t.external_id = wanted.external_id`,
 )
 
-// entity_external_id_unique, once a key.
+// What all rows name comes first, and is then compared with the entities as a set: joined to the keys of each row,
+// PostgreSQL would read all entities for each.
+const named = `
+  named as materialized (
+    select pushed.index, one.key, one.at
+    from jsonb_to_recordset($1::jsonb) as pushed (index integer, entity_keys text[])
+    cross join unnest(pushed.entity_keys) with ordinality as one (key, at)
+  )`
+
 const unknownEntities = statement(
   'universe_unknown_entities_of_test_procedures',
-  `select pushed.index, (named.at - 1)::integer as place
-  from jsonb_to_recordset($1::jsonb) as pushed (index integer, entity_keys text[])
-  cross join unnest(pushed.entity_keys) with ordinality as named (key, at)
+  `with ${named}
+  select named.index, (named.at - 1)::integer as place
+  from named
   where not exists (select from universe.entity e where e.external_id = named.key)
-  order by pushed.index, named.at
+  order by named.index, named.at
   limit $2`,
 )
 
@@ -92,12 +100,12 @@ const unknownEntities = statement(
 // that the caller has locked. A row that is as it was is not written: its version and its time of change stay.
 const apply = statement(
   'universe_apply_test_procedures',
-  `with linked as materialized (
-    select pushed.index, array_agg(e.id order by named.at) as entity_ids
-    from jsonb_to_recordset($1::jsonb) as pushed (index integer, entity_keys text[])
-    cross join unnest(pushed.entity_keys) with ordinality as named (key, at)
+  `with ${named},
+  linked as materialized (
+    select named.index, array_agg(e.id order by named.at) as entity_ids
+    from named
     join universe.entity e on e.external_id = named.key
-    group by pushed.index
+    group by named.index
   ),
   incoming as materialized (
     select
