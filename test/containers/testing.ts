@@ -1,5 +1,6 @@
 // Stands in for @postern/local-stack/testing where tests run on containers: the stack is the installation of this run, and
 // Redis is a container.
+import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { createdApiKeySchema, type CreatedApiKey } from '@postern/contracts'
 import { type Tenant, tenantSchema } from '@postern/contracts/internal'
@@ -47,7 +48,7 @@ export async function startTestRedis(): Promise<TestRedis> {
       .withWaitStrategy(Wait.forLogMessage(/Ready to accept connections/))
       .start()
   let server: StartedTestContainer | undefined = await launch()
-  const { docker } = findInstallation()
+  const env = { ...process.env, ...findInstallation().installation.engine.env }
   const stop = async (): Promise<void> => {
     const running = server
     server = undefined
@@ -57,7 +58,8 @@ export async function startTestRedis(): Promise<TestRedis> {
     url: `redis://:${password}@127.0.0.1:${port}`,
     port,
     kill: (signal) => {
-      if (server !== undefined) void docker(['kill', '--signal', signal, server.getId()]).catch(() => undefined)
+      // As a signal to a process is: in force when this returns.
+      if (server !== undefined) spawnSync('docker', ['kill', '--signal', signal, server.getId()], { env })
     },
     stop,
     start: async () => {
