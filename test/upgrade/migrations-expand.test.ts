@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
-import { migrationsOf, previousRelease, root, schemas } from './releases.ts'
+import { describe, expect, test } from 'vitest'
+import { type Schema, migrationsOf, previousRelease, root, schemas } from './releases.ts'
 
 /** What takes something away that the release before still uses, or asks of it what it does not give. */
 const contractions: readonly (readonly [string, RegExp])[] = [
@@ -16,12 +16,36 @@ const contractions: readonly (readonly [string, RegExp])[] = [
   ],
 ]
 
+/**
+ * What refuses writes that were accepted so far, where the table was there before. `not valid` is none the better for it:
+ * what is there stays, but the running release writes new rows.
+ */
+const refusals: readonly (readonly [string, RegExp])[] = [
+  [
+    'checks more of',
+    /\balter\s+table\s+(?:only\s+)?([\w.]+)(?:(?!;)[\s\S])*?\badd\s+(?:constraint\s+\w+\s+)?(?:check|unique|exclude|foreign\s+key|primary\s+key)\b/gi,
+  ],
+  [
+    'checks a new column of',
+    /\balter\s+table\s+(?:only\s+)?([\w.]+)(?:(?!;)[\s\S])*?\badd\s+column\b(?:(?!;|\badd\s)[\s\S])*?\b(?:check|unique|references)\b/gi,
+  ],
+  ['makes unique what is in', /\bcreate\s+unique\s+index\s+(?:concurrently\s+)?(?:\w+\s+)?on\s+(?:only\s+)?([\w.]+)/gi],
+  ['sets a trigger on', /\bcreate\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\s+\w+\s[^;]*?\bon\s+([\w.]+)/gi],
+]
+
 /** `-- contract: why the release before does without it` in a migration lets it take something away. */
 const reasoned = /^-- contract: .{20,}$/m
 
+/** `-- suits the running release: why it never writes what is now refused`, of the whole migration. */
+const suiting = /^-- suits the running release: .{20,}$/m
+
+function withoutComments(text: string): string {
+  return text.replaceAll(/--[^\n]*/g, '')
+}
+
 function faultsIn(text: string): string[] {
   if (reasoned.test(text)) return []
-  const statements = text.replaceAll(/--[^\n]*/g, '')
+  const statements = withoutComments(text)
   // To narrow what the same migration has given takes nothing away.
   const revoked = [...statements.matchAll(/\brevoke\b[^;]*\bon\s+(?:table\s+)?([\w.]+)\s+from\s+postern_/gi)]
   const taken = revoked.filter(([, table]) => !statements.includes(`protect_table('${table}'`))
@@ -31,19 +55,67 @@ function faultsIn(text: string): string[] {
   ]
 }
 
-test('migrations since the last release take nothing away that its services use', () => {
-  const { migrations } = previousRelease()
-  const faults: string[] = []
-  for (const schema of schemas) {
-    const last = migrations[schema]
+/** What a migration refuses, or does otherwise, from now on, in tables and functions that were there before it. */
+function refusalsIn(text: string): string[] {
+  if (suiting.test(text)) return []
+  const statements = withoutComments(text)
+  const made = [...statements.matchAll(/\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?([\w.]+)/gi)].map(
+    ([, name]) => name,
+  )
+  const found = refusals.flatMap(([what, pattern]) =>
+    [...statements.matchAll(pattern)]
+      .filter(([, table]) => !made.includes(table))
+      .map(([, table]) => `${what} ${table}`),
+  )
+  const replaced = [...statements.matchAll(/\bcreate\s+or\s+replace\s+(?:function|procedure)\s+([\w.]+)/gi)]
+  return [...new Set([...found, ...replaced.map(([, name]) => `replaces ${name}`)])]
+}
+
+/**
+ * The last migrations that were made before anything was released: 1.0.0-beta.0 is a mark in the history that nobody runs, and some of
+ * them refuse what it does (a move of a finding that its log does not tell, people who cannot be told apart).
+ */
+const beforeFirstRelease: Readonly<Record<Schema, string>> = {
+  tenancy: '000007',
+  keys: '000005',
+  universe: '000009',
+  findings: '000011',
+  evidence: '000010',
+  sync: '000009',
+}
+
+function faultsAfter(last: Readonly<Record<Schema, string>>, find: (text: string) => string[]): string[] {
+  return schemas.flatMap((schema) => {
     const folder = migrationsOf(schema)
-    for (const name of readdirSync(join(root, folder)).filter((each) => each.slice(0, 6) > last)) {
-      faults.push(
-        ...faultsIn(readFileSync(join(root, folder, name), 'utf8')).map((fault) => `${folder}/${name} ${fault}`),
+    return readdirSync(join(root, folder))
+      .filter((name) => name.slice(0, 6) > last[schema])
+      .flatMap((name) =>
+        find(readFileSync(join(root, folder, name), 'utf8')).map((fault) => `${folder}/${name} ${fault}`),
       )
-    }
-  }
-  expect(faults).toEqual([])
+  })
+}
+
+test('migrations since the last release take nothing away that its services use', () => {
+  expect(faultsAfter(previousRelease().migrations, faultsIn)).toEqual([])
+})
+
+test('migrations refuse nothing that the running release writes, or say why it never does', () => {
+  const { migrations } = previousRelease()
+  const later = Object.fromEntries(
+    schemas.map((schema) => [
+      schema,
+      migrations[schema] > beforeFirstRelease[schema] ? migrations[schema] : beforeFirstRelease[schema],
+    ]),
+  )
+  expect(faultsAfter({ ...beforeFirstRelease, ...later }, refusalsIn)).toEqual([])
+  // Those from before the first release would be found.
+  expect(faultsAfter(migrations, refusalsIn)).toEqual(
+    expect.arrayContaining([
+      'services/findings/migrations/000009_tell_people_apart.sql sets a trigger on findings.finding',
+      'services/findings/migrations/000010_close_what_is_done.sql sets a trigger on findings.finding',
+      'services/evidence/migrations/000010_review_evidence.sql makes unique what is in evidence.file_decision',
+    ]),
+  )
 })
 
 test.each([
@@ -58,4 +130,38 @@ test.each([
   ['-- contract: nothing has read it since 1.0.0, which no longer runs\nalter table a drop column b;', 0],
 ])('%s', (statement, faults) => {
   expect(faultsIn(statement)).toHaveLength(faults)
+})
+
+describe('refused from now on', () => {
+  test.each([
+    ["alter table keys.tenant add constraint tenant_slug check (slug <> '');", 'checks more of keys.tenant'],
+    ['alter table keys.tenant add constraint a check (b) not valid;', 'checks more of keys.tenant'],
+    [
+      'alter table keys.tenant\n  drop constraint a,\n  add constraint b unique (tenant_id, c);',
+      'checks more of keys.tenant',
+    ],
+    ['alter table a.b add constraint c foreign key (d) references e (f);', 'checks more of a.b'],
+    ['alter table a.b add column c int check (c > 0);', 'checks a new column of a.b'],
+    ['create unique index a_b on a.b (tenant_id, c);', 'makes unique what is in a.b'],
+    [
+      'create constraint trigger t after update on a.b deferrable for each row execute function f();',
+      'sets a trigger on a.b',
+    ],
+    [
+      'create trigger t before insert or update of c on a.b for each row execute function f();',
+      'sets a trigger on a.b',
+    ],
+    ['create or replace function a.guard() returns trigger language sql as $$ $$;', 'replaces a.guard'],
+  ])('%s', (statement, found) => {
+    expect(refusalsIn(statement)).toEqual([found])
+    expect(refusalsIn(`-- suits the running release: it has always written this so\n${statement}`)).toEqual([])
+  })
+
+  test.each([
+    ['create table a.b (c int check (c > 0));\ncreate unique index d on a.b (c);'],
+    ['create table a.b (c int);\ncreate trigger t before update on a.b for each row execute function f();'],
+    ['create index a_b on a.b (c);\nalter table a.b add column d text;'],
+    ['create function a.f() returns int language sql as $$ select 1 $$;'],
+    ['alter table a.b drop constraint c;'],
+  ])('and not %s', (statement) => expect(refusalsIn(statement)).toEqual([]))
 })
