@@ -41,6 +41,12 @@ const sources = globSync('{packages,services}/*/src/**/*.ts', { cwd: root, exclu
   readFileSync(join(root, path), 'utf8'),
 )
 
+/** What runs in an installation: not the local stack, nor the client of integrators. */
+const services = globSync('{packages/service-kit,services/*}/src/**/*.ts', {
+  cwd: root,
+  exclude: ['**/*.test.ts'],
+}).map((path) => readFileSync(join(root, path), 'utf8'))
+
 /** Metrics that the code registers, with their labels: those of ours from the sources, those of Node by asking. */
 function registered(): Map<string, readonly string[]> {
   const found = new Map<string, readonly string[]>()
@@ -57,10 +63,12 @@ const own = registered()
 const ofNode = createMetrics('any')
   .getMetricsAsArray()
   .map(({ name }) => name)
+/** What Prometheus itself notes of whom it asks. */
+const ofPrometheus: ReadonlyMap<string, readonly string[]> = new Map([['up', ['job', 'instance']]])
 
 /** What an expression speaks of: names of metrics, of what is recorded, and labels. */
 function metricsIn(expression: string): string[] {
-  return [...expression.matchAll(/\b(?:postern|nodejs|process)_\w+/g)].map(([name]) => name)
+  return [...expression.matchAll(/\b(?:(?:postern|nodejs|process)_\w+|up\b(?=\{))/g)].map(([name]) => name)
 }
 
 function recordsIn(expression: string): string[] {
@@ -97,8 +105,8 @@ describe('what is watched exists', () => {
     const recorded = recordsIn(expression)
     expect([...metrics, ...recorded]).not.toEqual([])
     expect(recorded.filter((name) => !records.some(({ record }) => record === name))).toEqual([])
-    expect(metrics.filter((name) => !own.has(name) && !ofNode.includes(name))).toEqual([])
-    const known = new Set(metrics.flatMap((name) => own.get(name) ?? ['service', 'instance']))
+    expect(metrics.filter((name) => !own.has(name) && !ofNode.includes(name) && !ofPrometheus.has(name))).toEqual([])
+    const known = new Set(metrics.flatMap((name) => own.get(name) ?? ofPrometheus.get(name) ?? ['service', 'instance']))
     expect(labelsIn(expression).filter((label) => !known.has(label))).toEqual([])
   })
 
@@ -123,10 +131,26 @@ function run(...args: readonly string[]): string {
   return status === 0 ? 'as expected' : `${stdout}${stderr}`
 }
 
+const tried = z
+  .looseObject({
+    tests: z.array(
+      z.looseObject({
+        alert_rule_test: z.array(z.looseObject({ alertname: z.string(), exp_alerts: z.array(z.unknown()) })),
+      }),
+    ),
+  })
+  .parse(parse(readFileSync(join(import.meta.dirname, 'alerts.promtool.yaml'), 'utf8')))
+  .tests.flatMap((one) => one.alert_rule_test)
+
+test.each(alerts)('$alert is tried where all is well, and where it must be heard', ({ alert }) => {
+  const outcomes = tried.filter(({ alertname }) => alertname === alert).map((one) => one.exp_alerts.length > 0)
+  expect(new Set(outcomes)).toEqual(new Set([false, true]))
+})
+
 describe.skipIf(typeof promtool === 'string')('by the rules of Prometheus itself', () => {
   test('the files are rules', () => expect(run('check', 'rules', ...ruleFiles)).toBe('as expected'))
 
-  test('alerts tell what burns a budget, a refusal of PostgreSQL and a queue that stands, and nothing of a system that is well', () => {
+  test('alerts tell of what is ill, and nothing of a system that is well', () => {
     expect(run('test', 'rules', join(import.meta.dirname, 'alerts.promtool.yaml'))).toBe('as expected')
   })
 })
@@ -153,10 +177,14 @@ describe('the runbook', () => {
     expect(explained.toSorted()).toEqual(Object.keys(problemTypes).toSorted())
   })
 
-  test('names log events that the code writes', () => {
+  test('names the log events that the code writes, each of them, and no other', () => {
     const table = runbook.split('\n## Log events\n')[1] ?? ''
     const named = [...table.matchAll(/^\| (`.*?`) \|/gm)].flatMap(([, cell = '']) => cell.match(/\w+/g) ?? [])
-    expect(named.length).toBeGreaterThan(20)
     expect(named.filter((event) => !sources.some((text) => text.includes(`'${event}'`)))).toEqual([])
+    const written = new Set(
+      services.flatMap((text) => [...text.matchAll(/\{\s*event: '(\w+)'/g)].map(([, event]) => event)),
+    )
+    expect(written.size).toBeGreaterThan(50)
+    expect([...written].filter((event) => event !== undefined && !named.includes(event))).toEqual([])
   })
 })

@@ -15,6 +15,7 @@ const ofEveryRoute = [
   'internal_error',
   'bad_gateway',
   'service_unavailable',
+  'overloaded',
   'gateway_timeout',
 ] as const satisfies readonly ProblemCode[]
 

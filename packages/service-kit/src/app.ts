@@ -9,7 +9,9 @@ import { healthRoutes } from './health.ts'
 import { parseJsonBody } from './json-body.ts'
 import type { Logger } from './logger.ts'
 import { type Registry, measureRequests } from './metrics.ts'
+import { type Pressure, refuseWhenLate } from './pressure.ts'
 import { answerClientError, answerProblems } from './problem-handler.ts'
+import { cutSlowBodies } from './slow-bodies.ts'
 import { traceRequests } from './tracing/trace-requests.ts'
 import type { Tracing } from './tracing/tracing.ts'
 
@@ -22,16 +24,18 @@ export interface AppParts {
   readonly metrics: Registry
   readonly ready: () => Promise<void>
   readonly isDraining: () => boolean
+  /** Undefined for a port of health and metrics alone, which are always answered. */
+  readonly pressure?: Pressure | undefined
   readonly tracing?: Tracing | undefined
 }
 
 /** An HTTP server that reads signed requests only and answers problems in one form. Routes are added by contractRoute. */
-export function createApp({ config, logger, metrics, ready, isDraining, tracing }: AppParts): App {
+export function createApp({ config, logger, metrics, ready, isDraining, pressure, tracing }: AppParts): App {
   const app = fastify({
     logger: false,
     // What has arrived is answered, also when it came in the last moment.
     return503OnClosing: false,
-    // The gateway answers before this; it is the last limit on a caller that has got past it.
+    // Uploads take as long as they take; slow heads are cut by Node's headers timeout, slow bodies by their rate.
     requestTimeout: 0,
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
@@ -48,9 +52,16 @@ export function createApp({ config, logger, metrics, ready, isDraining, tracing 
   })
   // Node drops the headers beyond its maximum in silence; those that are signed come last.
   app.server.maxHeadersCount = 0
+  app.server.maxConnections = config.maxConnections
   app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)
+  cutSlowBodies(app, config.bodyTimeoutMs)
+  // Of the public API alone: what another part asks in the middle of a request is done, or all before it would be wasted, and a
+  // lease that is not renewed shuts a gateway.
+  if (pressure !== undefined) {
+    refuseWhenLate(app, pressure, ({ routeOptions }) => routeOptions.config.contract !== undefined)
+  }
   if (tracing !== undefined) traceRequests(app, tracing)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
@@ -59,7 +70,7 @@ export function createApp({ config, logger, metrics, ready, isDraining, tracing 
   const verifiers = new Map(
     Object.entries(config.verifiers).map(([name, ring]) => [name, createVerifier(ring, name)] as const),
   )
-  guardRoutes(app, verifiers, logger)
+  guardRoutes(app, verifiers, { logger, metrics })
   healthRoutes(app, { ready, isDraining, metrics })
   return app
 }
@@ -81,11 +92,13 @@ function readJson(app: App): void {
 
 /**
  * While the process drains, asks with each answer for the connection to be closed: closed between two requests it loses
- * none, cut at the end of the process it might.
+ * none, cut at the end of the process it might. Of a request that was begun before as well: its connection would else stay open,
+ * and the server with it, for as long as its other end keeps it.
  */
 export function letGoOfConnections(app: FastifyInstance, isDraining: () => boolean): void {
-  app.addHook('onRequest', async (_request, reply) => {
+  app.addHook('onSend', (_request, reply, payload, done) => {
     if (isDraining()) reply.header('connection', 'close')
+    done(null, payload)
   })
 }
 

@@ -22,6 +22,12 @@ export interface BaseConfig {
    * for its connections to be closed, so that whoever sends to it turns to another one.
    */
   readonly drainMs: number
+  /** How late the event loop may come, in milliseconds, before requests are refused with 503. 0: however late. */
+  readonly maxEventLoopDelayMs: number
+  /** Connections that are taken at once; further ones are closed. */
+  readonly maxConnections: number
+  /** A body that brings less than a kibibyte in this time, in milliseconds, is cut off. */
+  readonly bodyTimeoutMs: number
   readonly tracing: TracingConfig
   /** Whether each answer is compared with its contract before it is sent: for tests, since it costs time. */
   readonly checkAnswers: boolean
@@ -147,6 +153,9 @@ export const baseEnvironment = {
   POSTERN_LOG_LEVEL: z.enum(logLevels).default('info'),
   POSTERN_REQUEST_LOG: settings.onOff('on'),
   POSTERN_DRAIN_MS: settings.integer({ min: 0, max: 20_000, fallback: 0 }),
+  POSTERN_MAX_EVENT_LOOP_DELAY_MS: settings.integer({ min: 0, max: 60_000, fallback: 1000 }),
+  POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
+  POSTERN_BODY_TIMEOUT_MS: settings.integer({ min: 100, max: 600_000, fallback: 30_000 }),
   POSTERN_OTLP_URL: settings.httpUrl.optional(),
   POSTERN_TRACE_PERCENT: settings.integer({ min: 0, max: 100, fallback: 100 }),
   POSTERN_CHECK_ANSWERS: settings.onOff('off'),
@@ -163,6 +172,9 @@ export function baseConfig(
     logLevel: values.POSTERN_LOG_LEVEL,
     requestLog: values.POSTERN_REQUEST_LOG,
     drainMs: values.POSTERN_DRAIN_MS,
+    maxEventLoopDelayMs: values.POSTERN_MAX_EVENT_LOOP_DELAY_MS,
+    maxConnections: values.POSTERN_MAX_CONNECTIONS,
+    bodyTimeoutMs: values.POSTERN_BODY_TIMEOUT_MS,
     tracing: { url: values.POSTERN_OTLP_URL, percent: values.POSTERN_TRACE_PERCENT },
     checkAnswers: values.POSTERN_CHECK_ANSWERS,
     verifiers,

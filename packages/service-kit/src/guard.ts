@@ -1,6 +1,7 @@
 import { type Access, type NamedScope, type Role, type Route, namedScopes, opensRole, roles } from '@postern/contracts'
 import type { TenantContext, Verifier } from '@postern/signed-context'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Counter, type Registry } from 'prom-client'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
 
@@ -26,13 +27,29 @@ declare module 'fastify' {
 }
 
 /** Checks the gateway's signature and the caller's rights again, before anything of the request is read. */
-export function guardRoutes(app: FastifyInstance, verifiers: ReadonlyMap<string, Verifier>, logger: Logger): void {
+export function guardRoutes(
+  app: FastifyInstance,
+  verifiers: ReadonlyMap<string, Verifier>,
+  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+): void {
+  const refusals = new Counter({
+    name: 'postern_signature_refusals_total',
+    help: 'Requests that bore no signature that the service believes',
+    registers: [metrics],
+  })
   app.decorateRequest('tenantContext', undefined)
   app.addHook('onRequest', async (request) => {
     const { guard } = request.routeOptions.config
     if (request.is404 || guard === 'open') return
     if (guard === undefined) throw problem('not_found')
-    request.tenantContext = verify(request, guard, verifiers, logger)
+    const context = verify(request, guard, verifiers, logger)
+    if (context === undefined) {
+      refusals.inc()
+      throw problem('unsigned_request', {
+        detail: 'Send the request to the gateway: this service reads signed requests only.',
+      })
+    }
+    request.tenantContext = context
     assertAccess(guard.access, request.tenantContext)
   })
 }
@@ -42,7 +59,7 @@ function verify(
   guard: Guard,
   verifiers: ReadonlyMap<string, Verifier>,
   logger: Logger,
-): TenantContext {
+): TenantContext | undefined {
   const { method, url: target, rawHeaders } = request.raw
   const reasons: string[] = []
   for (const name of guard.signedBy) {
@@ -53,9 +70,7 @@ function verify(
     if (result !== undefined) reasons.push(`${name}: ${result.reason}`)
   }
   logger.warn({ event: 'signature_refused', request_id: request.id, reasons })
-  throw problem('unsigned_request', {
-    detail: 'Send the request to the gateway: this service reads signed requests only.',
-  })
+  return undefined
 }
 
 function assertAccess(access: Guard['access'], caller: TenantContext): void {

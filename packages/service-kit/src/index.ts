@@ -36,6 +36,7 @@ export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
 export { countPassedBytes, freeChunk } from './passed-bytes.ts'
 export { type Peer, openPeer } from './peer.ts'
+export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
 export { answerClientError, answerProblems } from './problem-handler.ts'
 export { ProblemError, type ProblemOptions, databaseAway, problem } from './problem.ts'
 export {
@@ -47,5 +48,6 @@ export {
   startService,
 } from './run-service.ts'
 export { closeOnSignal } from './shutdown.ts'
+export { cutSlowBodies } from './slow-bodies.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
 export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'

@@ -30,6 +30,8 @@ export function createLogger(options: {
       timestamp: () => `,"time":"${new Date().toISOString()}"`,
       formatters: { level: (label) => ({ level: label }) },
       serializers: { err: describeError },
+      // Not `err`: of what stands there pino would write the message into every line, whoever has written it.
+      errorKey: 'error',
       ...(options.fields === undefined ? {} : { mixin: options.fields }),
     },
     { write: (line: string) => void out.write(maskKeys(line)) },
@@ -40,17 +42,50 @@ function maskKeys(line: string): string {
   return line.includes('postern_') ? line.replaceAll(keyPattern, 'postern_•••••') : line
 }
 
+/** Of system errors and of PostgreSQL: names and codes, which hold no value of a row, a header or a body. */
+const plainFields = [
+  'code',
+  'syscall',
+  'address',
+  'port',
+  'severity',
+  'schema',
+  'table',
+  'column',
+  'constraint',
+] as const
+const plainPattern = /^[\w.:[\]/-]{1,128}$/
+/** Their messages are made by the engine, and quote what it stumbled over. */
+const ofEngine = [TypeError, RangeError, SyntaxError, ReferenceError, EvalError, URIError] as const
+const framePattern = /^ {4}at (?:.* \()?(?:file:\/\/|node:|\/|<anonymous>|native|index )[^()]*\)?$/
+
 /**
- * What the log keeps of an error: type, message, code and stack, and the same of its causes. Other fields stay out: those
- * of a database error hold values of rows, those of an HTTP error hold headers.
+ * What the log keeps of an error: type, codes and where it was thrown, and the same of its causes. The message only where
+ * our own code has written it: those of PostgreSQL, of parsers and of other libraries quote rows, bodies and addresses.
  */
 export function describeError(error: unknown, depth = 0): Record<string, unknown> {
   if (!(error instanceof Error)) return { type: typeof error }
+  const fields = new Map<string, unknown>(Object.entries(error))
+  fields.set('code', 'code' in error ? error.code : undefined)
+  const frames = (error.stack ?? '').split('\n').filter((line) => framePattern.test(line))
   return {
     type: error.name,
-    message: error.message,
-    ...('code' in error && typeof error.code === 'string' ? { code: error.code } : {}),
-    stack: error.stack,
+    ...(isOurs(error, frames[0]) ? { message: error.message } : {}),
+    ...Object.fromEntries(
+      plainFields.map((name) => [name, fields.get(name)] as const).filter(([, value]) => isPlain(value)),
+    ),
+    stack: frames.join('\n'),
     ...(error.cause === undefined || depth >= maxCauses ? {} : { cause: describeError(error.cause, depth + 1) }),
   }
+}
+
+/** Whether the message was written where the error was made, in code of ours. */
+function isOurs(error: Error, firstFrame: string | undefined): boolean {
+  if (firstFrame === undefined || 'severity' in error || ofEngine.some((engine) => error instanceof engine))
+    return false
+  return !/node_modules|node:|<anonymous>|\(native|\(index /.test(firstFrame)
+}
+
+function isPlain(value: unknown): boolean {
+  return typeof value === 'number' || (typeof value === 'string' && plainPattern.test(value))
 }

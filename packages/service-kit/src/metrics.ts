@@ -36,12 +36,16 @@ function requestMetrics(registry: Registry): RequestMetrics {
   return { requests, duration }
 }
 
-/** Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. */
+/**
+ * Counts and times every request by route, never by URL, tenant or key: the number of series stays bounded. Those of the platform
+ * for health and metrics are none of anybody's.
+ */
 export function measureRequests(app: FastifyInstance, registry: Registry): void {
   const metrics = measured.get(registry) ?? requestMetrics(registry)
   measured.set(registry, metrics)
   const { requests, duration } = metrics
   app.addHook('onResponse', async (request, reply) => {
+    if (request.routeOptions.config.guard === 'open') return
     const route = request.routeOptions.url ?? 'unknown'
     requests.inc({ route, method: request.method, status: reply.statusCode })
     duration.observe({ route, method: request.method }, reply.elapsedTime / 1000)

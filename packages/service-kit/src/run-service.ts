@@ -6,8 +6,9 @@ import { ConfigurationError } from './config.ts'
 import type { App } from './contract-route.ts'
 import { type Logger, createLogger } from './logger.ts'
 import { type Registry, createMetrics } from './metrics.ts'
+import { watchEventLoop } from './pressure.ts'
 import { closeOnSignal } from './shutdown.ts'
-import { openTracing } from './tracing/tracing.ts'
+import { type Tracing, openTracing } from './tracing/tracing.ts'
 
 /** What a service has opened. */
 export interface BaseDeps {
@@ -20,7 +21,11 @@ export interface BaseDeps {
 export interface ServiceDefinition<Config extends BaseConfig, Deps extends BaseDeps> {
   readonly name: string
   readConfig(env: Environment): Config
-  openDeps(config: Config, base: { readonly logger: Logger; readonly metrics: Registry }): Promise<Deps>
+  /** `tracing` is for work that no request asks for; undefined where tracing is off. */
+  openDeps(
+    config: Config,
+    base: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },
+  ): Promise<Deps>
   buildApp(app: App, deps: Deps, config: Config): void
 }
 
@@ -54,21 +59,24 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     ...(tracing === undefined ? {} : { fields: tracing.logFields }),
   })
   const metrics = createMetrics(definition.name)
-  const opened = await definition.openDeps(config, { logger, metrics })
+  const opened = await definition.openDeps(config, { logger, metrics, tracing })
   const deps = { ...opened, ...options.overrides }
   let draining = false
+  const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics })
   const app = createApp({
     config,
     logger,
     metrics,
     ready: async () => await deps.ready(),
     isDraining: () => draining,
+    pressure,
     tracing,
   })
   try {
     definition.buildApp(app, deps, config)
     await app.listen({ host: config.host, port: config.port })
   } catch (error) {
+    pressure.close()
     await deps.close()
     throw error
   }
@@ -82,6 +90,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
       draining = true
       await delay(config.drainMs)
       await app.close()
+      pressure.close()
       await deps.close()
       await tracing?.close()
     },

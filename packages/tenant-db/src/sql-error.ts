@@ -35,6 +35,11 @@ export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
 }
 
+/** The schema of the service is not there, or its role may read nothing of it: migrations have not been run. */
+export class NotMigrated extends Error {
+  override readonly name = 'NotMigrated'
+}
+
 const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['23505', 'unique'],
   // An exclusion constraint is the same promise in a wider form.

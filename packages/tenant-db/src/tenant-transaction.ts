@@ -4,7 +4,7 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
-import { type SqlErrorKind, sqlError } from './sql-error.ts'
+import { NotMigrated, type SqlErrorKind, sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
@@ -37,8 +37,8 @@ export interface TenantDb {
   ): AsyncIterable<readonly Item[]>
   /** As `write`, for no tenant: definer functions and tables without one. Statements on tenant tables are refused. */
   system<T>(fn: (tx: Tx) => Promise<T>): Promise<T>
-  /** Rejects when a request would find no database. */
-  ping(): Promise<void>
+  /** Rejects when a request would find no database or, with `schema`, no tables of it that the role may read. */
+  ping(schema?: string): Promise<void>
   /** Waits for the transactions that are running, then closes every connection. */
   close(): Promise<void>
   stats(): { readonly total: number; readonly idle: number; readonly waiting: number }
@@ -75,7 +75,7 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     follow: (tenant, list, size) => follow(pool, queryTimeoutMs, tenant.assertion, list, size),
     // Empty, not left alone: a setting that something left in the session must not hold here.
     system: (fn) => write(pool, queryTimeoutMs, '', fn).catch(note),
-    ping: () => ping(pool, queryTimeoutMs),
+    ping: (schema) => ping(pool, queryTimeoutMs, schema),
     close: () => (closed ??= pool.end()),
     stats,
   }
@@ -149,10 +149,25 @@ async function start<T>(work: Work<T>, tx: Tx): Promise<T> {
   return await work(tx)
 }
 
-async function ping(pool: Pool, timeoutMs: number): Promise<void> {
+// Of the catalogs: no lock on a table, and no policy that would ask for a tenant.
+const findTables = `
+  select exists (
+    select from pg_catalog.pg_class as c
+     where c.relnamespace = pg_catalog.to_regnamespace($1)
+       and c.relkind = 'r'
+       and pg_catalog.has_schema_privilege(c.relnamespace, 'usage')
+       and pg_catalog.has_any_column_privilege(c.oid, 'select')
+  ) as found`
+
+async function ping(pool: Pool, timeoutMs: number, schema: string | undefined): Promise<void> {
   const session = new Session(await acquire(pool), timeoutMs)
   try {
-    await session.query({ text: 'select 1', values: [] })
+    if (schema === undefined) {
+      await session.query({ text: 'select 1', values: [] })
+      return
+    }
+    const [row] = await session.query<{ found: boolean }>({ text: findTables, values: [schema] })
+    if (row?.found !== true) throw new NotMigrated()
   } finally {
     session.giveBack()
   }

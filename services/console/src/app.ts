@@ -1,10 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import {
   type Logger,
+  type Pressure,
   type Registry,
   answerClientError,
   answerProblems,
+  cutSlowBodies,
   measureRequests,
+  refuseWhenLate,
   requestIdPattern,
 } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
@@ -28,7 +31,7 @@ declare module 'fastify' {
 export function createConsoleApp(
   config: Config,
   deps: Deps,
-  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+  { logger, metrics, pressure }: { readonly logger: Logger; readonly metrics: Registry; readonly pressure: Pressure },
 ): FastifyInstance {
   const app = fastify({
     logger: false,
@@ -46,8 +49,11 @@ export function createConsoleApp(
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
+  app.server.maxConnections = config.maxConnections
   app.decorateRequest('session', undefined)
   secureAnswers(app, config)
+  refuseWhenLate(app, pressure, () => true)
+  cutSlowBodies(app, config.bodyTimeoutMs)
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
   answerProblems(app, logger, false)

@@ -8,6 +8,7 @@ import {
   createLogger,
   createMetrics,
   letGoOfConnections,
+  watchEventLoop,
 } from '@postern/service-kit'
 import type { FastifyInstance } from 'fastify'
 import { createConsoleApp } from './app.ts'
@@ -42,7 +43,8 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   const metrics = createMetrics('console')
   const deps = { ...openDeps(config, { logger, metrics, now: options.now ?? Date.now }), ...options.overrides }
   let draining = false
-  const app = createConsoleApp(config, deps, { logger, metrics })
+  const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics })
+  const app = createConsoleApp(config, deps, { logger, metrics, pressure })
   // Apart from what browsers reach: health, metrics, and nothing else.
   letGoOfConnections(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
@@ -50,6 +52,7 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
     draining = true
     await delay(config.drainMs)
     await app.close()
+    pressure.close()
     await deps.close()
     await admin.close()
   }

@@ -1,4 +1,5 @@
 import { type Logger, type Registry, observeDatabase, problem } from '@postern/service-kit'
+import { Counter } from 'prom-client'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
@@ -19,6 +20,8 @@ export interface Deps {
   readonly scanner: Scanner
   readonly universe: Universe
   readonly now: () => number
+  /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
+  readonly countDamaged: () => void
   ready(): Promise<void>
   close(): Promise<void>
 }
@@ -41,6 +44,11 @@ export async function openDeps(
     observer: observeDatabase(metrics),
   })
   const universe = openUniverse(config.universe, now)
+  const damaged = new Counter({
+    name: 'postern_evidence_damaged_total',
+    help: 'Files that were asked for and whose bytes are no longer those of their receipts',
+    registers: [metrics],
+  })
   const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
   return {
     db,
@@ -51,8 +59,9 @@ export async function openDeps(
     scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
     universe,
     now,
+    countDamaged: () => damaged.inc(),
     ready: async () => {
-      await Promise.all([db.ping(), blobs.assertWritable()])
+      await Promise.all([db.ping('evidence'), blobs.assertWritable()])
     },
     close: async () => {
       await sweep.stop()

@@ -142,6 +142,8 @@ describe('the bytes of a file', () => {
       undefined,
     ])
     expect(service.logs.join('')).toContain(`"event":"content_damaged"`)
+    const metrics = await (await fetch(`${service.url}/internal/metrics`)).text()
+    expect(metrics).toContain('postern_evidence_damaged_total{service="evidence"} 1\n')
     await rm(path)
     expect((await read(auditor, id)).status).toBe(500)
     expect(await viewsOf(sender, id)).toEqual([])

@@ -50,11 +50,12 @@ export interface GatewayConfig extends BaseConfig {
   readonly failedAttemptsPerMinute: number
   readonly maxUrlBytes: number
   readonly maxHeaderBytes: number
-  readonly maxConnections: number
   /** A client has this long, in milliseconds, to send the head of a request, and each further part of its body. */
   readonly clientTimeoutMs: number
   /** Sockets to each upstream. */
   readonly upstreamConnections: number
+  /** Requests that may wait for one of them, for each upstream; further ones are refused. */
+  readonly upstreamWaiting: number
   readonly oidc: OidcConfig | undefined
 }
 
@@ -88,9 +89,9 @@ const shape = {
   POSTERN_FAILED_ATTEMPTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 300 }),
   POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
   POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
-  POSTERN_MAX_CONNECTIONS: settings.integer({ min: 10, max: 1_000_000, fallback: 10_000 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
   POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
+  POSTERN_UPSTREAM_WAITING: settings.integer({ min: 0, max: 1_000_000, fallback: 1024 }),
   POSTERN_OIDC_ISSUER: settings.issuerUrl.optional(),
   POSTERN_OIDC_AUDIENCE: settings.text('postern'),
   POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant'),
@@ -121,9 +122,9 @@ export function readConfig(env: Environment): GatewayConfig {
     failedAttemptsPerMinute: values.POSTERN_FAILED_ATTEMPTS,
     maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
-    maxConnections: values.POSTERN_MAX_CONNECTIONS,
     clientTimeoutMs: values.POSTERN_CLIENT_TIMEOUT_MS,
     upstreamConnections: values.POSTERN_UPSTREAM_CONNECTIONS,
+    upstreamWaiting: values.POSTERN_UPSTREAM_WAITING,
     oidc:
       values.POSTERN_OIDC_ISSUER === undefined
         ? undefined

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ProblemCode } from '@postern/contracts'
-import type { Span } from '@postern/service-kit'
+import { type Pressure, type Span, tooBusy } from '@postern/service-kit'
 import { type TargetRefusal, canonicalTarget } from '@postern/signed-context'
 import type { Authenticate, Outcomes } from './authenticate/authenticate.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -22,6 +22,7 @@ export interface Steps {
   readonly clientAddress: (request: IncomingMessage, forwardedFor: string | undefined) => string
   readonly requestId: (given: string | undefined) => string
   readonly maxUrlBytes: number
+  readonly pressure: Pick<Pressure, 'isLate'>
   /** Called once for a request that the gateway refused. */
   readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
   /** Begins the trace of a request; undefined where tracing is off. */
@@ -42,6 +43,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     clientAddress,
     requestId,
     maxUrlBytes,
+    pressure,
     onRefusal,
     trace,
   } = steps
@@ -140,6 +142,10 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     }
     if (headers.duplicate !== undefined) {
       refuseAndEnd(exchange, 'duplicate_header', `Send the header ${headers.duplicate} once.`)
+      return
+    }
+    if (pressure.isLate) {
+      refuse(exchange, 'overloaded', tooBusy)
       return
     }
     if (!target.ok) {

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { createGatewayMetrics } from './metrics.ts'
 
 const durationName = 'postern_gateway_request_duration_seconds'
+const gauges = { leaseRemainingMs: () => 0, redisConnected: () => ({ commands: true, subscription: false }) }
 
 /** Lines of one metric, without those that explain it. */
 async function seriesOf(registry: Registry, name: string): Promise<string[]> {
@@ -26,7 +27,7 @@ test('the durations of requests read as those of the usual histogram, whatever w
     fc.asyncProperty(requests, async (all) => {
       const registry = new Registry()
       registry.setDefaultLabels({ service: 'gateway' })
-      const metrics = createGatewayMetrics(registry, () => 0)
+      const metrics = createGatewayMetrics(registry, gauges)
       const usual = new Registry()
       usual.setDefaultLabels({ service: 'gateway' })
       const histogram = new Histogram({
@@ -37,11 +38,11 @@ test('the durations of requests read as those of the usual histogram, whatever w
         registers: [usual],
       })
       for (const [route, took] of all) {
-        metrics.request(route, 200, took)
+        metrics.request(route, 200, took, route !== 'none')
         histogram.observe({ route }, took)
       }
-      expect((await seriesOf(registry, durationName)).map(labelsSorted)).toEqual(
-        (await seriesOf(usual, durationName)).map(labelsSorted),
+      expect((await seriesOf(registry, durationName)).map(labelsSorted).toSorted()).toEqual(
+        (await seriesOf(usual, durationName)).map(labelsSorted).toSorted(),
       )
     }),
     { numRuns: 50 },
@@ -50,9 +51,9 @@ test('the durations of requests read as those of the usual histogram, whatever w
 
 test('requests are counted by route and status, however often they are read', async () => {
   const registry = new Registry()
-  const metrics = createGatewayMetrics(registry, () => 0)
-  for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01)
-  metrics.request('none', 0, 0.01)
+  const metrics = createGatewayMetrics(registry, gauges)
+  for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01, true)
+  metrics.request('none', 0, 0.01, false)
   const expected = [
     'postern_gateway_requests_total{route="findings.list",status="200"} 2',
     'postern_gateway_requests_total{route="findings.list",status="404"} 1',
@@ -60,4 +61,49 @@ test('requests are counted by route and status, however often they are read', as
   ]
   expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
   expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
+})
+
+test('what services were given is counted by service, without what the gateway refused', async () => {
+  const registry = new Registry()
+  const metrics = createGatewayMetrics(registry, gauges)
+  metrics.request('findings.list', 200, 0.2, true)
+  metrics.request('findings.create', 503, 0.002, true)
+  metrics.request('evidence.read-upload', 0, 0.002, true)
+  metrics.request('findings.list', 429, 0.001, false)
+  metrics.request('none', 404, 0.001, false)
+  expect((await seriesOf(registry, 'postern_gateway_upstream_requests_total')).toSorted()).toEqual([
+    'postern_gateway_upstream_requests_total{upstream="evidence",status="0"} 1',
+    'postern_gateway_upstream_requests_total{upstream="findings",status="200"} 1',
+    'postern_gateway_upstream_requests_total{upstream="findings",status="503"} 1',
+  ])
+  const durations = await seriesOf(registry, 'postern_gateway_upstream_duration_seconds')
+  expect(durations).toContain('postern_gateway_upstream_duration_seconds_count{upstream="findings"} 2')
+  expect(durations).toContain('postern_gateway_upstream_duration_seconds_sum{upstream="findings"} 0.202')
+  expect(durations).toContain('postern_gateway_upstream_duration_seconds_bucket{upstream="findings",le="0.1"} 1')
+})
+
+test('keys that were found in memory are counted beside those that were not, however often they are read', async () => {
+  const registry = new Registry()
+  const metrics = createGatewayMetrics(registry, gauges)
+  metrics.found.inMemory += 3
+  metrics.lookup('redis')
+  for (const hits of [3, 3, 4]) {
+    metrics.found.inMemory = hits
+    expect(await seriesOf(registry, 'postern_gateway_key_lookups_total')).toEqual(
+      expect.arrayContaining([
+        `postern_gateway_key_lookups_total{level="memory"} ${hits}`,
+        'postern_gateway_key_lookups_total{level="redis"} 1',
+        'postern_gateway_key_lookups_total{level="unavailable"} 0',
+      ]),
+    )
+  }
+})
+
+test('what there is of Redis is told by what it is for', async () => {
+  const registry = new Registry()
+  createGatewayMetrics(registry, gauges)
+  expect(await seriesOf(registry, 'postern_gateway_redis_connected')).toEqual([
+    'postern_gateway_redis_connected{use="commands"} 1',
+    'postern_gateway_redis_connected{use="subscription"} 0',
+  ])
 })

@@ -1,20 +1,29 @@
+import { routeTable, upstreams } from '@postern/contracts'
 import type { Registry } from '@postern/service-kit'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
 
 /** What a gateway counts. No label holds a tenant, key or URL: the number of series stays bounded. */
 export interface GatewayMetrics {
-  /** HOT PATH. `status` 0: the client went away. */
-  request(route: string, status: number, seconds: number): void
-  lookup(level: LookupLevel): void
+  /** HOT PATH. `status` 0: the client went away. `isForwarded`: it was given to the service of its route. */
+  request(route: string, status: number, seconds: number, isForwarded: boolean): void
+  lookup(level: Exclude<LookupLevel, 'memory'>): void
+  /** HOT PATH: counted up by who finds keys in memory, and read when it is asked for. */
+  readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void
 }
 
+/** What is asked when somebody reads the metrics. */
+export interface GatewayGauges {
+  readonly leaseRemainingMs: () => number
+  readonly redisConnected: () => Readonly<Record<string, boolean>>
+}
+
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
-/** What was counted of one route. */
-interface RouteFigures {
+/** What was counted of one route, or of one service. */
+interface Figures {
   /** How many took at most the time of the bucket and more than that of the one before; the last one has no limit. */
   readonly inBucket: number[]
   /** Altogether. */
@@ -22,79 +31,100 @@ interface RouteFigures {
   readonly byStatus: Map<number, { count: number }>
 }
 
-function newFigures(): RouteFigures {
+type FiguresByName = Map<string, Figures>
+
+function newFigures(): Figures {
   return { inBucket: Array.from({ length: buckets.length + 1 }, () => 0), seconds: 0, byStatus: new Map() }
 }
 
-const durationName = 'postern_gateway_request_duration_seconds'
-/** Never observes anything: what a histogram of this name looks like. */
-const described = new Histogram({
+function figuresOf(all: FiguresByName, name: string): Figures {
+  let figures = all.get(name)
+  if (figures === undefined) all.set(name, (figures = newFigures()))
+  return figures
+}
+
+/** Adds figures up under other names. */
+function summed(parts: readonly FiguresByName[], nameOf: (name: string) => string): FiguresByName {
+  const sums: FiguresByName = new Map()
+  for (const [name, { inBucket, seconds, byStatus }] of parts.flatMap((part) => [...part])) {
+    const sum = figuresOf(sums, nameOf(name))
+    sum.seconds += seconds
+    for (const [at, count] of inBucket.entries()) sum.inBucket[at] = (sum.inBucket[at] ?? 0) + count
+    for (const [status, { count }] of byStatus) {
+      sum.byStatus.set(status, { count: (sum.byStatus.get(status)?.count ?? 0) + count })
+    }
+  }
+  return sums
+}
+
+const upstreamOfRoute = new Map(routeTable.map(({ id, upstream }) => [id, upstream]))
+
+/** Never observe anything: what histograms of these names look like. */
+const ofRoutes = new Histogram({
   name: 'postern_gateway_request_duration_seconds',
   help: 'From the arrival of the head of a request to the end of its answer',
   labelNames: ['route'],
   buckets,
   registers: [],
 })
+const ofUpstreams = new Histogram({
+  name: 'postern_gateway_upstream_duration_seconds',
+  help: 'The same, of the requests that were given to a service, by service',
+  labelNames: ['upstream'],
+  buckets,
+  registers: [],
+})
 
 /** How long requests took, made when it is read: prom-client's own histogram looks its labels up for every request. */
-class RouteDurations extends Histogram<'route'> {
-  readonly #routes: ReadonlyMap<string, RouteFigures>
+class Durations extends Histogram {
+  readonly #name: string
+  readonly #label: string
+  readonly #described: Pick<Histogram, 'get'>
+  readonly #read: () => FiguresByName
 
-  constructor(routes: ReadonlyMap<string, RouteFigures>) {
-    super({ name: durationName, help: durationName, labelNames: ['route'], buckets, registers: [] })
-    this.#routes = routes
+  constructor(name: string, label: string, described: Pick<Histogram, 'get'>, read: () => FiguresByName) {
+    super({ name, help: name, labelNames: [label], buckets, registers: [] })
+    this.#name = name
+    this.#label = label
+    this.#described = described
+    this.#read = read
   }
 
-  override async get(): ReturnType<Histogram<'route'>['get']> {
-    const values = [...this.#routes].flatMap(([route, figures]) => valuesOf(route, figures))
-    return { ...(await described.get()), values }
+  override async get(): ReturnType<Histogram['get']> {
+    const values = [...this.#read()].flatMap(([value, figures]) =>
+      valuesOf(this.#name, { [this.#label]: value }, figures),
+    )
+    return { ...(await this.#described.get()), values }
   }
 
   /** What the registry of prom-client 15 asks a histogram for, where there is such a method, in place of `get`. */
-  async getForPromString(): ReturnType<Histogram<'route'>['get']> {
+  async getForPromString(): ReturnType<Histogram['get']> {
     return await this.get()
   }
 }
 
-/** The series of one route (OpenMetrics: buckets count all that took at most so long). */
+/** The series of one label (OpenMetrics: buckets count all that took at most so long). */
 function valuesOf(
-  route: string,
-  { inBucket, seconds }: RouteFigures,
-): Awaited<ReturnType<RouteDurations['get']>>['values'] {
+  name: string,
+  labels: Readonly<Record<string, string>>,
+  { inBucket, seconds }: Figures,
+): Awaited<ReturnType<Histogram['get']>>['values'] {
   let count = 0
   const series = inBucket.map((inThis, at) => {
     count += inThis
-    return { metricName: `${durationName}_bucket`, labels: { route, le: buckets[at] ?? '+Inf' }, value: count }
+    return { metricName: `${name}_bucket`, labels: { ...labels, le: buckets[at] ?? '+Inf' }, value: count }
   })
   return [
     ...series,
-    { metricName: `${durationName}_sum`, labels: { route }, value: seconds },
-    { metricName: `${durationName}_count`, labels: { route }, value: count },
+    { metricName: `${name}_sum`, labels: { ...labels }, value: seconds },
+    { metricName: `${name}_count`, labels: { ...labels }, value: count },
   ]
 }
 
 /** Registers the gateway's metrics. */
-export function createGatewayMetrics(registry: Registry, leaseRemainingMs: () => number): GatewayMetrics {
-  const routes = new Map<string, RouteFigures>()
-  const requests: Counter = new Counter({
-    name: 'postern_gateway_requests_total',
-    help: 'Requests answered, by route of the route table and status; status 0 is a client that went away',
-    labelNames: ['route', 'status'],
-    registers: [registry],
-    collect(): void {
-      requests.reset()
-      for (const [route, { byStatus }] of routes) {
-        for (const [status, { count }] of byStatus) requests.inc({ route, status }, count)
-      }
-    },
-  })
-  registry.registerMetric(new RouteDurations(routes))
-  const lookups = new Counter({
-    name: 'postern_gateway_key_lookups_total',
-    help: 'Where keys were found that were not taken from memory in the same tick',
-    labelNames: ['level'],
-    registers: [registry],
-  })
+export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges): GatewayMetrics {
+  const { lookup, found } = countLookups(registry)
+  const request = countRequests(registry)
   const refusals = new Counter({
     name: 'postern_gateway_refusals_total',
     help: 'Requests that the gateway itself refused, by problem code',
@@ -107,29 +137,91 @@ export function createGatewayMetrics(registry: Registry, leaseRemainingMs: () =>
     labelNames: ['upstream'],
     registers: [registry],
   })
+  // Known before the first: from nothing to one there would be no increase to see.
+  for (const upstream of upstreams) failures.inc({ upstream }, 0)
   const lease: Gauge = new Gauge({
     name: 'postern_gateway_lease_remaining_seconds',
     help: 'Time until the lease ends without a renewal; 0 or less: every key is looked up for every request',
     registers: [registry],
     collect(): void {
-      lease.set(Math.max(-3600, leaseRemainingMs() / 1000))
+      lease.set(Math.max(-3600, gauges.leaseRemainingMs() / 1000))
     },
   })
-
-  return {
-    request: (route, status, seconds) => {
-      let figures = routes.get(route)
-      if (figures === undefined) routes.set(route, (figures = newFigures()))
-      figures.seconds += seconds
-      let bucket = 0
-      while (bucket < buckets.length && seconds > (buckets[bucket] ?? 0)) bucket += 1
-      figures.inBucket[bucket] = (figures.inBucket[bucket] ?? 0) + 1
-      let counted = figures.byStatus.get(status)
-      if (counted === undefined) figures.byStatus.set(status, (counted = { count: 0 }))
-      counted.count += 1
+  const redis: Gauge = new Gauge({
+    name: 'postern_gateway_redis_connected',
+    help: 'Whether there is a connection to Redis (1 or 0), by what it is for',
+    labelNames: ['use'],
+    registers: [registry],
+    collect(): void {
+      for (const [use, isConnected] of Object.entries(gauges.redisConnected())) redis.set({ use }, isConnected ? 1 : 0)
     },
-    lookup: (level) => lookups.inc({ level }),
+  })
+  return {
+    request,
+    lookup,
+    found,
     refusal: (code) => refusals.inc({ code }),
     upstreamFailure: (upstream) => failures.inc({ upstream }),
   }
+}
+
+/** Rate, errors and duration by route and by service, out of one note a request. */
+function countRequests(registry: Registry): GatewayMetrics['request'] {
+  const forwarded: FiguresByName = new Map()
+  const answered: FiguresByName = new Map()
+  const byRoute = (): FiguresByName => summed([forwarded, answered], (route) => route)
+  const byUpstream = (): FiguresByName => summed([forwarded], (route) => upstreamOfRoute.get(route) ?? 'none')
+
+  function show(counter: Counter, label: string, figures: FiguresByName): void {
+    counter.reset()
+    for (const [name, { byStatus }] of figures) {
+      for (const [status, { count }] of byStatus) counter.inc({ [label]: name, status }, count)
+    }
+  }
+  const requests: Counter = new Counter({
+    name: 'postern_gateway_requests_total',
+    help: 'Requests answered, by route of the route table and status; status 0 is a client that went away',
+    labelNames: ['route', 'status'],
+    registers: [registry],
+    collect: () => show(requests, 'route', byRoute()),
+  })
+  const upstreamRequests: Counter = new Counter({
+    name: 'postern_gateway_upstream_requests_total',
+    help: 'Requests that were given to a service, by service and the status that the client was answered',
+    labelNames: ['upstream', 'status'],
+    registers: [registry],
+    collect: () => show(upstreamRequests, 'upstream', byUpstream()),
+  })
+  registry.registerMetric(new Durations('postern_gateway_request_duration_seconds', 'route', ofRoutes, byRoute))
+  registry.registerMetric(
+    new Durations('postern_gateway_upstream_duration_seconds', 'upstream', ofUpstreams, byUpstream),
+  )
+
+  return (route, status, seconds, isForwarded) => {
+    const figures = figuresOf(isForwarded ? forwarded : answered, route)
+    figures.seconds += seconds
+    let bucket = 0
+    while (bucket < buckets.length && seconds > (buckets[bucket] ?? 0)) bucket += 1
+    figures.inBucket[bucket] = (figures.inBucket[bucket] ?? 0) + 1
+    let counted = figures.byStatus.get(status)
+    if (counted === undefined) figures.byStatus.set(status, (counted = { count: 0 }))
+    counted.count += 1
+  }
+}
+
+function countLookups(registry: Registry): Pick<GatewayMetrics, 'lookup' | 'found'> {
+  const found = { inMemory: 0 }
+  let shown = 0
+  const lookups: Counter = new Counter({
+    name: 'postern_gateway_key_lookups_total',
+    help: 'Keys that requests came with, by where they were found',
+    labelNames: ['level'],
+    registers: [registry],
+    collect(): void {
+      lookups.inc({ level: 'memory' }, found.inMemory - shown)
+      shown = found.inMemory
+    },
+  })
+  for (const level of ['redis', 'keys', 'unknown', 'unavailable']) lookups.inc({ level }, 0)
+  return { lookup: (level) => lookups.inc({ level }), found }
 }

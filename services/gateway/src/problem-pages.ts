@@ -53,6 +53,7 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   internal_error: 'Report the `instance` to the operators of your Postern.',
   bad_gateway: 'Check whether the operation happened before you repeat it.',
   service_unavailable: 'Nothing was done. Repeat after Retry-After.',
+  overloaded: 'Nothing was done. Repeat after Retry-After, and with fewer requests at a time.',
   auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
   revocation_unconfirmed: 'Repeat the call: it is safe, and answers when the revocation is enforced everywhere.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',

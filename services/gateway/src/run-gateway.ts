@@ -11,6 +11,7 @@ import {
   createLogger,
   createMetrics,
   openTracing,
+  watchEventLoop,
 } from '@postern/service-kit'
 import { createAssertionMinter } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
@@ -109,7 +110,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     },
     logger,
   })
-  const metrics = createGatewayMetrics(registry, lease.remainingMs)
+  const metrics = createGatewayMetrics(registry, {
+    leaseRemainingMs: lease.remainingMs,
+    redisConnected: redis.connected,
+  })
   const keyLookup = createKeyLookup({
     lease,
     floors,
@@ -128,12 +132,13 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     gatewayCount: config.gatewayCount,
   })
   const failedAttempts = createFailedAttempts({ redis: redis.commands, clocks, limit: config.failedAttemptsPerMinute })
+  const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics: registry })
   let draining = false
 
-  function done(exchange: Exchange, status: number): void {
+  function done(exchange: Exchange, status: number, isForwarded = false): void {
     const route = exchange.route?.id ?? 'none'
     const milliseconds = clocks.monotonic() - exchange.startedAt
-    metrics.request(route, status, milliseconds / 1000)
+    metrics.request(route, status, milliseconds / 1000, isForwarded)
     exchange.span?.end(status)
     if (!config.requestLog) return
     logger.info({
@@ -144,7 +149,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       status,
       duration_ms: Math.round(milliseconds * 100) / 100,
       address: exchange.address,
-      ...(exchange.span === undefined ? {} : { trace_id: exchange.span.traceId }),
+      ...traceOf(exchange),
       ...(exchange.principal === undefined
         ? {}
         : {
@@ -155,8 +160,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  function crash(exchange: Pick<Exchange, 'request' | 'response' | 'requestId'>, error: unknown): void {
-    logger.error({ event: 'request_crashed', request_id: exchange.requestId, err: error })
+  function crash(
+    exchange: Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>,
+    error: unknown,
+  ): void {
+    logger.error({ event: 'request_crashed', request_id: exchange.requestId, ...traceOf(exchange), err: error })
     sendProblem(exchange, 'internal_error')
   }
 
@@ -173,6 +181,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       rateLimit,
       failedAttempts,
       usage,
+      found: metrics.found,
       onCrash: crash,
     }),
     rateLimit,
@@ -186,17 +195,26 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       clientTimeoutMs: config.clientTimeoutMs,
       isDraining: () => draining,
       onDone: done,
+      onForwarded: (exchange, status) => done(exchange, status, true),
       onFailure: (exchange, error) => {
         metrics.upstreamFailure(exchange.route?.upstream ?? 'none')
-        logger.warn({ event: 'upstream_failed', request_id: exchange.requestId, route: exchange.route?.id, err: error })
+        logger.warn({
+          event: 'upstream_failed',
+          request_id: exchange.requestId,
+          route: exchange.route?.id,
+          ...traceOf(exchange),
+          err: error,
+        })
       },
     }),
     clientAddress: (request, forwardedFor) => clientAddress(request.socket, forwardedFor),
     requestId: requestIdOf,
     maxUrlBytes: config.maxUrlBytes,
+    pressure,
     trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
     onRefusal: (exchange, code) => {
       metrics.refusal(code)
+      if (code === 'overloaded') pressure.refused()
       done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
     },
   })
@@ -229,6 +247,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       await delay(config.drainMs)
       for (const timer of timers) clearInterval(timer)
       await app.close()
+      pressure.close()
       await usage.flush()
       lease.stop()
       await keys.releaseLease(gateway).catch((error: unknown) => {
@@ -241,6 +260,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       await tracing?.close()
     },
   }
+}
+
+/** What a line of the log says of the request's trace. */
+function traceOf({ span }: Partial<Exchange>): { readonly trace_id?: string } {
+  return span === undefined ? {} : { trace_id: span.traceId }
 }
 
 /** What a trace says of a request: its route and not its URL. */

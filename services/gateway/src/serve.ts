@@ -20,7 +20,7 @@ import type { Clocks } from './authenticate/clocks.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, send, sendProblem } from './exchange.ts'
-import { forward } from './forward/proxy.ts'
+import { closeConnection, forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
 import { type Document, createDocuments } from './documents.ts'
 import { problemPage } from './problem-pages.ts'
@@ -36,12 +36,12 @@ export interface ServeParts {
   /** A body must come in faster than 10 KiB in this time. */
   readonly clientTimeoutMs: number
   readonly isDraining: () => boolean
-  /** Called once when the answer is complete; status 0 when the client went away first. */
+  /** Called once when the gateway's own answer is complete; status 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
+  /** The same of an answer to what was given to a service. */
+  readonly onForwarded: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
-
-const closing = ['connection', 'close'] as const
 
 /** Whether the client says that it has what the tag is of. */
 function isKnown({ request }: Exchange, etag: string): boolean {
@@ -58,7 +58,8 @@ const pageHeaders = [
 
 /** Makes steps four and five: signs what has been authorized and forwards it, or answers what is the gateway's own. */
 export function createServe(parts: ServeParts): (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void {
-  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, isDraining, onDone, onFailure } = parts
+  const { upstreams, mint, clocks, callerHeaders, usage, clientTimeoutMs, isDraining, onDone, onForwarded, onFailure } =
+    parts
   const publicContext = serializeContext({
     tenantId: nilTenantId,
     kind: 'service',
@@ -76,7 +77,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
 
   function answerHeaders(exchange: Exchange): string[] {
     const headers = callerHeaders(exchange)
-    if (isDraining()) headers.push(...closing)
+    if (isDraining()) headers.push(...closeConnection)
     return headers
   }
 
@@ -229,12 +230,13 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       exchange,
       target: upstream,
       headers: out,
-      answerHeaders: answerHeaders(exchange),
+      answerHeaders: callerHeaders(exchange),
+      isDraining,
       hasBody,
       maxBodyBytes: route.maxBodyBytes,
       answerWithinMs: route.answerWithinMs,
       clientTimeoutMs,
-      onDone,
+      onDone: onForwarded,
       onFailure,
     })
   }

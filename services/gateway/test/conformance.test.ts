@@ -210,6 +210,7 @@ class GatewayUnderTest {
       rateLimit: { take: async () => ({ kind: 'allowed' }) },
       failedAttempts: { note: () => undefined, waitSeconds: () => 0 },
       usage: { denied: () => undefined },
+      found: { inMemory: 0 },
       onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),
     })
     lease.start()

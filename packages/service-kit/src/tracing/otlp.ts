@@ -71,6 +71,17 @@ export function openOtlpTracing(
       return new OtlpSpan(tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, context))
     },
     run: (span, work) => (span instanceof OtlpSpan ? active.run(span, work) : work()),
+    trace: async (name, attributes, work) => {
+      const span = new OtlpSpan(tracer.startSpan(name, { kind: SpanKind.INTERNAL, attributes }, ROOT_CONTEXT))
+      try {
+        return await active.run(span, work)
+      } catch (error) {
+        span.otel.setStatus({ code: SpanStatusCode.ERROR })
+        throw error
+      } finally {
+        span.otel.end()
+      }
+    },
     logFields: () => {
       const span = active.getStore()
       return span === undefined ? {} : { trace_id: span.traceId }

@@ -22,6 +22,8 @@ export interface Tracing {
   begin(start: SpanStart): Span
   /** Runs work so that statements and requests that it makes are steps of this one. */
   run<T>(span: Span, work: () => T): T
+  /** Runs work that no request has asked for as a trace of its own; it has failed where the work rejects. */
+  trace<T>(name: string, attributes: SpanStart['attributes'], work: () => Promise<T>): Promise<T>
   /** What log lines of this moment say of their trace. */
   logFields(): Readonly<Record<string, string>>
   /** Hands over what is left, for as long as that takes, but at most five seconds. */

@@ -10,7 +10,10 @@ import { attachmentOf } from './disposition.ts'
 import { DamagedContentError, wholeContent } from './whole.ts'
 
 /** The only way out for bytes of evidence: to people who audit, and never before it is noted who they are. */
-export function contentRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>): void {
+export function contentRoutes(
+  app: App,
+  { db, blobs, countDamaged }: Pick<Deps, 'db' | 'blobs' | 'countDamaged'>,
+): void {
   contractRoute(app, readEvidenceContent, async ({ params, mediaType, context, requestId, answer, raw, log }) => {
     const lookUp = async () =>
       readable(await noting(async () => await db.read(context, async (tx) => findFile(tx, params.id))))
@@ -51,8 +54,9 @@ export function contentRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'
     }
 
     function warn(error: unknown): void {
-      if (error instanceof DamagedContentError)
-        log.error({ event: 'content_damaged', request_id: requestId, file_id: file.id })
+      if (!(error instanceof DamagedContentError)) return
+      countDamaged()
+      log.error({ event: 'content_damaged', request_id: requestId, file_id: file.id })
     }
   })
 }
@@ -78,6 +82,8 @@ function describe(
   answer.header('content-digest', digest)
   answer.header('repr-digest', digest)
   answer.header('x-content-type-options', 'nosniff')
+  // For a reader who shows it all the same: nothing in it runs, loads or sends.
+  answer.header('content-security-policy', "default-src 'none'; sandbox")
 }
 
 async function* goOn(first: IteratorResult<Uint8Array>, rest: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -35,6 +35,8 @@ export interface AuthenticateParts {
   readonly rateLimit: Pick<RateLimit, 'take'>
   readonly failedAttempts: FailedAttempts
   readonly usage: Pick<Usage, 'denied'>
+  /** Counts the requests whose key was in memory. */
+  readonly found: { inMemory: number }
   readonly onCrash: (exchange: Exchange, error: unknown) => void
 }
 
@@ -48,7 +50,7 @@ function challengeOf({ target }: Exchange): string {
 
 /** Makes step one. HOT PATH: a key in memory is judged without a promise. */
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
-  const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, onCrash } = parts
+  const { keys, tenants, tokens, floors, databaseClock, rateLimit, failedAttempts, usage, found, onCrash } = parts
 
   /** Judges an entry now. 'again' when it must be read again, limits when tokens must be fetched. */
   function judge(
@@ -98,18 +100,18 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     if (floors.isRevoked(hash)) {
       // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
       keys.obtain(hash).then(
-        (found) => {
-          if (found.kind === 'found') usage.denied(found.entry.principal, exchange.address, 'revoked')
+        (obtained) => {
+          if (obtained.kind === 'found') usage.denied(obtained.entry.principal, exchange.address, 'revoked')
         },
         (error: unknown) => onCrash(exchange, error),
       )
       refuseKey(exchange, 'key_revoked', outcomes)
       return undefined
     }
-    const found = await keys.obtain(hash)
-    switch (found.kind) {
+    const obtained = await keys.obtain(hash)
+    switch (obtained.kind) {
       case 'found':
-        return found.entry
+        return obtained.entry
       case 'unknown':
         failedAttempts.note(exchange.address)
         invalidKey(exchange, outcomes)
@@ -118,7 +120,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         unavailable(exchange, outcomes)
         return undefined
       default:
-        return found satisfies never
+        return obtained satisfies never
     }
   }
 
@@ -139,15 +141,15 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     }
     let hasToken = false
     for (let round = 0; round < maxRounds; round += 1) {
-      const found = await tenants.obtain(check.token.tenantId)
+      const tenant = await tenants.obtain(check.token.tenantId)
       if (exchange.response.destroyed) return
-      if (found.kind === 'unavailable') break
-      if (found.kind === 'unknown') {
+      if (tenant.kind === 'unavailable') break
+      if (tenant.kind === 'unknown') {
         invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')
         return
       }
-      const principal = userPrincipal(check.token, found.tenant)
-      if (found.tenant.tenantStatus !== 'active') {
+      const principal = userPrincipal(check.token, tenant.tenant)
+      if (tenant.tenant.tenantStatus !== 'active') {
         exchange.principal = principal
         refuseKey(exchange, 'tenant_suspended', outcomes)
         return
@@ -175,7 +177,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       case 'api_key': {
         const { hash } = credentials.key
         const entry = keys.find(hash)
-        if (entry !== undefined && judge(exchange, entry, false, outcomes) === 'done') return
+        if (entry !== undefined) {
+          found.inMemory += 1
+          if (judge(exchange, entry, false, outcomes) === 'done') return
+        }
         judgeSlowly(exchange, hash, outcomes).catch((error: unknown) => onCrash(exchange, error))
         return
       }

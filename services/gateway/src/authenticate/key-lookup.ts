@@ -45,7 +45,7 @@ export interface KeyLookupParts {
   readonly redis: Pick<RedisCache, 'find'>
   readonly keys: Pick<KeysClient, 'findKey'>
   readonly maxEntries: number
-  readonly count: (level: LookupLevel) => void
+  readonly count: (level: Exclude<LookupLevel, 'memory'>) => void
 }
 
 /** A key that was just made is found at once: it could not be asked for before it was there. */

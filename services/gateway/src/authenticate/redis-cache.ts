@@ -12,7 +12,8 @@ export interface RedisCache {
   onRevocation(listener: (revocation: Revocation) => void): void
   /** For the rate limits, which share the connection. */
   readonly commands: RedisClient
-  isConnected(): boolean
+  /** Whether there is a connection, by what it is for. */
+  connected(): Readonly<Record<'commands' | 'subscription', boolean>>
   close(): Promise<void>
 }
 
@@ -72,7 +73,7 @@ export function openRedisCache(options: { url: string; ring: KeyRing; logger: Lo
     },
     onRevocation: (listener) => void listeners.push(listener),
     commands,
-    isConnected: () => commands.status === 'ready',
+    connected: () => ({ commands: commands.status === 'ready', subscription: subscriber.status === 'ready' }),
     close: async () => {
       commands.disconnect()
       subscriber.disconnect()

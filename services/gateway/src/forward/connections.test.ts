@@ -15,7 +15,7 @@ afterEach(async () => {
 type Service = (request: IncomingMessage, response: ServerResponse) => void
 
 /** A service, and connections to it; `running` and `most` count the requests that it has at once. */
-async function startService(limit: number, service: Service) {
+async function startService(connectionLimit: number, service: Service, waiting = 100) {
   const seen = { running: 0, most: 0, sockets: new Set<unknown>() }
   const server = createServer((request, response) => {
     seen.running += 1
@@ -30,7 +30,11 @@ async function startService(limit: number, service: Service) {
   await once(server, 'listening')
   const address: AddressInfo | string | null = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
-  const connections = openConnections(`http://127.0.0.1:${address.port}`, limit, { connect: { timeout: 1000 } })
+  const connections = openConnections(
+    `http://127.0.0.1:${address.port}`,
+    { connections: connectionLimit, waiting },
+    { connect: { timeout: 1000 } },
+  )
   const stop = (): void => {
     server.closeAllConnections()
     server.close()
@@ -46,10 +50,15 @@ class TestTurn extends Turn {
   readonly outcome = this.#told.promise
   readonly #onStart: (controller: Dispatcher.DispatchController) => void
   #status = 0
+  gaveUp = false
 
   constructor(onStart: (controller: Dispatcher.DispatchController) => void = () => undefined) {
     super()
     this.#onStart = onStart
+  }
+
+  isOver(): boolean {
+    return this.gaveUp
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -69,7 +78,7 @@ class TestTurn extends Turn {
   }
 
   protected failed(error: Error): void {
-    this.#told.resolve('code' in error ? String(error.code) : error.message)
+    this.#told.resolve('code' in error ? String(error.code) : error.message || error.name)
   }
 }
 
@@ -123,6 +132,31 @@ describe('a connection', () => {
     connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, turn)
     expect(await send(connections)).toBe(200)
     expect(await turn.outcome).toBe('the client went away')
+  })
+})
+
+describe('where as many wait as may', () => {
+  test('a further request fails at once, until one of them has given up or is served', async () => {
+    const held = Promise.withResolvers<ServerResponse>()
+    const { connections, seen } = await startService(
+      1,
+      (request, response) => {
+        if (request.url === '/hold') held.resolve(response)
+        else response.end('ok')
+      },
+      1,
+    )
+    const first = send(connections, '/hold')
+    const waiting = new TestTurn()
+    connections.dispatch({ method: 'GET', path: '/waits', idempotent: false }, waiting)
+    expect(await send(connections, '/too-many')).toBe('NoConnectionError')
+    waiting.gaveUp = true
+    const second = send(connections, '/instead')
+    const response = await held.promise
+    response.end('ok')
+    expect(await Promise.all([first, second])).toEqual([200, 200])
+    expect(await send(connections, '/after')).toBe(200)
+    expect(seen.most).toBe(1)
   })
 })
 

@@ -1,8 +1,9 @@
 import { Client, type Dispatcher } from 'undici'
+import { NoConnectionError } from './upstream-errors.ts'
 
 /** The connections to one service. */
 export interface Connections {
-  /** Sends a request on a free connection at once, or on the next that becomes free. */
+  /** Sends a request on a free connection at once, or on the next that becomes free. It fails where too many wait already. */
   dispatch(options: Dispatcher.DispatchOptions, turn: Turn): void
   /** Cuts all connections. */
   destroy(): Promise<void>
@@ -16,14 +17,21 @@ interface Waiting {
 /** Headers of an answer by their lower-case names. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
 
+/** Of each service. */
+export interface ConnectionLimits {
+  readonly connections: number
+  /** Requests that may wait for a connection. */
+  readonly waiting: number
+}
+
 /**
- * Opens up to `limit` connections to an origin as they are needed, each with one request at a time.
+ * Opens up to `limits.connections` connections to an origin as they are needed, each with one request at a time.
  *
  * HOT PATH: undici's own pool searches all its connections twice for every request, and has each announce by an event
  * that it is free. Here the one that was used last is on top of a stack. A connection that was closed, by either side,
  * stays in the stack and connects anew.
  */
-export function openConnections(origin: string, limit: number, options: Client.Options): Connections {
+export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
   const free: Client[] = []
   const all: Client[] = []
   const waiting: Waiting[] = []
@@ -35,9 +43,21 @@ export function openConnections(origin: string, limit: number, options: Client.O
   }
 
   function serveNext(client: Client): void {
+    forgetEnded()
     const next = waiting.shift()
     if (next === undefined) free.push(client)
     else start(client, next.options, next.turn)
+  }
+
+  /** Who has waited longest has given up first: those need no connection any more, and no place. */
+  function forgetEnded(): void {
+    while (waiting[0]?.turn.isOver() === true) waiting.shift()
+  }
+
+  function wait(request: Dispatcher.DispatchOptions, turn: Turn): void {
+    if (waiting.length >= limits.waiting) forgetEnded()
+    if (waiting.length >= limits.waiting) turn.refuse()
+    else waiting.push({ options: request, turn })
   }
 
   function start(client: Client, request: Dispatcher.DispatchOptions, turn: Turn): void {
@@ -46,7 +66,7 @@ export function openConnections(origin: string, limit: number, options: Client.O
   }
 
   function open(): Client | undefined {
-    if (all.length === limit) return undefined
+    if (all.length === limits.connections) return undefined
     // With 1, a client calls itself busy while its only request runs, and tells everyone when it no longer is. Two never
     // run at once all the same: it gets its next request when the one before has ended.
     const client = new Client(origin, { ...options, pipelining: 2 })
@@ -57,7 +77,7 @@ export function openConnections(origin: string, limit: number, options: Client.O
   return {
     dispatch: (request, turn) => {
       const client = free.pop() ?? open()
-      if (client === undefined) waiting.push({ options: request, turn })
+      if (client === undefined) wait(request, turn)
       else start(client, request, turn)
     },
     destroy: async () => {
@@ -79,6 +99,14 @@ export abstract class Turn implements Dispatcher.DispatchHandler {
     this.#client = client
     this.#release = release
   }
+
+  /** To be called by the connections alone, where too many wait for one. */
+  refuse(): void {
+    this.failed(new NoConnectionError())
+  }
+
+  /** Whether nobody waits for the answer any more. */
+  abstract isOver(): boolean
 
   abstract onRequestStart(controller: Dispatcher.DispatchController): void
 

@@ -1,5 +1,12 @@
 import { once } from 'node:events'
-import { type IncomingMessage, type Server, type ServerResponse, createServer, request as httpRequest } from 'node:http'
+import {
+  Agent,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  createServer,
+  request as httpRequest,
+} from 'node:http'
 import { type AddressInfo, type Socket, connect } from 'node:net'
 import { buffer, text } from 'node:stream/consumers'
 import { randomBytes } from 'node:crypto'
@@ -46,11 +53,21 @@ function portOf(server: { address(): AddressInfo | string | null }): number {
 /** A gateway that forwards every request to one upstream, with `outcome` telling how the exchange ended. */
 async function startGateway(
   upstreamPort: number,
-  options: { answerWithinMs?: number; maxBodyBytes?: number; connections?: number; answerHeaders?: string[] } = {},
+  options: {
+    answerWithinMs?: number
+    maxBodyBytes?: number
+    connections?: number
+    answerHeaders?: string[]
+    isDraining?: () => boolean
+  } = {},
 ) {
-  const pool = openConnections(`http://127.0.0.1:${upstreamPort}`, options.connections ?? 4, {
-    connect: { timeout: 500 },
-  })
+  const pool = openConnections(
+    `http://127.0.0.1:${upstreamPort}`,
+    { connections: options.connections ?? 4, waiting: 100 },
+    {
+      connect: { timeout: 500 },
+    },
+  )
   closers.push(async () => await pool.destroy())
   const { promise: outcome, resolve } = Promise.withResolvers<Outcome>()
   const failures: unknown[] = []
@@ -82,6 +99,7 @@ async function startGateway(
         target: { name: 'findings', pool, signer: createSigner(ring, 'findings') },
         headers: [...headers.passed, ...(length === undefined ? [] : ['content-length', length])],
         answerHeaders: [...(options.answerHeaders ?? [])],
+        isDraining: options.isDraining ?? (() => false),
         hasBody: length !== undefined || headers.read['transfer-encoding'] !== undefined,
         maxBodyBytes: options.maxBodyBytes ?? 64 * mebibyte,
         answerWithinMs: options.answerWithinMs ?? 5000,
@@ -215,6 +233,30 @@ describe('a service that fails', () => {
 })
 
 describe('an answer', () => {
+  test('asks for the connection to be closed where the process has begun to drain meanwhile, and not before', async () => {
+    let draining = false
+    let asked = 0
+    const { port } = await startBoth(
+      (_request, response) => {
+        asked += 1
+        draining = asked === 2
+        response.end('{}')
+      },
+      { isDraining: () => draining },
+    )
+    const connectionOf = async (): Promise<string | undefined> => {
+      const agent = new Agent({ keepAlive: true })
+      const answered = Promise.withResolvers<IncomingMessage>()
+      httpRequest({ host: '127.0.0.1', port, path: '/thing', agent }, answered.resolve).end()
+      const answer = await answered.promise
+      await text(answer)
+      agent.destroy()
+      return answer.headers.connection
+    }
+    expect(await connectionOf()).toBe('keep-alive')
+    expect(await connectionOf()).toBe('close')
+  })
+
   test('keeps status, body and headers, without those that end at the gateway', async () => {
     const { port, outcome } = await startBoth(
       (_request, response) =>

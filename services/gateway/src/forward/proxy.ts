@@ -15,6 +15,8 @@ export interface Forwarding {
   readonly headers: string[]
   /** Alternating names and values; the answer's own headers are added to it. */
   readonly answerHeaders: string[]
+  /** Whether the process ends soon: the client is then asked to come back over another connection. Known when the answer begins. */
+  readonly isDraining: () => boolean
   readonly hasBody: boolean
   readonly maxBodyBytes: number
   readonly answerWithinMs: number
@@ -24,6 +26,8 @@ export interface Forwarding {
   readonly onDone: (exchange: Exchange, status: number) => void
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
+
+export const closeConnection = ['connection', 'close'] as const
 
 /** Answer headers of a service that end at the gateway: hop-by-hop fields, and those that the gateway sets itself. */
 const withheld: ReadonlySet<string> = new Set([
@@ -126,6 +130,10 @@ class AnswerHandler extends Turn {
     this.#body = body
   }
 
+  isOver(): boolean {
+    return this.#done
+  }
+
   /** Bounds the wait for a connection when none was free at once. */
   awaitConnection(): void {
     if (this.#done || this.#controller !== undefined) return
@@ -153,7 +161,8 @@ class AnswerHandler extends Turn {
       controller.abort(new SignatureRefusedError())
       return
     }
-    const { exchange, answerHeaders: out } = this.#forwarding
+    const { exchange, answerHeaders: out, isDraining } = this.#forwarding
+    if (isDraining()) out.push(...closeConnection)
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     for (const name in headers) {
@@ -205,7 +214,7 @@ class AnswerHandler extends Turn {
 
   #fail(error: Error): void {
     if (this.#done) return
-    const { exchange, answerHeaders, onFailure } = this.#forwarding
+    const { exchange, answerHeaders, isDraining, onFailure } = this.#forwarding
     onFailure(exchange, error)
     if (exchange.response.headersSent) {
       // Cut, never ended: a client must be able to tell half an answer from a whole one.
@@ -215,6 +224,7 @@ class AnswerHandler extends Turn {
     }
     const { code, detail } = upstreamFailure(error)
     const status = code === 'service_unavailable' ? { retryAfterSeconds: 1 } : {}
+    if (isDraining()) answerHeaders.push(...closeConnection)
     sendProblem(exchange, code, { detail, headers: answerHeaders, ...status })
     this.#finish(exchange.response.statusCode)
   }

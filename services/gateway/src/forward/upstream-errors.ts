@@ -24,7 +24,7 @@ export class BodyTooSlowError extends Error {
   override readonly name = 'BodyTooSlowError'
 }
 
-/** No connection to the service became free in time: it was never asked. */
+/** No connection to the service became free in time, or too many requests wait for one: it was never asked. */
 export class NoConnectionError extends Error {
   override readonly name = 'NoConnectionError'
 }

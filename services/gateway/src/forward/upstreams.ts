@@ -31,15 +31,21 @@ const connection = { timeout: connectTimeoutMs, highWaterMark: sendBufferBytes }
  * Opens connections to each upstream. No pipelining, and no retry anywhere: a request is sent once or fails. There may be
  * at least as many as the usual concurrency, since waiting for a connection costs more than the connection.
  */
-export function openUpstreams(config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections'>): Upstreams {
+export function openUpstreams(
+  config: Pick<GatewayConfig, 'upstreams' | 'upstreamConnections' | 'upstreamWaiting'>,
+): Upstreams {
   const open = (name: Upstream): UpstreamTarget => ({
     name,
     signer: createSigner(config.upstreams[name].ring, name),
-    pool: openConnections(config.upstreams[name].url, config.upstreamConnections, {
-      connect: connection,
-      ...idleConnections,
-      maxHeaderSize: 32_768,
-    }),
+    pool: openConnections(
+      config.upstreams[name].url,
+      { connections: config.upstreamConnections, waiting: config.upstreamWaiting },
+      {
+        connect: connection,
+        ...idleConnections,
+        maxHeaderSize: 32_768,
+      },
+    ),
   })
   const targets = {
     keys: open('keys'),

@@ -45,6 +45,11 @@ export function openEnforcer({
     registers: [metrics],
   })
 
+  // Known before the first: from nothing to one there would be no increase to see.
+  for (const kind of ['key', 'tenant'] as const) {
+    for (const outcome of ['enforced', 'unconfirmed']) waits.zero({ kind, outcome })
+  }
+
   async function enforce(findChange: (tx: Tx) => Promise<Revocation | undefined>): Promise<Enforcement | null> {
     const committedAt = performance.now()
     const change = await db.system(findChange)

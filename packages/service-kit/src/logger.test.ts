@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest'
+import { createLogger } from './logger.ts'
+import { problem } from './problem.ts'
+
+function lineOf(error: unknown): string {
+  const lines: string[] = []
+  createLogger({ service: 'any', level: 'info', write: (line) => lines.push(line) }).error({ event: 'x', err: error })
+  return lines.join('')
+}
+
+function thrownBy(work: () => unknown): unknown {
+  try {
+    return work()
+  } catch (error) {
+    return error
+  }
+}
+
+describe('of an error the log never holds what somebody has sent or stored', () => {
+  const row = 'Kept out of logs'
+  /** As pg makes it: the message and the detail quote values. */
+  const refused = Object.assign(new Error(`invalid input syntax for type uuid: "${row}"`), {
+    name: 'error',
+    severity: 'ERROR',
+    code: '22P02',
+    detail: `Key (title)=(${row}) already exists.`,
+    where: `unnamed portal parameter $1 = '${row}'`,
+    schema: 'findings',
+    table: 'finding',
+    constraint: 'finding_external_id_unique',
+    routine: 'string_to_uuid',
+  })
+
+  test('of PostgreSQL: its state and the names in the schema, and where the statement was issued', () => {
+    expect(lineOf(refused)).not.toContain(row)
+    const line = lineOf(problem('internal_error', { cause: refused }))
+    expect(line).not.toContain(row)
+    expect(line).toContain('"code":"22P02"')
+    expect(line).toContain('"constraint":"finding_external_id_unique"')
+    expect(line).toContain('logger.test.ts')
+  })
+
+  test.each([
+    ['a parser', thrownBy(() => JSON.parse(`"${row}" and more`))],
+    ['the engine', thrownBy(() => BigInt(row))],
+    ['a message of several lines', new SyntaxError(`one\n    at ${row}\ntwo`)],
+    ['a code that is none', Object.assign(new RangeError('x'), { code: row })],
+    ['no error at all', row],
+  ])('of %s', (_what, error) => {
+    expect(lineOf(error)).not.toContain(row)
+    expect(lineOf(new Error('reading failed', { cause: error }))).not.toContain(row)
+  })
+
+  test('while what our own code says of it is there, with its causes', () => {
+    const away = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:1'), {
+      code: 'ECONNREFUSED',
+      syscall: 'connect',
+      address: '127.0.0.1',
+      port: 1,
+    })
+    const line = lineOf(new Error('the universe cannot be asked', { cause: away }))
+    expect(line).toContain('"message":"the universe cannot be asked"')
+    expect(line).toContain('"code":"ECONNREFUSED","syscall":"connect","address":"127.0.0.1","port":1')
+    expect(line).not.toContain('Error: the universe')
+  })
+})

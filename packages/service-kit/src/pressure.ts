@@ -1,0 +1,63 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Counter, type Registry } from 'prom-client'
+import { type ProblemOptions, problem } from './problem.ts'
+
+/** Whether this process keeps up with what it is asked. */
+export interface Pressure {
+  /** HOT PATH: read for every request, set by a timer. */
+  readonly isLate: boolean
+  /** Counts a request that was refused for it. */
+  refused(): void
+  close(): void
+}
+
+const everyMs = 250
+/** One late timer is a pause (a large answer, a frozen process); refused is only while it goes on. */
+const lateInARow = 2
+
+/** What whoever is refused for it is told. Nothing of the request was done. */
+export const tooBusy: ProblemOptions = { detail: 'Nothing was done. Try again in a moment.', retryAfterSeconds: 1 }
+
+/**
+ * Watches how late the event loop comes to what is due: when that is more than `maxDelayMs` for two looks in a row, requests
+ * would wait longer and longer, and are better refused. 0: never.
+ */
+export function watchEventLoop({ maxDelayMs, metrics }: { maxDelayMs: number; metrics: Registry }): Pressure {
+  const refusals = new Counter({
+    name: 'postern_overload_refusals_total',
+    help: 'Requests that were refused because the event loop was late',
+    registers: [metrics],
+  })
+  const pressure = {
+    isLate: false,
+    refused: () => refusals.inc(),
+    close: () => clearInterval(timer),
+  }
+  if (maxDelayMs === 0) return { ...pressure, close: () => undefined }
+  let last = performance.now()
+  let late = 0
+  const timer = setInterval(() => {
+    const now = performance.now()
+    late = now - last - everyMs > maxDelayMs ? late + 1 : 0
+    last = now
+    pressure.isLate = late >= lateInARow
+  }, everyMs)
+  timer.unref()
+  return pressure
+}
+
+/** Answers 503 `overloaded` in place of what `isRefusable` names, while the process does not keep up. */
+export function refuseWhenLate(
+  app: FastifyInstance,
+  pressure: Pressure,
+  isRefusable: (request: FastifyRequest) => boolean,
+): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (!pressure.isLate || !isRefusable(request)) {
+      done()
+      return
+    }
+    pressure.refused()
+    done(problem('overloaded', tooBusy))
+  })
+}
