@@ -10,7 +10,7 @@ import { type ChangeOptions, type Readable, type Target, addressOf, readable } f
  * also who had it in hand, and deciding about it.
  */
 export interface Custody extends Readable<EvidenceFile> {
-  /** Newest first; `status: 'quarantined'` is the quarantine. */
+  /** Newest first where not asked otherwise; `status: 'quarantined'` is the quarantine. */
   list(filter?: QueryOf<'listEvidenceFiles'>, options?: CallOptions): Pages<EvidenceFile>
   /** The bytes of a file, as they come: `.bytes()` or `.body`. Whoever asks is noted in the custody of the file. */
   content(target: Target, options?: CallOptions): Promise<Response>

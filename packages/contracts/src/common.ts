@@ -45,6 +45,11 @@ export function text(min: number, max: number) {
     })
 }
 
+/** Text that says something: more than white space. */
+export function saying(max: number) {
+  return text(1, max).regex(/\S/, 'must say something')
+}
+
 /** One line of text: trimmed, no control characters. */
 export function line(min: number, max: number) {
   return z
@@ -75,6 +80,21 @@ export const personRefSchema = z
   })
   .meta({ id: 'Person reference', examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }] })
 export type PersonRef = z.infer<typeof personRefSchema>
+
+/** What a merge patch (RFC 7396) makes of a person: what is absent stays, null takes away. */
+export const personPatchSchema = z
+  .strictObject({
+    person_id: uuidSchema.nullable().optional(),
+    email: z.email().max(254).nullable().optional(),
+    name: line(1, 255).nullable().optional(),
+  })
+  .meta({
+    id: 'PersonPatch',
+    description:
+      'Members that are absent stay as they are, null takes one away; what is left must name a person. Another e-mail address without a `person_id` takes the old `person_id` away: it is looked for anew.',
+    examples: [{ name: 'Ada Lund-Berg' }],
+  })
+export type PersonPatch = z.infer<typeof personPatchSchema>
 
 /** Who made a resource; `system`: Postern itself, as when a period is over. */
 export const createdBySchema = z

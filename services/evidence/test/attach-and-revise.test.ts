@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { attachmentReceiptSchema, problemSchema, receiptSchema } from '@postern/contracts'
+import { attachmentReceiptSchema, evidenceFileSchema, problemSchema, receiptSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { file, form } from './form.ts'
+import { z } from 'zod'
+import { file, form, metadata } from './form.ts'
+import { person } from './people.ts'
 import { sha256, startEvidenceWithUniverse, upload, uploaded, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
@@ -20,6 +22,14 @@ async function attach(principal: Principal, id: string, body: unknown): Promise<
 async function revise(principal: Principal, id: string, body: string): Promise<CallAnswer> {
   const target = `/api/v1/evidence/${id}/revisions?file_name=a.csv`
   return await service.caller.call(principal, 'POST', target, { body, headers: csv })
+}
+
+/** The receipt for the only file of a form. */
+async function receiptOf(sender: Principal, { body, headers }: ReturnType<typeof form>) {
+  const answer = await service.caller.call(sender, 'POST', '/api/v1/evidence', { body, headers })
+  expect(answer.status, answer.text).toBe(201)
+  const schema = z.union([receiptSchema, z.array(receiptSchema).transform(([only]) => receiptSchema.parse(only))])
+  return schema.parse(answer.json)
 }
 
 /** The file as if it had been received that long ago. */
@@ -106,6 +116,84 @@ describe('attaching', () => {
     expect(rows).toHaveLength(2)
     const events = await service.rows('select kind from evidence.custody_event where file_id = $1 order by id', [id])
     expect(events.map(({ kind }) => kind)).toEqual(['received', 'hashed', 'attached'])
+  })
+})
+
+describe('where evidence comes from', () => {
+  const files = '/api/v1/evidence-files'
+
+  test('is read by those who audit as its sender has said it, with each attachment; a key reads nothing', async () => {
+    const sender = uploader()
+    await service.universe.push(sender.tenantId, ['SOX-1', 'SOX-2'])
+    const details = {
+      evidence_date: '2026-06-30',
+      period_start: '2026-04-01',
+      period_end: '2026-06-30',
+      source_system: 'SAP ECC',
+      collection_method: 'query',
+      collected_by: { email: 'ada@example.org', name: 'Ada Lund' },
+      query_text: 'select * from usr02 where uflag = 0',
+    }
+    const sent = metadata({ ...details, collected_at: '2026-07-01T10:00:00+02:00', test_procedures: ['ext:SOX-1'] })
+    const { id } = await receiptOf(sender, form(sent, file('users.csv', 'a,b')))
+    await attach(sender, id, { test_procedures: ['ext:SOX-2'], note: 'See sheet 2' })
+    const auditor = person(sender, 'auditor')
+    const answer = await service.caller.call(auditor, 'GET', `${files}/${id}`)
+    const known = evidenceFileSchema.parse(answer.json)
+    expect(known).toMatchObject({ ...details, collected_at: '2026-07-01T08:00:00.000Z' })
+    const by = known.created_by
+    expect(known.attachments).toMatchObject([{ note: null }, { note: 'See sheet 2', attached_by: by }])
+    expect(known.attachments.map(({ test_procedure_id }) => test_procedure_id)).toEqual(known.test_procedure_ids)
+    const listed = await service.caller.call(auditor, 'GET', files)
+    expect(z.array(evidenceFileSchema).parse(listed.json)).toEqual([known])
+    const brief = await service.caller.call(auditor, 'GET', `${files}/${id}?fields=id,source_system`)
+    expect(brief.json).toEqual({ id, source_system: 'SAP ECC' })
+    for (const target of [files, `${files}/${id}`]) {
+      expect((await service.caller.call(sender, 'GET', target)).status).toBe(403)
+    }
+  })
+
+  test('is searched, by test procedure, day, time and words, in either order', async () => {
+    const sender = uploader()
+    await service.universe.push(sender.tenantId, ['SOX-1', 'SOX-2'])
+    const ids: string[] = []
+    for (const [name, given] of [
+      ['a.csv', { evidence_date: '2026-01-31', source_system: '100%_SAP', test_procedures: ['ext:SOX-1'] }],
+      ['b.csv', { evidence_date: '2026-02-28', description: 'Users of SAP', test_procedures: ['ext:SOX-2'] }],
+      ['c.csv', { evidence_date: '2026-03-31' }],
+    ] as const) {
+      ids.push((await receiptOf(sender, form(metadata(given), file(name, name)))).id)
+    }
+    const auditor = person(sender, 'auditor')
+    const list = async (query: string) => {
+      const answer = await service.caller.call(auditor, 'GET', `${files}?${query}`)
+      expect(answer.status, answer.text).toBe(200)
+      const found = z.array(evidenceFileSchema).parse(answer.json)
+      const next = /^<([^>]+)>/.exec(answer.headers['link'] ?? '')?.[1]
+      return { letters: found.map(({ id }) => 'abc'[ids.indexOf(id)]).join(''), found, next }
+    }
+    const [a, b] = (await list('sort=received_at')).found
+    const [one = '', two = ''] = [a, b].map((each) => each?.test_procedure_ids[0])
+    for (const [query, letters] of [
+      ['', 'cba'],
+      ['sort=received_at', 'abc'],
+      [`test_procedure_id=${one}`, 'a'],
+      [`test_procedure_id=${one},${two}`, 'ba'],
+      [`test_procedure_id=${randomUUID()}`, ''],
+      ['evidence_from=2026-02-28', 'cb'],
+      ['evidence_to=2026-02-28', 'ba'],
+      ['q=sap', 'ba'],
+      ['q=100%25_', 'a'],
+      ['q=%25%25', ''],
+      ['q=B.CSV', 'b'],
+      [`received_after=${b?.received_at}&received_before=2999-01-01T00:00:00Z`, 'c'],
+      [`received_before=${b?.received_at}`, 'a'],
+    ] as const) {
+      expect((await list(query)).letters, query).toBe(letters)
+    }
+    const first = await list('sort=received_at&limit=2')
+    expect(first.letters).toBe('ab')
+    expect((await list((first.next ?? '').split('?')[1] ?? '')).letters).toBe('c')
   })
 })
 

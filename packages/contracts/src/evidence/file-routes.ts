@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { uuidSchema } from '../common.ts'
-import { anyOf, pageQuery } from '../page.ts'
+import { dateSchema, line, momentSchema, uuidSchema } from '../common.ts'
+import { anyId, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   custodyEventSchema,
@@ -24,6 +24,9 @@ const forAuditors = { ...base, access: { kind: 'person', role: 'auditor' } } as 
 
 const oneFile = z.strictObject({ id: uuidSchema })
 
+/** What a list of evidence files can be sorted by: in the order in which they came, or the other way round. */
+export const evidenceFileSorts = ['-received_at', 'received_at'] as const
+
 export const listEvidenceFiles = defineRoute({
   ...forAuditors,
   id: 'evidence.list-files',
@@ -40,8 +43,20 @@ export const listEvidenceFiles = defineRoute({
       .optional()
       .meta({ description: '`true`: those that may be purged, and have not been' }),
     legal_hold: z.enum(['true', 'false']).optional().meta({ description: '`true`: those that are under a legal hold' }),
+    test_procedure_id: anyId('Files that are attached to one of the test procedures'),
+    received_after: momentSchema.optional(),
+    received_before: momentSchema.optional(),
+    evidence_from: dateSchema.optional().meta({ description: 'Files whose `evidence_date` is this day or later' }),
+    evidence_to: dateSchema.optional().meta({ description: 'Files whose `evidence_date` is this day or earlier' }),
+    q: line(2, 200).optional().meta({
+      description: 'Words that stand together in the name, description, source or reference, in any case',
+    }),
+    sort: z.enum(evidenceFileSorts).default('-received_at'),
+    fields: fieldsOf(evidenceFileSchema),
   }),
-  answers: { 200: { description: 'Files, newest first', schema: z.array(evidenceFileSchema) } },
+  answers: {
+    200: { description: 'Files, newest first where not asked otherwise', schema: z.array(evidenceFileSchema) },
+  },
 })
 
 export const getEvidenceFile = defineRoute({
@@ -51,6 +66,7 @@ export const getEvidenceFile = defineRoute({
   path: '/api/v1/evidence-files/:id',
   summary: 'Read what is known of an evidence file',
   params: oneFile,
+  query: z.strictObject({ fields: fieldsOf(evidenceFileSchema) }),
   answers: { 200: { description: 'The file', schema: evidenceFileSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
 })

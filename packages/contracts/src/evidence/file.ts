@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { createdBySchema, dateSchema, text, timestampSchema, uuidSchema } from '../common.ts'
-import { classifications } from './details.ts'
+import { createdBySchema, dateSchema, personRefSchema, saying, timestampSchema, uuidSchema } from '../common.ts'
+import { classifications, collectionMethods } from './details.ts'
 import { receiptSchema } from './receipt.ts'
 
 /** What has become of a file: the last of these that has happened to it. */
@@ -16,6 +16,16 @@ export const evidenceStatuses = [
 
 const { reference, sha256, scan } = receiptSchema.shape
 
+/** That a file is evidence for a test procedure, since when, and who says so. */
+export const attachmentSchema = z
+  .object({
+    test_procedure_id: z.string(),
+    note: z.string().nullable(),
+    attached_at: timestampSchema,
+    attached_by: createdBySchema,
+  })
+  .meta({ id: 'EvidenceAttachment' })
+
 /** An evidence file as auditors and administrators of the tenant see it. Its bytes are in no answer. */
 export const evidenceFileSchema = z
   .object({
@@ -28,9 +38,17 @@ export const evidenceFileSchema = z
     sha256,
     received_at: timestampSchema,
     evidence_date: dateSchema.nullable(),
+    period_start: dateSchema.nullable().meta({ description: 'First day of the period that it covers' }),
+    period_end: dateSchema.nullable(),
+    source_system: z.string().nullable().meta({ description: 'Where it was taken from' }),
+    collection_method: z.enum(collectionMethods).nullable(),
+    collected_by: personRefSchema.nullable(),
+    collected_at: timestampSchema.nullable(),
+    query_text: z.string().nullable().meta({ description: 'The query or report parameters by which it was made' }),
     classification: z.enum(classifications),
     description: z.string().nullable(),
-    test_procedure_ids: z.array(z.string()).meta({ description: 'What it is attached to' }),
+    attachments: z.array(attachmentSchema).meta({ description: 'What it is attached to, in that order' }),
+    test_procedure_ids: z.array(z.string()).meta({ description: 'The same, ids alone' }),
     version_of: uuidSchema.nullable(),
     revision: z.int().min(1),
     status: z.enum(evidenceStatuses).meta({
@@ -52,7 +70,7 @@ export const evidenceFileSchema = z
   .meta({ id: 'EvidenceFile' })
 export type EvidenceFile = z.infer<typeof evidenceFileSchema>
 
-const reasonSchema = text(1, 2_000).refine((value) => value.trim() !== '', { message: 'must say something' })
+const reasonSchema = saying(2_000)
 
 /** Why a person decides so: it stays in the custody trail. */
 export const decideBodySchema = z

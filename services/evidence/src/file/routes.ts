@@ -38,12 +38,12 @@ import {
 export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>): void {
   contractList(app, listRoute, {
     page: async (input) => {
-      const { filter, page } = listOf(input)
+      const { filter, order, page } = listOf(input)
       const [rows, total] = await reading(
         async () =>
           await db.read(input.context, async (tx) =>
             Promise.all([
-              listFiles(tx, filter, { after: page.after, limit: page.limit + 1 }),
+              listFiles(tx, filter, { order, after: page.after, limit: page.limit + 1 }),
               page.wantsTotal ? countFiles(tx, filter) : undefined,
             ]),
           ),
@@ -52,11 +52,11 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
       return page.finish(rows, ({ id }) => id)
     },
     all: (input) => {
-      const { filter, page } = listOf(input)
+      const { filter, order, page } = listOf(input)
       return wholeList(db, input.context, {
         after: page.after,
         size: exportBatch,
-        list: async (tx: Tx, after: string | undefined, limit) => listFiles(tx, filter, { after, limit }),
+        list: async (tx: Tx, after: string | undefined, limit) => listFiles(tx, filter, { order, after, limit }),
         keyOf: ({ id }) => id,
       })
     },
@@ -162,9 +162,21 @@ const exportBatch = 250
 const notInQuarantine = { detail: 'The file is not in quarantine.' }
 
 function listOf(input: ContractInput<typeof listRoute>) {
-  const { status, sha256, retention_over: over, legal_hold: hold } = input.query
-  const filter = { status, sha256, retentionOver: isAsked(over), legalHold: isAsked(hold) }
-  return { filter, page: openPage(input, listRoute, uuidSchema) }
+  const { status, sha256, retention_over: over, legal_hold: hold, sort, ...query } = input.query
+  const filter = {
+    status,
+    sha256,
+    retentionOver: isAsked(over),
+    legalHold: isAsked(hold),
+    testProcedureIds: query.test_procedure_id,
+    receivedAfter: query.received_after === undefined ? undefined : new Date(query.received_after),
+    receivedBefore: query.received_before === undefined ? undefined : new Date(query.received_before),
+    evidenceFrom: query.evidence_from,
+    evidenceTo: query.evidence_to,
+    text: query.q,
+  }
+  const order = sort === 'received_at' ? ('asc' as const) : ('desc' as const)
+  return { filter, order, page: openPage(input, listRoute, uuidSchema) }
 }
 
 function isAsked(word: 'true' | 'false' | undefined): boolean | undefined {

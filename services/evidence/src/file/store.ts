@@ -9,6 +9,21 @@ export interface FileFilter {
   /** Whether they may be purged now. */
   readonly retentionOver?: boolean | undefined
   readonly legalHold?: boolean | undefined
+  /** Attached to one of these. */
+  readonly testProcedureIds?: readonly string[] | undefined
+  readonly receivedAfter?: Date | undefined
+  readonly receivedBefore?: Date | undefined
+  readonly evidenceFrom?: string | undefined
+  readonly evidenceTo?: string | undefined
+  /** Stands somewhere in the name, the description, the source or the reference, in any case. */
+  readonly text?: string | undefined
+}
+
+/** Where a page of files begins and which way it goes. */
+interface FilePage {
+  readonly order: 'asc' | 'desc'
+  readonly after: string | undefined
+  readonly limit: number
 }
 
 /** A file, and whether it may be purged on the day of the reading. */
@@ -19,17 +34,17 @@ export interface FoundFile {
   readonly verdict: 'reviewed' | 'rejected' | null
 }
 
-/** Files, the newest first, behind an id. */
+/** Files in the order in which they came, or the other way round, behind an id: ids are made in that order. */
 export async function listFiles(
   tx: Tx,
   filter: FileFilter,
-  { after, limit }: { readonly after: string | undefined; readonly limit: number },
+  { order, after, limit }: FilePage,
 ): Promise<EvidenceFile[]> {
   const rows = await tx.query<FileRow>({
     ...(isOfInfected(filter)
-      ? { name: 'evidence_list_infected', text: listText(`${filtered} and f.scan = 'infected'`) }
-      : { name: 'evidence_list_files', text: listText(filtered) }),
-    values: [...filterValues(filter), after ?? lastId, limit],
+      ? { name: `evidence_list_infected_${order}`, text: listText(`${filtered} and f.scan = 'infected'`, order) }
+      : { name: `evidence_list_files_${order}`, text: listText(filtered, order) }),
+    values: [...filterValues(filter), after ?? (order === 'asc' ? firstId : lastId), limit],
   })
   return rows.map((row) => toFile(row).file)
 }
@@ -120,9 +135,17 @@ type Person = EvidenceFile['created_by']
 
 interface FileRow extends Omit<
   EvidenceFile,
-  'size_bytes' | 'received_at' | 'decided_at' | 'decided_by' | 'created_by' | 'legal_hold'
+  | 'size_bytes'
+  | 'received_at'
+  | 'collected_at'
+  | 'test_procedure_ids'
+  | 'decided_at'
+  | 'decided_by'
+  | 'created_by'
+  | 'legal_hold'
 > {
   readonly size_bytes: string
+  readonly collected_at: Date | null
   readonly received_at: Date
   readonly decided_at: Date | null
   readonly decided_by_type: Person['type'] | null
@@ -164,6 +187,7 @@ function toFile(row: FileRow): FoundFile {
     held_at,
     size_bytes,
     received_at,
+    collected_at,
     decided_at,
     ...same
   } = row
@@ -176,6 +200,8 @@ function toFile(row: FileRow): FoundFile {
       ...same,
       size_bytes: Number(size_bytes),
       received_at: received_at.toISOString(),
+      collected_at: collected_at?.toISOString() ?? null,
+      test_procedure_ids: same.attachments.map(({ test_procedure_id: id }) => id),
       decided_at: decided_at?.toISOString() ?? null,
       decided_by: personOf(decided_by_type, decided_by_id, decided_by_label),
       legal_hold: isHeld ? { reason: hold_reason, set_at: held_at.toISOString(), set_by: setBy } : null,
@@ -188,20 +214,34 @@ function personOf(type: Person['type'] | null, id: string | null, label: string 
   return type === null || id === null ? null : { type, id, label: label ?? '' }
 }
 
-function filterValues({ status, sha256, retentionOver, legalHold }: FileFilter): readonly unknown[] {
-  return [status ?? null, sha256 ?? null, retentionOver ?? null, legalHold ?? null]
+function filterValues(filter: FileFilter): readonly unknown[] {
+  const { status, sha256, retentionOver, legalHold, testProcedureIds, receivedAfter, receivedBefore } = filter
+  const { evidenceFrom, evidenceTo, text } = filter
+  const pattern = text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+  const values = [status, sha256, retentionOver, legalHold, testProcedureIds, receivedAfter, receivedBefore]
+  return [...values, evidenceFrom, evidenceTo, pattern].map((value) => value ?? null)
 }
 
 // Row level security narrows every statement to the tenant of the assertion. Of several decisions the last one counts: what is
 // purged may have been released before, and reviewed. file_decision_pk, file_version_unique, legal_hold_pk, attachment_once.
 const columns = `
   f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
-  f.evidence_date, f.classification, f.description,
-  array(
-    select a.test_procedure from evidence.attachment a
+  f.evidence_date, f.period_start, f.period_end, f.source_system, f.collection_method, f.collected_by, f.collected_at,
+  f.query_text, f.classification, f.description,
+  coalesce((
+    select jsonb_agg(
+      jsonb_build_object(
+        'test_procedure_id', a.test_procedure,
+        'note', a.note,
+        'attached_at', to_char(a.attached_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+        'attached_by',
+        jsonb_build_object('type', a.attached_by_type, 'id', a.attached_by_id, 'label', a.attached_by_label)
+      )
+      order by a.attached_at, a.test_procedure
+    )
+    from evidence.attachment a
     where a.tenant_id = f.tenant_id and a.file_id = f.id
-    order by a.attached_at, a.test_procedure
-  ) as test_procedure_ids,
+  ), '[]') as attachments,
   f.version_of, f.revision, state.status, f.scan, f.malware, state.retention_until,
   last.decided_at, last.decided_by_type, last.decided_by_id, last.decided_by_label, last.reason as decision_reason,
   hold.reason as hold_reason, hold.decided_at as held_at,
@@ -251,16 +291,26 @@ const filtered = `
   ($1::text[] is null or state.status = any($1::text[]))
   and ($2::text is null or f.sha256 = $2::text)
   and ($3::boolean is null or (state.is_retention_over and state.status <> 'purged' and hold.decided_at is null) = $3::boolean)
-  and ($4::boolean is null or (hold.decided_at is not null) = $4::boolean)`
+  and ($4::boolean is null or (hold.decided_at is not null) = $4::boolean)
+  and ($5::text[] is null or f.id = any(array(
+    select a.file_id from evidence.attachment a where a.test_procedure = any($5::text[])
+  )))
+  and ($6::timestamptz is null or f.received_at > $6::timestamptz)
+  and ($7::timestamptz is null or f.received_at < $7::timestamptz)
+  and ($8::date is null or f.evidence_date >= $8::date)
+  and ($9::date is null or f.evidence_date <= $9::date)
+  and ($10::text is null or f.file_name ilike $10 or f.description ilike $10 or f.source_system ilike $10
+    or f.reference ilike $10)`
 
-// Enters file_pk, or for the quarantine file_infected, behind the id, backwards; a digest is found by file_sha256.
-function listText(where: string): string {
+// Enters file_pk, or for the quarantine file_infected, behind the id; a digest is found by file_sha256, what is attached by
+// attachment_test_procedure. Texts are read row by row in the order of the list.
+function listText(where: string, order: FilePage['order']): string {
   return `
     select ${columns}
     from ${from}
-    where ${where} and f.id < $5::uuid
-    order by f.id desc
-    limit $6`
+    where ${where} and f.id ${order === 'asc' ? '>' : '<'} $11::uuid
+    order by f.id ${order}
+    limit $12`
 }
 
 /** Whether all that a filter can leave was found to be infected. */
