@@ -64,6 +64,7 @@ CREATE TRIGGER action_plan_guard BEFORE INSERT OR UPDATE ON findings.action_plan
 CREATE TRIGGER action_plan_guard_cancelled BEFORE INSERT OR UPDATE ON findings.action_plan FOR EACH ROW EXECUTE FUNCTION findings.guard_part_of_cancelled();
 CREATE TRIGGER action_plan_guard_four_eyes BEFORE UPDATE ON findings.action_plan FOR EACH ROW WHEN ((new.verified_by IS NOT NULL)) EXECUTE FUNCTION findings.guard_four_eyes();
 CREATE CONSTRAINT TRIGGER action_plan_logged_move AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
+CREATE CONSTRAINT TRIGGER action_plan_remediation_under_way AFTER UPDATE OF status ON findings.action_plan DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'approved'::text) AND (old.status <> 'approved'::text))) EXECUTE FUNCTION findings.guard_remediation_under_way();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.action_plan REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.action_plan REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
 CREATE TRIGGER note_updates AFTER UPDATE ON findings.action_plan REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('action_plan', 'id', 'r.version');
@@ -110,6 +111,7 @@ create table findings.action_plan_extension (
   constraint action_plan_extension_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
   constraint action_plan_extension_moves CHECK ((from_on <> to_on)),
   constraint action_plan_extension_reason_length CHECK (((char_length(reason) >= 1) AND (char_length(reason) <= 20000))),
+  constraint action_plan_extension_reason_said CHECK ((reason ~ '\S'::text)) NOT VALID,
   constraint action_plan_extension_plan_fk FOREIGN KEY (tenant_id, action_plan_id) REFERENCES findings.action_plan(tenant_id, id)
 );
 CREATE TRIGGER action_plan_extension_never_emptied BEFORE TRUNCATE ON findings.action_plan_extension FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
@@ -250,10 +252,12 @@ CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, u
 CREATE CONSTRAINT TRIGGER finding_closing_evidence AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text) AND (new.severity = ANY (ARRAY['critical'::text, 'high'::text])))) EXECUTE FUNCTION findings.guard_closing_evidence();
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
+CREATE TRIGGER finding_guard_condition BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW WHEN ((new.condition ~ '^\s+$'::text)) EXECUTE FUNCTION findings.guard_condition();
 CREATE TRIGGER finding_guard_four_eyes BEFORE UPDATE ON findings.finding FOR EACH ROW WHEN ((new.validated_by IS NOT NULL)) EXECUTE FUNCTION findings.guard_four_eyes();
 CREATE TRIGGER finding_guard_plans_done BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text))) EXECUTE FUNCTION findings.guard_plans_done();
 CREATE TRIGGER finding_guard_rejected BEFORE UPDATE OF status ON findings.finding FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status = ANY (ARRAY['pending_validation'::text, 'closed'::text])))) EXECUTE FUNCTION findings.guard_rejected_recommendations();
 CREATE CONSTRAINT TRIGGER finding_logged_move AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> old.status)) EXECUTE FUNCTION findings.guard_logged_move();
+CREATE CONSTRAINT TRIGGER finding_remediation_under_way AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'open'::text) AND (old.status <> 'open'::text))) EXECUTE FUNCTION findings.guard_remediation_under_way();
 CREATE TRIGGER finding_repeat_guard BEFORE INSERT OR UPDATE OF repeat_of_id ON findings.finding FOR EACH ROW WHEN ((new.repeat_of_id IS NOT NULL)) EXECUTE FUNCTION findings.guard_repeat();
 CREATE TRIGGER note_deletes AFTER DELETE ON findings.finding REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON findings.finding REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('finding', 'id', 'r.version');
@@ -607,16 +611,27 @@ CREATE OR REPLACE FUNCTION findings.guard_closing_evidence()
  SET search_path TO ''
 AS $function$
 begin
-  -- tracker_log_with_evidence
-  if not exists (
-    select from findings.tracker_log l
-    where l.tenant_id = new.tenant_id and l.finding_id = new.id and l.has_evidence
-  ) then
+  if not findings.has_fresh_evidence(new.tenant_id, new.id) then
     raise exception using
       errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_closed_with_evidence',
       message = 'a critical or high finding is closed with evidence';
   end if;
   return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_condition()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if tg_op = 'INSERT' or new.condition <> old.condition or old.status = 'draft' and new.status = 'open' then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = 'finding', constraint = 'finding_condition_said',
+      message = 'the condition of a finding says something';
+  end if;
+  return new;
 end
 $function$;
 
@@ -931,6 +946,29 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION findings.guard_remediation_under_way()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  about constant uuid := case tg_table_name when 'finding' then new.id else (to_jsonb(new) ->> 'finding_id')::uuid end;
+begin
+  -- finding_pk, action_plan_of_finding_unique
+  if exists (
+    select from findings.finding f
+    join findings.action_plan p on p.tenant_id = f.tenant_id and p.finding_id = f.id
+    where f.tenant_id = new.tenant_id and f.id = about and f.status = 'open'
+      and p.status in ('approved', 'in_progress', 'blocked')
+  ) then
+    raise exception using
+      errcode = 'check_violation', schema = 'findings', table = tg_table_name,
+      constraint = 'finding_in_remediation_with_plan', message = 'a finding with an approved plan is in remediation';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION findings.guard_repeat()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -948,6 +986,29 @@ begin
   return new;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION findings.has_fresh_evidence(tenant uuid, finding uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select from findings.tracker_log l
+    where l.tenant_id = tenant and l.finding_id = finding and l.has_evidence
+      and l.seq > coalesce((
+        select max(setback.seq)
+        from findings.tracker_log setback
+        where setback.tenant_id = tenant and setback.finding_id = finding
+          and (
+            setback.entry::jsonb -> 'changes' @> '[{"field": "status", "from": "closed", "to": "open"}]'
+            or setback.entry::jsonb -> 'changes'
+              @> '[{"field": "status", "from": "pending_validation", "to": "in_remediation"}]'
+          )
+      ), 0)
+  )
+$function$;
+grant execute on routine findings.has_fresh_evidence(uuid,uuid) to postern_findings;
 
 CREATE OR REPLACE FUNCTION findings.is_another_person(a jsonb, b jsonb)
  RETURNS boolean

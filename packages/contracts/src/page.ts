@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { uuidSchema } from './common.ts'
+import { momentSchema, resourceAddressSchema, uuidSchema } from './common.ts'
 
 const maxLimit = 1000
 
@@ -68,6 +68,55 @@ export function anyOf<const T extends readonly [string, ...string[]]>(values: T)
     .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
+}
+
+/** How long before `updated_since` a change may have begun that is shown all the same. */
+const safetyLagMs = 30_000
+
+/**
+ * The filter `updated_since`; parsed, it is the time to compare with. A change has the time at which its transaction began,
+ * so one that was committed behind a pull can be older than it: hence half a minute more is shown, some of it again.
+ */
+export const updatedSince = momentSchema
+  .transform((moment) => {
+    const earliest = Date.parse('0001-01-01T00:00:00Z')
+    return new Date(Math.max(Date.parse(moment) - safetyLagMs, earliest)).toISOString()
+  })
+  .optional()
+  .meta({
+    description:
+      'Changed at this time or later, or in the 30 seconds before it: give the time of the last pull, and nothing that was committed behind it is missed; what was seen before may come again. What takes longer than that to be committed, as large pushes may, is in `GET /changes`',
+  })
+
+/**
+ * A filter that takes several texts, repeated or comma-separated, meaning any of them. A text that holds a comma itself is
+ * looked for as a whole too.
+ */
+export function anyText(item: z.ZodType<string, string>, description: string) {
+  return z
+    .union([z.string(), z.array(z.string())])
+    .transform((given) => [...new Set([given].flat().flatMap((text) => readingsOf(text, item)))])
+    .pipe(z.array(item).min(1).max(maxIds))
+    .optional()
+    .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
+}
+
+function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
+  const parts = text.split(',').filter((part) => part.trim() !== '')
+  if (parts.length === 0 || !text.includes(',')) return [text]
+  return item.safeParse(text).success ? [text, ...parts] : parts
+}
+
+/** A filter that takes several addresses of resources, meaning any of them. */
+export function anyAddress(description: string) {
+  return z
+    .union([z.string(), z.array(z.string())])
+    .transform((given) => [given].flat().flatMap((part) => part.split(',')))
+    .pipe(z.array(resourceAddressSchema).min(1).max(maxIds))
+    .optional()
+    .meta({
+      description: `${description}; up to ${maxIds} ids, \`ref:\` or \`ext:\` addresses, repeated or comma-separated`,
+    })
 }
 
 /** Ids that one filter takes. */

@@ -1,3 +1,4 @@
+import type { ResourceAddress } from '@postern/contracts'
 import type { Statement } from '@postern/tenant-db'
 import { z } from 'zod'
 
@@ -151,6 +152,32 @@ export function dateOf(date: string | undefined): string | undefined {
 /** The text as a pattern that finds it anywhere, in any case: what LIKE would read as a wildcard stands for itself. */
 export function patternOf(text: string | undefined): string | undefined {
   return text === undefined ? undefined : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+}
+
+/** What finds the rows whose owner has one of some ids, e-mail addresses or names, in any case. */
+export function ownedBy(names: string): string {
+  const lowered = `array(select lower(named) from unnest(${names}::text[]) as named)`
+  return `(t.owner ->> 'person_id' = any(${lowered}) or lower(t.owner ->> 'email') = any(${lowered})
+    or lower(t.owner ->> 'name') = any(${lowered}))`
+}
+
+/** What finds the rows that belong to one of some findings: finding_pk, finding_reference_unique, finding_external_id_unique. */
+export function ofFindings(addresses: readonly ResourceAddress[] | undefined): Condition[] {
+  if (addresses === undefined) return []
+  return [
+    {
+      values: [
+        addresses.flatMap((address) => (address.by === 'id' ? [address.id] : [])),
+        addresses.flatMap((address) => (address.by === 'reference' ? [address.reference] : [])),
+        addresses.flatMap((address) => (address.by === 'external-id' ? [address.externalId] : [])),
+      ],
+      sql: (ids, references, externalIds) =>
+        `t.finding_id = any(array(
+          select f.id from findings.finding f where f.id = any(${ids}::uuid[])
+          union all select f.id from findings.finding f where f.reference = any(${references}::text[])
+          union all select f.id from findings.finding f where f.external_id = any(${externalIds}::text[])))`,
+    },
+  ]
 }
 
 /** A statement that is prepared once a connection. */

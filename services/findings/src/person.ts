@@ -1,4 +1,4 @@
-import type { PersonRef } from '@postern/contracts'
+import type { PersonPatch, PersonRef } from '@postern/contracts'
 
 type Named = PersonRef | null | undefined
 
@@ -16,6 +16,19 @@ export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown
   if (ids.length > 0) return ids.some(([one, other]) => one === other) ? 'same' : 'another'
   if (a.name === undefined || b.name === undefined) return 'unknown'
   return plain(a.name) === plain(b.name) ? 'same' : 'another'
+}
+
+/**
+ * What a merge patch has made of a person, without the id of whoever had the address before. The id comes from the address
+ * (`universe/link-people.ts`): beside another address it would name two people at once.
+ */
+export function withoutFormerId(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
+  const { email, person_id: id } = patch ?? {}
+  if (id !== undefined || email === undefined || email === null) return merged
+  if (email.toLowerCase() === stored?.email?.toLowerCase()) return merged
+  return typeof merged === 'object' && merged !== null
+    ? Object.fromEntries(Object.entries(merged).filter(([member]) => member !== 'person_id'))
+    : merged
 }
 
 function plain(name: string): string {

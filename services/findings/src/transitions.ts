@@ -16,8 +16,8 @@ export type StateMachine<Status extends string, Situation> = Readonly<
 >
 
 /**
- * Refuses a move that the machine does not have, or whose needs are not met. 409 with what is allowed where the record
- * is not ready for it, 422 where the request alone is incomplete.
+ * Refuses a move that the machine does not have, or whose needs are not met, be it that the record is not ready for it or
+ * that the request does not bring what it needs: 409 with the moves that are allowed, and all that this one still lacks.
  */
 export function assertMove<Status extends string, Situation>(
   machine: StateMachine<Status, Situation>,
@@ -35,9 +35,7 @@ export function assertMove<Status extends string, Situation>(
   const unmet = needs.filter((need) => !need.isMet(situation))
   if (unmet.length === 0) return
   const errors = unmet.map(errorOf)
-  const detail = `To become ${to} it needs what \`errors\` lists.`
-  if (unmet.every((need) => need.member !== undefined)) throw problem('invalid_content', { detail, errors })
-  throw problem('invalid_transition', { detail, allowed, errors })
+  throw problem('invalid_transition', { detail: `To become ${to} it needs what \`errors\` lists.`, allowed, errors })
 }
 
 /** Where a status can go, with what each move needs of the request and what the record still lacks. */

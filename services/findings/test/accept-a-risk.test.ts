@@ -1,8 +1,16 @@
-import { changeSchema, findingSchema, logEntrySchema } from '@postern/contracts'
+import { actionPlanSchema, changeSchema, findingSchema, logEntrySchema } from '@postern/contracts'
 import { sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  closedFinding,
+  newTenant,
+  openFinding,
+  path,
+  startFindings,
+} from './service.ts'
 
 let service: FindingsUnderTest
 beforeAll(async () => {
@@ -90,6 +98,39 @@ describe('a risk accepted until a day', () => {
       expect(await states()).toEqual([{ status: 'risk_accepted' }])
       expect(await read(tenant, path)).toMatchObject([{ status: 'open' }])
       expect(await states()).toEqual([{ status: 'open' }])
+    })
+  })
+
+  test('is in remediation when it ends, where a plan was approved meanwhile; so is a draft that is opened', async () => {
+    const tenant = newTenant()
+    const approved = async (id: string) => {
+      const body = { title: 'Replace it', owner: { name: 'Ada' }, due_date: day(30) }
+      const made = await service.call(tenant, 'POST', `${path}/${id}/action-plans`, { body })
+      const plan = actionPlanSchema.parse(made.json)
+      await service.call(tenant, 'POST', `/api/v1/action-plans/${plan.id}/status`, { body: { to: 'approved' } })
+    }
+    const move = async (id: string, body: object) =>
+      (await service.call(tenant, 'POST', `${path}/${id}/status`, { body })).json
+    const draft = await openFinding(service, tenant, { status: 'draft' })
+    await approved(draft.id)
+    const opened = findingSchema.parse(await move(draft.id, { to: 'open' }))
+    expect(opened).toMatchObject({ status: 'in_remediation', version: 3 })
+    expect((await logOf(tenant, draft.id)).slice(-2).map(({ changes }) => changes)).toEqual([
+      [{ field: 'status', from: 'draft', to: 'open' }],
+      [{ field: 'status', from: 'open', to: 'in_remediation' }],
+    ])
+    const [revoked, expired, closed] = [
+      await accepted(tenant, day(1)),
+      await accepted(tenant, day(1)),
+      await closedFinding(service, tenant),
+    ]
+    for (const { id } of [revoked, expired, closed]) await approved(id)
+    for (const { id } of [revoked, closed]) {
+      expect(await move(id, { to: 'open', reason: 'After all.' })).toMatchObject({ status: 'in_remediation' })
+    }
+    await on(day(3), async () => {
+      expect(await read(tenant, `${path}/${expired.id}`)).toMatchObject({ status: 'in_remediation' })
+      expect((await logOf(tenant, expired.id)).at(-1)?.actor.type).toBe('system')
     })
   })
 

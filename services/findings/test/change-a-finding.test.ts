@@ -86,6 +86,7 @@ describe('changing a finding', () => {
     ['a status', { status: 'closed' }, '/status'],
     ['an unknown field', { tenant: 'x' }, '/tenant'],
     ['no title', { title: null }, '/title'],
+    ['a condition that says nothing', { condition: ' \t\n' }, '/condition'],
     ['a day before 1900', { target_date: '0000-01-01' }, '/target_date'],
     ['a day in the future', { identified_date: '2999-01-01' }, '/identified_date'],
     ['itself', 'itself', '/repeat_of_id'],
@@ -145,6 +146,41 @@ describe('changing a finding', () => {
       updated_at: changed.updated_at,
     })
     expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(changed)
+  })
+
+  test('merges objects within it too, and what is left of them must be whole', async () => {
+    const tenant = newTenant()
+    const { finding } = await made(tenant, {
+      owner: { email: 'ada@example.org', name: 'Ada Lund' },
+      management_response: { agreement: 'disagree', text: 'It is not so.', responded_at: '2026-01-05' },
+    })
+    const change = async (body: object) => {
+      const answer = await patch(tenant, finding.id, body, { 'if-match': '*' })
+      if (answer.status !== 200) return problemSchema.parse(answer.json).errors?.map(({ pointer }) => pointer)
+      const { owner, management_response: response } = findingSchema.parse(answer.json)
+      return { owner, response }
+    }
+    const response = { agreement: 'disagree', text: 'It is not so.', responded_at: '2026-01-05' }
+    expect(await change({ owner: { name: 'Ada Lund-Berg' } })).toEqual({
+      owner: { email: 'ada@example.org', name: 'Ada Lund-Berg' },
+      response,
+    })
+    expect(await change({ owner: { email: null, name: null } })).toEqual(['/owner'])
+    expect(await change({ management_response: { text: null } })).toEqual(['/management_response/text'])
+    expect(await change({ management_response: { text: null, agreement: 'agree' }, owner: { email: null } })).toEqual({
+      owner: { name: 'Ada Lund-Berg' },
+      response: { agreement: 'agree', responded_at: '2026-01-05' },
+    })
+    expect(await change({ management_response: null, owner: null })).toEqual({ owner: null, response: null })
+    expect(await change({ management_response: { text: 'Later.' } })).toEqual(['/management_response/agreement'])
+    // The id belongs to whoever has the address: another address is not the same person's.
+    const person = crypto.randomUUID()
+    await change({ owner: { person_id: person, email: 'bo@example.org', name: 'Bo' } })
+    expect(await change({ owner: { email: 'BO@example.org' } })).toMatchObject({ owner: { person_id: person } })
+    expect(await change({ owner: { email: 'cleo@example.org' } })).toMatchObject({
+      owner: { email: 'cleo@example.org', name: 'Bo' },
+    })
+    expect(await change({})).toMatchObject({ owner: expect.not.objectContaining({ person_id: person }) })
   })
 
   test('becomes one entry of the log for each kind of change; what changes nothing becomes none', async () => {

@@ -40,6 +40,8 @@ function comparable(text: string, id: string): string {
   return text.replaceAll(id, 'ID').replaceAll(/"instance":"[^"]+"/g, '')
 }
 
+const cost = (amount: object) => [{ finding: 'ext:f', external_id: 'p', estimated_cost: amount }]
+
 describe('changing many findings', () => {
   test('refuses more than 500 items, none at all, an unknown mode, and a key without write:findings', async () => {
     const tenant = newTenant()
@@ -52,6 +54,40 @@ describe('changing many findings', () => {
     expect(await send({ items: [findingBody()], mode: 'some' })).toEqual([422, 'invalid_content'])
     expect(await send({ items: [findingBody()] }, newTenant(['read:findings']))).toEqual([403, 'insufficient_scope'])
     expect(await findingsOf(tenant)).toEqual([])
+  })
+
+  test('an item is a merge patch, of objects within it too, and leaves what it does not name', async () => {
+    const tenant = newTenant()
+    const response = { agreement: 'partially', text: 'In part.', responded_at: null }
+    const item = { ...findingBody({ external_id: 'f' }), ...completeFields, management_response: response }
+    expect(codesOf(await bulk(tenant, path, [item]))).toEqual([201])
+    const changed = {
+      external_id: 'f',
+      owner: { email: 'ada@example.org' },
+      management_response: { agreement: 'agree' },
+    }
+    expect(codesOf(await bulk(tenant, path, [changed]))).toEqual([200])
+    expect(await findingsOf(tenant)).toMatchObject([
+      {
+        owner: { name: 'Ada Lund', email: 'ada@example.org' },
+        management_response: { agreement: 'agree', text: 'In part.' },
+      },
+    ])
+    const plan = { title: 'x', owner: { name: 'Ben Ode' }, due_date: '2031-01-01' }
+    expect(codesOf(await bulk(tenant, plans, [{ ...plan, ...cost({ amount: '10.00' })[0] }]))).toEqual([
+      'invalid_content',
+    ])
+    expect(codesOf(await bulk(tenant, plans, [{ ...plan, ...cost({ amount: '10.00', currency: 'EUR' })[0] }]))).toEqual(
+      [201],
+    )
+    expect(codesOf(await bulk(tenant, plans, cost({ amount: '12.50' })))).toEqual([200])
+    expect(codesOf(await bulk(tenant, plans, [{ external_id: 'p', owner: { name: null } }]))).toEqual([
+      'invalid_content',
+    ])
+    expect((await service.call(tenant, 'GET', `${plans}/ext:p`)).json).toMatchObject({
+      estimated_cost: { amount: '12.50', currency: 'EUR' },
+      owner: { name: 'Ben Ode' },
+    })
   })
 
   test('best_effort stores the good items and says of each other one what to mend, in the body that was sent', async () => {
@@ -227,7 +263,7 @@ describe('changing many action plans', () => {
       { external_id: 'J-2', owner, finding: 'ext:F1' },
       { external_id: 'J-2', finding: crypto.randomUUID() },
     ])
-    expect(codesOf(moved)).toEqual([200, 200, 'invalid_content', 'invalid_content', 200, 'invalid_content'])
+    expect(codesOf(moved)).toEqual([200, 200, 'invalid_transition', 'invalid_content', 200, 'invalid_content'])
     expect(moved[2]?.problem?.errors?.[0]?.pointer).toBe('/items/2/reason')
     const stored = z.array(actionPlanSchema).parse((await service.call(tenant, 'GET', `${plans}?sort=created_at`)).json)
     expect(stored.map(({ external_id, status }) => [external_id, status])).toEqual([

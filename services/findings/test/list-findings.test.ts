@@ -1,5 +1,6 @@
 import { type Finding, findingSorts, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import {
   type FindingsUnderTest,
   type Principal,
@@ -15,6 +16,8 @@ beforeAll(async () => {
   service = await startFindings()
 })
 afterAll(async () => await service.close())
+
+const readParts = z.array(z.looseObject({ finding_id: z.string() }))
 
 async function get(principal: Principal, query = '') {
   return await service.call(principal, 'GET', `${path}${query}`)
@@ -269,14 +272,84 @@ describe('listing findings', () => {
     expect(await list(newTenant(), '?external_id=A')).toEqual([])
   })
 
-  test('pulls what has changed since a moment, that moment included', async () => {
+  test('takes several of each, repeated or comma-separated, meaning any of them', async () => {
+    const tenant = newTenant()
+    const made: Finding[] = []
+    for (const [external_id, name] of [
+      ['A', 'Ada Lund'],
+      ['B', 'Lund, Ben'],
+      ['C,D', 'Cleo'],
+    ]) {
+      const body = findingBody({ external_id, owner: { name, email: `${external_id?.[0]}@example.org` } })
+      await service.call(tenant, 'POST', path, { body })
+      made.push(...(await list(tenant, '?limit=1')))
+    }
+    const [a, b, c] = made.map(({ reference }) => reference)
+    for (const [query, expected] of [
+      ['external_id=A,B', [b, a]],
+      ['external_id=A&external_id=B', [b, a]],
+      ['external_id=C%2CD', [c]],
+      ['owner=ada%20lund,CLEO', [c, a]],
+      ['owner=Lund,%20Ben', [b]],
+      ['owner=a@example.org&owner=b@example.org', [b, a]],
+      [`ref=${a},${c}`, [c, a]],
+    ] as const) {
+      expect(
+        (await list(tenant, `?${query}`)).map(({ reference }) => reference),
+        query,
+      ).toEqual(expected)
+    }
+    for (const query of ['external_id=', 'owner=', 'ref=F-1,x']) {
+      expect((await get(tenant, `?${query}`)).status, query).toBe(400)
+    }
+    const plan = { title: 'x', owner: { name: 'Ada' }, due_date: '2031-01-01' }
+    for (const { id } of made) {
+      await service.call(tenant, 'POST', `${path}/${id}/action-plans`, { body: plan })
+      await service.call(tenant, 'POST', `${path}/${id}/recommendations`, { body: { text: 'x' } })
+    }
+    for (const of of ['action-plans', 'recommendations']) {
+      const named = [`${made[0]?.id},ref:${b}`, 'ext:A,ext:B', `ref:${a}&finding_id=ext:B`, `${made[0]?.id}`]
+      const counts = await Promise.all(
+        named.map(async (ids) => {
+          const { json } = await service.call(tenant, 'GET', `/api/v1/${of}?finding_id=${ids}`)
+          return readParts.parse(json).map(({ finding_id: id }) => made.findIndex((finding) => finding.id === id))
+        }),
+      )
+      expect(counts, of).toEqual([[1, 0], [1, 0], [1, 0], [0]])
+      const theirs = await service.call(newTenant(), 'GET', `/api/v1/${of}?finding_id=${made[0]?.id}`)
+      expect(theirs.json).toEqual([])
+    }
+    const { id: actor } = made[0]?.created_by ?? { id: '' }
+    const logged = async (actors: string) =>
+      readParts.parse((await service.call(tenant, 'GET', `/api/v1/remediation-log?actor=${actors}`)).json).length
+    expect([await logged(`nobody,${actor}`), await logged('nobody'), await logged(`x&actor=${actor}`)]).toEqual([
+      9, 0, 9,
+    ])
+  })
+
+  test.each(['title', 'condition', 'criteria', 'cause', 'consequence', 'corrective_action'])(
+    'finds words in the %s',
+    async (field) => {
+      const tenant = newTenant()
+      await service.call(tenant, 'POST', path, { body: { ...findingBody(), [field]: 'The lock was never changed.' } })
+      await service.call(tenant, 'POST', path, { body: findingBody() })
+      expect(await list(tenant, '?q=LOCK%20was')).toMatchObject([{ [field]: 'The lock was never changed.' }])
+    },
+  )
+
+  test('pulls what has changed since a moment, and in the half minute before, in which it may have been committed later', async () => {
     const tenant = newTenant()
     await service.call(tenant, 'POST', path, { body: findingBody() })
     const [finding] = await list(tenant)
     const changed = finding?.updated_at ?? ''
-    const after = new Date(Date.parse(changed) + 1).toISOString()
-    expect(await list(tenant, `?updated_since=${changed}`)).toHaveLength(1)
-    expect(await list(tenant, `?updated_since=${after}`)).toHaveLength(0)
+    const after = (ms: number) => new Date(Date.parse(changed) + ms).toISOString()
+    for (const [ms, length] of [
+      [0, 1],
+      [30_000, 1],
+      [30_001, 0],
+    ] as const) {
+      expect(await list(tenant, `?updated_since=${after(ms)}`), String(ms)).toHaveLength(length)
+    }
     expect(await list(tenant, '?updated_since=0001-01-01T00:00:00Z')).toHaveLength(1)
     expect(await list(tenant, '?updated_since=9999-12-31T23:59:59Z')).toHaveLength(0)
     expect((await get(tenant, '?updated_since=9999-12-31T23:59:59-23:59')).status).toBe(400)

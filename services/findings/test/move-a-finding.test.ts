@@ -110,8 +110,10 @@ describe('moving the status of a finding', () => {
     const tenant = newTenant()
     const finding = await placed(tenant, status)
     const answer = await move(tenant, finding.id, body)
-    expect(answer.status, answer.text).toBe(422)
-    expect(problemSchema.parse(answer.json).errors?.map(({ pointer }) => pointer)).toEqual(pointers)
+    expect([answer.status, problemSchema.parse(answer.json).code], answer.text).toEqual([409, 'invalid_transition'])
+    const { errors, allowed } = problemSchema.parse(answer.json)
+    expect(errors?.map(({ pointer }) => pointer)).toEqual(pointers)
+    expect(allowed).toContain(body.to)
   })
 
   test('looks at If-Match where it is given', async () => {
@@ -132,7 +134,11 @@ describe('moving the status of a finding', () => {
       accepted_by: { name: 'Cleo' },
       is_acceptance_expired: false,
     })
-    expect((await move(tenant, finding.id, { to: 'open' })).status).toBe(422)
+    const silent = await move(tenant, finding.id, { to: 'open' })
+    expect([silent.status, problemSchema.parse(silent.json)]).toMatchObject([
+      409,
+      { code: 'invalid_transition', allowed: ['open'], errors: [{ pointer: '/reason' }] },
+    ])
     const back = await move(tenant, finding.id, { to: 'open', reason: 'It is not replaced after all.' })
     expect(findingSchema.parse(back.json)).toMatchObject({ status: 'open', accepted_until: null, accepted_by: null })
   })
@@ -140,7 +146,7 @@ describe('moving the status of a finding', () => {
   test('to closed takes four eyes and, where it is serious, evidence: with the move or in the log before', async () => {
     const tenant = newTenant()
     const first = await placed(tenant, 'pending_validation')
-    expect((await move(tenant, first.id, validate)).status).toBe(422)
+    expect((await move(tenant, first.id, validate)).status).toBe(409)
     const closed = await move(tenant, first.id, { ...validate, evidence_refs: [evidence] })
     expect(findingSchema.parse(closed.json)).toMatchObject({
       status: 'closed',
@@ -181,8 +187,40 @@ describe('moving the status of a finding', () => {
       return [answer.status, problemSchema.safeParse(answer.json).data?.errors?.map(({ code }) => code)]
     }
     expect(await owned({ name: 'BO' })).toEqual([422, ['same_person']])
-    expect(await owned({ email: 'bo@example.org' })).toEqual([422, ['not_comparable']])
+    expect(await owned({ email: 'bo@example.org', name: null })).toEqual([422, ['not_comparable']])
     expect(await owned({ email: 'cleo@example.org', name: 'Cleo' })).toEqual([200, undefined])
+  })
+
+  test('to closed again takes evidence again: none of before it was reopened, or before its validation failed', async () => {
+    const tenant = newTenant()
+    const { id } = await placed(tenant, 'pending_validation')
+    const proved = { ...validate, evidence_refs: [evidence] }
+    const told = { body: 'Screenshots', evidence_refs: [evidence] }
+    const tell = async () => await service.call(tenant, 'POST', `${path}/${id}/log`, { body: told })
+    const unproved = async () => {
+      const answer = await move(tenant, id, validate)
+      return [answer.status, problemSchema.parse(answer.json).errors?.map(({ pointer }) => pointer)]
+    }
+    const again = async () => {
+      await service.asSuperuser.system(async (tx) => {
+        await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+        await tx.execute({
+          text: `update findings.finding set status = 'pending_validation', version = version + 1 where id = $1`,
+          values: [id],
+        })
+      })
+    }
+    await tell()
+    expect((await move(tenant, id, { to: 'in_remediation', reason: 'It is not remedied.' })).status).toBe(200)
+    await again()
+    expect(await unproved()).toEqual([409, ['/evidence_refs']])
+    expect((await move(tenant, id, proved)).status).toBe(200)
+    // What comes with the reopening shows that it is not remedied.
+    expect((await move(tenant, id, { to: 'open', reason: 'It is back.', evidence_refs: [evidence] })).status).toBe(200)
+    await again()
+    expect(await unproved()).toEqual([409, ['/evidence_refs']])
+    await tell()
+    expect((await move(tenant, id, validate)).status).toBe(200)
   })
 
   test('back from closed counts, within twelve months', async () => {

@@ -49,6 +49,7 @@ async function world(severity = 'low') {
       values: [ids[table], status],
     })
   return {
+    tenant,
     ids,
     /** Puts a status in place, whatever the rules say. */
     place: async (table: Table, status: string, more?: string) =>
@@ -77,6 +78,7 @@ describe('past the service, a status does not move', () => {
     ['recommendation', 'submitted', 'accepted'],
   ] as const)('without its entry in the log, in the same transaction: %s', async (table, from, to) => {
     const { ids, place, move } = await world()
+    if (table === 'action_plan') await place('finding', 'in_remediation')
     expect(await move(table, [from, to])).toBe(`${table}_move_logged`)
     expect(await move(table, [from, to], { changes: [{ field: 'status', from, to: 'cancelled' }] })).toBe(
       `${table}_move_logged`,
@@ -126,7 +128,26 @@ describe('past the service, a status does not move', () => {
       expect(await move('finding', closing, { body: 'Seen.', evidence_refs: [evidence] })).toBeUndefined()
       await place('finding', 'pending_validation')
       expect(await move('finding', closing, { body: 'Seen.' })).toBeUndefined()
+      // What proved one remedy proves no other.
+      for (const way of [['closed', 'open'] as const, ['pending_validation', 'in_remediation'] as const]) {
+        await place('finding', way[0])
+        expect(await move('finding', way, { body: 'Not so.', evidence_refs: [evidence] })).toBeUndefined()
+        await place('finding', 'pending_validation')
+        expect(await move('finding', closing, { body: 'Seen.' })).toBe('finding_closed_with_evidence')
+      }
     }
+  })
+
+  test('to open, nor that of a plan to approved, where the finding then stays open with work under way', async () => {
+    const { place, move } = await world()
+    expect(await move('action_plan', ['proposed', 'approved'], {})).toBe('finding_in_remediation_with_plan')
+    for (const under of ['approved', 'in_progress', 'blocked']) {
+      await place('action_plan', under)
+      await place('finding', 'draft')
+      expect(await move('finding', ['draft', 'open'], {})).toBe('finding_in_remediation_with_plan')
+    }
+    await place('action_plan', 'proposed')
+    expect(await move('finding', ['draft', 'open'], {})).toBeUndefined()
   })
 
   test('of a plan to verified without evidence of its own where the finding is serious', async () => {
@@ -190,8 +211,29 @@ describe('past the service, a status does not move', () => {
     await place('finding', 'cancelled')
     expect(await move('action_plan', ['proposed', 'approved'], {})).toBe('finding_cancelled_is_final')
     expect(await move('recommendation', ['submitted', 'accepted'], {})).toBe('finding_cancelled_is_final')
-    await place('finding', 'open')
+    await place('finding', 'in_remediation')
     expect(await move('action_plan', ['proposed', 'approved'], {})).toBeUndefined()
     expect(await move('recommendation', ['submitted', 'accepted'], {})).toBeUndefined()
   })
+})
+
+test('past the service, a condition or a reason that is white space is not written; a finding that has one already still changes', async () => {
+  const { tenant, ids, place, move } = await world()
+  const write = async (text: string, values: readonly unknown[]) =>
+    await service.asService
+      .write(service.assertionOf(tenant.tenantId), async (tx) => tx.execute({ text, values }))
+      .catch((error: unknown) => sqlError(error).constraint ?? error)
+  const set = 'update findings.finding set condition = $2, version = version + 1 where id = $1'
+  const extend = `insert into findings.action_plan_extension (
+      tenant_id, action_plan_id, number, from_on, to_on, reason, approved_by, created_by_type, created_by_id, created_by_label)
+    values ((select tenancy.tenant_id()), $1, 1, '2031-01-01', '2031-02-01', $2, '{"name":"Cleo"}', 'api_key', 'k', 'l')`
+  for (const blank of [' ', '\t\n', '\u00a0']) {
+    expect(await write(set, [ids.finding, blank])).toBe('finding_condition_said')
+    expect(await write(extend, [ids.action_plan, blank])).toBe('action_plan_extension_reason_said')
+  }
+  expect(await write(extend, [ids.action_plan, 'Why.'])).toBe(1)
+  await place('finding', 'open', `, condition = ' '`)
+  expect(await move('finding', ['open', 'cancelled'], { body: 'Raised in error.' })).toBeUndefined()
+  await place('finding', 'draft')
+  expect(await move('finding', ['draft', 'open'], {})).toBe('finding_condition_said')
 })

@@ -186,7 +186,8 @@ describe('the status of an action plan', () => {
     const { plan } = await proposed(tenant)
     for (const step of way) expect((await move(tenant, plan.id, step)).status).toBe(200)
     const answer = await move(tenant, plan.id, to, body)
-    expect(answer.status, answer.text).toBe(422)
+    const { code, allowed } = problemSchema.parse(answer.json)
+    expect([answer.status, code, allowed?.includes(to)]).toEqual([409, 'invalid_transition', true])
     expect(pointers(answer.json)).toEqual(expected)
     expect((await move(tenant, plan.id, to, { reason: 'r', note: 'n', percent_complete: 100 })).status).toBe(200)
   })
@@ -201,7 +202,7 @@ describe('the status of an action plan', () => {
     // Known by an address, he is no other person for giving a name.
     const named = await move(tenant, plan.id, 'verified', { verified_by: { name: 'Ada' }, evidence_refs: [evidence] })
     expect([named.status, problemSchema.parse(named.json).errors]).toMatchObject([
-      422,
+      409,
       [{ pointer: '/verified_by', code: 'not_comparable' }],
     ])
     const back = await move(tenant, plan.id, 'in_progress', { reason: 'Not all.' })
@@ -216,9 +217,22 @@ describe('the status of an action plan', () => {
     expect(problemSchema.parse(answer.json).allowed).toEqual(['approved', 'rejected', 'cancelled'])
     expect((await move(newTenant(), plan.id, 'approved')).status).toBe(404)
     await service.call(tenant, 'POST', `${path}/${finding.id}/status`, { body: { to: 'cancelled', reason: 'x' } })
-    expect((await move(tenant, plan.id, 'approved')).status).toBe(409)
-    expect((await patch(tenant, plan.id, { title: 'x' })).status).toBe(409)
-    expect((await propose(tenant, finding.id)).status).toBe(409)
+    const refused = {
+      status: 409,
+      code: 'invalid_transition',
+      allowed: [],
+      detail: expect.stringContaining('cancelled'),
+    }
+    expect((await move(tenant, plan.id, 'approved')).json).toMatchObject(refused)
+    expect((await patch(tenant, plan.id, { status: 'approved' })).json).toMatchObject(refused)
+    const conflict = { status: 409, code: 'conflict', detail: expect.stringContaining('cancelled') }
+    expect((await patch(tenant, plan.id, { title: 'x' })).json).toMatchObject(conflict)
+    expect((await propose(tenant, finding.id)).json).toMatchObject(conflict)
+    const ended = (await proposed(tenant)).plan.id
+    await move(tenant, ended, 'rejected', { reason: 'Too dear.' })
+    const over = { ...refused, detail: expect.stringContaining('rejected') }
+    expect((await move(tenant, ended, 'approved')).json).toMatchObject(over)
+    expect((await patch(tenant, ended, { status: 'approved' })).json).toMatchObject(over)
   })
 
   test('moves by PATCH in the same way', async () => {
@@ -247,6 +261,8 @@ describe('the status of an action plan', () => {
             verified_by = case when $2 = 'verified' then '{"email":"bo@example.org"}'::jsonb end where id = $1`
           await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
           await tx.execute({ text: place, values: [plan.id, from] })
+          const busy = `update findings.finding set status = 'in_remediation' where id = $1`
+          await tx.execute({ text: busy, values: [finding.id] })
           await tx.execute({ text: 'set local session_replication_role = origin', values: [] })
           await tx.execute({ text: place, values: [plan.id, to] })
           const entry = { action_plan_id: plan.id, changes: [{ field: 'status', from, to }], body: 'Why.' }
@@ -312,11 +328,13 @@ describe('changing an action plan', () => {
     expect([silent.status, pointers(silent.json)]).toEqual([422, ['/extension_reason', '/extension_approved_by']])
     const told = { due_date: day(60), extension_reason: 'Vendor is late.', extension_approved_by: { name: 'Cleo' } }
     expect((await patch(tenant, plan.id, told)).status).toBe(200)
-    const extend = async (to: string) =>
+    const extend = async (to: string, reason = 'Again.') =>
       await service.call(tenant, 'POST', `${plans}/${plan.id}/extensions`, {
-        body: { to, reason: 'Again.', approved_by: { name: 'Cleo' } },
+        body: { to, reason, approved_by: { name: 'Cleo' } },
       })
     expect((await extend(day(60))).status).toBe(422)
+    expect((await extend(day(90), ' \n')).status).toBe(422)
+    expect((await patch(tenant, plan.id, { ...told, due_date: day(70), extension_reason: ' ' })).status).toBe(422)
     const answer = await extend(day(90))
     expect(answer.status, answer.text).toBe(201)
     expect(actionPlanSchema.parse(answer.json)).toMatchObject({

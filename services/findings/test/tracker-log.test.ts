@@ -256,6 +256,53 @@ describe('a checkpoint', () => {
     expect((await service.call(newTenant(), 'GET', `${all}/checkpoint?day=2026-05-05`)).status).toBe(404)
   })
 
+  test('of a day that is over is there though nobody has written since, and stays as it was signed', async () => {
+    const tenant = newTenant()
+    const { id } = await aFinding(tenant)
+    await note(tenant, id)
+    const moved = async (day: string, from: number) => {
+      await service.asSuperuser.system(async (tx) => {
+        await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+        await tx.execute({
+          text: `update findings.tracker_log set recorded_at = $2::timestamptz where tenant_id = $1 and position >= $3`,
+          values: [tenant.tenantId, `${day}T10:00:00Z`, from],
+        })
+      })
+    }
+    const of = async (day: string) => await get(tenant, `${all}/checkpoint?day=${day}`)
+    const stored = async () =>
+      await service.asSuperuser.system(async (tx) =>
+        tx.query<{ day: string }>({
+          text: 'select day, position::integer from findings.log_checkpoint where tenant_id = $1 order by day',
+          values: [tenant.tenantId],
+        }),
+      )
+    await moved('2026-05-04', 1)
+    await moved('2026-05-06', 2)
+    expect((await service.call(tenant, 'GET', `${all}/checkpoint?day=2026-05-03`)).status).toBe(404)
+    expect(await stored()).toEqual([])
+    // Asked for at once by many, a day is signed once; one that nobody wrote on is that before it.
+    const [first, ...others] = await Promise.all([of('2026-05-04'), of('2026-05-04'), of('2026-05-05')])
+    expect(first).toMatchObject({ day: '2026-05-04', position: 1 })
+    expect(others).toEqual([first, first])
+    expect(await of('2026-05-06')).toMatchObject({ day: '2026-05-06', position: 2 })
+    expect(await of('2999-01-01')).toEqual(await of('2026-05-06'))
+    expect(await stored()).toMatchObject([{ day: '2026-05-04' }, { day: '2026-05-06' }])
+    const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
+    const { checkpoints } = await verifyExport(log, [logCheckpointSchema.parse(first).jws], await keys())
+    expect(checkpoints[0]?.outcome).toBe('agrees')
+    // Also without being asked for: the first request of a later day, whatever it reads, signs what is over.
+    await note(tenant, id)
+    await moved('2026-05-08', 3)
+    service.setToday('2031-01-01')
+    await get(tenant, path)
+    service.setToday(undefined)
+    expect((await stored()).at(-1)).toEqual({ day: '2026-05-08', position: 3 })
+    // Today is not over.
+    await note(tenant, id)
+    expect(await of('2999-01-01')).toMatchObject({ day: '2026-05-08' })
+  })
+
   test('of a log without entries says so', async () => {
     expect(await get(newTenant(), `${all}/checkpoint`)).toMatchObject({ position: 0, root: '0'.repeat(64) })
   })

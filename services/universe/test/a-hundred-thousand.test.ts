@@ -149,7 +149,7 @@ describe('over 100,000 entities and nodes, under row security', () => {
     ],
     [
       'the children of an entity',
-      async (tx: Tx) => await listEntities(tx, { filter: { parent: top }, sort: 'reference', ...page }),
+      async (tx: Tx) => await listEntities(tx, { filter: { parents: [top] }, sort: 'reference', ...page }),
       'entity_by_parent_number',
     ],
     [

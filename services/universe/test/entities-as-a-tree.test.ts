@@ -189,6 +189,10 @@ describe('a list of entities', () => {
     const tenant = await someTree()
     const { bank } = await universe.stored(tenant)
     expect(await keysOf(tenant, `${path}?parent_id=${bank?.id}`)).toEqual(['retail', 'markets'])
+    expect(await keysOf(tenant, `${path}?parent_id=${bank?.id},ext:retail`)).toEqual(
+      expect.arrayContaining(['retail', 'markets', ...(await keysOf(tenant, `${path}?parent_id=ext:retail`))]),
+    )
+    expect(await keysOf(tenant, `${path}?parent_id=ref:${bank?.reference}`)).toEqual(['retail', 'markets'])
     expect(await keysOf(newTenant(), `${path}?parent_id=${bank?.id}`)).toEqual([])
     await universe.pushTo(tenant, 'people', { people: [{ external_id: 'p', name: 'Ada', email: 'ada@example.com' }] })
     const [ada] = (await get(tenant, '/api/v1/people')).json as { id: string }[]

@@ -180,7 +180,10 @@ describe('listing entities', () => {
     expect(await keys('?external_id=e3')).toEqual(['e3'])
     expect(await keys('?external_id=e3&type=process')).toEqual([])
     const changed = (await universe.stored(tenant))['draft']?.updated_at ?? ''
-    expect(await keys(`?updated_since=${changed}`)).toEqual(['draft'])
+    const after = (ms: number) => new Date(Date.parse(changed) + ms).toISOString()
+    expect((await keys(`?updated_since=${after(30_000)}`)).at(-1)).toEqual('draft')
+    expect(await keys(`?updated_since=${after(30_001)}`)).toEqual([])
+    expect(await keys('?external_id=e1,e3&external_id=draft')).toEqual(['e1', 'e3', 'draft'])
     const counted = await get(tenant, `${path}?count=true&limit=1&type=vendor`)
     expect(counted.headers['x-total-count']).toBe('3')
     expect((await get(tenant, `${path}?count=true&external_id=e3`)).headers['x-total-count']).toBe('1')

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { dateSchema, externalIdSchema, uuidSchema } from '../common.ts'
-import { anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { dateSchema } from '../common.ts'
+import { anyAddress, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   actionPlanSchema,
@@ -11,7 +11,17 @@ import {
   extendActionPlanBodySchema,
   updateActionPlanBodySchema,
 } from './action-plan.ts'
-import { addressed, ownerFilter, patchTypes, read, search, since, briefAnswer, write, yesOrNo } from './route-parts.ts'
+import {
+  addressed,
+  briefAnswer,
+  externalIdFilter,
+  ownerFilter,
+  patchTypes,
+  read,
+  search,
+  write,
+  yesOrNo,
+} from './route-parts.ts'
 
 export const actionPlanSorts = [
   '-created_at',
@@ -29,8 +39,8 @@ const actionPlanFilters = {
   overdue: yesOrNo,
   due_after: dateSchema.optional(),
   due_before: dateSchema.optional(),
-  external_id: externalIdSchema.optional(),
-  updated_since: since,
+  external_id: externalIdFilter,
+  updated_since: updatedSince,
   q: search,
   sort: z.enum(actionPlanSorts).default('-created_at'),
   fields: fieldsOf(actionPlanSchema),
@@ -44,7 +54,7 @@ export const listActionPlans = defineRoute({
   access: read,
   tag: 'Action plans',
   summary: 'List action plans',
-  query: z.strictObject({ ...actionPlanFilters, finding_id: uuidSchema.optional() }),
+  query: z.strictObject({ ...actionPlanFilters, finding_id: anyAddress('Those of one of the findings') }),
   answers: { 200: { description: 'Action plans', schema: z.array(actionPlanSchema) } },
 })
 
@@ -99,7 +109,7 @@ export const updateActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Change an action plan',
-  description: `JSON Merge Patch (RFC 7396) with If-Match. Another due date needs its reason. ${briefAnswer}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match, of objects within it too. Another due date needs its reason. ${briefAnswer}`,
   params: addressed,
   body: updateActionPlanBodySchema,
   bodyMediaTypes: patchTypes,
@@ -122,7 +132,7 @@ export const changeActionPlanStatus = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Update the status of an action plan',
-  description: `If-Match is looked at where it is given. ${briefAnswer}`,
+  description: `A move that there is not, or that lacks something, is 409 with the moves that are \`allowed\` and what is missing in \`errors\`. If-Match is looked at where it is given. ${briefAnswer}`,
   params: addressed,
   body: changeActionPlanStatusBodySchema,
   answers: { 200: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },

@@ -5,7 +5,9 @@ import {
   dateSchema,
   externalIdSchema,
   line,
+  personPatchSchema,
   personRefSchema,
+  saying,
   text,
   timestampSchema,
   uuidSchema,
@@ -25,18 +27,19 @@ export const actionPlanStatuses = [
 export const actionPlanPriorities = ['high', 'medium', 'low'] as const
 
 /** Money as a decimal text, so that no digit is lost, and an ISO 4217 code. */
-export const moneySchema = z
-  .strictObject({
-    amount: z
-      .string()
-      .regex(/^(0|[1-9][0-9]{0,14})(\.[0-9]{1,4})?$/, 'must be a decimal number, such as 1250.00')
-      .meta({ examples: ['12500.00'] }),
-    currency: z
-      .string()
-      .regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code')
-      .meta({ examples: ['EUR'] }),
-  })
-  .meta({ id: 'Money' })
+const money = {
+  amount: z
+    .string()
+    .regex(/^(0|[1-9][0-9]{0,14})(\.[0-9]{1,4})?$/, 'must be a decimal number, such as 1250.00')
+    .meta({ examples: ['12500.00'] }),
+  currency: z
+    .string()
+    .regex(/^[A-Z]{3}$/, 'must be an ISO 4217 code')
+    .meta({ examples: ['EUR'] }),
+}
+export const moneySchema = z.strictObject(money).meta({ id: 'Money' })
+/** What a merge patch (RFC 7396) makes of it; what is left must be both. */
+const moneyPatchSchema = z.strictObject(money).partial().meta({ id: 'MoneyPatch' })
 
 /** A link that people follow. It is stored and shown, never fetched. */
 export const httpsUrlSchema = z
@@ -125,7 +128,7 @@ export type CreateActionPlan = z.output<typeof createActionPlanBodySchema>
 const evidenceRefs = z.array(evidenceRefSchema).max(50)
 
 /**
- * A merge patch (RFC 7396). A `status` moves as by `POST /action-plans/{id}/status`, with the members that the move
+ * A merge patch (RFC 7396), of objects within it too. A `status` moves as by `POST /action-plans/{id}/status`, with the members that the move
  * needs beside it.
  */
 export const updateActionPlanBodySchema = z
@@ -133,16 +136,16 @@ export const updateActionPlanBodySchema = z
     external_id: externalIdSchema.nullable().optional(),
     title: line(1, 255).optional(),
     description: text(0, 20_000).nullable().optional(),
-    owner: personRefSchema.optional(),
+    owner: personPatchSchema.optional(),
     due_date: dateSchema
       .optional()
       .meta({ description: 'Another day needs extension_reason and extension_approved_by' }),
-    extension_reason: text(1, 20_000).optional(),
+    extension_reason: saying(20_000).optional(),
     extension_approved_by: personRefSchema.optional(),
     recommendation_ids: recommendationIdsSchema.optional(),
     percent_complete: z.int().min(0).max(100).optional(),
     priority: z.enum(actionPlanPriorities).nullable().optional(),
-    estimated_cost: moneySchema.nullable().optional(),
+    estimated_cost: moneyPatchSchema.nullable().optional(),
     external_url: httpsUrlSchema.nullable().optional(),
     custom: customSchema.optional(),
     status: z.enum(actionPlanStatuses).optional(),
@@ -171,7 +174,7 @@ export type ChangeActionPlanStatus = z.output<typeof changeActionPlanStatusBodyS
 export const extendActionPlanBodySchema = z
   .strictObject({
     to: dateSchema.meta({ description: 'Later than the due date' }),
-    reason: text(1, 20_000),
+    reason: saying(20_000),
     approved_by: personRefSchema,
   })
   .meta({ id: 'ExtendActionPlan' })

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { dateSchema, externalIdSchema, resourceAddressSchema } from '../common.ts'
-import { anyId, anyOf, expandedPages, fieldsOf, pageQuery } from '../page.ts'
+import { dateSchema, resourceAddressSchema } from '../common.ts'
+import { anyId, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 import { expandedFindingSchema, expansions, mostExpanded } from './expanded-finding.ts'
@@ -19,7 +19,17 @@ import {
   transitionsSchema,
   updateFindingBodySchema,
 } from './finding.ts'
-import { addressed, ownerFilter, patchTypes, read, search, since, briefAnswer, write, yesOrNo } from './route-parts.ts'
+import {
+  addressed,
+  briefAnswer,
+  externalIdFilter,
+  ownerFilter,
+  patchTypes,
+  read,
+  search,
+  write,
+  yesOrNo,
+} from './route-parts.ts'
 
 /** What a list of findings can be sorted by; a leading `-` turns the order round. The id breaks ties. */
 export const findingSorts = [
@@ -38,11 +48,7 @@ export const findingSorts = [
 const findingFilters = {
   status: anyOf(findingStatuses).optional(),
   severity: anyOf(severities).optional(),
-  ref: z
-    .string()
-    .regex(/^F-[0-9-]{1,40}$/)
-    .optional()
-    .meta({ description: 'The finding with this reference', examples: ['F-2026-0042'] }),
+  ref: anyText(z.string().regex(/^F-[0-9-]{1,40}$/), 'The finding with this reference, such as `F-2026-0042`'),
   type: anyOf(findingTypes).optional(),
   source: anyOf(findingSources).optional(),
   entity_id: anyId('Findings that concern one of the entities'),
@@ -60,8 +66,8 @@ const findingFilters = {
   identified_to: dateSchema.optional(),
   target_after: dateSchema.optional(),
   target_before: dateSchema.optional(),
-  external_id: externalIdSchema.optional(),
-  updated_since: since,
+  external_id: externalIdFilter,
+  updated_since: updatedSince,
   q: search,
 }
 
@@ -143,7 +149,7 @@ export const updateFinding = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Change a finding',
-  description: `JSON Merge Patch (RFC 7396) with If-Match. Each change becomes an entry of the tracker log. ${briefAnswer}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match, of objects within it too. Each change becomes an entry of the tracker log. ${briefAnswer}`,
   params: addressed,
   body: updateFindingBodySchema,
   bodyMediaTypes: patchTypes,
@@ -159,7 +165,7 @@ export const changeFindingStatus = defineRoute({
   access: write,
   tag: 'Findings',
   summary: 'Move the status of a finding',
-  description: `\`GET /findings/{id}/transitions\` says where it can go. If-Match is looked at where it is given. ${briefAnswer}`,
+  description: `\`GET /findings/{id}/transitions\` says where it can go. A move that there is not, or that lacks something, is 409 with the moves that are \`allowed\` and what is missing in \`errors\`. A finding that becomes open while a plan is approved goes on to \`in_remediation\` at once. If-Match is looked at where it is given. ${briefAnswer}`,
   params: addressed,
   body: changeFindingStatusBodySchema,
   answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },

@@ -5,7 +5,9 @@ import {
   dateSchema,
   externalIdSchema,
   line,
+  personPatchSchema,
   personRefSchema,
+  saying,
   text,
   timestampSchema,
   uuidSchema,
@@ -54,6 +56,15 @@ export const managementResponseSchema = z
     message: 'a disagreement needs its reasons',
   })
   .meta({ id: 'ManagementResponse' })
+
+/** What a merge patch (RFC 7396) makes of a management response; what is left must be one. */
+const managementResponsePatchSchema = z
+  .strictObject({
+    agreement: z.enum(agreements).optional(),
+    text: text(0, 20_000).nullable().optional(),
+    responded_at: dateSchema.nullable().optional(),
+  })
+  .meta({ id: 'ManagementResponsePatch' })
 
 /** A finding as it is read: the five Cs (condition, criteria, cause, consequence, corrective action) and its state. */
 export const findingSchema = z
@@ -141,7 +152,7 @@ export const createFindingBodySchema = z
   .strictObject({
     external_id: externalIdSchema.optional(),
     title: line(1, 255),
-    condition: text(1, 100_000),
+    condition: saying(100_000),
     criteria: longText.optional(),
     cause: longText.optional(),
     consequence: longText.optional(),
@@ -168,12 +179,12 @@ export const createFindingBodySchema = z
   .meta({ id: 'CreateFinding' })
 export type CreateFinding = z.output<typeof createFindingBodySchema>
 
-/** A merge patch (RFC 7396): null takes a value away. The status moves by `POST /findings/{id}/status` alone. */
+/** A merge patch (RFC 7396), of objects within it too: null takes a value away. The status moves by `POST /findings/{id}/status` alone. */
 export const updateFindingBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),
     title: line(1, 255).optional(),
-    condition: text(1, 100_000).optional(),
+    condition: saying(100_000).optional(),
     criteria: longText.nullable().optional(),
     cause: longText.nullable().optional(),
     consequence: longText.nullable().optional(),
@@ -184,14 +195,14 @@ export const updateFindingBodySchema = z
     deficiency_class: z.enum(deficiencyClasses).nullable().optional(),
     coso_component: z.enum(cosoComponents).nullable().optional(),
     entity_ids: entityIdsSchema.optional(),
-    owner: personRefSchema.nullable().optional(),
+    owner: personPatchSchema.nullable().optional(),
     identified_date: dateSchema.optional().meta({ description: 'Only in a draft' }),
     target_date: dateSchema.optional(),
     repeat_of_id: uuidSchema.nullable().optional().meta({ description: 'Only in a draft' }),
     source: z.enum(findingSources).nullable().optional(),
     engagement_ref: line(1, 255).nullable().optional(),
     test_procedure_id: uuidSchema.nullable().optional(),
-    management_response: managementResponseSchema.nullable().optional(),
+    management_response: managementResponsePatchSchema.nullable().optional(),
     custom: customSchema.optional().meta({ description: 'Replaces single fields; null takes one away' }),
   })
   .meta({ id: 'UpdateFinding' })
@@ -217,7 +228,10 @@ export const changeFindingStatusBodySchema = z
     validated_by: personRefSchema.optional().meta({
       description: 'Who validated the remedy; never the owner, and named by something that the owner is named by too',
     }),
-    evidence_refs: z.array(evidenceRefSchema).max(50).default([]),
+    evidence_refs: z.array(evidenceRefSchema).max(50).default([]).meta({
+      description:
+        'To close a critical or high finding: of this remedy, here or in its log since it was last reopened or its validation failed',
+    }),
   })
   .meta({ id: 'ChangeFindingStatus' })
 export type ChangeFindingStatus = z.output<typeof changeFindingStatusBodySchema>

@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import { externalIdSchema, uuidSchema } from '../common.ts'
-import { anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { anyAddress, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import {
   createRecommendationBodySchema,
@@ -9,15 +8,15 @@ import {
   recommendationStubSchema,
   updateRecommendationBodySchema,
 } from './recommendation.ts'
-import { addressed, patchTypes, read, search, since, briefAnswer, write } from './route-parts.ts'
+import { addressed, briefAnswer, externalIdFilter, patchTypes, read, search, write } from './route-parts.ts'
 
 export const recommendationSorts = ['-created_at', 'created_at', '-updated_at', 'updated_at'] as const
 
 const recommendationFilters = {
   ...pageQuery,
   status: anyOf(recommendationStatuses).optional(),
-  external_id: externalIdSchema.optional(),
-  updated_since: since,
+  external_id: externalIdFilter,
+  updated_since: updatedSince,
   q: search,
   sort: z.enum(recommendationSorts).default('-created_at'),
   fields: fieldsOf(recommendationSchema),
@@ -31,7 +30,7 @@ export const listRecommendations = defineRoute({
   access: read,
   tag: 'Recommendations',
   summary: 'List recommendations',
-  query: z.strictObject({ ...recommendationFilters, finding_id: uuidSchema.optional() }),
+  query: z.strictObject({ ...recommendationFilters, finding_id: anyAddress('Those of one of the findings') }),
   answers: { 200: { description: 'Recommendations', schema: z.array(recommendationSchema) } },
 })
 

@@ -1,5 +1,13 @@
 import { z } from 'zod'
-import { createdBySchema, customSchema, externalIdSchema, text, timestampSchema, uuidSchema } from '../common.ts'
+import {
+  createdBySchema,
+  customSchema,
+  externalIdSchema,
+  saying,
+  text,
+  timestampSchema,
+  uuidSchema,
+} from '../common.ts'
 
 export const recommendationPriorities = ['high', 'medium', 'low'] as const
 export const recommendationResponses = ['pending', 'accepted', 'partially_accepted', 'rejected'] as const
@@ -42,7 +50,7 @@ export type RecommendationStub = z.infer<typeof recommendationStubSchema>
 export const createRecommendationBodySchema = z
   .strictObject({
     external_id: externalIdSchema.optional(),
-    text: text(1, 20_000),
+    text: saying(20_000),
     priority: z.enum(recommendationPriorities).optional().meta({ description: 'Default: by the severity' }),
     custom: customSchema.optional(),
   })
@@ -53,7 +61,7 @@ export type CreateRecommendation = z.output<typeof createRecommendationBodySchem
 export const updateRecommendationBodySchema = z
   .strictObject({
     external_id: externalIdSchema.nullable().optional(),
-    text: text(1, 20_000).optional(),
+    text: saying(20_000).optional(),
     priority: z.enum(recommendationPriorities).optional(),
     response: z.enum(['accepted', 'partially_accepted', 'rejected']).optional(),
     response_rationale: text(0, 20_000).nullable().optional().meta({ description: 'Needed to reject' }),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line } from '../common.ts'
-import { anyOf, fieldsOf, pageQuery } from '../page.ts'
+import { anyOf, anyText, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { addressed, read, write } from './route-parts.ts'
 import {
@@ -84,7 +84,7 @@ export const listLog = defineRoute({
   query: z.strictObject({
     ...pageQuery,
     kind: anyOf(logKinds).optional(),
-    actor: line(1, 255).optional().meta({ description: 'Id of who wrote the entry' }),
+    actor: anyText(line(1, 255), 'Id of who wrote the entry'),
     since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),
     fields: fieldsOf(logEntrySchema),
   }),
@@ -100,7 +100,7 @@ export const getLogCheckpoint = defineRoute({
   tag: 'Remediation tracker log',
   summary: 'Read a signed end of the log',
   description:
-    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the end of the log as it is now; with one, the last checkpoint of that day or before.',
+    'Keep it: an export that was rewritten later contradicts it. Without `day` it is the end of the log as it is now; with one, that of the last day, up to the given one, on which something was logged and which is over (UTC): signed once, and the same from then on. 404 where nothing was logged by then.',
   query: z.strictObject({ day: dateSchema.optional() }),
   answers: { 200: { description: 'The checkpoint', schema: logCheckpointSchema } },
   problems: ['not_found'],

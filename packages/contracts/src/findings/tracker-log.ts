@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { createdBySchema, line, momentSchema, text, timestampSchema, uuidSchema } from '../common.ts'
+import { createdBySchema, line, momentSchema, saying, timestampSchema, uuidSchema } from '../common.ts'
 import { evidenceRefSchema } from './finding.ts'
 
 export const logKinds = [
@@ -52,7 +52,7 @@ export const logEntryStubSchema = z.object({ finding_id: uuidSchema, seq: z.int(
 export const createLogEntryBodySchema = z
   .strictObject({
     kind: z.enum(['note', 'escalation', 'correction', 'evidence_linked']).default('note'),
-    body: text(1, 20_000).refine((value) => value.trim() !== '', { message: 'must say something' }),
+    body: saying(20_000),
     occurred_at: momentSchema.optional().meta({ description: 'When it happened; default, and at the latest, now' }),
     corrects_seq: z
       .int()

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { momentSchema, resourceAddressSchema, text } from '../common.ts'
+import { resourceAddressSchema, text } from '../common.ts'
 
 /** What the routes of the universe service have in common. */
 export const base = {
@@ -8,5 +8,4 @@ export const base = {
   access: { kind: 'scope', scope: 'read:universe' },
 } as const
 export const addressed = z.strictObject({ id: resourceAddressSchema })
-export const updatedSince = momentSchema.optional()
 export const search = text(1, 200).optional().meta({ description: 'Text that the resource holds, in any case' })

@@ -11,7 +11,7 @@ import {
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { anyOf, expandedPages, fieldsOf, pageQuery } from '../page.ts'
+import { anyAddress, anyId, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { findingCountsSchema } from './finding-counts.ts'
 import {
@@ -29,7 +29,7 @@ import {
   treeNodeSchema,
 } from './hierarchy.ts'
 import { getPerson, getTestProcedure, listPeople, listTestProcedures } from './procedure-and-people-routes.ts'
-import { addressed, base, search, updatedSince } from './route-parts.ts'
+import { addressed, base, search } from './route-parts.ts'
 
 export * from './finding-counts.ts'
 export * from './hierarchy.ts'
@@ -175,9 +175,12 @@ export const listEntities = defineRoute({
     type: anyOf(entityTypes).optional(),
     status: anyOf(entityStatuses).optional(),
     parent_id: z
-      .union([z.literal('none'), uuidSchema])
+      .union([z.literal('none'), anyAddress('')])
       .optional()
-      .meta({ description: 'Children of the entity; `none`: entities that have no parent' }),
+      .meta({
+        description:
+          'Children of the entity, or of one of several: ids, `ref:` or `ext:` addresses, repeated or comma-separated; `none`: entities that have no parent',
+      }),
     subtree_of: z.union([resourceAddressSchema, nodeAddressSchema]).optional().meta({
       description:
         'The entity and everything below it. With `hierarchy`, a node of it: entities that belong to the node or one below.',
@@ -185,13 +188,13 @@ export const listEntities = defineRoute({
     hierarchy: hierarchyKeySchema
       .optional()
       .meta({ description: 'Entities that belong to an active node of the hierarchy' }),
-    owner: line(1, 255).optional().meta({ description: 'Id, e-mail address or name of a person' }),
+    owner: anyText(line(1, 255), 'Id, e-mail address or name of a person'),
     risk_rating: anyOf(riskRatings)
       .optional()
       .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
     next_audit_due_before: dateSchema.optional(),
-    external_id: externalIdSchema.optional(),
-    connector_id: uuidSchema.optional().meta({ description: 'Made by this connector (`created_by`)' }),
+    external_id: anyText(externalIdSchema, 'The one with this key of the integrator’s own'),
+    connector_id: anyId('Made by this connector (`created_by`)'),
     updated_since: updatedSince,
     q: search,
     sort: z

@@ -58,7 +58,8 @@ export async function proposePlan(
 /** Whether a merge patch leaves a plan as it is. */
 export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
   const isMoved = patch.status !== undefined && patch.status !== plan.status
-  return !isMoved && changesBetween(plan, patchedPlan(plan, patch), planFields).length === 0
+  const { after, faults } = patchedPlan(plan, patch)
+  return !isMoved && faults.length === 0 && changesBetween(plan, after, planFields).length === 0
 }
 
 /** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
@@ -68,9 +69,9 @@ export async function changePlan(
   patch: UpdateActionPlan,
   changedBy: CreatedBy,
 ): Promise<ChangedPlan> {
-  const after = patchedPlan(before, patch)
-  const faults = planFaults(before, after, patch)
-  if (faults.length > 0) throw invalidContent(faults)
+  const { after, faults } = patchedPlan(before, patch)
+  const found = [...faults, ...planFaults(before, after, patch)]
+  if (found.length > 0) throw invalidContent(found)
   const { extension_reason: reason, extension_approved_by: approvedBy, status: to } = patch
   const extension =
     after.due_date === before.due_date || reason === undefined || approvedBy === undefined
@@ -128,12 +129,18 @@ export async function movePlan(
   return { plan: saved, drafts: [...drafts, ...(await followPlans(tx, finding.id))] }
 }
 
-/** Refuses to change a plan that has ended, or a plan of a finding that is cancelled. */
-export function assertChangeable({ plan, finding }: HeldPlan): void {
-  if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
-  if (Object.keys(planMoves[plan.status]).length === 0) {
-    throw problem('conflict', { detail: `An action plan that is ${plan.status} never changes.` })
-  }
+/**
+ * Refuses to change a plan that has ended, or a plan of a finding that is cancelled. Who would move its status learns, as of
+ * every move that there is not, that none is allowed.
+ */
+export function assertChangeable({ plan, finding }: HeldPlan, isMoved: boolean): void {
+  const hasEnded = Object.keys(planMoves[plan.status]).length === 0
+  if (finding.status !== 'cancelled' && !hasEnded) return
+  const detail =
+    finding.status === 'cancelled'
+      ? 'A cancelled finding never changes, nor do its action plans.'
+      : `An action plan that is ${plan.status} never changes.`
+  throw isMoved ? problem('invalid_transition', { detail, allowed: [] }) : problem('conflict', { detail })
 }
 
 const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([

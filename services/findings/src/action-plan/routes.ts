@@ -1,4 +1,5 @@
 import {
+  type ResourceAddress,
   changeActionPlanStatus,
   createActionPlan,
   extendActionPlan,
@@ -43,13 +44,13 @@ export function actionPlanRoutes(
   type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listActionPlansOfFinding>
   type ListRoute = typeof listRoute | typeof listActionPlansOfFinding
 
-  const listOf = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+  const listOf = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
     const { query } = input
     const { sort } = query
     const day = today()
     const filter = {
       status: query.status,
-      findingId,
+      findings,
       owner: query.owner,
       overdue: query.overdue === undefined ? undefined : { is: query.overdue === 'true', on: day },
       dueAfter: query.due_after,
@@ -61,8 +62,8 @@ export function actionPlanRoutes(
     return { sort, day, filter, page: openPage(input, route, actionPlanList.keySchema(sort)) }
   }
 
-  const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {
-    const { sort, day, filter, page } = listOf(input, route, findingId)
+  const list = async (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
+    const { sort, day, filter, page } = listOf(input, route, findings)
     const [rows, total] = await db.read(input.context, async (tx) =>
       Promise.all([
         listActionPlans(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
@@ -73,8 +74,8 @@ export function actionPlanRoutes(
     return page.finish(rows, (row) => actionPlanList.keyOf(row, sort)).map((row) => planAsRead(row, day))
   }
 
-  const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
-    const { sort, day, filter, page } = listOf(input, route, findingId)
+  const listAll = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
+    const { sort, day, filter, page } = listOf(input, route, findings)
     return wholeList(db, input.context, {
       after: page.after,
       size: exportBatch,
@@ -85,15 +86,15 @@ export function actionPlanRoutes(
   }
 
   contractList(app, listRoute, {
-    page: async (input) => await list(input, listRoute, input.query.finding_id),
-    all: (input) => listAll(input, listRoute, input.query.finding_id),
+    page: async (input) => await list(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
+    all: (input) => listAll(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
     columns: planColumns,
   })
 
   contractList(app, listActionPlansOfFinding, {
-    page: async (input) => await list(input, listActionPlansOfFinding, await findingOf(db, input)),
+    page: async (input) => await list(input, listActionPlansOfFinding, [{ by: 'id', id: await findingOf(db, input) }]),
     all: async function* (input) {
-      yield* listAll(input, listActionPlansOfFinding, await findingOf(db, input))
+      yield* listAll(input, listActionPlansOfFinding, [{ by: 'id', id: await findingOf(db, input) }])
     },
     columns: planColumns,
   })
@@ -135,7 +136,7 @@ export function actionPlanRoutes(
         const held = await holdPlan(tx, address)
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
-        assertChangeable(held)
+        assertChangeable(held, body.status !== undefined)
         const { plan, drafts } = await changePlan(tx, held, body, actorOf(context))
         await record(tx, drafts)
         return plan
@@ -154,7 +155,7 @@ export function actionPlanRoutes(
         const held = await holdPlan(tx, address)
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
-        if (held.finding.status === 'cancelled') throw problem('invalid_transition', { allowed: [] })
+        assertChangeable(held, true)
         const moved = await movePlan(tx, held, held.plan, body, undefined)
         await record(tx, moved.drafts)
         return await input.keep(tx, answered(input, moved.plan))
@@ -173,7 +174,7 @@ export function actionPlanRoutes(
         if (held === undefined) throw problem('not_found')
         const { plan, finding } = held
         assertVersion(input, plan.version)
-        assertChangeable(held)
+        assertChangeable(held, false)
         if (body.to <= plan.due_date) {
           throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
         }

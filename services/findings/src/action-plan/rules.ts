@@ -1,14 +1,19 @@
-import type {
-  ActionPlan,
-  ActionPlanStub,
-  ChangeActionPlanStatus,
-  InputError,
-  UpdateActionPlan,
+import {
+  type ActionPlan,
+  type ActionPlanStub,
+  type ChangeActionPlanStatus,
+  type InputError,
+  type UpdateActionPlan,
+  moneySchema,
+  personRefSchema,
 } from '@postern/contracts'
-import { type CalendarDate, type StoredFinding, mergedCustom } from '../finding/rules.ts'
+import { inputErrors } from '@postern/service-kit'
+import { z } from 'zod'
+import type { CalendarDate, StoredFinding } from '../finding/rules.ts'
 import { needsEvidence } from '../finding/transitions.ts'
 import { fourEyes } from '../four-eyes.ts'
-import { comparePeople } from '../person.ts'
+import { mergedMembers } from '../merge-patch.ts'
+import { comparePeople, withoutFormerId } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
 /** What is stored of an action plan; the rest follows from it and from the day of the reading. */
@@ -53,10 +58,20 @@ export function planStub({ id, reference, version, status }: StoredPlan): Action
   return { id, reference, version, status }
 }
 
-/** The plan after the fields of a merge patch; its status moves apart. */
-export function patchedPlan(stored: StoredPlan, patch: UpdateActionPlan): StoredPlan {
-  const named = planFields.flatMap((field) => (patch[field] === undefined ? [] : [[field, patch[field]] as const]))
-  return { ...stored, ...Object.fromEntries(named), custom: mergedCustom(stored.custom, patch.custom) }
+/** What members of a patched plan must be that are objects: each member of theirs was good by itself. */
+const mergedObjects = z.object({ owner: personRefSchema.optional(), estimated_cost: moneySchema.nullish() })
+
+/** The plan after the fields of a merge patch (RFC 7396), and what keeps objects in it from being whole. Its status moves apart. */
+export function patchedPlan(
+  stored: StoredPlan,
+  patch: UpdateActionPlan,
+): { readonly after: StoredPlan; readonly faults: readonly InputError[] } {
+  const named = Object.fromEntries(planFields.map((field) => [field, patch[field]]))
+  const { owner, estimated_cost, ...members } = mergedMembers(stored, named)
+  const merged = mergedObjects.safeParse({ owner: withoutFormerId(stored.owner, patch.owner, owner), estimated_cost })
+  if (!merged.success) return { after: stored, faults: inputErrors(merged.error, 'body') }
+  const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
+  return { after: { ...stored, ...members, ...Object.fromEntries(objects) }, faults: [] }
 }
 
 /** What keeps a plan from becoming what a patch would make of it. */

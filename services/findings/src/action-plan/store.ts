@@ -6,6 +6,8 @@ import {
   type PageBounds,
   dateOf,
   keysetList,
+  ofFindings,
+  ownedBy,
   patternOf,
   statement,
   timeOf,
@@ -20,13 +22,13 @@ export type ActionPlanSort = (typeof actionPlanSorts)[number]
 export interface ActionPlanFilter {
   readonly status?: readonly ActionPlan['status'][] | undefined
   readonly updatedSince?: Date | undefined
-  readonly findingId?: string | undefined
-  readonly owner?: string | undefined
+  readonly findings?: readonly ResourceAddress[] | undefined
+  readonly owner?: readonly string[] | undefined
   /** Missed the due date on the day (UTC), or did not. */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly dueAfter?: string | undefined
   readonly dueBefore?: string | undefined
-  readonly externalId?: string | undefined
+  readonly externalId?: readonly string[] | undefined
   readonly text?: string | undefined
 }
 
@@ -190,15 +192,12 @@ function conditionsOf(filter: ActionPlanFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
-    ...when(filter.findingId, (p) => `t.finding_id = ${p}::uuid`),
-    ...when(
-      filter.owner?.toLowerCase(),
-      (p) => `${p}::text in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name'))`,
-    ),
+    ...ofFindings(filter.findings),
+    ...when(filter.owner, ownedBy),
     ...(filter.overdue === undefined ? [] : [overdue(filter.overdue)]),
     ...when(dateOf(filter.dueAfter), (p) => `t.due_on > ${p}::date`),
     ...when(dateOf(filter.dueBefore), (p) => `t.due_on < ${p}::date`),
-    ...when(filter.externalId, (p) => `t.external_id = ${p}::text`),
+    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
     ...when(
       patternOf(filter.text),
       (p) =>

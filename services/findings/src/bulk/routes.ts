@@ -123,7 +123,7 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, actor: CreatedBy): Pr
     }
   }
   if (isUnchanged(held.plan, patch)) return { isNew: false, resource: held.plan, drafts: [] }
-  assertChangeable(held)
+  assertChangeable(held, patch.status !== undefined)
   const { plan, drafts } = await changePlan(tx, held, patch, actor)
   return { isNew: false, resource: plan, drafts }
 }

@@ -11,6 +11,7 @@ import {
 } from '@postern/contracts'
 import { ProblemError, type RequestInfo, inputErrors, problem } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
+import { mergePatch } from '../merge-patch.ts'
 import { entityTag } from '../request.ts'
 import type { Recorder } from '../tracker-log/record.ts'
 import type { LogDraft } from '../tracker-log/rules.ts'
@@ -153,7 +154,7 @@ export function requireItemVersion(item: {
   }
 }
 
-/** What an item gives for something new: null, which takes away, gives nothing. */
-export function withoutNulls(item: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(item).filter(([, value]) => value !== null && value !== undefined))
+/** What an item gives for something new: null, which takes away, gives nothing, within an object either. */
+export function withoutNulls(item: object): unknown {
+  return mergePatch({}, item)
 }

@@ -14,8 +14,8 @@ import {
   patchedFields,
   targetDaysBySeverity,
 } from './rules.ts'
-import { brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
-import { findingMoves, moved } from './transitions.ts'
+import { type FindingProgress, brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
+import { findingMoves, isUnderWay, moved } from './transitions.ts'
 
 /** What a change has made of a finding, and what to log about it: nothing, where it was so already. */
 export interface ChangedFinding {
@@ -34,11 +34,11 @@ export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: Cr
 
 /** Applies a merge patch to a locked finding. */
 export async function changeFinding(tx: Tx, before: StoredFinding, patch: UpdateFinding): Promise<ChangedFinding> {
-  const after = patched(before, patch)
-  const changes = changesBetween(before, after, patchedFields)
   if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
-  const faults = changeFaults(before, after)
-  if (faults.length > 0) throw invalidContent(faults)
+  const { after, faults } = patched(before, patch)
+  const found = [...faults, ...changeFaults(before, after)]
+  if (found.length > 0) throw invalidContent(found)
+  const changes = changesBetween(before, after, patchedFields)
   if (changes.length === 0) return { finding: before, drafts: [] }
   const finding = await updateFinding(tx, before, after)
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
@@ -51,23 +51,38 @@ export async function moveFinding(
   request: ChangeFindingStatus,
   today: CalendarDate,
 ): Promise<ChangedFinding> {
-  const situation = { finding, ...(await findProgress(tx, finding.id)), today, request }
+  const progress = await findProgress(tx, finding.id)
+  const situation = { finding, ...progress, today, request }
   assertMove(findingMoves, finding.status, request.to, situation)
   const after = moved(finding, request)
   const saved = await updateFinding(tx, finding, after)
   const changes = changesBetween(finding, after, ['status', 'accepted_until', 'accepted_by', 'validated_by'])
-  return {
-    finding: saved,
-    drafts: [
-      {
-        findingId: finding.id,
-        kind: request.to === 'closed' ? 'validation' : 'status_change',
-        body: saidWith(request),
-        changes,
-        evidenceRefs: request.evidence_refs,
-      },
-    ],
+  const draft: LogDraft = {
+    findingId: finding.id,
+    kind: request.to === 'closed' ? 'validation' : 'status_change',
+    body: saidWith(request),
+    changes,
+    evidenceRefs: request.evidence_refs,
   }
+  const followed = await followPlansUnderWay(tx, saved, finding.status, progress)
+  return { finding: followed.finding, drafts: [draft, ...followed.drafts] }
+}
+
+/**
+ * Puts a finding that has just become open into remediation, where a plan was approved while it was a draft, accepted or
+ * closed: the approval does then what it would have done had the finding been open.
+ */
+export async function followPlansUnderWay(
+  tx: Tx,
+  finding: StoredFinding,
+  before: StoredFinding['status'],
+  progress: FindingProgress,
+): Promise<ChangedFinding> {
+  if (finding.status !== 'open' || !isUnderWay(before, progress)) return { finding, drafts: [] }
+  const saved = await updateFinding(tx, finding, { ...finding, status: 'in_remediation' })
+  const changes = [{ field: 'status', from: 'open', to: 'in_remediation' }]
+  const body = 'An action plan was approved before.'
+  return { finding: saved, drafts: [{ findingId: finding.id, kind: 'status_change', body, changes }] }
 }
 
 /** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */

@@ -1,7 +1,19 @@
 import { isDeepStrictEqual } from 'node:util'
-import type { CreateFinding, CreatedBy, Finding, FindingStub, InputError, UpdateFinding } from '@postern/contracts'
+import {
+  type CreateFinding,
+  type CreatedBy,
+  type Finding,
+  type FindingStub,
+  type InputError,
+  type UpdateFinding,
+  managementResponseSchema,
+  personRefSchema,
+} from '@postern/contracts'
+import { inputErrors } from '@postern/service-kit'
+import { z } from 'zod'
 import { notComparable } from '../four-eyes.ts'
-import { comparePeople } from '../person.ts'
+import { mergedMembers } from '../merge-patch.ts'
+import { comparePeople, withoutFormerId } from '../person.ts'
 
 /** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
 export type CalendarDate = string
@@ -65,8 +77,8 @@ export function creationFaults(finding: CreateFinding): InputError[] {
 }
 
 function incompleteFaults(finding: CreateFinding): InputError[] {
-  const { criteria = null, cause = null, consequence = null, entity_ids, owner = null } = finding
-  return missingAfterDraft({ criteria, cause, consequence, entity_ids, owner }).map((field) =>
+  const { condition, criteria = null, cause = null, consequence = null, entity_ids, owner = null } = finding
+  return missingAfterDraft({ condition, criteria, cause, consequence, entity_ids, owner }).map((field) =>
     fault(field, 'required', 'is needed before a finding can leave the draft'),
   )
 }
@@ -74,6 +86,8 @@ function incompleteFaults(finding: CreateFinding): InputError[] {
 /** Says to the caller what a constraint of the database has refused; undefined where only we can be at fault. */
 export function faultOfConstraint(constraint: string): InputError | undefined {
   switch (constraint) {
+    case 'finding_condition_said':
+      return fault('condition', 'required', 'must say something')
     case 'finding_identified_not_in_future':
       return fault('identified_date', 'in_future', 'must not be later than today (UTC)')
     case 'finding_repeats_what_has_ended':
@@ -120,17 +134,25 @@ export const patchedFields = [
   'custom',
 ] as const satisfies readonly (keyof UpdateFinding)[]
 
-/** The finding after a merge patch (RFC 7396): what is absent stays, null takes away. */
-export function patched(stored: StoredFinding, patch: UpdateFinding): StoredFinding {
-  const { custom, ...given } = patch
-  const named = Object.entries(given).filter(([, value]) => value !== undefined)
-  return { ...stored, ...Object.fromEntries(named), custom: mergedCustom(stored.custom, custom) }
-}
+/** What members of a patched finding must be that are objects: each member of theirs was good by itself. */
+const mergedObjects = z.object({
+  owner: personRefSchema.nullish(),
+  management_response: managementResponseSchema.nullish(),
+})
 
-/** Custom fields after a merge patch. */
-export function mergedCustom(stored: Finding['custom'], patch: Finding['custom'] | undefined): Finding['custom'] {
-  const merged = Object.entries({ ...stored, ...patch })
-  return patch === undefined ? stored : Object.fromEntries(merged.filter(([name]) => patch[name] !== null))
+/** The finding after a merge patch (RFC 7396), and what keeps objects in it from being whole. */
+export function patched(
+  stored: StoredFinding,
+  patch: UpdateFinding,
+): { readonly after: StoredFinding; readonly faults: readonly InputError[] } {
+  const { owner, management_response, ...members } = mergedMembers(stored, patch)
+  const merged = mergedObjects.safeParse({
+    owner: withoutFormerId(stored.owner, patch.owner, owner),
+    management_response,
+  })
+  if (!merged.success) return { after: stored, faults: inputErrors(merged.error, 'body') }
+  const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
+  return { after: { ...stored, ...members, ...Object.fromEntries(objects) }, faults: [] }
 }
 
 /** What keeps a finding from becoming what a patch would make of it. */
@@ -155,11 +177,16 @@ export function changeFaults(before: StoredFinding, after: StoredFinding): Input
   return [...faults, ...missingAfterDraft(after).map((field) => fault(field, 'required', 'is needed after the draft'))]
 }
 
+/** The members that a finding needs from the end of its draft on. */
+export const neededAfterDraft = ['condition', 'criteria', 'cause', 'consequence', 'entity_ids', 'owner'] as const
+
 /** What a finding must have before it can leave the draft, and keeps from then on. */
 export function missingAfterDraft(
-  finding: Pick<StoredFinding, 'criteria' | 'cause' | 'consequence' | 'entity_ids' | 'owner'>,
-): ('criteria' | 'cause' | 'consequence' | 'entity_ids' | 'owner')[] {
-  const texts = (['criteria', 'cause', 'consequence'] as const).filter((field) => (finding[field] ?? '').trim() === '')
+  finding: Pick<StoredFinding, (typeof neededAfterDraft)[number]>,
+): (typeof neededAfterDraft)[number][] {
+  const texts = (['condition', 'criteria', 'cause', 'consequence'] as const).filter(
+    (field) => (finding[field] ?? '').trim() === '',
+  )
   return [
     ...texts,
     ...(finding.entity_ids.length === 0 ? (['entity_ids'] as const) : []),

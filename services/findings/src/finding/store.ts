@@ -29,17 +29,34 @@ export interface FindingProgress {
   readonly livePlans: number
   /** Those of them on which work is left. */
   readonly unfinishedPlans: number
+  /** Those that were approved, and those of them on which work is left. */
+  readonly approvedPlans: number
+  readonly plansUnderWay: number
+  /** Evidence was named since the finding was reopened, or its validation failed. */
   readonly hasEvidence: boolean
   /** Every recommendation that was not replaced was rejected, and there is one. */
   readonly isRejected: boolean
 }
 
+interface ProgressRow {
+  readonly live: number
+  readonly unfinished: number
+  readonly proposed: number
+  readonly evidence: boolean
+  readonly rejected: boolean
+}
+
 export async function findProgress(tx: Tx, findingId: string): Promise<FindingProgress> {
-  const rows = await tx.query<{ live: number; unfinished: number; evidence: boolean; rejected: boolean }>(
-    progress([findingId]),
-  )
-  const { live = 0, unfinished = 0, evidence = false, rejected = false } = rows[0] ?? {}
-  return { livePlans: live, unfinishedPlans: unfinished, hasEvidence: evidence, isRejected: rejected }
+  const [row] = await tx.query<ProgressRow>(progress([findingId]))
+  if (row === undefined) throw new Error('the progress of a finding returned no row')
+  return {
+    livePlans: row.live,
+    unfinishedPlans: row.unfinished,
+    approvedPlans: row.live - row.proposed,
+    plansUnderWay: row.unfinished - row.proposed,
+    hasEvidence: row.evidence,
+    isRejected: row.rejected,
+  }
 }
 
 /** Stores what has become of a finding that is locked. The day of closing comes from the database. */
@@ -178,13 +195,14 @@ const lockById = statement('findings_lock_by_id', `${byId} for no key update`)
 const lockByReference = statement('findings_lock_by_reference', `${byReference} for no key update`)
 const lockByExternalId = statement('findings_lock_by_external_id', `${byExternalId} for no key update`)
 
-// action_plan_of_finding_unique, tracker_log_with_evidence
+// action_plan_of_finding_unique; the log of the finding for the evidence, where it has plans and where it has none.
 const progress = statement(
   'findings_progress',
   `select
     count(*) filter (where p.status not in ('rejected', 'cancelled'))::integer as live,
     count(*) filter (where p.status not in ('rejected', 'cancelled', 'implemented', 'verified'))::integer as unfinished,
-    exists (select from findings.tracker_log l where l.finding_id = $1::uuid and l.has_evidence) as evidence,
+    count(*) filter (where p.status = 'proposed')::integer as proposed,
+    findings.has_fresh_evidence((select tenancy.tenant_id()), $1::uuid) as evidence,
     coalesce((
       select bool_and(r.status = 'rejected')
       from findings.recommendation r

@@ -1,13 +1,14 @@
 import type { ChangeFindingStatus, Finding } from '@postern/contracts'
 import { fourEyes } from '../four-eyes.ts'
 import type { Need, StateMachine } from '../transitions.ts'
-import { type CalendarDate, type StoredFinding, missingAfterDraft } from './rules.ts'
+import { type CalendarDate, type StoredFinding, missingAfterDraft, neededAfterDraft } from './rules.ts'
 
 /** What a move of a finding's status is judged by. */
 export interface FindingSituation {
   readonly finding: StoredFinding
   readonly livePlans: number
   readonly unfinishedPlans: number
+  /** Evidence was named since the finding was reopened, or its validation failed. */
   readonly hasEvidence: boolean
   /** All that was recommended was rejected. */
   readonly isRejected: boolean
@@ -25,7 +26,7 @@ const reason: FindingNeed = {
   isMet: ({ request }) => (request.reason ?? '').trim() !== '',
 }
 
-const complete = (['criteria', 'cause', 'consequence', 'entity_ids', 'owner'] as const).map((field): FindingNeed => ({
+const complete = neededAfterDraft.map((field): FindingNeed => ({
   code: `missing_${field}`,
   detail: `The finding needs ${field} before it can leave the draft.`,
   isMet: ({ finding }) => !missingAfterDraft(finding).includes(field),
@@ -68,7 +69,8 @@ const validation: readonly FindingNeed[] = [
   {
     code: 'required',
     member: 'evidence_refs',
-    detail: 'is needed for a critical or high finding: evidence, here or in its log',
+    detail:
+      'is needed for a critical or high finding: evidence of this remedy, here or in its log since it was reopened or its validation failed',
     isMet: ({ finding, hasEvidence, request }) =>
       !needsEvidence(finding) || hasEvidence || (request.evidence_refs ?? []).length > 0,
   },
@@ -116,6 +118,18 @@ export const findingMoves: StateMachine<Finding['status'], FindingSituation> = {
   },
   closed: { open: [reason, reopenable] },
   cancelled: {},
+}
+
+/**
+ * Whether a finding that has become open is in remediation at once, because a plan was approved while it was something else.
+ * Work that is left is begun in any case; a plan that is done counts where it is about what is open now, and not for a
+ * finding that is reopened although its plans were done.
+ */
+export function isUnderWay(
+  before: Finding['status'],
+  { approvedPlans, plansUnderWay }: { readonly approvedPlans: number; readonly plansUnderWay: number },
+): boolean {
+  return plansUnderWay > 0 || (before !== 'closed' && approvedPlans > 0)
 }
 
 /** Serious enough that its remedy is proved, not only said. */

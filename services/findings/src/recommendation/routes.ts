@@ -1,4 +1,5 @@
 import {
+  type ResourceAddress,
   type Recommendation,
   createRecommendation,
   getRecommendation,
@@ -55,12 +56,12 @@ export function recommendationRoutes(
   type ListInput = ContractInput<typeof listRoute> | ContractInput<typeof listRecommendationsOfFinding>
   type ListRoute = typeof listRoute | typeof listRecommendationsOfFinding
 
-  const listOf = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
+  const listOf = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
     const { query } = input
     const { sort } = query
     const filter = {
       status: query.status,
-      findingId,
+      findings,
       externalId: query.external_id,
       text: query.q,
       updatedSince: query.updated_since === undefined ? undefined : new Date(query.updated_since),
@@ -68,8 +69,8 @@ export function recommendationRoutes(
     return { sort, filter, page: openPage(input, route, recommendationList.keySchema(sort)) }
   }
 
-  const list = async (input: ListInput, route: ListRoute, findingId: string | undefined) => {
-    const { sort, filter, page } = listOf(input, route, findingId)
+  const list = async (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
+    const { sort, filter, page } = listOf(input, route, findings)
     const [rows, total] = await db.read(input.context, async (tx) =>
       Promise.all([
         listRecommendations(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
@@ -80,8 +81,8 @@ export function recommendationRoutes(
     return page.finish(rows, (row) => recommendationList.keyOf(row, sort))
   }
 
-  const listAll = (input: ListInput, route: ListRoute, findingId: string | undefined) => {
-    const { sort, filter, page } = listOf(input, route, findingId)
+  const listAll = (input: ListInput, route: ListRoute, findings: readonly ResourceAddress[] | undefined) => {
+    const { sort, filter, page } = listOf(input, route, findings)
     return wholeList(db, input.context, {
       after: page.after,
       size: exportBatch,
@@ -91,14 +92,15 @@ export function recommendationRoutes(
   }
 
   contractList(app, listRoute, {
-    page: async (input) => await list(input, listRoute, input.query.finding_id),
-    all: (input) => listAll(input, listRoute, input.query.finding_id),
+    page: async (input) => await list(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
+    all: (input) => listAll(input, listRoute, input.query.finding_id?.map(parseResourceAddress)),
   })
 
   contractList(app, listRecommendationsOfFinding, {
-    page: async (input) => await list(input, listRecommendationsOfFinding, await findingOf(db, input)),
+    page: async (input) =>
+      await list(input, listRecommendationsOfFinding, [{ by: 'id', id: await findingOf(db, input) }]),
     all: async function* (input) {
-      yield* listAll(input, listRecommendationsOfFinding, await findingOf(db, input))
+      yield* listAll(input, listRecommendationsOfFinding, [{ by: 'id', id: await findingOf(db, input) }])
     },
   })
 
@@ -144,7 +146,11 @@ export function recommendationRoutes(
           ({ recommendation }) => recommendation.id === found.id,
         ) ?? { recommendation: found }
         assertVersion(input, before.version)
-        if (finding?.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
+        if (finding?.status === 'cancelled') {
+          const detail = 'A cancelled finding never changes, nor do its recommendations.'
+          const isMoved = body.status !== undefined || body.response !== undefined
+          throw isMoved ? problem('invalid_transition', { detail, allowed: [] }) : problem('conflict', { detail })
+        }
         const after = patchedRecommendation(before, body)
         const allowed = allowedMoves(before.status)
         if ((after.status !== before.status && !allowed.includes(after.status)) || allowed.length === 0) {

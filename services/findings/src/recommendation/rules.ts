@@ -6,7 +6,7 @@ import type {
   RecommendationStub,
   UpdateRecommendation,
 } from '@postern/contracts'
-import { mergedCustom } from '../finding/rules.ts'
+import { mergedMembers } from '../merge-patch.ts'
 
 /** Fields that a patch can change, as the tracker log names them. */
 export const recommendationFields = [
@@ -48,15 +48,12 @@ export function recommendationStub({ id, reference, version, status }: Recommend
 
 /** The recommendation after a merge patch: a response to one that waits for it moves its status. */
 export function patchedRecommendation(stored: Recommendation, patch: UpdateRecommendation): Recommendation {
-  const { custom, ...given } = patch
-  const named = Object.entries(given).filter(([, value]) => value !== undefined)
   const response = patch.response ?? stored.response
   const responded = stored.status === 'submitted' && patch.response !== undefined
   return {
     ...stored,
     ...(responded ? { status: response === 'rejected' ? 'rejected' : 'accepted' } : {}),
-    ...Object.fromEntries(named),
-    custom: mergedCustom(stored.custom, custom),
+    ...mergedMembers(stored, patch),
   }
 }
 

@@ -1,7 +1,17 @@
 import type { ActionPlan, CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
 import type { recommendationSorts } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
-import { type Condition, type PageBounds, keysetList, patternOf, statement, timeOf, when, written } from '../keyset.ts'
+import {
+  type Condition,
+  type PageBounds,
+  keysetList,
+  ofFindings,
+  patternOf,
+  statement,
+  timeOf,
+  when,
+  written,
+} from '../keyset.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
 
@@ -9,8 +19,8 @@ export type RecommendationSort = (typeof recommendationSorts)[number]
 export interface RecommendationFilter {
   readonly status?: readonly Recommendation['status'][] | undefined
   readonly updatedSince?: Date | undefined
-  readonly findingId?: string | undefined
-  readonly externalId?: string | undefined
+  readonly findings?: readonly ResourceAddress[] | undefined
+  readonly externalId?: readonly string[] | undefined
   readonly text?: string | undefined
 }
 
@@ -140,8 +150,8 @@ function conditionsOf(filter: RecommendationFilter): Condition[] {
   return [
     ...when(filter.status, (p) => `t.status = any(${p}::text[])`),
     ...when(timeOf(filter.updatedSince), (p) => `t.updated_at >= ${p}::timestamptz`),
-    ...when(filter.findingId, (p) => `t.finding_id = ${p}::uuid`),
-    ...when(filter.externalId, (p) => `t.external_id = ${p}::text`),
+    ...ofFindings(filter.findings),
+    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
     ...when(
       patternOf(filter.text),
       (p) => `(t.text ilike ${p}::text or t.reference ilike ${p} or t.external_id ilike ${p})`,

@@ -14,7 +14,8 @@ import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
 import { recorderOf } from './record.ts'
-import { countLog, findCheckpoint, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
+import { sealedCheckpoint } from './seal.ts'
+import { countLog, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
@@ -141,7 +142,7 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
   contractRoute(app, getLogCheckpoint, async ({ query, context }) => {
     const { day } = query
     if (day !== undefined) {
-      const stored = await db.read(context, async (tx) => findCheckpoint(tx, day < '0001' ? '-infinity' : day))
+      const stored = await sealedCheckpoint(db, context, { tenantId: context.tenantId, checkpoints, day })
       if (stored === undefined) throw problem('not_found')
       return stored
     }

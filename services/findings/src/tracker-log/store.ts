@@ -126,7 +126,7 @@ export async function listFindingEntries(
 /** Entries of the tenant in the order of `position`. */
 export async function listTenantLog(
   tx: Tx,
-  { kinds, after, limit, actor }: LogPage & { readonly actor: string | undefined },
+  { kinds, after, limit, actor }: LogPage & { readonly actor: readonly string[] | undefined },
 ): Promise<LogEntry[]> {
   const rows = await tx.query<LogRow>(listOfTenant([kinds ?? logKinds, actor ?? null, after, limit]))
   return rows.map(toEntry)
@@ -140,7 +140,7 @@ export async function countLog(
     kinds,
     after,
     actor,
-  }: Pick<LogPage, 'kinds' | 'after'> & { findingId?: string; actor?: string | undefined },
+  }: Pick<LogPage, 'kinds' | 'after'> & { findingId?: string; actor?: readonly string[] | undefined },
 ): Promise<number> {
   const count =
     findingId === undefined
@@ -162,9 +162,40 @@ export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: Sto
   await tx.execute(saveCheckpoint([day, position, root, jws]))
 }
 
-/** The last checkpoint of the day or before it. */
-export async function findCheckpoint(tx: Tx, day: string): Promise<StoredCheckpoint | undefined> {
-  const [row] = await tx.query<Omit<StoredCheckpoint, 'position'> & { position: string }>(lastCheckpoint([day]))
+/** The last stored checkpoint of a day or before it. */
+export interface Sealed {
+  readonly checkpoint: StoredCheckpoint | undefined
+  /** A later day, up to the given one, has entries, is over, and has no checkpoint yet. */
+  readonly isBehind: boolean
+}
+
+export async function findSealed(tx: Tx, day: string): Promise<Sealed> {
+  const [row] = await tx.query<SealedRow>(lastCheckpoint([day]))
+  if (row === undefined) throw new Error('the checkpoint of a day returned no row')
+  const { day: of, position, root, jws, is_behind: isBehind } = row
+  const isThere = of !== null && position !== null && root !== null && jws !== null
+  return { checkpoint: isThere ? { day: of, position: Number(position), root, jws } : undefined, isBehind }
+}
+
+interface SealedRow {
+  readonly day: string | null
+  readonly position: string | null
+  readonly root: string | null
+  readonly jws: string | null
+  readonly is_behind: boolean
+}
+
+/** Holds the end of the tenant's log until the transaction ends: nobody appends meanwhile. */
+export async function holdLog(tx: Tx): Promise<void> {
+  await tx.query(holdEnd([]))
+}
+
+/** The last entry of the days up to the given one that are over, and the time; undefined where there is none. */
+export async function findDayEnd(
+  tx: Tx,
+  day: string,
+): Promise<(Omit<StoredCheckpoint, 'jws'> & { readonly now: Date }) | undefined> {
+  const [row] = await tx.query<{ day: string; position: string; root: string; now: Date }>(dayEnd([day]))
   return row === undefined ? undefined : { ...row, position: Number(row.position) }
 }
 
@@ -270,7 +301,7 @@ const listOfTenant = statement(
   'log_list_of_tenant',
   `select l.entry, l.hash
   from findings.tracker_log l
-  where l.kind = any($1::text[]) and ($2::text is null or l.actor_id = $2) and l.position > $3::bigint
+  where l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)) and l.position > $3::bigint
   order by l.position
   limit $4`,
 )
@@ -279,7 +310,7 @@ const countOfTenant = statement(
   'log_count_of_tenant',
   `select count(*)::integer as total
   from findings.tracker_log l
-  where l.kind = any($1::text[]) and ($2::text is null or l.actor_id = $2) and l.position > $3::bigint`,
+  where l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)) and l.position > $3::bigint`,
 )
 
 const saveCheckpoint = statement(
@@ -289,12 +320,36 @@ const saveCheckpoint = statement(
   on conflict (tenant_id, day) do nothing`,
 )
 
-// log_checkpoint_pk, backwards.
+// The first moment behind the days that are asked for and over. A day is over by the clock that entries have their time from.
+const afterDays = `(least($1::date, (now() at time zone 'UTC')::date - 1) + 1)::timestamp at time zone 'UTC'`
+
+// log_checkpoint_pk, backwards; then the entry behind it, by tracker_log_pk. One that was begun before midnight and committed
+// behind the end of its day is of that day still, and is under the checkpoint of the next.
 const lastCheckpoint = statement(
   'log_last_checkpoint',
-  `select c.day, c.position, c.root, c.jws
-  from findings.log_checkpoint c
-  where c.day <= $1::date
-  order by c.day desc
+  `select c.day, c.position, c.root, c.jws, coalesce(next.recorded_at < ${afterDays}
+    and (c.day is null or (next.recorded_at at time zone 'UTC')::date > c.day), false) as is_behind
+  from (values (1)) as one (row)
+  left join lateral (
+    select c.day, c.position, c.root, c.jws
+    from findings.log_checkpoint c
+    where c.day <= $1::date
+    order by c.day desc
+    limit 1
+  ) as c on true
+  left join findings.tracker_log next on next.position = coalesce(c.position, 0) + 1`,
+)
+
+// tracker_log_pk, backwards from the next checkpoint or from the end: reads what was written since the days that are asked for.
+const dayEnd = statement(
+  'log_day_end',
+  `select (l.recorded_at at time zone 'UTC')::date as day, l.position, l.root, now()::timestamptz(3) as now
+  from findings.tracker_log l
+  where l.recorded_at < ${afterDays}
+    and l.position <= coalesce(
+      (select min(later.position) from findings.log_checkpoint later where later.day > $1::date),
+      9223372036854775807
+    )
+  order by l.position desc
   limit 1`,
 )

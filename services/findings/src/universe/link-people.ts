@@ -1,4 +1,4 @@
-import type { PersonRef } from '@postern/contracts'
+import type { PersonPatch } from '@postern/contracts'
 import { maxLookedUpPeople } from '@postern/contracts/internal'
 import type { RequestInfo } from '@postern/service-kit'
 import { z } from 'zod'
@@ -14,8 +14,8 @@ const personMembers = [
   'extension_approved_by',
 ] as const
 
-/** A body that may name people. */
-type Naming = { readonly [member in (typeof personMembers)[number]]?: PersonRef | null | undefined }
+/** A body that may name people, or patch who is named. */
+type Naming = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
 
 const named = z.object({ email: z.email().max(254), person_id: z.undefined().optional() })
 
@@ -51,8 +51,8 @@ function emailsIn(body: unknown): string[] {
   })
 }
 
-function linkedMembers(body: Naming, ids: ReadonlyMap<string, string>): Partial<Record<keyof Naming, PersonRef>> {
-  const linked: Partial<Record<keyof Naming, PersonRef>> = {}
+function linkedMembers(body: Naming, ids: ReadonlyMap<string, string>): Readonly<Record<string, object>> {
+  const linked: Record<string, object> = {}
   for (const member of personMembers) {
     const person = body[member]
     const id = person?.person_id === undefined ? ids.get(person?.email?.toLowerCase() ?? '') : undefined

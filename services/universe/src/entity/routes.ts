@@ -138,7 +138,8 @@ function childrenOf(input: ContractInput<typeof listChildrenOfEntity>) {
   const { params, query } = input
   const top = parseResourceAddress(params.id)
   // Children alone are listed from the index of parents; siblings stand in the tree by their numbers as well.
-  const place: EntityFilter = query.depth === 1 ? { parent: top } : { within: { top, below: true, depth: query.depth } }
+  const place: EntityFilter =
+    query.depth === 1 ? { parents: [top] } : { within: { top, below: true, depth: query.depth } }
   const filter: EntityFilter = { ...place, type: query.type, status: query.status }
   const sort: EntitySort = query.depth === 1 ? 'reference' : 'tree'
   return { top, list: { filter, sort }, page: openPage(input, listChildrenOfEntity, entityKeySchema(sort)) }
@@ -149,7 +150,7 @@ function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter
   return {
     type: query.type,
     status: query.status,
-    parent: parent_id === undefined || parent_id === 'none' ? parent_id : { by: 'id', id: parent_id },
+    parents: parent_id === undefined || parent_id === 'none' ? parent_id : parent_id.map(parseResourceAddress),
     within:
       subtree_of === undefined || hierarchy !== undefined
         ? undefined

@@ -13,21 +13,21 @@ export type EntitySort = (typeof entitySorts)[number]
 export interface EntityFilter {
   readonly type?: readonly Entity['type'][] | undefined
   readonly status?: readonly Entity['status'][] | undefined
-  /** `none`: entities without a parent. */
-  readonly parent?: 'none' | ResourceAddress | undefined
+  /** Below one of these; `none`: entities without a parent. */
+  readonly parents?: 'none' | readonly ResourceAddress[] | undefined
   /** Below the entity, and itself unless `within.below`. */
   readonly within?:
     | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
     | undefined
   /** Belonging to an active node of the hierarchy, or to one in the subtree of the node. */
   readonly hierarchy?: { readonly key: string; readonly node: NodeAddress | undefined } | undefined
-  /** Id, e-mail address or name of a person. */
-  readonly owner?: string | undefined
+  /** Ids, e-mail addresses or names of people, one of whom is the owner. */
+  readonly owner?: readonly string[] | undefined
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
-  readonly externalId?: string | undefined
-  /** Made by this connector. */
-  readonly connectorId?: string | undefined
+  readonly externalId?: readonly string[] | undefined
+  /** Made by one of these connectors. */
+  readonly connectorId?: readonly string[] | undefined
   /** Changed at this time or later. */
   readonly updatedSince?: string | undefined
   readonly search?: string | undefined
@@ -158,21 +158,22 @@ const treeKeySchema = z.strictObject({
 
 /** The filter as values that are always there, so that one prepared statement serves with a filter and without. */
 function filterValues(filter: EntityFilter): readonly unknown[] {
-  const { hierarchy, owner, parent } = filter
-  const [parentId, parentReference, parentExternalId] =
-    parent === undefined || parent === 'none' ? [null, null, null] : addressValues(parent)
+  const { hierarchy, owner, parents } = filter
+  const above = parents === undefined || parents === 'none' ? [] : parents.map(addressValues)
+  // One is looked up by itself: its children are then read from the index of parents in their order.
+  const [only, ...more] = above
+  const single = only === undefined || more.length > 0 ? [null, null, null] : only
+  const several = [0, 1, 2].map((at) => (more.length === 0 ? null : above.flatMap((values) => values[at] ?? [])))
   const node = hierarchy?.node
   return [
     filter.type ?? null,
     filter.status ?? null,
     timeOrInfinity(filter.updatedSince),
     filter.externalId ?? null,
-    parent === 'none',
-    parentId,
-    parentReference,
-    parentExternalId,
-    owner ?? null,
-    z.uuid().safeParse(owner).data ?? null,
+    parents === 'none',
+    ...single,
+    owner?.map((named) => named.toLowerCase()) ?? null,
+    owner?.flatMap((named) => z.uuid().safeParse(named).data ?? []) ?? null,
     filter.riskRating ?? null,
     dayOrNull(filter.nextAuditDueBefore),
     filter.search ?? null,
@@ -180,6 +181,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     node?.by === 'id' ? node.id : null,
     node?.by === 'key' ? node.key : null,
     filter.connectorId ?? null,
+    ...several,
   ]
 }
 
@@ -216,7 +218,7 @@ const filtered = `
   ($1::text[] is null or e.type = any($1::text[]))
   and ($2::text[] is null or e.status = any($2::text[]))
   and e.updated_at >= $3::timestamptz
-  and ($4::text is null or e.external_id = $4::text)
+  and ($4::text[] is null or e.external_id = any($4::text[]))
   and (not $5::boolean or e.parent_id is null)
   and (
     ($6::uuid is null and $7::text is null and $8::text is null)
@@ -227,11 +229,11 @@ const filtered = `
     )
   )
   and (
-    $9::text is null
-    or lower(e.owner ->> 'email') = lower($9::text)
-    or lower(e.owner ->> 'name') = lower($9::text)
-    or e.owner ->> 'person_id' = lower($9::text)
-    or lower(e.owner ->> 'email') = (select person.email from universe.person person where person.id = $10::uuid)
+    $9::text[] is null
+    or lower(e.owner ->> 'email') = any($9::text[])
+    or lower(e.owner ->> 'name') = any($9::text[])
+    or e.owner ->> 'person_id' = any($9::text[])
+    or lower(e.owner ->> 'email') = any(array(select person.email from universe.person person where person.id = any($10::uuid[])))
   )
   and ($11::text[] is null or coalesce(e.residual_rating, e.inherent_rating) = any($11::text[]))
   and ($12::date is null or e.next_audit_due_on < $12::date)
@@ -255,7 +257,15 @@ const filtered = `
         )
     )
   )
-  and ($17::text is null or e.created_by_type = 'connector' and e.created_by_id = $17::text)`
+  and ($17::text[] is null or e.created_by_type = 'connector' and e.created_by_id = any($17::text[]))
+  and (
+    $18::uuid[] is null
+    or e.parent_id = any(array(
+      select above.id
+      from universe.entity above
+      where above.id = any($18::uuid[]) or above.reference = any($19::text[]) or above.external_id = any($20::text[])
+    ))
+  )`
 
 const sorts = {
   reference: { expression: 'e.number', type: 'integer' },
@@ -271,7 +281,7 @@ const flat = listStatements({
   columns: `${storedColumns}, null as path`,
   from: 'universe.entity e',
   where: filtered,
-  filters: 17,
+  filters: 20,
   sorts,
   tie,
 })
@@ -281,22 +291,22 @@ const topPath = `
   select above.path
   from universe.entity top
   join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
-  where top.id = $18::uuid or top.reference = $19::text or top.external_id = $20::text`
+  where top.id = $21::uuid or top.reference = $22::text or top.external_id = $23::text`
 const subtreeFrom = `
   universe.entity_path place
   join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id`
 const inSubtree = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $21::boolean or place.path <> (${topPath}))
-  and ($22::integer is null or place.depth <= char_length((${topPath})) / 8 + $22::integer)`
+  and (not $24::boolean or place.path <> (${topPath}))
+  and ($25::integer is null or place.depth <= char_length((${topPath})) / 8 + $25::integer)`
 
 const subtree = listStatements({
   name: 'universe_entities_below',
   columns: `${storedColumns}, place.path`,
   from: subtreeFrom,
   where: `${inSubtree} and ${filtered}`,
-  filters: 22,
+  filters: 25,
   sorts,
   tie,
 })
@@ -306,9 +316,9 @@ const treePage = statement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inSubtree} and ${filtered} and place.path > $23::text
+  where ${inSubtree} and ${filtered} and place.path > $26::text
   order by place.path
-  limit $24`,
+  limit $27`,
 )
 
 // The numbers above stand in the path itself: each is one look into entity_number_unique.

@@ -9,7 +9,7 @@ export type PersonSort = (typeof personSorts)[number]
 export interface PersonFilter {
   readonly email: string | undefined
   readonly active: boolean | undefined
-  readonly externalId: string | undefined
+  readonly externalId: readonly string[] | undefined
   readonly updatedSince: string | undefined
   readonly search: string | undefined
 }
@@ -89,7 +89,7 @@ const list = listStatements({
   where: `
     ($1::text is null or p.email = $1::text)
     and ($2::boolean is null or p.active = $2::boolean)
-    and ($3::text is null or p.external_id = $3::text)
+    and ($3::text[] is null or p.external_id = any($3::text[]))
     and p.updated_at >= $4::timestamptz
     and (
       $5::text is null

@@ -17,7 +17,7 @@ export interface TestProcedureFilter {
   readonly controlRef: string | undefined
   readonly dueBefore: string | undefined
   readonly dueAfter: string | undefined
-  readonly externalId: string | undefined
+  readonly externalId: readonly string[] | undefined
   readonly updatedSince: string | undefined
   readonly search: string | undefined
 }
@@ -184,7 +184,7 @@ const list = listStatements({
     and ($7::text is null or t.control_ref = $7::text)
     and ($8::date is null or t.due_on < $8::date)
     and ($9::date is null or t.due_on > $9::date)
-    and ($10::text is null or t.external_id = $10::text)
+    and ($10::text[] is null or t.external_id = any($10::text[]))
     and t.updated_at >= $11::timestamptz
     and (
       $12::text is null

@@ -3,17 +3,20 @@ import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
 import { type CalendarDate, nextDay } from '../rules.ts'
 import { recorderFor } from '../../tracker-log/record.ts'
 import type { LogDraft } from '../../tracker-log/rules.ts'
+import { sealedCheckpoint } from '../../tracker-log/seal.ts'
 import type { CheckpointSigner } from '../../tracker-log/sign.ts'
-import { lockFinding, updateFinding } from '../store.ts'
+import { followPlansUnderWay } from '../change.ts'
+import { findProgress, lockFinding, updateFinding } from '../store.ts'
 import { moved } from '../transitions.ts'
 import { listExpired } from './store.ts'
 
 const batch = 100
 
 /**
- * The same database, in which acceptances that have run out are open again before anybody reads or writes: the first
- * request of a tenant on a day (UTC) opens them, under the assertion that it came with, and others wait for it. Nobody can
- * see a state of before, and nothing needs a right to act for a tenant that asks for nothing.
+ * The same database, in which acceptances that have run out are open again before anybody reads or writes, and the last day
+ * on which something was logged has its checkpoint: the first request of a tenant on a day (UTC) sees to both, under the
+ * assertion that it came with, and others wait for it. Nobody can see a state of before, and nothing needs a right to act for
+ * a tenant that asks for nothing.
  */
 export function reopeningExpired(
   db: TenantDb,
@@ -32,12 +35,17 @@ export function reopeningExpired(
     const known = begun.get(tenantId)
     if (known !== undefined) return known
     const of = begun
-    const sweep = reopenAll(db, tenant, tenantId, today, parts.checkpoints).catch((error: unknown) => {
+    const orLogged = (event: string) => (error: unknown) => {
       of.delete(tenantId)
       // Away or overloaded: so is the request that waits for this. Anything else must not keep it from its answer.
       if (error instanceof ProblemError) throw error
-      parts.logger.error({ event: 'acceptances_not_reopened', err: error })
-    })
+      parts.logger.error({ event, err: error })
+    }
+    // The end of the day before is signed first: what is written now is of today.
+    const sweep = sealedCheckpoint(db, tenant, { tenantId, checkpoints: parts.checkpoints })
+      .catch(orLogged('day_not_sealed'))
+      .then(async () => await reopenAll(db, tenant, tenantId, today, parts.checkpoints))
+      .catch(orLogged('acceptances_not_reopened'))
     begun.set(tenantId, sweep)
     return sweep
   }
@@ -78,7 +86,8 @@ async function reopenAll(
         // Another process may have been quicker.
         if (before?.status !== 'risk_accepted' || until === undefined || until === null || until >= today) continue
         const after = moved(before, { to: 'open', evidence_refs: [] })
-        await updateFinding(tx, before, after)
+        const opened = await updateFinding(tx, before, after)
+        const followed = await followPlansUnderWay(tx, opened, before.status, await findProgress(tx, id))
         drafts.push({
           findingId: id,
           kind: 'system',
@@ -90,6 +99,7 @@ async function reopenAll(
           ],
           occurredAt: new Date(`${nextDay(until)}T00:00:00Z`),
         })
+        drafts.push(...followed.drafts)
       }
       await record(tx, drafts)
     })

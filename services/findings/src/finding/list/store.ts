@@ -1,6 +1,16 @@
 import type { Finding, FindingsSummary, SummaryGroup, findingSorts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
-import { type Condition, type PageBounds, dateOf, keysetList, patternOf, timeOf, when, written } from '../../keyset.ts'
+import {
+  type Condition,
+  type PageBounds,
+  dateOf,
+  keysetList,
+  ownedBy,
+  patternOf,
+  timeOf,
+  when,
+  written,
+} from '../../keyset.ts'
 import { type FindingRow, columns, jsonText, toFinding } from '../row.ts'
 import type { StoredFinding } from '../rules.ts'
 
@@ -10,7 +20,7 @@ export type FindingSort = (typeof findingSorts)[number]
 export interface FindingFilter {
   readonly status?: readonly Finding['status'][] | undefined
   readonly severity?: readonly Finding['severity'][] | undefined
-  readonly reference?: string | undefined
+  readonly reference?: readonly string[] | undefined
   /** Concerning one of these entities. */
   readonly entityIds?: readonly string[] | undefined
   /** Changed at this time or later. */
@@ -19,8 +29,8 @@ export interface FindingFilter {
   readonly source?: readonly string[] | undefined
   /** Concerning one of these entities, and of those above. */
   readonly namedEntityIds?: readonly string[] | undefined
-  /** Id, e-mail address or name of the owner. */
-  readonly owner?: string | undefined
+  /** Ids, e-mail addresses or names, one of which is the owner's. */
+  readonly owner?: readonly string[] | undefined
   /** Missed the target date on the day (UTC), or did not. */
   readonly overdue?: { readonly is: boolean; readonly on: string } | undefined
   readonly repeat?: boolean | undefined
@@ -28,9 +38,9 @@ export interface FindingFilter {
   readonly identifiedTo?: string | undefined
   readonly targetAfter?: string | undefined
   readonly targetBefore?: string | undefined
-  /** Stands somewhere in the title, the condition, the reference or the external id, in any case. */
+  /** Stands somewhere in the title, one of the five Cs, the reference or the external id, in any case. */
   readonly text?: string | undefined
-  readonly externalId?: string | undefined
+  readonly externalId?: readonly string[] | undefined
 }
 
 /** Lists findings in the order of the sort, ties by id. */
@@ -91,10 +101,7 @@ function conditionsOf(filter: FindingFilter): Condition[] {
     ...when(filter.source, (p) => `t.source = any(${p}::text[])`),
     ...when(filter.namedEntityIds, concerning),
     ...when(filter.entityIds, concerning),
-    ...when(
-      filter.owner?.toLowerCase(),
-      (p) => `${p}::text in (t.owner ->> 'person_id', lower(t.owner ->> 'email'), lower(t.owner ->> 'name'))`,
-    ),
+    ...when(filter.owner, ownedBy),
     ...(filter.overdue === undefined ? [] : [missed(filter.overdue)]),
     ...when(filter.repeat, (p) => `${p}::boolean = (t.repeat_of_id is not null)`),
     ...when(dateOf(filter.identifiedFrom), (p) => `t.identified_on >= ${p}::date`),
@@ -104,10 +111,12 @@ function conditionsOf(filter: FindingFilter): Condition[] {
     ...when(
       patternOf(filter.text),
       (p) =>
-        `(t.title ilike ${p}::text or t.condition ilike ${p} or t.reference ilike ${p} or t.external_id ilike ${p})`,
+        `(t.title ilike ${p}::text or t.condition ilike ${p} or t.criteria ilike ${p} or t.cause ilike ${p}
+          or t.consequence ilike ${p} or t.corrective_action ilike ${p} or t.reference ilike ${p}
+          or t.external_id ilike ${p})`,
     ),
-    ...when(filter.externalId, (p) => `t.external_id = ${p}::text`),
-    ...when(filter.reference, (p) => `t.reference = ${p}::text`),
+    ...when(filter.externalId, (p) => `t.external_id = any(${p}::text[])`),
+    ...when(filter.reference, (p) => `t.reference = any(${p}::text[])`),
   ]
 }
 
