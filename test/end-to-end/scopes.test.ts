@@ -188,8 +188,8 @@ async function callAll(authorization: string): Promise<Record<string, string>> {
     for (const method of methodsOf(route)) {
       const answer = await send(gateway, targetOf(route), { method, headers: { authorization } })
       const isDenied = answer.status === 403 || answer.status === 401
-      // Too many requests, or a fault: nothing that could be taken for an answer to the question.
-      const isOther = answer.status === 429 || answer.status >= 500
+      // Too many requests, a fault, or a service that does not know the route: nothing that could be taken for an answer to the question.
+      const isOther = answer.status === 429 || answer.status >= 500 || answer.text.includes('no such route')
       called[nameOf(route, method)] = isOther ? `${answer.status} ${answer.text}` : isDenied ? 'denied' : 'allowed'
       if (isDenied && method !== 'HEAD') {
         // Errors of SCIM have words alone.

@@ -195,6 +195,8 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Reada
     columns: [...columns],
     escape_formulas: true,
     record_delimiter: 'windows',
+    // By itself it quotes the whole delimiter alone, and many readers take half of it for one.
+    quoted_match: /[\r\n]/,
     cast: { boolean: csvText, object: csvText },
   })
   // By hand: pipe() alone leaves the reading end open when the source fails, or the client goes.

@@ -14,12 +14,17 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
+/** A resource that is not there is not explained; a route that the gateway knows and the service does not is. */
+const noSuchRoute = 'This service has no such route. Is it of another release than the gateway?'
+
 /**
  * The one place that writes problem documents (RFC 9457), and below `/scim/v2` errors of SCIM, to clients of a service. With `checkAnswers` a problem that the
  * contract of its route does not name becomes an internal error, so that the test that caused it fails.
  */
 export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswers: boolean): void {
-  app.setNotFoundHandler(async (request, reply) => await sendProblem(request, reply, problem('not_found')))
+  app.setNotFoundHandler(
+    async (request, reply) => await sendProblem(request, reply, problem('not_found', { detail: noSuchRoute })),
+  )
   app.setErrorHandler(async (error, request, reply) => {
     const known = toProblem(error)
     if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {

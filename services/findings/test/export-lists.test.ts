@@ -140,6 +140,13 @@ describe('a list as NDJSON or CSV', () => {
     expect(csv).toContain(`,"'=Recertify\r\nquarterly",`)
   })
 
+  test.each(['one\n=two', 'one\r=two'])('as CSV holds %j in one cell: it begins no record of its own', async (text) => {
+    const tenant = newTenant()
+    const { id } = await openFinding(service, tenant)
+    await service.call(tenant, 'POST', `${path}/${id}/recommendations`, { body: { text } })
+    expect((await get(tenant, '/api/v1/recommendations', 'text/csv')).text).toContain(`,"${text}",`)
+  })
+
   test('as CSV has every member of the contract', async () => {
     for (const [target, schema] of [
       [path, findingSchema],
