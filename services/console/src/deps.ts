@@ -59,8 +59,11 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     count: (outcome) => signIns.inc({ outcome }),
     now,
     logger,
-    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here.
-    ready: store.ping,
+    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here. Of the gateway any answer will do:
+    // one that refuses for a while must not take the consoles away with it.
+    ready: async () => {
+      await Promise.all([store.ping(), gateway.ping()])
+    },
     close: async () => {
       await gateway.close()
       redis.close()

@@ -1,6 +1,7 @@
 import { request } from 'undici'
-import { type TestBrowser } from '@postern/local-stack/testing'
+import { type TestBrowser, findFreePort } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startConsole } from '../src/service.ts'
 import { type ConsoleSystem, codeOf, ownPage, startConsoleSystem } from './support.ts'
 
 let system: ConsoleSystem
@@ -122,6 +123,34 @@ describe('reading', () => {
     await alone.stop().catch(() => undefined)
   })
 })
+
+describe('a console is ready', () => {
+  test('not without Redis, where its sessions are', async () => {
+    const nowhere = `redis://127.0.0.1:${await findFreePort()}`
+    expect((await readiness({ POSTERN_REDIS_URL: nowhere }))[0]).toBe(503)
+  })
+
+  test('not where no gateway answers', async () => {
+    const nowhere = `http://127.0.0.1:${await findFreePort()}`
+    expect((await readiness({ POSTERN_GATEWAY_URL: nowhere }))[0]).toBe(503)
+  })
+
+  test('with both of them', async () => {
+    expect(await readiness({})).toEqual([200, { status: 'ok' }])
+  })
+})
+
+/** How a console with other settings says that it stands. */
+async function readiness(settings: Record<string, string>): Promise<[number, unknown]> {
+  const env = { ...system.env, POSTERN_PORT: '0', ...settings }
+  const other = await startConsole(env, { writeLog: () => undefined })
+  try {
+    const answer = await fetch(`http://127.0.0.1:${other.adminPort}/internal/health/ready`)
+    return [answer.status, await answer.json()]
+  } finally {
+    await other.close()
+  }
+}
 
 /** The path as it is: neither browsers nor URL parsers send such a thing. */
 async function rawGet(path: string): Promise<number> {

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream'
-import { whoamiSchema } from '@postern/contracts'
+import { problemUri, whoamiSchema } from '@postern/contracts'
 import { Pool } from 'undici'
 
 /** A request of the browser's, as the gateway is to get it. */
@@ -33,6 +33,8 @@ export type WhoIs =
 export interface GatewayClient {
   send(request: GatewayRequest, accessToken: string): Promise<GatewayAnswer>
   whoIs(accessToken: string): Promise<WhoIs>
+  /** Rejects when nothing answers there. */
+  ping(): Promise<void>
   close(): Promise<void>
 }
 
@@ -44,6 +46,7 @@ const maxConnections = 128
 const answerWithinMs = 120_000
 const pauseWithinMs = 300_000
 const whoIsWithinMs = 3000
+const pingWithinMs = 1500
 
 /** Opens connections to the gateway. No retry anywhere: a request is sent once or fails. */
 export function openGateway(url: string): GatewayClient {
@@ -85,6 +88,11 @@ export function openGateway(url: string): GatewayClient {
       } catch (error) {
         return { kind: 'unavailable', cause: error }
       }
+    },
+    ping: async () => {
+      const signal = AbortSignal.timeout(pingWithinMs)
+      const answer = await pool.request({ method: 'GET', path: problemUri('not_found'), signal })
+      await answer.body.dump()
     },
     close: async () => await pool.destroy(),
   }
