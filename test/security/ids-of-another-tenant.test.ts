@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { type TestStack, operator, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -131,6 +131,8 @@ const patch = (path: string, body: unknown): Request => ({
   headers: { 'if-match': theirs.etag },
 })
 const text = { 'content-type': 'text/plain' }
+/** What both sides have brought as evidence. */
+const evidence = { sha256: createHash('sha256').update('text').digest('hex'), size: 4 }
 const bulk = (item: object, mode = 'best_effort') => ({ mode, items: [item] })
 
 /** Every place in a request that an id can stand in, by what it is an id of; `known`: what its owner is answered, where not 2xx. */
@@ -194,6 +196,12 @@ const places: readonly Place[] = [
     (at) => post(`/action-plans/${at}/extensions`, { to: '2031-01-01', reason: 'r', approved_by: { name: 'n' } }),
   ],
   ['plan', 'bulk item', (at) => post('/action-plans/bulk', bulk({ id: at, version: 1, title: 'Mine' }))],
+  [
+    'entity',
+    'body of a finding',
+    (at) => post('/findings', { ...finding, external_id: randomUUID(), entity_ids: [at] }),
+  ],
+  ['entity', 'bulk item', (at) => post('/findings/bulk', bulk({ ...finding, entity_ids: [at] }))],
   ['entity', 'path', (at) => ({ path: `/entities/${at}?expand=ancestors,nodes,finding_counts` })],
   ['entity', 'path of what is below', (at) => ({ path: `/entities/${at}/children` })],
   ['entity', 'path of what is above', (at) => ({ path: `/entities/${at}/ancestors` })],
@@ -213,6 +221,11 @@ const places: readonly Place[] = [
   ['node', 'filter of nodes, as the top', (at) => ({ path: `/hierarchies/legal/nodes?subtree_of=${at}` })],
   ['node', 'filter of a tree', (at) => ({ path: `/hierarchies/legal/tree?root=${at}` })],
   ['node', 'filter of entities', (at) => ({ path: `/entities?hierarchy=legal&subtree_of=${at}` })],
+  [
+    'procedure',
+    'body of a finding',
+    (at) => post('/findings', { ...finding, external_id: randomUUID(), test_procedure_id: at }),
+  ],
   ['procedure', 'path', (at) => ({ path: `/test-procedures/${at}` })],
   ['procedure', 'query of an upload', (at) => post(`/evidence?file_name=b.txt&test_procedure=${at}`, 'b', text)],
   [
@@ -233,6 +246,12 @@ const places: readonly Place[] = [
   ['person', 'path', (at) => ({ path: `/people/${at}` })],
   ['person', 'filter of findings', (at) => ({ path: `/findings?count=true&owner=${at}` })],
   ['person', 'filter of entities', (at) => ({ path: `/entities?count=true&owner=${at}` })],
+  [
+    'file',
+    'evidence of an entry',
+    (at) => post(`/findings/${own('finding')}/log`, { body: 'b', evidence_refs: [{ ...evidence, evidence_id: at }] }),
+    404,
+  ],
   ['file', 'path of a revision', (at) => post(`/evidence/${at}/revisions?file_name=a.txt`, 'new', text)],
   ['file', 'path of an attachment', (at) => post(`/evidence/${at}/attachments`, { test_procedures: ['ext:twin'] })],
   ['upload', 'path of HEAD', (at) => ({ path: `/evidence/uploads/${at}`, method: 'HEAD', headers: tus })],

@@ -81,10 +81,15 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
     upstreams: [],
   },
   findings: {
-    rings: ['POSTERN_SIGNING_FINDINGS', 'POSTERN_SIGNING_FINDINGS_UNIVERSE', 'POSTERN_SIGNING_UNIVERSE_FINDINGS'],
+    rings: [
+      'POSTERN_SIGNING_FINDINGS',
+      'POSTERN_SIGNING_FINDINGS_UNIVERSE',
+      'POSTERN_SIGNING_FINDINGS_EVIDENCE',
+      'POSTERN_SIGNING_UNIVERSE_FINDINGS',
+    ],
     database: true,
     redis: false,
-    upstreams: ['universe'],
+    upstreams: ['universe', 'evidence'],
   },
   universe: {
     rings: [
@@ -99,7 +104,7 @@ const needs: Readonly<Record<Upstream | 'gateway', Needs>> = {
     upstreams: ['findings'],
   },
   evidence: {
-    rings: ['POSTERN_SIGNING_EVIDENCE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE'],
+    rings: ['POSTERN_SIGNING_EVIDENCE', 'POSTERN_SIGNING_EVIDENCE_UNIVERSE', 'POSTERN_SIGNING_FINDINGS_EVIDENCE'],
     database: true,
     redis: false,
     upstreams: ['universe'],

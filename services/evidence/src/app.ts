@@ -5,6 +5,7 @@ import type { Deps } from './deps.ts'
 import { fileRoutes } from './file/routes.ts'
 import { holdRoutes } from './hold/routes.ts'
 import { receiptRoutes } from './receipt/routes.ts'
+import { referenceRoutes } from './reference/routes.ts'
 import { resumableRoutes } from './resumable/routes.ts'
 import { retentionRoutes } from './retention/routes.ts'
 import { reviewRoutes } from './review/routes.ts'
@@ -23,4 +24,5 @@ export function buildApp(app: App, deps: Deps, config: Config): void {
   holdRoutes(app, deps)
   retentionRoutes(app, deps)
   receiptRoutes(app, deps)
+  referenceRoutes(app, deps)
 }

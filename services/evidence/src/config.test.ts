@@ -9,6 +9,7 @@ const good = {
   POSTERN_DATABASE_URL: 'postgres://postern_evidence:password@127.0.0.1:5432/postern',
   POSTERN_SIGNING_EVIDENCE: `k1:${'A'.repeat(43)}`,
   POSTERN_SIGNING_EVIDENCE_UNIVERSE: `k2:${'A'.repeat(43)}`,
+  POSTERN_SIGNING_FINDINGS_EVIDENCE: `k3:${'A'.repeat(43)}`,
   POSTERN_UNIVERSE_URL: 'http://127.0.0.1:8183',
   POSTERN_BLOB_DIRECTORY: '/var/lib/postern/blobs',
   POSTERN_RECEIPT_KEY: pem(generateKeyPairSync('ed25519').privateKey),

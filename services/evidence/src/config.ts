@@ -81,6 +81,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_EVIDENCE: settings.keyRing,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
     POSTERN_CLAMAV_URL: clamavAddress.optional(),
@@ -101,7 +102,10 @@ export function readConfig(env: Environment): Config {
     POSTERN_RECEIPT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
   })
   return {
-    ...baseConfig(values, { evidence: values.POSTERN_SIGNING_EVIDENCE }),
+    ...baseConfig(values, {
+      evidence: values.POSTERN_SIGNING_EVIDENCE,
+      'findings-evidence': values.POSTERN_SIGNING_FINDINGS_EVIDENCE,
+    }),
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     universe: {

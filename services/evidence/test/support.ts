@@ -35,11 +35,13 @@ export async function makeEnvironment() {
   const database = await createTestDatabase()
   const ring = randomRing()
   const universeRing = randomRing()
+  const findingsRing = randomRing()
   const blobDirectory = await makeTestFolder('blobs')
   const env: Record<string, string> = {
     POSTERN_DATABASE_URL: database.url('evidence'),
     POSTERN_SIGNING_EVIDENCE: ring,
     POSTERN_SIGNING_EVIDENCE_UNIVERSE: universeRing,
+    POSTERN_SIGNING_FINDINGS_EVIDENCE: findingsRing,
     // Nobody listens there; what names no test procedure needs none.
     POSTERN_UNIVERSE_URL: 'http://127.0.0.1:9',
     POSTERN_BLOB_DIRECTORY: blobDirectory,
@@ -54,6 +56,13 @@ export async function makeEnvironment() {
     spawnUniverse: async () => await spawnUniverse(database, universeRing),
     caller: (baseUrl: string) =>
       createTestCaller({ baseUrl, keyName: 'evidence', ring, assertionKeys: database.assertionKeys }),
+    asFindings: (baseUrl: string) =>
+      createTestCaller({
+        baseUrl,
+        keyName: 'findings-evidence',
+        ring: findingsRing,
+        assertionKeys: database.assertionKeys,
+      }),
   }
 }
 
@@ -75,7 +84,7 @@ export async function startEvidence(
   overrides: Partial<Deps> = {},
   environment?: Awaited<ReturnType<typeof makeEnvironment>>,
 ) {
-  const { database, blobDirectory, env, caller } = environment ?? (await makeEnvironment())
+  const { database, blobDirectory, env, caller, asFindings } = environment ?? (await makeEnvironment())
   const logs: string[] = []
   const keepLine = (line: string): void => {
     assertNoKeyInLine(line)
@@ -93,6 +102,8 @@ export async function startEvidence(
     env: { ...env, ...extra },
     url: service.url,
     caller: caller(service.url),
+    /** Signs as the findings service. */
+    asFindings: asFindings(service.url),
     database,
     logs,
     blobDirectory,

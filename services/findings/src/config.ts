@@ -22,6 +22,14 @@ export interface Config extends BaseConfig {
     /** How long the universe may take to answer. Milliseconds, default 3 s. */
     readonly timeoutMs: number
   }
+  readonly evidence: {
+    /** Origin of the evidence service, without a slash at the end. */
+    readonly url: string
+    /** Signs what this service sends there; no other service has it. */
+    readonly ring: KeyRing
+    /** How long the evidence service may take to answer. Milliseconds, default 3 s. */
+    readonly timeoutMs: number
+  }
   /** Ed25519. The first signs checkpoints of the tracker log; the others are published, so that checkpoints of theirs can be checked. */
   readonly checkpointKeys: SigningKeys
 }
@@ -34,9 +42,12 @@ export function readConfig(env: Environment): Config {
     POSTERN_DATABASE_CONNECTIONS: settings.integer({ min: 1, max: 200, fallback: 10 }),
     POSTERN_SIGNING_FINDINGS: settings.keyRing,
     POSTERN_SIGNING_FINDINGS_UNIVERSE: settings.keyRing,
+    POSTERN_SIGNING_FINDINGS_EVIDENCE: settings.keyRing,
     POSTERN_SIGNING_UNIVERSE_FINDINGS: settings.keyRing,
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
+    POSTERN_EVIDENCE_URL: settings.httpUrl,
+    POSTERN_EVIDENCE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 3_000 }),
     POSTERN_CHECKPOINT_KEY: settings.ed25519Keys,
     POSTERN_CHECKPOINT_PREVIOUS_KEY: settings.ed25519Keys.optional(),
   })
@@ -51,6 +62,11 @@ export function readConfig(env: Environment): Config {
       url: values.POSTERN_UNIVERSE_URL,
       ring: values.POSTERN_SIGNING_FINDINGS_UNIVERSE,
       timeoutMs: values.POSTERN_UNIVERSE_TIMEOUT_MS,
+    },
+    evidence: {
+      url: values.POSTERN_EVIDENCE_URL,
+      ring: values.POSTERN_SIGNING_FINDINGS_EVIDENCE,
+      timeoutMs: values.POSTERN_EVIDENCE_TIMEOUT_MS,
     },
     checkpointKeys: [...values.POSTERN_CHECKPOINT_KEY, ...(values.POSTERN_CHECKPOINT_PREVIOUS_KEY ?? [])],
   }

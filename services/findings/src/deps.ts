@@ -1,6 +1,7 @@
 import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
+import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
@@ -14,6 +15,7 @@ export interface Deps {
   readonly checkpoints: CheckpointSigner
   readonly logger: Logger
   readonly universe: Universe
+  readonly evidence: Evidence
   ready(): Promise<void>
   close(): Promise<void>
 }
@@ -38,6 +40,7 @@ export async function openDeps(
     now: () => new Date(),
     logger,
     universe: openUniverse(config.universe, Date.now),
+    evidence: openEvidence(config.evidence, Date.now),
     checkpoints: await openCheckpointSigner(config.checkpointKeys),
     ready: async () => await db.ping(),
     close: async () => await db.close(),

@@ -11,7 +11,10 @@ import { startService } from '@postern/service-kit'
 import { createSigner, mintAssertion, parseKeyRing, serializeContext } from '@postern/signed-context'
 import { type TenantDb, type Tx, openTenantDb } from '@postern/tenant-db'
 import { z } from 'zod'
+import type { Deps } from '../src/deps.ts'
+import { type Evidence, openEvidence } from '../src/evidence/evidence.ts'
 import { findingsService } from '../src/service.ts'
+import { openUniverse } from '../src/universe/universe.ts'
 import { type SpawnedUniverse, spawnUniverse } from './universe.ts'
 
 /** A findings service on a database of its own, and ways to speak to both. */
@@ -33,6 +36,8 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly assertionKeys: string
   assertionOf(tenantId: string): { readonly assertion: string }
   readonly universe: SpawnedUniverse | undefined
+  /** What the service has asked the other services for: whether this is there. */
+  readonly asked: readonly object[]
   close(): Promise<void>
 }
 
@@ -46,13 +51,28 @@ export const checkpointKey: string = generateKeyPairSync('ed25519')
   .privateKey.export({ format: 'pem', type: 'pkcs8' })
   .toString()
 
-/** `universe`: with the real universe service beside it; else nothing answers where it is looked for. */
-export async function startFindings(options: { readonly universe?: true } = {}): Promise<FindingsUnderTest> {
+/**
+ * `universe`: with the real universe service beside it; else nothing answers where it is looked for. Whatever entities, test
+ * procedures and evidence a test makes up are there, unless `references` says that it is asked what is: the universe
+ * service, and of evidence what is given.
+ */
+export async function startFindings(
+  options: { readonly universe?: true; readonly references?: { readonly evidence?: Evidence } } = {},
+): Promise<FindingsUnderTest> {
   const database = await createTestDatabase()
   const ring = randomRing('findings')
   const universeRing = randomRing('findings-universe')
+  const evidenceRing = randomRing('findings-evidence')
   const countsRing = randomRing('universe-findings')
   const universe = options.universe === true ? await spawnUniverse(database, universeRing) : undefined
+  const nowhere = 'http://127.0.0.1:9'
+  const universeUrl = universe?.url ?? nowhere
+  const asked: object[] = []
+  const askable = askableBy(options.references, {
+    universe: openUniverse({ url: universeUrl, ring: parseKeyRing(universeRing), timeoutMs: 3_000 }, Date.now),
+    evidence: openEvidence({ url: nowhere, ring: parseKeyRing(evidenceRing), timeoutMs: 3_000 }, Date.now),
+    asked,
+  })
   let day: string | undefined
   const service = await startService(
     findingsService,
@@ -60,14 +80,16 @@ export async function startFindings(options: { readonly universe?: true } = {}):
       POSTERN_DATABASE_URL: database.url('findings'),
       POSTERN_SIGNING_FINDINGS: ring,
       POSTERN_SIGNING_FINDINGS_UNIVERSE: universeRing,
+      POSTERN_SIGNING_FINDINGS_EVIDENCE: evidenceRing,
       POSTERN_SIGNING_UNIVERSE_FINDINGS: countsRing,
-      POSTERN_UNIVERSE_URL: universe?.url ?? 'http://127.0.0.1:9',
+      POSTERN_UNIVERSE_URL: universeUrl,
+      POSTERN_EVIDENCE_URL: nowhere,
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
     },
     {
-      overrides: { now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
+      overrides: { ...askable, now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
       writeLog: assertNoKeyInLine,
     },
   )
@@ -116,11 +138,37 @@ export async function startFindings(options: { readonly universe?: true } = {}):
     assertionKeys,
     assertionOf,
     universe,
+    asked,
     close: async () => {
       await service.close()
       await universe?.stop()
       await Promise.all([asService.close(), asSuperuser.close()])
       await database.drop()
+    },
+  }
+}
+
+/** The services that are asked what is there, each question noted. */
+function askableBy(
+  references: { readonly evidence?: Evidence } | undefined,
+  { universe, evidence, asked }: Pick<Deps, 'universe' | 'evidence'> & { readonly asked: object[] },
+): Pick<Deps, 'universe' | 'evidence'> {
+  const { evidence: files = evidence } = references ?? {}
+  return {
+    universe: {
+      ...universe,
+      unknown: async (request, ids) => {
+        asked.push(ids)
+        return references === undefined
+          ? { entity_ids: [], test_procedure_ids: [] }
+          : await universe.unknown(request, ids)
+      },
+    },
+    evidence: {
+      unknown: async (request, refs) => {
+        asked.push(refs)
+        return references === undefined ? [] : await files.unknown(request, refs)
+      },
     },
   }
 }

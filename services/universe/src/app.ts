@@ -8,6 +8,7 @@ import { pushHierarchyRoutes } from './push-hierarchy/routes.ts'
 import { pushPeopleRoutes } from './push-people/routes.ts'
 import { pushTestProcedureRoutes } from './push-test-procedures/routes.ts'
 import { pushRoutes } from './push/routes.ts'
+import { referenceRoutes } from './reference/routes.ts'
 import { subtreeRoutes } from './subtree/routes.ts'
 import { testProcedureRoutes } from './test-procedure/routes.ts'
 
@@ -18,6 +19,7 @@ export function buildApp(app: App, deps: Deps): void {
   testProcedureRoutes(app, deps)
   personRoutes(app, deps)
   subtreeRoutes(app, deps)
+  referenceRoutes(app, deps)
   currentRowRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)

@@ -1,4 +1,9 @@
-import { entityNamesAnswerSchema, internalPaths, subtreeAnswerSchema } from '@postern/contracts/internal'
+import {
+  entityNamesAnswerSchema,
+  internalPaths,
+  subtreeAnswerSchema,
+  unknownReferencesAnswerSchema,
+} from '@postern/contracts/internal'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import {
   type Principal,
@@ -71,4 +76,18 @@ describe('the entities of a subtree', () => {
     expect(await named(other)).toEqual([])
     expect((await ask(other, internalPaths.subtree, { subtree_of: ids[0] })).json).toEqual({ entity_ids: [] })
   })
+})
+
+test('what an id names is there for its tenant alone, and is told to the findings service alone', async () => {
+  const [tenant, other] = [await filled(), newTenant()]
+  const ids = Object.values(await universe.stored(tenant)).map(({ id }) => id)
+  const nobody = crypto.randomUUID()
+  const body = { entity_ids: [...ids, nobody], test_procedure_ids: ids.slice(0, 1) }
+  const unknownTo = async (by: Principal) =>
+    unknownReferencesAnswerSchema.parse((await ask(by, internalPaths.unknownReferences, body)).json)
+  expect(await unknownTo(tenant)).toEqual({ entity_ids: [nobody], test_procedure_ids: ids.slice(0, 1) })
+  const { entity_ids: unknown } = await unknownTo(other)
+  expect(unknown.toSorted()).toEqual([...ids, nobody].toSorted())
+  const stranger = await universe.sync.call(syncOf(tenant), 'POST', internalPaths.unknownReferences, { body })
+  expect(stranger.status).toBe(401)
 })

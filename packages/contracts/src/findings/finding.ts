@@ -147,6 +147,7 @@ const entityIdsSchema = z
   .array(uuidSchema)
   .max(50)
   .refine((ids) => new Set(ids).size === ids.length, { message: 'must not repeat an entity' })
+  .meta({ description: 'Auditable entities of the universe' })
 
 export const createFindingBodySchema = z
   .strictObject({
@@ -172,7 +173,7 @@ export const createFindingBodySchema = z
     repeat_of_id: uuidSchema.optional(),
     source: z.enum(findingSources).optional(),
     engagement_ref: line(1, 255).optional(),
-    test_procedure_id: uuidSchema.optional(),
+    test_procedure_id: uuidSchema.optional().meta({ description: 'A test procedure of the universe' }),
     management_response: managementResponseSchema.optional(),
     custom: customSchema.optional(),
   })

@@ -170,6 +170,8 @@ export const internalPaths = {
   entityNames: '/internal/v1/entities/names',
   lookupPeople: '/internal/v1/people/lookup',
   lookupTestProcedures: '/internal/v1/test-procedures/lookup',
+  unknownReferences: '/internal/v1/references/unknown',
+  unknownEvidence: '/internal/v1/evidence/unknown',
   openCounts: '/internal/v1/findings/open-counts',
   currentRows: '/internal/v1/current-rows',
   rewrapSecrets: '/internal/v1/connector-secrets/rewrap',

@@ -22,6 +22,7 @@ import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
+import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
 import { peopleLinker } from '../universe/link-people.ts'
@@ -32,8 +33,9 @@ import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, upda
 /** Action plans: listed, read, proposed, changed, moved along and extended. */
 export function actionPlanRoutes(
   app: App,
-  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
+  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
 ): void {
+  const { db, now, checkpoints, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredPlan) => {
     const day = today()
@@ -128,7 +130,11 @@ export function actionPlanRoutes(
   contractRoute(app, updateRoute, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     const stored = await db
@@ -137,6 +143,7 @@ export function actionPlanRoutes(
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
         assertChangeable(held, body.status !== undefined)
+        assertKnown(body)
         const { plan, drafts } = await changePlan(tx, held, body, actorOf(context))
         await record(tx, drafts)
         return plan
@@ -147,7 +154,11 @@ export function actionPlanRoutes(
 
   contractRoute(app, changeActionPlanStatus, async (input) => {
     const { params, context } = input
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -156,6 +167,7 @@ export function actionPlanRoutes(
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
         assertChangeable(held, true)
+        assertKnown(body)
         const moved = await movePlan(tx, held, held.plan, body, undefined)
         await record(tx, moved.drafts)
         return await input.keep(tx, answered(input, moved.plan))

@@ -2,10 +2,12 @@ import {
   type ActionPlanBulkItem,
   type CreatedBy,
   type FindingBulkItem,
+  type OwnItem,
   bulkActionPlans,
   bulkFindings,
   createActionPlanBodySchema,
   createFindingBodySchema,
+  maxBulkItems,
   parseResourceAddress,
 } from '@postern/contracts'
 import { type App, contractRoute, inputErrors, problem } from '@postern/service-kit'
@@ -22,30 +24,30 @@ import type { Deps } from '../deps.ts'
 import { changeFinding, documentFinding, moveFinding, problemOfFinding } from '../finding/change.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf } from '../request.ts'
+import { type ReferenceCheck, referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { peopleLinker } from '../universe/link-people.ts'
 import { type AppliedItem, assertItemVersion, invalidItem, requireItemVersion, runBulk, withoutNulls } from './run.ts'
 
 /** Many findings, or many action plans, in one request. */
-export function bulkRoutes(
-  app: App,
-  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
-): void {
+export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>): void {
+  const { db, now, checkpoints, universe } = deps
+
   contractRoute(app, bulkFindings, async (input) => {
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const link = await peopleLinker(
-      universe,
-      input,
-      input.body.items.flatMap((own) => (own.ok ? [own.item] : [])),
-    )
+    const good = goodItems(input.body.items)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, good),
+      referenceCheck(deps, input, good),
+    ])
     return await runBulk(
       input,
       { db, record, today },
       {
         addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
-        apply: async (tx, item) => await applyFinding(tx, link(item), actor, today),
+        apply: async (tx, item) => await applyFinding(tx, link(item), { actor, today, assertKnown }),
         problemOf: problemOfFinding,
       },
     )
@@ -55,11 +57,11 @@ export function bulkRoutes(
     const today = now().toISOString().slice(0, 10)
     const actor = actorOf(input.context)
     const record = recorderOf(input.context, checkpoints)
-    const link = await peopleLinker(
-      universe,
-      input,
-      input.body.items.flatMap((own) => (own.ok ? [own.item] : [])),
-    )
+    const good = goodItems(input.body.items)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, good),
+      referenceCheck(deps, input, good),
+    ])
     return await runBulk(
       input,
       { db, record, today },
@@ -68,7 +70,7 @@ export function bulkRoutes(
           findings: items.flatMap(({ finding }) => (finding === undefined ? [] : [parseResourceAddress(finding)])),
           plans: items.flatMap((item) => addressOf(item) ?? []),
         }),
-        apply: async (tx, item) => await applyPlan(tx, link(item), actor),
+        apply: async (tx, item) => await applyPlan(tx, link(item), { actor, assertKnown }),
         problemOf: problemOfPlan,
       },
     )
@@ -83,7 +85,21 @@ function addressOf({ id, external_id }: FindingBulkItem | ActionPlanBulkItem) {
     : { by: 'external-id' as const, externalId: external_id }
 }
 
-async function applyFinding(tx: Tx, item: FindingBulkItem, actor: CreatedBy, today: string): Promise<AppliedItem> {
+/** The items that are well-formed; of more than may be sent, those that may. */
+function goodItems<Item>(items: readonly OwnItem<Item>[]): Item[] {
+  return items.slice(0, maxBulkItems).flatMap((own) => (own.ok ? [own.item] : []))
+}
+
+interface Applying {
+  readonly actor: CreatedBy
+  readonly assertKnown: ReferenceCheck
+}
+
+async function applyFinding(
+  tx: Tx,
+  item: FindingBulkItem,
+  { actor, today, assertKnown }: Applying & { readonly today: string },
+): Promise<AppliedItem> {
   requireItemVersion(item)
   const { id, version, status, ...fields } = item
   const address = addressOf(item)
@@ -93,10 +109,12 @@ async function applyFinding(tx: Tx, item: FindingBulkItem, actor: CreatedBy, tod
     assertItemVersion(version, undefined)
     const body = createFindingBodySchema.safeParse(withoutNulls({ ...fields, status }))
     if (!body.success) throw invalidItem(inputErrors(body.error, 'body'))
+    assertKnown(body.data)
     const { finding, drafts } = await documentFinding(tx, body.data, actor)
     return { isNew: true, resource: finding, drafts }
   }
   assertItemVersion(version, before.version)
+  assertKnown(fields, before)
   const changed = await changeFinding(tx, before, fields)
   if (status !== 'open' || before.status !== 'draft') {
     return { isNew: false, resource: changed.finding, drafts: changed.drafts }
@@ -105,7 +123,7 @@ async function applyFinding(tx: Tx, item: FindingBulkItem, actor: CreatedBy, tod
   return { isNew: false, resource: opened.finding, drafts: [...changed.drafts, ...opened.drafts] }
 }
 
-async function applyPlan(tx: Tx, item: ActionPlanBulkItem, actor: CreatedBy): Promise<AppliedItem> {
+async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown }: Applying): Promise<AppliedItem> {
   requireItemVersion(item)
   const { id, version, finding: named, ...patch } = item
   const address = addressOf(item)
@@ -113,9 +131,11 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, actor: CreatedBy): Pr
   if (held === undefined) {
     if (id !== undefined) throw problem('not_found')
     assertItemVersion(version, undefined)
+    assertKnown(patch)
     return await proposeItem(tx, named, patch, actor)
   }
   assertItemVersion(version, held.plan.version)
+  assertKnown(patch)
   if (named !== undefined) {
     const finding = await lockFinding(tx, parseResourceAddress(named))
     if (finding?.id !== held.finding.id) {

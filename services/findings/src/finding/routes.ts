@@ -26,6 +26,7 @@ import {
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { actorOf, assertVersion, entityTag, mayRead, requireIfMatch } from '../request.ts'
+import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { describeMoves } from '../transitions.ts'
 import { entitiesOfFilter } from '../universe/filter.ts'
@@ -42,8 +43,9 @@ import { findingMoves } from './transitions.ts'
 /** Listing, reading, documenting and changing findings, and moving their status. */
 export function findingRoutes(
   app: App,
-  { db, now, checkpoints, universe }: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe'>,
+  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
 ): void {
+  const { db, now, checkpoints, universe } = deps
   const today = (): string => now().toISOString().slice(0, 10)
 
   const answered = (input: Pick<ContractInput<typeof updateRoute>, 'context' | 'answer'>, stored: StoredFinding) => {
@@ -124,7 +126,12 @@ export function findingRoutes(
 
   contractRoute(app, createFinding, async (input) => {
     const { context, answer } = input
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
+    assertKnown(body)
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
@@ -144,7 +151,11 @@ export function findingRoutes(
   contractRoute(app, updateRoute, async (input) => {
     const { params, context } = input
     requireIfMatch(input)
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     const stored = await db
@@ -152,6 +163,7 @@ export function findingRoutes(
         const before = await lockFinding(tx, address)
         if (before === undefined) throw problem('not_found')
         assertVersion(input, before.version)
+        assertKnown(body, before)
         const { finding, drafts } = await changeFinding(tx, before, body)
         await record(tx, drafts)
         return finding
@@ -162,7 +174,11 @@ export function findingRoutes(
 
   contractRoute(app, changeFindingStatus, async (input) => {
     const { params, context } = input
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -170,6 +186,7 @@ export function findingRoutes(
         const before = await lockFinding(tx, address)
         if (before === undefined) throw problem('not_found')
         assertVersion(input, before.version)
+        assertKnown(body)
         const { finding, drafts } = await moveFinding(tx, before, body, today())
         await record(tx, drafts)
         return await input.keep(tx, answered(input, finding))

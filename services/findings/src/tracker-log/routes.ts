@@ -13,6 +13,7 @@ import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { invalidContent, mayRead } from '../request.ts'
+import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
 import { countLog, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
@@ -42,7 +43,11 @@ const logColumns = [
 const batch = 500
 
 /** Reading, checking and adding to the tracker log. Nothing changes or takes away an entry: there is no route for it. */
-export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 'db' | 'now' | 'checkpoints'>): void {
+export function trackerLogRoutes(
+  app: App,
+  deps: Pick<Deps, 'db' | 'now' | 'checkpoints' | 'universe' | 'evidence'>,
+): void {
+  const { db, now, checkpoints } = deps
   contractList(app, listLogOfFinding, {
     page: async (input) => {
       const { query, context } = input
@@ -100,7 +105,8 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
     columns: logColumns,
   })
 
-  contractRoute(app, createLogEntry, async ({ params, body, context, answer, keep }) => {
+  contractRoute(app, createLogEntry, async (input) => {
+    const { params, body, context, answer, keep } = input
     const address = parseResourceAddress(params.id)
     const occurredAt = body.occurred_at === undefined ? undefined : new Date(body.occurred_at)
     if (occurredAt !== undefined && (occurredAt > now() || occurredAt.getUTCFullYear() < 1900)) {
@@ -108,9 +114,11 @@ export function trackerLogRoutes(app: App, { db, now, checkpoints }: Pick<Deps, 
         { pointer: '/occurred_at', code: 'out_of_range', detail: 'must be in the past, and in 1900 or later' },
       ])
     }
+    const assertKnown = await referenceCheck(deps, input, [body])
     return await db.write(context, async (tx) => {
       const finding = await lockFinding(tx, address)
       if (finding === undefined) throw problem('not_found')
+      assertKnown(body)
       if (body.corrects_seq !== undefined && body.corrects_seq > (await findLastSeq(tx, finding.id))) {
         throw invalidContent([
           { pointer: '/corrects_seq', code: 'unknown', detail: 'must be the number of an entry of this finding' },

@@ -2,10 +2,12 @@ import {
   type EntityNamesAnswer,
   type LookupPeopleAnswer,
   type SubtreeBody,
+  type UnknownReferences,
   entityNamesAnswerSchema,
   internalPaths,
   lookupPeopleAnswerSchema,
   subtreeAnswerSchema,
+  unknownReferencesAnswerSchema,
 } from '@postern/contracts/internal'
 import { type RequestInfo, openPeer } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
@@ -20,6 +22,8 @@ export interface Universe {
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
   /** Whom e-mail addresses belong to, of those that it knows. Waits for a second at most. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
+  /** Those of the ids that name no entity, or no test procedure, of the tenant's. */
+  unknown(request: Request, ids: UnknownReferences): Promise<UnknownReferences>
 }
 
 /** A write waits so long to learn who is named in it. */
@@ -49,5 +53,7 @@ export function openUniverse(
         : entityNamesAnswerSchema.parse(await ask(request, internalPaths.entityNames, { ids })).entities,
     people: async (request, emails) =>
       lookupPeopleAnswerSchema.parse(await ask(request, internalPaths.lookupPeople, { emails }, peopleWithinMs)).people,
+    unknown: async (request, ids) =>
+      unknownReferencesAnswerSchema.parse(await ask(request, internalPaths.unknownReferences, ids)),
   }
 }

@@ -1,0 +1,71 @@
+import type { EvidenceRef, InputError } from '@postern/contracts'
+import type { RequestInfo } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { invalidContent } from '../request.ts'
+
+/** A body that may name what other services own. */
+interface Naming {
+  readonly entity_ids?: readonly string[] | undefined
+  readonly test_procedure_id?: string | null | undefined
+  readonly evidence_refs?: readonly EvidenceRef[] | undefined
+}
+
+/**
+ * Throws the 422 of a body that names what is not there. `before` is what it changes: what that names already may stay, also
+ * where it was written down before anybody asked.
+ */
+export type ReferenceCheck = (body: Naming, before?: Naming) => void
+
+/**
+ * Asks the universe and the evidence service, each once and only where there is something to ask, what of all that the
+ * bodies name is there. Throws a 503 where it cannot be known. Comes before the transaction: no lock waits for an answer.
+ */
+export async function referenceCheck(
+  { universe, evidence }: Pick<Deps, 'universe' | 'evidence'>,
+  request: Pick<RequestInfo, 'context' | 'requestId'>,
+  bodies: readonly Naming[],
+): Promise<ReferenceCheck> {
+  const entityIds = [...new Set(bodies.flatMap(({ entity_ids: ids = [] }) => ids))]
+  const procedureIds = [...new Set(bodies.flatMap(({ test_procedure_id: id }) => id ?? []))]
+  const refs = [...new Map(bodies.flatMap(({ evidence_refs = [] }) => evidence_refs.map((ref) => [keyOf(ref), ref])))]
+  const [unknown, unknownRefs] = await Promise.all([
+    entityIds.length + procedureIds.length === 0
+      ? { entity_ids: [], test_procedure_ids: [] }
+      : universe.unknown(request, { entity_ids: entityIds, test_procedure_ids: procedureIds }),
+    refs.length === 0
+      ? []
+      : evidence.unknown(
+          request,
+          refs.map(([, ref]) => ref),
+        ),
+  ])
+  const entities = new Set(unknown.entity_ids)
+  const procedures = new Set(unknown.test_procedure_ids)
+  const evidenceKeys = new Set(unknownRefs.map(keyOf))
+
+  return (body, before = {}) => {
+    const { entity_ids: ids = [], test_procedure_id: procedure, evidence_refs: named = [] } = body
+    const kept = new Set(before.entity_ids)
+    const faults: InputError[] = [
+      ...ids.flatMap((id, index) =>
+        entities.has(id) && !kept.has(id)
+          ? [{ pointer: `/entity_ids/${index}`, code: 'unknown', detail: 'must be the id of an auditable entity' }]
+          : [],
+      ),
+      ...(procedures.has(procedure ?? '') && procedure !== before.test_procedure_id
+        ? [{ pointer: '/test_procedure_id', code: 'unknown', detail: 'must be the id of a test procedure' }]
+        : []),
+      ...named.flatMap((ref, index) =>
+        evidenceKeys.has(keyOf(ref))
+          ? [{ pointer: `/evidence_refs/${index}`, code: 'unknown', detail: 'must be evidence as its receipt says it' }]
+          : [],
+      ),
+    ]
+    if (faults.length > 0) throw invalidContent(faults)
+  }
+}
+
+/** Two references are the same where all that they say is. */
+function keyOf({ evidence_id: id, sha256, size }: EvidenceRef): string {
+  return `${id} ${sha256} ${size}`
+}

@@ -1,0 +1,161 @@
+import { type EvidenceRef, actionPlanSchema, findingSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  completeFields,
+  findingBody,
+  newTenant,
+  path,
+  readFindings,
+  startFindings,
+} from './service.ts'
+
+const known: EvidenceRef = { evidence_id: crypto.randomUUID(), sha256: 'a'.repeat(64), size: 10 }
+const unknown: EvidenceRef = { ...known, size: 11 }
+
+let service: FindingsUnderTest
+let [tenant, other]: Principal[] = []
+let entity: string
+let theirs: string
+let procedure: string
+
+beforeAll(async () => {
+  const evidence = { unknown: async (_request: unknown, refs: readonly EvidenceRef[]) => refs.filter(isUnknown) }
+  service = await startFindings({ universe: true, references: { evidence } })
+  const sides = [newTenant(), newTenant()] as const
+  for (const { tenantId } of sides) {
+    await service.universe?.push(tenantId, 'entities', {
+      entities: [{ external_id: 'bank', name: 'Bank', type: 'process' }],
+    })
+    await service.universe?.push(tenantId, 'test-procedures', {
+      test_procedures: [{ external_id: 'p', title: 'Access' }],
+    })
+  }
+  ;[tenant, other] = sides
+  ;[entity, theirs] = [await idOf('entity', sides[0]), await idOf('entity', sides[1])]
+  procedure = await idOf('test_procedure', sides[0])
+})
+afterAll(async () => await service.close())
+
+const isUnknown = ({ size }: EvidenceRef) => size !== known.size
+
+async function idOf(table: 'entity' | 'test_procedure', { tenantId }: Principal): Promise<string> {
+  const rows = await service.asSuperuser.system(async (tx) =>
+    tx.query<{ id: string }>({ text: `select id from universe.${table} where tenant_id = $1`, values: [tenantId] }),
+  )
+  return rows[0]?.id ?? expect.fail(`no ${table}`)
+}
+
+const by = (): Principal => tenant ?? expect.fail('no tenant')
+const post = async (target: string, body: object, principal = by()) =>
+  await service.call(principal, 'POST', target, { body })
+const refusal = z.object({ status: z.int(), errors: z.array(z.object({ pointer: z.string(), code: z.string() })) })
+
+/** Status, and the pointers to what is unknown. */
+function refused({ json }: { readonly json: unknown }) {
+  const { status, errors } = refusal.parse(json)
+  return [status, errors.map(({ pointer, code }) => `${code} ${pointer}`)]
+}
+
+async function total(): Promise<number> {
+  return readFindings.parse((await service.call(by(), 'GET', path)).json).length
+}
+
+const named = (ref: EvidenceRef) => ({ evidence_refs: [known, ref] })
+const open = () => ({ ...findingBody(), ...completeFields, entity_ids: [entity], status: 'open' })
+const documented = async (body: object) => findingSchema.parse((await post(path, body)).json)
+
+describe('what a finding names', () => {
+  test('must be there: unknown ids are told by their places, and nothing is stored', async () => {
+    const before = await total()
+    const body = findingBody({
+      entity_ids: [crypto.randomUUID(), entity, crypto.randomUUID()],
+      test_procedure_id: entity,
+    })
+    expect(refused(await post(path, body))).toEqual([
+      422,
+      ['unknown /entity_ids/0', 'unknown /entity_ids/2', 'unknown /test_procedure_id'],
+    ])
+    expect(await total()).toBe(before)
+  })
+
+  test("is the tenant's own: what another tenant has is as unknown, to the byte", async () => {
+    const said = async (id: string) =>
+      (await post(path, findingBody({ entity_ids: [id] }))).text.replace(/"instance":"[^"]*"/, '')
+    expect(await said(theirs)).toBe(await said(crypto.randomUUID()))
+    expect((await post(path, findingBody({ entity_ids: [theirs] }), other)).status).toBe(201)
+  })
+
+  test('is asked for once a request, and not at all where nothing is named', async () => {
+    const first = service.asked.length
+    await documented({ ...open(), test_procedure_id: procedure })
+    expect(service.asked.slice(first)).toEqual([{ entity_ids: [entity], test_procedure_ids: [procedure] }])
+    await documented(findingBody())
+    expect(service.asked.length).toBe(first + 1)
+  })
+
+  test('may stay in a change where it is unknown since before; what the change adds may not', async () => {
+    const { id } = await documented(open())
+    const old = crypto.randomUUID()
+    await service.asSuperuser.system(async (tx) =>
+      tx.execute({
+        text: `insert into findings.finding_entity (tenant_id, finding_id, entity_id, position)
+          values ($1, $2, $3, 2)`,
+        values: [by().tenantId, id, old],
+      }),
+    )
+    const change = async (entity_ids: string[]) => {
+      const headers = { 'if-match': '*', 'content-type': 'application/merge-patch+json' }
+      const body = JSON.stringify({ entity_ids })
+      return await service.call(by(), 'PATCH', `${path}/${id}`, { body, headers })
+    }
+    expect(refused(await change([old, crypto.randomUUID()]))).toEqual([422, ['unknown /entity_ids/1']])
+    expect((await change([old])).status).toBe(200)
+  })
+
+  test('is asked for once for many, and refuses the items that name what is not there', async () => {
+    const first = service.asked.length
+    const items = [
+      { ...open(), external_id: 'good' },
+      { ...open(), external_id: 'bad', entity_ids: [entity, theirs] },
+      { ...findingBody(), external_id: 'none' },
+    ]
+    const answer = await post(`${path}/bulk`, { mode: 'best_effort', items })
+    const [good, bad, none] = z.array(z.object({ status: z.int(), problem: z.unknown().optional() })).parse(answer.json)
+    expect([good?.status, none?.status]).toEqual([201, 201])
+    expect(refused({ json: bad?.problem })).toEqual([422, ['unknown /items/1/entity_ids/1']])
+    expect(service.asked.slice(first)).toEqual([{ entity_ids: [entity, theirs], test_procedure_ids: [] }])
+  })
+})
+
+describe('evidence that is named', () => {
+  test('must be what its receipt says, in an entry, a move, a plan and many of them', async () => {
+    const { id } = await documented(open())
+    const plan = { title: 'Do it', owner: { name: 'Ada' }, due_date: '2030-01-01' }
+    const { id: planId } = actionPlanSchema.parse((await post(`${path}/${id}/action-plans`, plan)).json)
+    const moves = async (ref: EvidenceRef) => [
+      await post(`${path}/${id}/log`, { body: 'Seen.', ...named(ref) }),
+      await post(`/api/v1/action-plans/${planId}/status`, { to: 'approved', ...named(ref) }),
+      await post(`${path}/${id}/status`, { to: 'cancelled', reason: 'In error.', ...named(ref) }),
+    ]
+    for (const answer of await moves(unknown)) expect(refused(answer)).toEqual([422, ['unknown /evidence_refs/1']])
+    const items = [{ id: planId, version: 1, status: 'approved', ...named(unknown) }]
+    const many = await post('/api/v1/action-plans/bulk', { mode: 'best_effort', items })
+    expect(many.text).toContain('"pointer":"/items/0/evidence_refs/1"')
+    for (const answer of await moves(known)) expect(answer.status, answer.text).toBeLessThan(300)
+  })
+})
+
+describe('while the universe is away', () => {
+  test('what names nothing of it is documented; what does is 503, and nothing is stored', async () => {
+    await service.universe?.stop()
+    const before = await total()
+    expect((await post(path, open())).status).toBe(503)
+    const items = [{ ...open(), external_id: 'later' }, findingBody()]
+    expect((await post(`${path}/bulk`, { mode: 'best_effort', items })).status).toBe(503)
+    expect(await total()).toBe(before)
+    expect((await post(path, findingBody())).status).toBe(201)
+  })
+})
