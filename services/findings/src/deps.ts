@@ -42,7 +42,7 @@ export async function openDeps(
     universe: openUniverse(config.universe, Date.now),
     evidence: openEvidence(config.evidence, Date.now),
     checkpoints: await openCheckpointSigner(config.checkpointKeys),
-    ready: async () => await db.ping(),
+    ready: async () => await db.ping('findings'),
     close: async () => await db.close(),
   }
 }

@@ -11,7 +11,7 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
     write: async (tenant, work) => await db.write(tenant, work).catch(refuse),
     follow: (tenant, list, size) => db.follow(tenant, list, size),
     system: async (work) => await db.system(work).catch(refuse),
-    ping: async () => await db.ping(),
+    ping: async (schema) => await db.ping(schema),
     close: async () => await db.close(),
     stats: () => db.stats(),
   }

@@ -46,7 +46,7 @@ export async function openDeps(config: Config, base: { logger: Logger; metrics: 
     leaseWatch,
     announcer,
     enforcer,
-    ready: async () => await db.ping(),
+    ready: async () => await db.ping('keys'),
     close: async () => {
       await housekeeping.stop()
       await leaseWatch.close()

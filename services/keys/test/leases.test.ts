@@ -296,6 +296,26 @@ describe('the revocation log', () => {
   })
 })
 
+test('the service is not ready while PostgreSQL has nothing of its schema, and is when it has', async () => {
+  expect(await isReady()).toEqual([200, { status: 'ok' }])
+  await rename('keys', 'keys_away')
+  try {
+    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'NotMigrated' }])
+  } finally {
+    await rename('keys_away', 'keys')
+  }
+  expect((await isReady())[0]).toBe(200)
+})
+
+async function isReady(): Promise<[number, unknown]> {
+  const answer = await fetch(`${service.url}/internal/health/ready`)
+  return [answer.status, await answer.json()]
+}
+
+async function rename(from: string, to: string): Promise<void> {
+  await service.asSuperuser.system(async (tx) => await tx.execute(sql(`alter schema ${from} rename to ${to}`)))
+}
+
 async function waitingForLock(): Promise<number> {
   const rows = await service.asSuperuser.system(
     async (tx) =>

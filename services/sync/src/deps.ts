@@ -1,4 +1,4 @@
-import { type Logger, type Registry, databaseAway, observeDatabase } from '@postern/service-kit'
+import { type Logger, type Registry, type Tracing, databaseAway, observeDatabase } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refusingWhenAway } from '@postern/tenant-db'
 import type { Config } from './config.ts'
@@ -6,7 +6,7 @@ import { openOutbound } from './outbound/open-outbound.ts'
 import type { Outbound } from './outbound/outbound.ts'
 import { type Universe, openUniverse } from './push/universe.ts'
 import { measureRuns } from './queue/metrics.ts'
-import { type Queue, openQueue } from './queue/queue.ts'
+import { type Queue, QueueNotStarted, openQueue } from './queue/queue.ts'
 import { runSchedule } from './schedule/due.ts'
 import { sourceTypes } from './source/index.ts'
 import { defaultLimits } from './source/limits.ts'
@@ -35,7 +35,11 @@ const workerQueryTimeoutMs = 130_000
 /** Opens the database, the queue with its workers, and the connections to the universe service. */
 export async function openDeps(
   config: Config,
-  { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
+  {
+    logger,
+    metrics,
+    tracing,
+  }: { readonly logger: Logger; readonly metrics: Registry; readonly tracing: Tracing | undefined },
 ): Promise<Deps> {
   const open = (maxConnections: number, queryTimeoutMs: number, applicationName: string, pool?: string): TenantDb =>
     openTenantDb({
@@ -64,11 +68,19 @@ export async function openDeps(
     logger,
     ended: runs.ended,
   }
+  /** Nobody's request leads here: without a trace of its own, its statements would be in none. */
+  const traced = async (name: string, id: string, work: () => Promise<void>): Promise<void> => {
+    if (tracing === undefined) await work()
+    else await tracing.trace(`sync ${name}`, { 'postern.job_id': id }, work)
+  }
   // Not waited for: the queue may have to wait for the database.
   const working = queue.work(config.workers, {
-    run: async (runId, attempt) => await carryOut(parts, runId, attempt),
-    schedule: async (connectorId, due) => await runSchedule({ workerDb, queue, logger, now }, connectorId, due),
-    lost: async (runId) => await endLostRun(parts, runId),
+    run: async (runId, attempt) => await traced('run', runId, async () => await carryOut(parts, runId, attempt)),
+    schedule: async (connectorId, due) =>
+      await traced('schedule', connectorId, async () => {
+        await runSchedule({ workerDb, queue, logger, now }, connectorId, due)
+      }),
+    lost: async (runId) => await traced('lost run', runId, async () => await endLostRun(parts, runId)),
   })
   working.catch((error: unknown) => logger.error({ event: 'queue_not_worked', err: error }))
   return {
@@ -82,7 +94,10 @@ export async function openDeps(
     secretRing,
     now,
     // Lists of connectors need no universe, and a push says for itself that it is away.
-    ready: async () => await db.ping(),
+    ready: async () => {
+      if (!queue.isStarted()) throw new QueueNotStarted()
+      await db.ping('sync')
+    },
     close: async () => {
       await queue.close()
       await universe.close()

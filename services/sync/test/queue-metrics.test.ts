@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { connectorSchema } from '@postern/contracts'
+import { queueSchema } from '@postern/contracts/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { admin, makeWorld } from './support.ts'
 
@@ -49,3 +50,28 @@ test('how many runs wait, for how long, and what they come to is told to who wat
     await worker.close()
   }
 })
+
+test('a service whose queue has not started is not ready, and refuses a run in place of letting it wait', async () => {
+  await world.rows(`alter schema ${queueSchema} rename to queue_away`)
+  const waiting = await world.startSync('http://127.0.0.1:9')
+  const isReady = async (): Promise<[number, unknown]> => {
+    const answer = await fetch(`${waiting.url}/internal/health/ready`)
+    return [answer.status, await answer.json()]
+  }
+  try {
+    expect(await isReady()).toEqual([503, { status: 'unavailable', reason: 'QueueNotStarted' }])
+    const caller = world.syncCaller(waiting.url)
+    const tenant = admin()
+    const body = { key: `c-${randomUUID()}`, name: 'Spreadsheet', type: 'csv', dataset: 'auditable_entities' }
+    const { id } = connectorSchema.parse((await caller.call(tenant, 'POST', '/api/v1/connectors', { body })).json)
+    const upload = { body: 'external_id,name,type\n', headers: { 'content-type': 'text/csv' } }
+    const refused = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)
+    expect([refused.status, refused.headers['retry-after']]).toEqual([503, '5'])
+    expect(refused.text).toContain('service_unavailable')
+    await world.rows(`alter schema queue_away rename to ${queueSchema}`)
+    await expect.poll(isReady, { timeout: 60_000, interval: 100 }).toEqual([200, { status: 'ok' }])
+    expect((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).status).toBe(202)
+  } finally {
+    await waiting.close()
+  }
+}, 120_000)

@@ -27,7 +27,7 @@ export async function openDeps(config: Config, { metrics }: { readonly metrics: 
     db: refusingWhenAway(db, databaseAway),
     now: () => new Date(),
     findings: openFindings(config.findings, Date.now),
-    ready: async () => await db.ping(),
+    ready: async () => await db.ping('universe'),
     close: async () => await db.close(),
   }
 }

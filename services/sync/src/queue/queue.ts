@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { queueNames, queueSchema } from '@postern/contracts/internal'
-import type { Logger } from '@postern/service-kit'
+import { type Logger, problem } from '@postern/service-kit'
 import { PgBoss } from 'pg-boss'
 
 /** A transaction that a job can be put into: it is there once the transaction is committed, or never. */
@@ -27,9 +27,16 @@ export interface JobHandlers {
   lost(runId: string): Promise<void>
 }
 
+/** Jobs can be neither put in nor taken out yet. */
+export class QueueNotStarted extends Error {
+  override readonly name = 'QueueNotStarted'
+}
+
 /** The queue of background work, in PostgreSQL. */
 export interface Queue {
-  /** Has a run carried out. */
+  /** Whether it takes jobs. */
+  isStarted(): boolean
+  /** Has a run carried out. Rejects with a 503 problem where the queue does not start in time. */
   sendRun(tx: JobTransaction, runId: string): Promise<void>
   /** Has a schedule looked at when it is due. */
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
@@ -50,13 +57,21 @@ export interface QueueOptions {
 
 const dayInSeconds = 86_400
 const startAgainMs = 1_000
+/** How long a request waits for the queue to start. Less than PostgreSQL lets its transaction stand idle. */
+const startWithinMs = 5_000
+const connectTimeoutMs = 2_000
+/** More than the statement_timeout of the role (5 s): PostgreSQL's own answer is the better one. */
+const queryTimeoutMs = 10_000
 /** How long jobs may go on when the process is to stop, in milliseconds; the queue gives out again what is cut off. */
 const stopWithinMs = 20_000
 
 /** Opens the queue. Its tables are made by `postern migrate`: this process may not change a schema. */
 export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Queue {
   const seconds = Math.max(1, Math.round(pollMs / 1000))
+  // Handed on to pg as they are, though the types of pg-boss name less.
+  const connection = { connectionTimeoutMillis: connectTimeoutMs, query_timeout: queryTimeoutMs, keepAlive: true }
   const boss = new PgBoss({
+    ...connection,
     connectionString,
     application_name: 'postern-sync-queue',
     max: 3,
@@ -72,17 +87,31 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
   boss.on('error', (error) => logger.warn({ event: 'queue_failed', err: error }))
   boss.on('warning', () => undefined)
   const stopping = new AbortController()
-  const started = startInTheEnd(boss, logger, stopping.signal)
+  let isStarted = false
+  const started = startInTheEnd(boss, logger, stopping.signal).then(() => {
+    isStarted = !stopping.signal.aborted
+  })
+  const startedInTime = async (): Promise<void> => {
+    if (isStarted) return
+    await Promise.race([started, sleep(startWithinMs, undefined, { ref: false })])
+    if (isStarted) return
+    throw problem('service_unavailable', {
+      detail: 'Runs cannot be queued now. Try again in a moment.',
+      retryAfterSeconds: 5,
+      cause: new QueueNotStarted(),
+    })
+  }
   const workerIds: string[] = []
   return {
+    isStarted: () => isStarted,
     sendRun: async (tx, runId) => {
-      await started
+      await startedInTime()
       await boss.send(queueNames.run, { id: runId }, { db: within(tx) })
     },
     sendSchedule: async (tx, connectorId, due) => {
       const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
       const options = { startAfter: due, retentionSeconds: waits + 14 * dayInSeconds, db: within(tx) }
-      await started
+      await startedInTime()
       await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
     },
     wake: () => {
