@@ -106,6 +106,7 @@ create table sync.known_row (
   constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key)
 );
 CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
+CREATE INDEX known_row_missing ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
 CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.known_row enable row level security;

@@ -113,6 +113,7 @@ const opening = {
   'GET /api/v1/connectors/:id': ['admin:sync'],
   'PATCH /api/v1/connectors/:id': ['admin:sync'],
   'DELETE /api/v1/connectors/:id': ['admin:sync'],
+  'GET /api/v1/connectors/:id/missing': ['admin:sync'],
   'POST /api/v1/connectors/:id/test': ['admin:sync'],
   'POST /api/v1/connectors/:id/runs': ['admin:sync'],
   'GET /api/v1/sync-runs': ['admin:sync'],

@@ -92,6 +92,7 @@ describe('connectors, through the gateway', () => {
     const { id: again, diff_hash: hash } = runSchema.parse(JSON.parse(third.out))
     const approved = await postern('connectors', 'approve', again, '--diff-hash', hash ?? '', '--watch')
     expect([approved.code, approved.out]).toEqual([0, expect.stringMatching(/status +succeeded\n/)])
+    expect((await postern('connectors', 'missing', 'people')).out.match(/^\d+ +\d{4}-/gm)).toHaveLength(200)
     const undone = await postern('connectors', 'rollback', again, '--reason', 'A test', '--watch')
     expect([undone.code, undone.out]).toEqual([0, expect.stringMatching(/200 reactivated/)])
     expect((await postern('connectors', 'errors', again)).code).toBe(0)

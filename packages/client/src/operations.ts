@@ -81,6 +81,7 @@ export const operations = {
   getConnector: ['GET', '/api/v1/connectors/:id'],
   updateConnector: ['PATCH', '/api/v1/connectors/:id'],
   deleteConnector: ['DELETE', '/api/v1/connectors/:id'],
+  listMissing: ['GET', '/api/v1/connectors/:id/missing'],
   testConnector: ['POST', '/api/v1/connectors/:id/test'],
   startRun: ['POST', '/api/v1/connectors/:id/runs'],
   listRuns: ['GET', '/api/v1/sync-runs'],

@@ -21,6 +21,8 @@ export interface Connectors
   create(connector: BodyOf<'createConnector'>, options?: CallOptions): Promise<AnswerOf<'createConnector'>>
   /** Retires it. Its runs stay. */
   remove(target: Target, options?: CallOptions): Promise<void>
+  /** What its source has no longer. */
+  missing(target: Target, query?: QueryOf<'listMissing'>, options?: CallOptions): Pages<ItemOf<'listMissing'>>
   /** Reads at most 20 rows and says what they become; stores nothing. */
   test(target: Target, input?: Omit<RunInput, 'query'>): Promise<AnswerOf<'testConnector'>>
   /** Has a worker run it; follow the run with `runs.follow`. */
@@ -81,6 +83,8 @@ function openConnectors(connection: Connection): Connectors {
     remove: async (target, options = {}) => {
       await connection.call('deleteConnector', { params: { id: addressOf(target) }, ...options })
     },
+    missing: (target, query, options = {}) =>
+      pagesOf(connection, 'listMissing', { id: addressOf(target) }, query, options),
     test: async (target, input = {}) => await sendFile(operations.testConnector[1], target, input),
     run: async (target, input = {}) => await sendFile(operations.startRun[1], target, input),
   }

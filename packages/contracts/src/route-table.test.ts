@@ -92,6 +92,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/connectors/:id': 'scope admin:sync',
   'PATCH /api/v1/connectors/:id': 'scope admin:sync',
   'DELETE /api/v1/connectors/:id': 'scope admin:sync',
+  'GET /api/v1/connectors/:id/missing': 'scope admin:sync',
   'POST /api/v1/connectors/:id/test': 'scope admin:sync',
   'POST /api/v1/connectors/:id/runs': 'scope admin:sync',
   'GET /api/v1/sync-runs': 'scope admin:sync',

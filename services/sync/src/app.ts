@@ -1,6 +1,7 @@
 import { type App, rememberAnswers } from '@postern/service-kit'
 import { connectorRoutes } from './connector/routes.ts'
 import { connectorTestRoutes } from './connector/test-routes.ts'
+import { missingRoutes } from './connector/missing-routes.ts'
 import type { Deps } from './deps.ts'
 import { pushRoutes } from './push/routes.ts'
 import { runEventRoutes } from './run/events.ts'
@@ -14,6 +15,7 @@ export function buildApp(app: App, deps: Deps): void {
   rememberAnswers(app, deps.answers)
   connectorRoutes(app, deps)
   connectorTestRoutes(app, deps)
+  missingRoutes(app, deps)
   runRoutes(app, deps)
   runEventRoutes(app, deps)
   pushRoutes(app, deps)

@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { type Connector, type Run, connectorSchema, runErrorSchema, runSchema } from '@postern/contracts'
+import {
+  type Connector,
+  type Run,
+  connectorSchema,
+  missingRowSchema,
+  runErrorSchema,
+  runSchema,
+} from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import { parseKeyRing } from '@postern/signed-context'
@@ -267,6 +274,27 @@ describe('rows that a source has no longer', () => {
     expect(again).toMatchObject({ status: 'succeeded', counts: { missing: 4, deactivated: 0, unchanged: 2 } })
     const more = await runCsv(tenant, connector, csvOf(1))
     expect(more).toMatchObject({ status: 'needs_approval', breaches: [{ actual: 50 }] })
+  })
+
+  test('are listed with the time since when, until they are back; to nobody but their tenant', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const missing = async (by: Principal, query = '') =>
+      await caller.call(by, 'GET', `/api/v1/connectors/${connector.id}/missing${query}`)
+    const keysOf = async (query = '') =>
+      missingRowSchema
+        .array()
+        .parse((await missing(tenant, query)).json)
+        .map(({ source_key: key }) => key)
+    await runCsv(tenant, connector, csvOf(4))
+    expect(await keysOf()).toEqual([])
+    await runCsv(tenant, connector, csvOf(2))
+    expect(await keysOf()).toEqual(['E2', 'E3'])
+    const page = await missing(tenant, '?limit=1&count=true')
+    expect([page.headers['x-total-count'], page.json]).toMatchObject(['2', [{ source_key: 'E2' }]])
+    await runCsv(tenant, connector, csvOf(3))
+    expect(await keysOf()).toEqual(['E3'])
+    expect((await missing(admin())).status).toBe(404)
   })
 
   test('are not those that cannot be read, with a key or without', async () => {

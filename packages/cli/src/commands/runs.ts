@@ -1,5 +1,5 @@
 import type { PosternClient } from '@postern/client'
-import type { ConnectorTest, Run, RunError } from '@postern/contracts'
+import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contracts'
 import { contradicted } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, table } from '../table.ts'
@@ -55,6 +55,17 @@ export async function listRuns(
     moment(at),
   ])
   context.print(table(['RUN', 'CONNECTOR', 'STATUS', 'MODE', 'READ', 'APPLIED', 'BEGUN'], rows))
+}
+
+/** `connectors missing`: what the source of a connector has no longer. */
+export async function listMissing(context: CommandContext, key: string, { json }: OutputOptions): Promise<void> {
+  const missing = await asking(context, async (client) => await client.sync.connectors.missing(`key:${key}`).all())
+  if (json) {
+    printJson(context, missing)
+    return
+  }
+  const rows = missing.map(({ source_key: source, missing_since: since }: MissingRow) => [source, moment(since)])
+  context.print(table(['KEY', 'MISSING SINCE'], rows))
 }
 
 /** `connectors errors`: what is to be mended in the source of a run. */

@@ -2,7 +2,13 @@ import { z } from 'zod'
 import { line } from '../common.ts'
 import { pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
-import { connectorParams, connectorSchema, createConnectorBodySchema, updateConnectorBodySchema } from './connector.ts'
+import {
+  connectorParams,
+  connectorSchema,
+  createConnectorBodySchema,
+  missingRowSchema,
+  updateConnectorBodySchema,
+} from './connector.ts'
 import {
   approveBodySchema,
   connectorTestSchema,
@@ -82,6 +88,20 @@ export const deleteConnector = defineRoute({
   params: connectorParams,
   answers: { 204: { description: 'Retired' } },
   problems: ['not_found', 'run_in_progress'],
+})
+
+export const listMissing = defineRoute({
+  ...base,
+  id: 'sync.list-missing',
+  method: 'GET',
+  path: '/api/v1/connectors/:id/missing',
+  summary: 'List what the source of a connector has no longer',
+  description:
+    'What the connector has brought and a run that applied its changes did not find again, until it is back. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
+  params: connectorParams,
+  query: z.strictObject({ ...pageQuery }),
+  answers: { 200: { description: 'Rows, by key', schema: z.array(missingRowSchema) } },
+  problems: ['not_found'],
 })
 
 export const testConnector = defineRoute({
@@ -231,6 +251,7 @@ export const connectorRoutes = [
   getConnector,
   updateConnector,
   deleteConnector,
+  listMissing,
   testConnector,
   startRun,
   listRuns,

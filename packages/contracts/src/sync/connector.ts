@@ -179,4 +179,14 @@ export const connectorAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[a-z0-9][a-z0-9_-]{0,63}$/)])
   .meta({ description: 'An id, or `key:` and the key of a connector' })
 
+/** A row that a connector has brought, and that its source had no longer when it was last read. */
+export const missingRowSchema = z
+  .object({
+    source_key: z.string().meta({ description: 'The external_id, or node_key, of what it became' }),
+    dataset: z.enum(datasets),
+    missing_since: timestampSchema.meta({ description: 'When a run first found it gone' }),
+  })
+  .meta({ id: 'MissingRow' })
+export type MissingRow = z.infer<typeof missingRowSchema>
+
 export const connectorParams = z.strictObject({ id: connectorAddressSchema })
