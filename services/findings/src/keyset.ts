@@ -57,8 +57,10 @@ export interface KeysetList<Sort extends string, Item> {
 
 /**
  * Makes the statements of a list. Each begins behind a key (the first page behind infinity) and enters the sort's index
- * there. It holds the conditions that are used and no others, and PostgreSQL plans it for its values every time; a page of
- * the usual size without any is prepared by name, with its limit written out, and planned once for all keys.
+ * there. It holds the conditions that are used and no others, and PostgreSQL plans it for its values every time; a page
+ * without any is prepared by name and planned once for all keys and limits of a size. The size is written out: of a limit that
+ * is a parameter PostgreSQL knows nothing, takes it for a tenth of all rows, and would sort them. The limit goes around it, so
+ * that no row is read beyond it; what is in the order of the inner one stays so.
  */
 export function keysetList<Sort extends string, Item extends { readonly id: string }>(list: {
   /** Prefix of the names of the statements. */
@@ -85,16 +87,19 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
   return {
     page: ({ sort, after, limit }, conditions, leading = []) => {
       const { values, id } = after ?? beginningOf(orders[sort])
-      if (conditions.length > 0 || !usualLimits.has(limit)) {
+      const size = sizes.find((most) => limit <= most)
+      if (conditions.length > 0 || size === undefined) {
         const where = written(conditions, leading.length + 1)
         const used = leading.length + where.values.length
         const text = textOf(sort, where.text, used, `$${used + values.length + 2}`)
         return { text, values: [...leading, ...where.values, ...values, id, limit] }
       }
-      const key = `${name}_${sort}_${limit}`
-      const text = bare.get(key) ?? textOf(sort, 'true', leading.length, String(limit))
+      const key = `${name}_${sort}_${size}`
+      const text =
+        bare.get(key) ??
+        `select * from (${textOf(sort, 'true', leading.length, String(size))}) page limit $${leading.length + values.length + 2}`
       bare.set(key, text)
-      return { name: key, text, values: [...leading, ...values, id], plannedOnce: true }
+      return { name: key, text, values: [...leading, ...values, id, limit], plannedOnce: true }
     },
     keyOf: (item, sort) => ({ values: orders[sort].valuesOf(item), id: item.id }),
     keySchema: (sort) => {
@@ -111,8 +116,8 @@ function fits(values: Key['values'], columns: readonly SortColumn[]): boolean {
   )
 }
 
-/** One more than pages are asked for with, and what exports read at a time. */
-const usualLimits: ReadonlySet<number> = new Set([51, 101, 201, 250, 501, 1001])
+/** Sizes that pages are planned for, one more than what most ask for; the largest is the largest page. */
+const sizes: readonly number[] = [51, 101, 251, 501, 1001]
 
 const firstId = '00000000-0000-0000-0000-000000000000'
 const lastId = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
