@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { access, constants, mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { access, constants, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 
@@ -34,17 +34,19 @@ export async function hasPackages(): Promise<boolean> {
 
 /**
  * Unpacks the distribution's packages into a folder, without root. `list` names them; it is given the options that apt-cache
- * must be called with. The folder appears by a rename, whole or not at all.
+ * must be called with. The folder appears by a rename, whole or not at all. `sources` are lines of a sources.list in the place of
+ * the machine's.
  */
 export async function unpackPackages(
   installFolder: string,
   list: (apt: readonly string[]) => Promise<readonly string[]>,
+  sources?: string,
 ): Promise<void> {
   const work = `${installFolder}.new-${process.pid}`
   await rm(work, { recursive: true, force: true })
   await mkdir(join(work, 'packages'), { recursive: true })
   try {
-    await downloadPackages(work, list)
+    await downloadPackages(work, list, sources)
     for (const name of await readdir(join(work, 'packages'))) {
       await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
     }
@@ -57,6 +59,7 @@ export async function unpackPackages(
 async function downloadPackages(
   work: string,
   list: (apt: readonly string[]) => Promise<readonly string[]>,
+  sources: string | undefined,
 ): Promise<void> {
   const download = async (apt: readonly string[]): Promise<void> => {
     const packages = await list(apt)
@@ -64,15 +67,31 @@ async function downloadPackages(
   }
   // Without the sandbox user, who could not write into our folder.
   const apt = ['-qq', '-o', 'APT::Sandbox::User=']
-  try {
-    await download(apt)
-  } catch {
+  const isDone =
+    sources === undefined &&
+    (await download(apt).then(
+      () => true,
+      () => false,
+    ))
+  if (!isDone) {
     // The machine's package lists are empty, as in a container, or older than the archive: fetch lists of our own.
     const lists = join(work, 'lists')
     const cache = join(work, 'cache')
     await mkdir(join(lists, 'partial'), { recursive: true })
     await mkdir(join(cache, 'archives', 'partial'), { recursive: true })
-    const own = [...apt, '-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`]
+    const own = [
+      ...apt,
+      '-o',
+      `Dir::State::lists=${lists}`,
+      '-o',
+      `Dir::Cache=${cache}`,
+      '-o',
+      'Acquire::Languages=none',
+    ]
+    if (sources !== undefined) {
+      await writeFile(join(work, 'sources.list'), `${sources}\n`)
+      own.push('-o', `Dir::Etc::sourcelist=${join(work, 'sources.list')}`, '-o', 'Dir::Etc::sourceparts=-')
+    }
     await execute('apt-get', [...own, 'update'], { timeout: aptTimeoutMs })
     await download(own)
   }

@@ -36,15 +36,19 @@ export async function findDebianProgram(packageName: string, program: string): P
   return (await isProgram(join(folder, program))) ? found : `the package ${packageName} holds no ${program}`
 }
 
-async function listWithLibraries(apt: readonly string[], packageName: string): Promise<string[]> {
+/** The package and the libraries below it; those of C only where they are not the machine's own. */
+export async function listWithLibraries(
+  apt: readonly string[],
+  packageName: string,
+  left: ReadonlySet<string> = alwaysThere,
+): Promise<string[]> {
   const dependencies = await readDependencies(apt, packageName)
   if (dependencies.size === 0) throw new Error(`the package lists do not know ${packageName}`)
   const needed = new Set([packageName])
   // A set may grow while it is walked: this visits what is added on the way.
   for (const item of needed) {
     for (const dependency of dependencies.get(item) ?? []) {
-      if (/^(?:lib|mariadb-common|mysql-common)/.test(dependency) && !alwaysThere.has(dependency))
-        needed.add(dependency)
+      if (/^(?:lib|mariadb-common|mysql-common)/.test(dependency) && !left.has(dependency)) needed.add(dependency)
     }
   }
   return [...needed]
