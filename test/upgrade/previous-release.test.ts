@@ -79,7 +79,19 @@ test.skipIf(!isThere)(`the services of ${version} do their work on the schema of
 
   const finding = await send(gateway, '/api/v1/findings', {
     ...json,
-    body: { title: 'Old and new', condition: 'Seen.', severity: 'low' },
+    body: {
+      title: 'Old and new',
+      condition: 'Seen.',
+      criteria: 'Asked.',
+      cause: 'Forgotten.',
+      consequence: 'Little.',
+      severity: 'low',
+      entity_ids: z
+        .array(idSchema)
+        .parse(entities.json)
+        .map((entity) => entity.id),
+      owner: { name: 'Ada', email: 'ada@example.com' },
+    },
   })
   expect(finding.status, finding.text).toBe(201)
   const { id } = idSchema.parse(finding.json)
@@ -91,6 +103,13 @@ test.skipIf(!isThere)(`the services of ${version} do their work on the schema of
   })
   expect(changed.status, changed.text).toBe(200)
   expect((await send(gateway, '/api/v1/findings', { key })).json).toMatchObject([{ severity: 'high' }])
+  const moved = await send(gateway, `/api/v1/findings/${id}/status`, {
+    ...json,
+    headers: { 'if-match': String(changed.headers['etag']) },
+    body: { to: 'open' },
+  })
+  expect(moved.status, moved.text).toBe(200)
+  expect((await send(gateway, `/api/v1/findings/${id}`, { key })).json).toMatchObject({ status: 'open' })
 
   const upload = await send(gateway, '/api/v1/evidence?file_name=a.txt', {
     ...json,
