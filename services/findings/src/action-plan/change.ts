@@ -6,7 +6,7 @@ import type {
   ResourceAddress,
   UpdateActionPlan,
 } from '@postern/contracts'
-import { problem } from '@postern/service-kit'
+import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { StoredFinding } from '../finding/rules.ts'
 import { lockFinding, updateFinding } from '../finding/store.ts'
@@ -58,8 +58,8 @@ export async function proposePlan(
 /** Whether a merge patch leaves a plan as it is. */
 export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
   const isMoved = patch.status !== undefined && patch.status !== plan.status
-  const { after, faults } = patchedPlan(plan, patch)
-  return !isMoved && faults.length === 0 && changesBetween(plan, after, planFields).length === 0
+  const { after, error } = patchedPlan(plan, patch)
+  return !isMoved && error === undefined && changesBetween(plan, after, planFields).length === 0
 }
 
 /** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
@@ -69,9 +69,9 @@ export async function changePlan(
   patch: UpdateActionPlan,
   changedBy: CreatedBy,
 ): Promise<ChangedPlan> {
-  const { after, faults } = patchedPlan(before, patch)
-  const found = [...faults, ...planFaults(before, after, patch)]
-  if (found.length > 0) throw invalidContent(found)
+  const { after, error } = patchedPlan(before, patch)
+  const faults = [...(error === undefined ? [] : inputErrors(error, 'body')), ...planFaults(before, after, patch)]
+  if (faults.length > 0) throw invalidContent(faults)
   const { extension_reason: reason, extension_approved_by: approvedBy, status: to } = patch
   const extension =
     after.due_date === before.due_date || reason === undefined || approvedBy === undefined

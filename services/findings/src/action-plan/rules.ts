@@ -7,7 +7,6 @@ import {
   moneySchema,
   personRefSchema,
 } from '@postern/contracts'
-import { inputErrors } from '@postern/service-kit'
 import { z } from 'zod'
 import type { CalendarDate, StoredFinding } from '../finding/rules.ts'
 import { needsEvidence } from '../finding/transitions.ts'
@@ -61,17 +60,17 @@ export function planStub({ id, reference, version, status }: StoredPlan): Action
 /** What members of a patched plan must be that are objects: each member of theirs was good by itself. */
 const mergedObjects = z.object({ owner: personRefSchema.optional(), estimated_cost: moneySchema.nullish() })
 
-/** The plan after the fields of a merge patch (RFC 7396), and what keeps objects in it from being whole. Its status moves apart. */
+/** The plan after the fields of a merge patch (RFC 7396), and the error where an object in it would not be whole. Its status moves apart. */
 export function patchedPlan(
   stored: StoredPlan,
   patch: UpdateActionPlan,
-): { readonly after: StoredPlan; readonly faults: readonly InputError[] } {
+): { readonly after: StoredPlan; readonly error?: z.ZodError } {
   const named = Object.fromEntries(planFields.map((field) => [field, patch[field]]))
   const { owner, estimated_cost, ...members } = mergedMembers(stored, named)
   const merged = mergedObjects.safeParse({ owner: withoutFormerId(stored.owner, patch.owner, owner), estimated_cost })
-  if (!merged.success) return { after: stored, faults: inputErrors(merged.error, 'body') }
+  if (!merged.success) return { after: stored, error: merged.error }
   const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
-  return { after: { ...stored, ...members, ...Object.fromEntries(objects) }, faults: [] }
+  return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
 /** What keeps a plan from becoming what a patch would make of it. */

@@ -1,5 +1,5 @@
 import type { ChangeFindingStatus, CreateFinding, CreatedBy, UpdateFinding } from '@postern/contracts'
-import { problem } from '@postern/service-kit'
+import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { invalidContent, orTakenId } from '../request.ts'
 import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
@@ -35,9 +35,9 @@ export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: Cr
 /** Applies a merge patch to a locked finding. */
 export async function changeFinding(tx: Tx, before: StoredFinding, patch: UpdateFinding): Promise<ChangedFinding> {
   if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
-  const { after, faults } = patched(before, patch)
-  const found = [...faults, ...changeFaults(before, after)]
-  if (found.length > 0) throw invalidContent(found)
+  const { after, error } = patched(before, patch)
+  const faults = [...(error === undefined ? [] : inputErrors(error, 'body')), ...changeFaults(before, after)]
+  if (faults.length > 0) throw invalidContent(faults)
   const changes = changesBetween(before, after, patchedFields)
   if (changes.length === 0) return { finding: before, drafts: [] }
   const finding = await updateFinding(tx, before, after)

@@ -9,7 +9,6 @@ import {
   managementResponseSchema,
   personRefSchema,
 } from '@postern/contracts'
-import { inputErrors } from '@postern/service-kit'
 import { z } from 'zod'
 import { notComparable } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
@@ -140,19 +139,19 @@ const mergedObjects = z.object({
   management_response: managementResponseSchema.nullish(),
 })
 
-/** The finding after a merge patch (RFC 7396), and what keeps objects in it from being whole. */
+/** The finding after a merge patch (RFC 7396); the error where an object in it would not be whole. */
 export function patched(
   stored: StoredFinding,
   patch: UpdateFinding,
-): { readonly after: StoredFinding; readonly faults: readonly InputError[] } {
+): { readonly after: StoredFinding; readonly error?: z.ZodError } {
   const { owner, management_response, ...members } = mergedMembers(stored, patch)
   const merged = mergedObjects.safeParse({
     owner: withoutFormerId(stored.owner, patch.owner, owner),
     management_response,
   })
-  if (!merged.success) return { after: stored, faults: inputErrors(merged.error, 'body') }
+  if (!merged.success) return { after: stored, error: merged.error }
   const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
-  return { after: { ...stored, ...members, ...Object.fromEntries(objects) }, faults: [] }
+  return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
 /** What keeps a finding from becoming what a patch would make of it. */
