@@ -52,7 +52,7 @@ export function createApp({ config, logger, metrics, ready, isDraining, pressure
   })
   // Node drops the headers beyond its maximum in silence; those that are signed come last.
   app.server.maxHeadersCount = 0
-  app.server.maxConnections = config.maxConnections
+  app.server.maxConnections = config.maxSockets
   app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)

@@ -25,7 +25,7 @@ export interface BaseConfig {
   /** How late the event loop may come, in milliseconds, before requests are refused with 503. 0: however late. */
   readonly maxEventLoopDelayMs: number
   /** Connections that are taken at once; further ones are closed. */
-  readonly maxConnections: number
+  readonly maxSockets: number
   /** A body that brings less than a kibibyte in this time, in milliseconds, is cut off. */
   readonly bodyTimeoutMs: number
   readonly tracing: TracingConfig
@@ -173,7 +173,7 @@ export function baseConfig(
     requestLog: values.POSTERN_REQUEST_LOG,
     drainMs: values.POSTERN_DRAIN_MS,
     maxEventLoopDelayMs: values.POSTERN_MAX_EVENT_LOOP_DELAY_MS,
-    maxConnections: values.POSTERN_MAX_CONNECTIONS,
+    maxSockets: values.POSTERN_MAX_CONNECTIONS,
     bodyTimeoutMs: values.POSTERN_BODY_TIMEOUT_MS,
     tracing: { url: values.POSTERN_OTLP_URL, percent: values.POSTERN_TRACE_PERCENT },
     checkAnswers: values.POSTERN_CHECK_ANSWERS,

@@ -49,7 +49,7 @@ export function createConsoleApp(
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
-  app.server.maxConnections = config.maxConnections
+  app.server.maxConnections = config.maxSockets
   app.decorateRequest('session', undefined)
   secureAnswers(app, config)
   refuseWhenLate(app, pressure, () => true)

@@ -222,7 +222,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     handle,
     onCrash: (request, response, error) => crash({ request, response, requestId: requestIdOf(undefined) }, error),
     maxHeaderBytes: config.maxHeaderBytes,
-    maxConnections: config.maxConnections,
+    maxConnections: config.maxSockets,
     clientTimeoutMs: config.clientTimeoutMs,
   })
   const admin = createApp({
