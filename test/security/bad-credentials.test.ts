@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import { generateKey, keyChecksum, parseKey } from '@postern/api-key'
-import { routeTable } from '@postern/contracts'
-import { startTestStack, type TestStack } from '@postern/local-stack/testing'
+import { type Route, routeTable } from '@postern/contracts'
+import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import { rankDistance } from '../support/rank-test.ts'
@@ -9,12 +10,17 @@ import { sendRaw } from '../support/raw.ts'
 let stack: TestStack
 let gateway: string
 let key: string
+let revokedKey: string
 
 beforeAll(async () => {
   stack = await startTestStack({ env: { POSTERN_FAILED_ATTEMPTS: '1000000' } })
   gateway = stack.gateways[0] ?? ''
   const tenant = await stack.createTenant()
   key = (await stack.createKey(tenant, { scopes: ['read:findings'] })).key
+  const revoked = await stack.createKey(tenant, { scopes: ['read:findings'] })
+  revokedKey = revoked.key
+  const principal = { ...operator, tenantId: tenant.id }
+  await stack.operator.call(principal, 'POST', `/api/v1/api-keys/${revoked.id}/revoke`)
 })
 
 afterAll(async () => {
@@ -218,19 +224,24 @@ describe('a body that an operation does not take', () => {
     const all = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
     const taking = routeTable.filter(({ maxBodyBytes, access }) => maxBodyBytes > 0 && access.kind !== 'person')
     const codings = ['gzip', 'GZIP', 'x-gzip', 'br', 'deflate', 'zstd', 'compress', 'gzip, gzip', 'identity, gzip', '']
-    const statuses = taking.flatMap(({ method, path }) =>
-      codings.map(async (coding) => {
-        const target = path.replaceAll(/:\w+/g, 'x')
-        const head = `${method} ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${all}\r\nContent-Type: application/json\r\n`
-        const bytes = `${head}Content-Encoding: ${coding}\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`
-        let answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
-        while (answer.statuses[0] === 503) answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
-        return [method, path, coding, answer.statuses[0]]
-      }),
+    const statusWith = async ({ method, path, bodyMediaTypes }: Route, coding: string | undefined) => {
+      const target = path.replaceAll(/:\w+/g, 'x')
+      const type = (bodyMediaTypes?.[0] ?? 'application/json').replace('*/*', 'text/plain')
+      const head = `${method} ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${all}\r\nContent-Type: ${type}\r\n`
+      const encoding = coding === undefined ? '' : `Content-Encoding: ${coding}\r\n`
+      const bytes = `${head}${encoding}Content-Length: 2\r\nConnection: close\r\n\r\n{}`
+      let answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
+      while (answer.statuses[0] === 503) answer = await sendRaw(gateway, bytes, { limitMs: 30_000 })
+      return [method, path, coding, answer.statuses[0]] as const
+    }
+    const refused = await Promise.all(
+      taking.flatMap((route) => codings.map(async (coding) => await statusWith(route, coding))),
     )
-    const refused = await Promise.all(statuses)
     expect(refused.filter(([, , , status]) => status !== 415)).toEqual([])
     expect(refused.length).toBeGreaterThan(100)
+    // The control: the same request without a coding gets further, to whoever reads the body or finds no such thing.
+    const plain = await Promise.all(taking.map(async (route) => await statusWith(route, undefined)))
+    expect(plain.filter(([, , , status]) => status === undefined || status === 415)).toEqual([])
   })
 
   test('to a read is 400', async () => {
@@ -248,40 +259,80 @@ function nearTo(like: string): string {
   return payload + keyChecksum(payload)
 }
 
+const rounds = 120
+/** A kind whose answers come so much later. */
+const planted = 'planted'
+const plantedMs = 5
+
 /** Milliseconds until the answer, of each kind of key in turn, by the name of the kind. */
 async function measure(kinds: Readonly<Record<string, () => string>>): Promise<Map<string, number[]>> {
   const times = new Map<string, number[]>(Object.keys(kinds).map((kind) => [kind, []]))
-  for (let round = 0; round < 120; round += 1) {
+  for (let round = 0; round < rounds; round += 1) {
     for (const [kind, make] of Object.entries(kinds)) {
       const credentials = make()
       const begun = performance.now()
-      const { status } = await send(gateway, '/api/v1/whoami', { key: credentials })
-      if (status === 401) times.get(kind)?.push(performance.now() - begun)
+      const answer = await send(gateway, '/api/v1/whoami', { key: credentials })
+      if (kind === planted) await delay(plantedMs)
+      if (answer.status === 401) times.get(kind)?.push(performance.now() - begun)
     }
   }
   return times
 }
 
+/** Milliseconds added to one of two samples of the same kind before it is told from the other; undefined: none of these is. */
+function smallestSeen(one: readonly number[], other: readonly number[]): number | undefined {
+  const effects = Array.from({ length: 12 }, (_, power) => 0.025 * 2 ** power)
+  return effects.find(
+    (effect) =>
+      rankDistance(
+        one.map((time) => time + effect),
+        other,
+      ) > 5,
+  )
+}
+
+const middle = (times: readonly number[]): number => times.toSorted((a, b) => a - b)[Math.floor(times.length / 2)] ?? 0
+
 describe('how long an answer takes', () => {
   test('does not tell whether a key that was never made is nearly a true one', async () => {
     expect(parseKey(nearTo(key))).toBeDefined()
     expect((await send(gateway, '/api/v1/whoami', { key })).status).toBe(200)
+    expect((await send(gateway, '/api/v1/whoami', { key: revokedKey })).code).toBe('key_revoked')
     const distances: number[] = []
     let seen = 0
+    let seenPlanted = 0
     // A busy machine may favour one of the two by chance: what is told is told each time, and in one direction.
     for (let attempt = 0; attempt < 3; attempt += 1) {
       const times = await measure({
         near: () => nearTo(key),
         far: () => generateKey().value,
-        // The control: its checksum is wrong, which anyone can compute, and so it is not looked up.
+        // The controls: one's checksum is wrong, which anyone can compute, and so it is not looked up; the other's answer
+        // comes later by what is known.
         mistyped: () => generateKey().value.replace(/.{6}$/, '000000'),
+        [planted]: () => generateKey().value,
+        revoked: () => revokedKey,
       })
-      const [near = [], far = [], mistyped = []] = ['near', 'far', 'mistyped'].map((kind) => times.get(kind))
+      const [near = [], far = [], mistyped = [], late = [], revoked = []] = [
+        'near',
+        'far',
+        'mistyped',
+        planted,
+        'revoked',
+      ].map((kind) => times.get(kind))
       distances.push(rankDistance(near, far))
       if (rankDistance(far, mistyped) > 5) seen += 1
-      if (seen > 0 && distances.some((distance) => Math.abs(distance) < 5)) break
+      if (rankDistance(late, far) > 5) seenPlanted += 1
+      // That of a revoked key is another answer to read, so that nothing is hidden by taking as long: it is told, not judged.
+      process.stdout.write(
+        `timing: near ${distances.at(-1)?.toFixed(1)} deviations from far; smallest effect told ` +
+          `${smallestSeen(near, far)?.toFixed(3) ?? 'none up to 50'} ms; planted ${plantedMs} ms: ${rankDistance(late, far).toFixed(1)}; ` +
+          `revoked ${rankDistance(revoked, far).toFixed(1)}, by ${(middle(revoked) - middle(far)).toFixed(3)} ms\n`,
+      )
+      expect(revoked.length).toBeGreaterThan(rounds / 2)
+      if (seen > 0 && seenPlanted > 0 && distances.some((distance) => Math.abs(distance) < 5)) break
     }
     expect(distances.every((distance) => distance > 5) || distances.every((distance) => distance < -5)).toBe(false)
     expect(seen).toBeGreaterThan(0)
+    expect(seenPlanted).toBeGreaterThan(0)
   })
 })

@@ -3,6 +3,8 @@ import { type TestDatabase, createTestDatabase } from '@postern/local-stack/test
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { Client, DatabaseError } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Probe, type Version, findProbes } from '../support/constraint-probes.ts'
+import { findDefinerFunctions, fooledState, plantHostileSchema } from '../support/hostile-search-path.ts'
 import { forbiddenStatements } from '../support/hostile-sql.ts'
 import { type TenantTable, fillWithMarkedRows } from '../support/marked-rows.ts'
 
@@ -16,6 +18,7 @@ const markB = 'mark-of-beta'
 
 let database: TestDatabase
 let tables: readonly TenantTable[]
+let probes: readonly Probe[]
 const clients = new Map<string, Client>()
 
 beforeAll(async () => {
@@ -32,6 +35,8 @@ beforeAll(async () => {
       [tenantB, markB],
     ]),
   )
+  probes = await findProbes(clientOf('superuser'), tables, { own: tenantA, other: tenantB })
+  await clientOf('superuser').query('analyze')
 })
 
 afterAll(async () => {
@@ -60,15 +65,26 @@ function assertionOf(tenant: string, at = Date.now()): string {
 }
 
 /** Tries statements under the assertion of a tenant, if one is given. */
-async function attempt(role: string, tenant: string | undefined, texts: readonly string[]): Promise<Outcome[]> {
-  return await attemptWith(role, tenant === undefined ? '' : assertionOf(tenant), texts)
+async function attempt(
+  role: string,
+  tenant: string | undefined,
+  texts: readonly string[],
+  searchPath?: string,
+): Promise<Outcome[]> {
+  return await attemptWith(role, tenant === undefined ? '' : assertionOf(tenant), texts, searchPath)
 }
 
 /** Tries statements one by one, and undoes each. They leave together. */
-async function attemptWith(role: string, assertion: string, texts: readonly string[]): Promise<Outcome[]> {
+async function attemptWith(
+  role: string,
+  assertion: string,
+  texts: readonly string[],
+  searchPath?: string,
+): Promise<Outcome[]> {
   const client = clientOf(role)
-  const ran: Promise<unknown>[] = [client.query('begin')]
+  const ran: Promise<unknown>[] = [client.query('begin'), client.query('set constraints all immediate')]
   ran.push(client.query("select set_config('postern.assertion', $1, true)", [assertion]))
+  if (searchPath !== undefined) ran.push(client.query(`set local search_path = ${searchPath}`))
   const outcomes = texts.map(async (text) => {
     ran.push(client.query('savepoint before'))
     const outcome = client.query(text.replace('%DATABASE%', database.name)).then(
@@ -204,6 +220,39 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(given.filter(({ state }) => !['42501', '23514', '55000'].includes(state))).toEqual([])
   })
 
+  test('cannot tell by a constraint whether another tenant has a value', async () => {
+    const asked = probes.filter(({ schema }) => schema === role || schema === 'tenancy')
+    const ask = async (versionOf: (probe: Probe) => Version): Promise<string[]> => {
+      const versions = asked.map(versionOf)
+      const texts = versions.map(({ text }) => text)
+      return (await attempt(role, tenantA, texts)).map((outcome, at) => told(outcome, versions[at]?.values ?? []))
+    }
+    const ofOther = await ask((probe) => probe.ofOther)
+    const ofNobody = await ask((probe) => probe.ofNobody)
+    const ofOwn = await ask((probe) => probe.ofOwn)
+    const telling = asked.filter((_probe, at) => ofOther[at] !== ofNobody[at])
+    expect(telling.map(({ constraint }) => constraint).filter((name) => !mayTell.has(name))).toEqual([])
+    for (const text of ofOther) expect(text).not.toMatch(`${markB}|${tenantB}`)
+    // The control: that there is one of one's own is told.
+    for (const [kind, state] of [
+      ['unique', '23505'],
+      ['foreign key', '23503'],
+    ] as const) {
+      const at = asked.flatMap((probe, index) => (probe.kind === kind ? [index] : []))
+      const differs = at.filter((index) => ofOwn[index] !== ofNobody[index])
+      const isTold = differs.some((index) => `${ofOwn[index]}${ofNobody[index]}`.includes(state))
+      if (at.length > 0) expect([kind, isTold]).toEqual([kind, true])
+    }
+  })
+
+  test('learns no value of another tenant from statistics', async () => {
+    const outcomes = await attempt(role, tenantA, statistics)
+    for (const { state, said, text } of outcomes) {
+      expect(['done', '42501'], text).toContain(state)
+      expect(said, text).not.toMatch(`${markB}|${tenantB}`)
+    }
+  })
+
   test('may call no function with rights over all tenants but those that are meant for it', async () => {
     const { rows } = await clientOf(role).query<{ name: string }>(
       `select n.nspname || '.' || p.proname as name
@@ -226,6 +275,29 @@ const meantFor = {
   evidence: /^tenancy\.tenant_id$/,
   sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run|is_work_suspended)$/,
 } as const
+
+/** What an attempt has told, but for what was put into it and what differs each time. */
+function told({ state, said }: Outcome, values: readonly string[]): string {
+  // The longest first: one may be a part of another, and a short one of anything.
+  const sorted = values.toSorted((a, b) => b.length - a.length)
+  let text = said
+  for (const value of sorted) if (value.length > 8) text = text.replaceAll(value, '?')
+  text = text.replaceAll(/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{4}-[0-9]{2}-[0-9]{2}[0-9:. +T]*/g, '*')
+  for (const value of sorted) {
+    const escaped = value.replaceAll(/\W/g, String.raw`\$&`)
+    text = text.replaceAll(new RegExp(String.raw`(?<!\w)${escaped}(?!\w)`, 'g'), '?')
+  }
+  return `${state} ${text}`
+}
+
+/** Whoever has a value of these knows it from its owner: it is the hash of 256 random bits, or 128 random bits. */
+const mayTell: ReadonlySet<string> = new Set([
+  'keys.api_key_hash_unique',
+  'tenancy.granted_work_id_unique',
+  'tenancy.granted_work_pk',
+])
+
+const statistics = ['pg_stats', 'pg_stats_ext', 'pg_stats_ext_exprs'].map((view) => `select * from ${view}`)
 
 interface Way {
   readonly way: string
@@ -287,4 +359,35 @@ test('all tables are read', () => {
     new Set(['evidence', 'findings', 'keys', 'sync', 'tenancy', 'universe']),
   )
   expect(tables.length).toBeGreaterThan(40)
+})
+
+test('the control: statistics do hold values of B, for who may read them all', async () => {
+  const [{ said } = { said: '' }] = await attempt('superuser', undefined, statistics)
+  expect(said).toContain(markB)
+})
+
+const isCareless = (text: string): boolean => text.includes('hostile.careless')
+const stateOf = ({ text, state }: Outcome): string => `${state} ${text}`
+
+test('no function with rights over all tenants looks for anything where a search_path of its caller leads', async () => {
+  const superuser = clientOf('superuser')
+  expect(await plantHostileSchema(superuser)).toBeGreaterThan(20)
+  try {
+    const functions = await findDefinerFunctions(superuser)
+    expect(functions.length).toBeGreaterThan(10)
+    const calls = functions.map(({ call }) => call)
+    for (const role of roles) {
+      const usual = await attempt(role, tenantA, calls)
+      const hostile = await attempt(role, tenantA, calls, 'hostile, pg_catalog')
+      expect(hostile.filter(({ text, state }) => state === fooledState && !isCareless(text))).toEqual([])
+      expect(hostile.map(stateOf).filter((text) => !isCareless(text))).toEqual(
+        usual.map(stateOf).filter((text) => !isCareless(text)),
+      )
+      // The control: one that leaves its search_path to the caller is fooled, and works where it is not.
+      const control = (outcomes: readonly Outcome[]) => outcomes.find(({ text }) => isCareless(text))?.state
+      expect([role, control(usual), control(hostile)]).toEqual([role, 'done', fooledState])
+    }
+  } finally {
+    await superuser.query('drop schema hostile cascade')
+  }
 })

@@ -1,16 +1,20 @@
+import { routeTable } from '@postern/contracts'
 import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { startCachingProxy, startCarelessServer } from '../support/caching-proxy.ts'
 import { sendRaw } from '../support/raw.ts'
 
 let stack: TestStack
 let gateway: string
 let key: string
+let otherKey: string
 
 beforeAll(async () => {
   stack = await startTestStack()
   gateway = stack.gateways[0] ?? ''
   const tenant = await stack.createTenant()
   key = (await stack.createKey(tenant, { scopes: ['*'] })).key
+  otherKey = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
 })
 
 afterAll(async () => {
@@ -121,4 +125,158 @@ describe('a method that a path does not have', () => {
 test('a URL that is too long is 414', async () => {
   const { statuses } = await ask(`/api/v1/findings?q=${'a'.repeat(9000)}`)
   expect(statuses).toEqual([414])
+})
+
+/** One request with exactly these lines of head beside its own; its answer, head and body. */
+async function get(
+  origin: string,
+  target: string,
+  lines: readonly string[],
+  method = 'GET',
+  body = '',
+): Promise<string> {
+  const content = body === '' ? [] : ['Content-Type: application/json', `Content-Length: ${body.length}`]
+  const host = lines.some((line) => /^host:/i.test(line)) ? [] : ['Host: postern']
+  const head = [`${method} ${target} HTTP/1.1`, ...host, ...lines, ...content, 'Connection: close']
+  const bytes = Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1')
+  for (;;) {
+    const { statuses, text } = await sendRaw(origin, bytes, { answers: Infinity, limitMs: 30_000 })
+    // A gateway without its lease, on a busy machine, knows nobody.
+    if (statuses[0] !== 503 || !text.includes('auth_unavailable')) return text
+  }
+}
+
+const as = (who: string): string => `Authorization: ApiKey ${who}`
+const elsewhere = 'elsewhere.example'
+
+const without = (answer: string): string => answer.replaceAll(/\r\n(?:x-request-id|date): [^\r]*/gi, '')
+
+/** What the second to ask a cache is given, where the first had the key. */
+async function afterVictim(cache: string, target: string, attacker: readonly string[]): Promise<[string, string]> {
+  return [await get(cache, target, [as(key)]), await get(cache, target, attacker)]
+}
+
+describe('a cache in front of the gateway', () => {
+  const lies = [
+    `Host: ${elsewhere}`,
+    ...['Forwarded-Host', 'Host', 'Forwarded-Server', 'HTTP-Host-Override', 'Original-Host'].map(
+      (name) => `X-${name}: ${elsewhere}`,
+    ),
+    `Forwarded: for=1.2.3.4;host=${elsewhere};proto=https`,
+    `X-Forwarded-Proto: ${elsewhere}`,
+    `X-Forwarded-Port: 1@${elsewhere}`,
+    `X-Forwarded-Prefix: //${elsewhere}`,
+    `X-Forwarded-For: ${elsewhere}`,
+    `X-Forwarded-Scheme: http://${elsewhere}`,
+    `X-Original-URL: //${elsewhere}/api/v1/connectors`,
+    `X-Rewrite-URL: //${elsewhere}/api/v1/connectors`,
+    `Referer: http://${elsewhere}/`,
+    `Origin: http://${elsewhere}`,
+  ]
+
+  test('is given no link and no place that a client has made up', async () => {
+    const finding = '{"title":"x","condition":"x","severity":"low"}'
+    for (let count = 0; count < 2; count += 1) await get(gateway, '/api/v1/findings', [as(key)], 'POST', finding)
+    const answers = await Promise.all(
+      lies.map(async (lie) => [
+        await get(gateway, '/api/v1/findings', [as(key), lie], 'POST', finding),
+        await get(gateway, '/api/v1/findings?limit=1', [as(key), lie]),
+        ...(await Promise.all(
+          ['/docs', '/api/v1/openapi.json', '/problems/not-found', '/.well-known/jwks.json', '/none'].map(
+            async (target) => await get(gateway, target, [lie]),
+          ),
+        )),
+      ]),
+    )
+    for (const [at, [made = '', list = '', ...others]] of answers.entries()) {
+      expect(made, lies[at]).toMatch(/^HTTP\/1\.1 201 [^]*\r\nlocation: \/api\/v1\/findings\/[0-9a-f-]{36}\r\n/i)
+      expect(list, lies[at]).toMatch(/^HTTP\/1\.1 200 [^]*\r\nlink: <\/api\/v1\/findings\?[^>]*>; rel="next"\r\n/i)
+      for (const answer of [made, list, ...others]) expect(answer, lies[at]).not.toContain(elsewhere)
+    }
+    // The control: where a server believes them, it shows, and a cache hands it on to others.
+    await using careless = await startCarelessServer()
+    await using cache = await startCachingProxy(careless.url)
+    expect(await get(cache.url, '/x', [`X-Forwarded-Host: ${elsewhere}`])).toContain(elsewhere)
+    expect(await get(cache.url, '/x', [])).toContain(elsewhere)
+  })
+
+  test('may keep no answer of an operation that asks who is there, whatever becomes of the request', async () => {
+    const closed = routeTable.filter(({ access }) => access.kind !== 'public')
+    const answers = await Promise.all(
+      closed.map(async ({ method, path }) => {
+        const target = path.replaceAll(/:\w+/g, 'x')
+        return {
+          id: `${method} ${path}`,
+          answer: await get(gateway, target, [as(key)], method, method === 'GET' ? '' : '{}'),
+        }
+      }),
+    )
+    expect(
+      answers.filter(({ answer }) => !/\r\ncache-control: no-store\r\n/i.test(answer)).map(({ id }) => id),
+    ).toEqual([])
+    const statuses = new Set(answers.map(({ answer }) => answer.slice(9, 12)))
+    for (const status of ['200', '403', '404', '422']) expect(statuses).toContain(status)
+    for (const nobody of [[], ['Authorization: ApiKey x']]) {
+      expect(await get(gateway, '/api/v1/findings', nobody)).toMatch(
+        /^HTTP\/1\.1 401 [^]*\r\ncache-control: no-store\r\n/i,
+      )
+    }
+  })
+
+  test('may keep only what is the same for everybody, and says nothing of who has asked', async () => {
+    const open = routeTable.filter(({ access, method }) => access.kind === 'public' && method === 'GET')
+    expect(open.length).toBeGreaterThan(3)
+    for (const { path } of open) {
+      const target = path.replace(':slug', 'not-found').replaceAll(/:\w+/g, 'x')
+      const [nobody = '', one = '', other = ''] = await Promise.all(
+        [[], [as(key)], [as(otherKey)]].map(async (lines) => without(await get(gateway, target, lines))),
+      )
+      expect(one, target).toBe(nobody.replaceAll(/"instance":"[^"]*"/g, /"instance":"[^"]*"/.exec(one)?.[0] ?? ''))
+      expect(other, target).toBe(one.replaceAll(/"instance":"[^"]*"/g, /"instance":"[^"]*"/.exec(other)?.[0] ?? ''))
+      expect(nobody.split('\r\n\r\n', 1)[0], target).not.toMatch(/ratelimit|x-key-expires-at|set-cookie/i)
+    }
+  })
+
+  const disguised = [
+    '/x.css',
+    '.css',
+    '/x.js',
+    '%2fx.css',
+    ';x.css',
+    '%00.css',
+    '%23x.css',
+    '%3fx.css',
+    '/..%2fx.css',
+    '?x.css',
+  ]
+
+  test("hands nobody another one's answer, though it minds no credentials and keeps what looks like a file", async () => {
+    await using cache = await startCachingProxy(gateway, { staticAnyway: true })
+    const { tenant }: { tenant: { id: string } } = JSON.parse(
+      (await get(gateway, '/api/v1/whoami', [as(key)])).split('\r\n\r\n')[1] ?? '',
+    )
+    for (const target of ['/api/v1/whoami', '/api/v1/findings']) {
+      const [own, others] = await afterVictim(cache.url, target, [as(otherKey)])
+      expect(own).toMatch(/^HTTP\/1\.1 200 /)
+      expect(others).toMatch(/^HTTP\/1\.1 200 /)
+      expect(others.split('\r\n\r\n')[1]).not.toBe(own.split('\r\n\r\n')[1])
+      for (const attacker of [[], ['Authorization: ApiKey x']]) {
+        expect((await afterVictim(cache.url, target, attacker))[1]).toMatch(/^HTTP\/1\.1 401 /)
+      }
+      for (const disguise of disguised) {
+        for (const answer of await afterVictim(cache.url, target + disguise, [])) {
+          expect(answer, target + disguise).toMatch(/^HTTP\/1\.1 4\d\d /)
+          expect(answer, target + disguise).not.toContain(tenant.id)
+        }
+      }
+    }
+    // The control: that cache does keep, and a server that answers such paths as if they were true is caught by it.
+    expect(cache.kept.size).toBeGreaterThan(0)
+    await using careless = await startCarelessServer()
+    await using before = await startCachingProxy(careless.url, { staticAnyway: true })
+    for (const target of ['/api/v1/whoami', '/api/v1/whoami/x.css']) {
+      expect((await afterVictim(before.url, target, []))[1]).toContain(`you are ApiKey ${key}`)
+    }
+    expect(before.hits()).toBe(2)
+  })
 })

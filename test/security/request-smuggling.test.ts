@@ -3,6 +3,7 @@ import { startTestStack, type TestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { send } from '../support/http.ts'
 import { breakOff, sendRaw } from '../support/raw.ts'
+import { startSwapper } from '../support/swapper.ts'
 import { type Tap, startTap } from '../support/tap.ts'
 
 let stack: TestStack
@@ -293,12 +294,12 @@ const ask = (own: string, id: string): string =>
   `GET /api/v1/findings?sort=created_at HTTP/1.1\r\nHost: a\r\nAuthorization: ApiKey ${own}\r\nX-Request-Id: ${id}\r\n\r\n`
 
 /** Asks as one of the two tenants, and sees that the answer is the one to this very request. */
-async function askRightly(at: number): Promise<unknown> {
+async function askRightly(at: number, origin = gateway): Promise<unknown> {
   const isFirst = at % 2 === 0
   const id = `steady-request-${at}`
   const own = { key: isFirst ? key : otherKey, headers: { 'x-request-id': id } }
-  let answer = await send(gateway, '/api/v1/findings?sort=created_at', own)
-  while (answer.status === 503) answer = await send(gateway, '/api/v1/findings?sort=created_at', own)
+  let answer = await send(origin, '/api/v1/findings?sort=created_at', own)
+  while (answer.status === 503) answer = await send(origin, '/api/v1/findings?sort=created_at', own)
   expect([answer.status, answer.headers['x-request-id']]).toEqual([200, id])
   expect(answer.text).toContain(isFirst ? 'of the first' : 'of the second')
   expect(answer.text).not.toContain(isFirst ? 'of the second' : 'of the first')
@@ -306,6 +307,16 @@ async function askRightly(at: number): Promise<unknown> {
 }
 
 describe('answers never cross', () => {
+  test('the control: where somebody in between swaps two answers, or their bodies alone, it shows', async () => {
+    // That nothing shows where he swaps nothing: it is not the way through him.
+    const seen = { answer: 2, body: 2, nothing: 0 } as const
+    for (const what of ['answer', 'body', 'nothing'] as const) {
+      await using swapper = await startSwapper(gateway, what)
+      const asked = await Promise.allSettled([askRightly(1000, swapper.url), askRightly(1001, swapper.url)])
+      expect(asked.filter(({ status }) => status === 'rejected')).toHaveLength(seen[what])
+    }
+  })
+
   test('between requests of two tenants that come in one piece on one connection', async () => {
     const asked = Array.from({ length: 40 }, (_, at) => ({
       id: `pipelined-request-${at}`,
@@ -318,13 +329,19 @@ describe('answers never cross', () => {
     })
     const answers = (await runPlainly(() => bytes.join('') + last())).text.split(/(?=HTTP\/1\.1 \d{3} )/)
     expect(answers).toHaveLength(asked.length + 1)
-    for (const [at, { id, title, status }] of asked.entries()) {
-      const answer = answers[at] ?? ''
-      expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
-      expect(answer).toContain(`x-request-id: ${id}\r\n`)
-      expect(answer.includes('"title":"of the')).toBe(status === 200)
-      if (status === 200) expect(answer).toContain(`"title":"${title}"`)
+    const expectOwn = (given: readonly string[]): void => {
+      for (const [at, { id, title, status }] of asked.entries()) {
+        const answer = given[at] ?? ''
+        expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `))
+        expect(answer).toContain(`x-request-id: ${id}\r\n`)
+        expect(answer.includes('"title":"of the')).toBe(status === 200)
+        if (status === 200) expect(answer).toContain(`"title":"${title}"`)
+      }
     }
+    expectOwn(answers)
+    // The control: two of them in each other's place are seen.
+    const [first = '', second = '', ...others] = answers
+    expect(() => expectOwn([second, first, ...others])).toThrow('pipelined-request-0')
   })
 
   test('when clients go away amid their requests and answers, on connections that others then use', async () => {
