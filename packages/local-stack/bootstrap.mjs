@@ -284,6 +284,9 @@ async function testFaults({ env, ...context }, args) {
 /** What the tests of the code that decides do not notice, area by area. */
 const testMutation = fromSource('test/mutation/run.ts')
 
+/** Half an hour of steady load: what grows? */
+const testSoak = fromSource('test/soak/run.ts')
+
 /** Requests made from the contracts, round after round for ten minutes. */
 async function testFuzz({ env, ...context }, args) {
   return await follow('vitest', ['run', 'test/fuzz/contract-fuzzing.test.ts', ...args], {
@@ -344,6 +347,7 @@ const commands = {
   'test:fuzz': testFuzz,
   'test:upload': testUpload,
   'test:mutation': testMutation,
+  'test:soak': testSoak,
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
   // Packages with hashes and licences, for whoever audits or answers for them.

@@ -13,6 +13,7 @@ import type { SyncMemory, SyncSpeed } from './sync.ts'
 import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
 import { loadNow } from './stats.ts'
+import { table } from '../support/table.ts'
 
 /** The gateway beside its peers. */
 export interface Comparison {
@@ -301,17 +302,4 @@ function printRevocation(revocation: readonly RevocationLatency[]): void {
 
 function title(text: string): void {
   console.log(`\n${text}`)
-}
-
-type Cell = string | number | undefined
-
-function table(head: readonly string[], rows: readonly (readonly Cell[])[]): void {
-  const lines = [head, ...rows.map((row) => row.map((cell) => (cell === undefined ? '-' : String(cell))))]
-  const widths = head.map((_name, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
-  for (const line of lines) {
-    const cells = line.map((cell, column) =>
-      column === 0 ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0),
-    )
-    console.log(`  ${cells.join('  ')}`)
-  }
 }

@@ -139,6 +139,8 @@ export async function prepareChurn(
     const isRefusal = (request: Request): boolean =>
       request.keyId === credential.id && request.startedAt > since && request.code === code
     const task = atEveryGateway(`a key is refused with ${code}`, isRefusal).then(() => traffic.remove(credential))
+    // Whoever stops the changes learns of a failure.
+    task.catch(() => undefined)
     loops.push(task)
   }
 

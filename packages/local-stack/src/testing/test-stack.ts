@@ -49,6 +49,8 @@ export interface TestStack {
   readonly gateways: readonly string[]
   /** Origin of the console; empty without one. */
   readonly consoleUrl: string
+  /** The console and the development provider; none without a console. */
+  readonly consoleProcesses: readonly ManagedProcess[]
   readonly database: TestDatabase
   readonly redis: TestRedis
   readonly serviceUrl: (name: Upstream) => string
@@ -105,7 +107,8 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
     // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
-    env: { POSTERN_CHECK_ANSWERS: 'on', ...env },
+    // All tests at once take a small machine up: a process that waits a second for its turn is no fault of what is tested.
+    env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: '10000', ...env },
     route: options.route,
     sources: options.sources,
   }).catch(async (error: unknown) => {
@@ -132,6 +135,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     home,
     gateways: services.gateways,
     consoleUrl: consoleProcesses?.url ?? '',
+    consoleProcesses: consoleProcesses?.processes ?? [],
     database,
     redis,
     serviceUrl: services.url,

@@ -1,0 +1,89 @@
+import { describe, expect, test } from 'vitest'
+import { median } from '../bench/stats.ts'
+import { type Point, judge } from './judge.ts'
+
+const minuteMs = 60_000
+
+/** Numbers from 0 to 1, the same in every run. */
+function numbers(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state * 1_664_525 + 1_013_904_223) % 2 ** 32
+    return state / 2 ** 32
+  }
+}
+
+/**
+ * Twenty minutes of a process, a look every ten seconds: 90 MiB, garbage of up to 6 MiB that is collected now and
+ * then, a peak of 40 MiB in one look of thirty, and what `more` adds at a minute.
+ */
+function minutesOf(seed: number, more: (minute: number) => number): Point[] {
+  const random = numbers(seed)
+  let waiting = 0
+  return times.map((at, index) => {
+    waiting = random() < 0.2 ? 0 : Math.min(6, waiting + random() * 2)
+    const peak = random() < 1 / 30 ? 40 : 0
+    return { at, value: 90 + waiting + peak + more(index / 6) }
+  })
+}
+
+/** Of looks every ten seconds, from the tenth minute to the thirtieth. */
+const times = Array.from({ length: 120 }, (_none, index) => 10 * minuteMs + index * 10_000)
+const boundPerHour = 24
+const seeds = Array.from({ length: 50 }, (_none, index) => index + 1)
+const verdicts = (more: (minute: number) => number) =>
+  new Set(seeds.map((seed) => judge(minutesOf(seed, more), boundPerHour).verdict))
+
+describe('the judge of the soak', () => {
+  test('sees a leak of one and a half times the bound, among garbage and peaks', () => {
+    expect(verdicts((minute) => (1.5 * boundPerHour * minute) / 60)).toEqual(new Set(['rises']))
+    const found = seeds.map(
+      (seed) =>
+        judge(
+          minutesOf(seed, (minute) => minute),
+          boundPerHour,
+        ).risePerHour,
+    )
+    expect(median(found)).toBeGreaterThan(55)
+    expect(median(found)).toBeLessThan(70)
+  })
+
+  test('sees what begins to leak in the last third, and what goes up in one step', () => {
+    expect(verdicts((minute) => Math.max(0, minute - 14) * 4)).toEqual(new Set(['rises']))
+    expect(verdicts((minute) => (minute < 13 ? 0 : 20))).toEqual(new Set(['rises']))
+  })
+
+  test('takes garbage, peaks and what falls for flat', () => {
+    expect(verdicts(() => 0)).toEqual(new Set(['flat']))
+    expect(verdicts((minute) => -minute)).toEqual(new Set(['flat']))
+  })
+
+  test('sees one descriptor more in a thousand requests, at ten requests a second', () => {
+    const steady = times.map((at, index) => ({ at, value: 40 + (index % 3) }))
+    const leaking = steady.map(({ at, value }, index) => ({ at, value: value + Math.floor((index * 100) / 1000) }))
+    expect(judge(leaking, 12)).toMatchObject({ verdict: 'rises' })
+    expect(judge(steady, 12)).toMatchObject({ verdict: 'flat', early: 41, late: 41 })
+  })
+
+  test('of what may not rise at all sees a single one', () => {
+    expect(
+      judge(
+        times.map((at, index) => ({ at, value: index < 60 ? 0 : 1 })),
+        0,
+      ).verdict,
+    ).toBe('rises')
+    expect(
+      judge(
+        times.map((at) => ({ at, value: 0 })),
+        0,
+      ).verdict,
+    ).toBe('flat')
+  })
+
+  test('does not say flat of what jumps so much that the bound is lost in it', () => {
+    const random = numbers(7)
+    const points = times.map((at) => ({ at, value: 100 * random() }))
+    expect(judge(points, 20).verdict).toBe('unclear')
+    expect(judge(points, 1000).verdict).toBe('flat')
+  })
+})

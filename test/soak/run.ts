@@ -1,0 +1,185 @@
+// `npm run test:soak`: the whole system under a steady mixed load for half an hour. Prints a table, writes bench/soak.json,
+// and fails when a figure of a process, of PostgreSQL or of Redis does not stay flat, or when anything was answered wrongly.
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { recordTtlMs } from '@postern/contracts/internal'
+import { type ManagedProcess, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
+import { describeMachine } from '../bench/report.ts'
+import { median, round } from '../bench/stats.ts'
+import { watchMachine } from '../containers/machine.ts'
+import { table } from '../support/table.ts'
+import { type Series, kinds } from './figures.ts'
+import { inspectorVariables } from './heap.ts'
+import { type Judged, judge } from './judge.ts'
+import { startMixedLoad } from './load.ts'
+import { openSampler } from './sampler.ts'
+
+const minuteMs = 60_000
+const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 30)
+const perSecond = Number(process.env['POSTERN_SOAK_RATE'] ?? 40)
+const lookEveryMs = 10_000
+/** A third, and no less than what a record of a key lives in Redis: before that, Redis fills. */
+const warmUpMs = Math.max((minutes / 3) * minuteMs, recordTtlMs)
+/** Shorter, noise and growth cannot be told apart. */
+const leastJudgedMs = 10 * minuteMs
+const gatewayCount = 2
+
+const variables = {
+  ...inspectorVariables,
+  POSTERN_CHECK_ANSWERS: 'off',
+  NODE_ENV: 'production',
+  // Memory of keys is full after some minutes of keys that come and go, as it is after a year.
+  POSTERN_MEMORY_ENTRIES: '100',
+  // Mistakes come from the address that everything comes from.
+  POSTERN_FAILED_ATTEMPTS: '1000000',
+  // Sessions at the console that nobody has ended end within the warm-up.
+  POSTERN_SESSION_IDLE_MINUTES: '1',
+} as const
+
+const running: { stop(): Promise<unknown> }[] = []
+
+async function stopAll(): Promise<void> {
+  for (const part of running.splice(0).toReversed()) await part.stop()
+}
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, () => void stopAll().finally(() => process.exit(1)))
+}
+
+function say(what: string): void {
+  process.stderr.write(`soak: ${what}\n`)
+}
+
+function tell(line: string): void {
+  process.stdout.write(`${line}\n`)
+}
+
+async function start(): Promise<TestStack> {
+  running.push(await startTestCluster())
+  const stack = await startTestStack({ gateways: gatewayCount, console: true, env: variables })
+  running.push(stack)
+  return stack
+}
+
+function processesOf(stack: TestStack): ManagedProcess[] {
+  const names = ['gateway-1', 'gateway-2', 'keys', 'findings', 'universe', 'evidence', 'sync'] as const
+  return [
+    ...names.map((name) => stack.process(name)),
+    ...stack.consoleProcesses.filter(({ name }) => name === 'console'),
+  ]
+}
+
+interface Row extends Series {
+  /** Undefined: the run was too short to judge anything. */
+  readonly judged: Judged | undefined
+}
+
+function judgeAll(series: readonly Series[], lastedMs: number): Row[] {
+  return series.map((one) => ({
+    ...one,
+    judged:
+      lastedMs - warmUpMs < leastJudgedMs
+        ? undefined
+        : judge(
+            one.points.filter(({ at }) => at >= warmUpMs),
+            kinds[one.kind].boundPerHour,
+          ),
+  }))
+}
+
+function print(rows: readonly Row[]): void {
+  table(
+    ['', 'early', 'late', 'rise an hour', 'bound', 'spread', ''],
+    rows.map(({ part, kind, points, judged }) => {
+      const { unit, boundPerHour } = kinds[kind]
+      const name = `${part}: ${kind}${unit === '' ? '' : `, ${unit}`}`
+      if (judged === undefined) return [name, round(points[0]?.value ?? 0, 1), round(points.at(-1)?.value ?? 0, 1)]
+      const { early, late, risePerHour, spread, verdict } = judged
+      return [name, round(early, 1), round(late, 1), round(risePerHour, 1), boundPerHour, round(spread), verdict]
+    }),
+  )
+}
+
+/** One value a minute, the middle one: enough to see what the judge saw. */
+function eachMinute({ points }: Series): number[] {
+  const groups = Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))
+  return [...groups.values()].map((group) => round(median(group.map(({ value }) => value))))
+}
+
+async function soak(): Promise<boolean> {
+  say('starting everything')
+  const stack = await start()
+  const sampler = await openSampler(stack, processesOf(stack))
+  // A process that is told to end waits for its inspector to be left.
+  running.push({ stop: sampler.close })
+  const measuredAt = new Date().toISOString()
+  const machine = watchMachine()
+  const load = await startMixedLoad(stack, perSecond)
+  sampler.begin()
+  const beganAt = performance.now()
+  say(`${minutes} minutes of ${perSecond} requests a second, judged from minute ${round(warmUpMs / minuteMs, 1)} on`)
+  for (let due = 0; due <= minutes * minuteMs; due += lookEveryMs) {
+    await delay(Math.max(0, beganAt + due - performance.now()))
+    await sampler.look()
+    if (due > 0 && due % (5 * minuteMs) === 0) say(`${due / minuteMs} minutes`)
+  }
+  const lastedMs = performance.now() - beganAt
+  const { faults, ...report } = await load.finish()
+  const served = machine()
+  const rows = judgeAll(sampler.series, lastedMs)
+
+  print(rows)
+  tell(`  ${JSON.stringify(report)}`)
+  tell(
+    `  machine: ${Math.round(served.stolen * 100)} % of the processors taken by the host, none free for ${round(served.fullMs / 1000, 1)} s at the longest`,
+  )
+  for (const fault of faults.slice(0, 50)) tell(`  WRONG ${fault}`)
+  const isJudged = rows.every(({ judged }) => judged !== undefined)
+  const risen = rows.filter(({ judged }) => judged !== undefined && judged.verdict !== 'flat')
+  tell(
+    `soak: ${report.requests} requests in ${round(lastedMs / minuteMs, 1)} minutes, ${faults.length} wrong; ` +
+      (isJudged ? `${rows.length - risen.length} of ${rows.length} figures flat` : 'too short to judge what grows'),
+  )
+  if (isJudged)
+    await write({ measuredAt, machine: describeMachine(), served, load: { perSecond, ...report }, faults, rows })
+  return faults.length === 0 && risen.length === 0 && report.refusedAsRevoked > 0
+}
+
+interface Result {
+  readonly measuredAt: string
+  readonly machine: ReturnType<typeof describeMachine>
+  readonly served: unknown
+  readonly load: unknown
+  readonly faults: readonly string[]
+  readonly rows: readonly Row[]
+}
+
+async function write({ measuredAt, machine, served, load, faults, rows }: Result): Promise<void> {
+  const figures = rows.map(({ part, kind, points, judged }) => ({
+    part,
+    kind,
+    ...kinds[kind],
+    ...(judged === undefined
+      ? {}
+      : {
+          early: round(judged.early),
+          late: round(judged.late),
+          risePerHour: round(judged.risePerHour),
+          spread: round(judged.spread),
+          verdict: judged.verdict,
+        }),
+    eachMinute: eachMinute({ part, kind, points }),
+  }))
+  const folder = join(import.meta.dirname, '..', '..', 'bench')
+  await mkdir(folder, { recursive: true })
+  const judgedFromMinute = warmUpMs / minuteMs
+  const result = { measuredAt, minutes, judgedFromMinute, machine, served, load, faults: faults.length, figures }
+  await writeFile(join(folder, 'soak.json'), `${JSON.stringify(result, undefined, 2)}\n`)
+}
+
+try {
+  if (!(await soak())) process.exitCode = 1
+} finally {
+  await stopAll()
+}

@@ -1,0 +1,55 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { createTestBrowser } from '@postern/local-stack/testing'
+import { z } from 'zod'
+
+/** People at the console, until stopped. */
+export interface Visits {
+  readonly count: number
+  readonly surprises: readonly string[]
+  stop(): Promise<void>
+}
+
+const sessionSchema = z.object({ csrf_token: z.string() })
+const people = ['harbourline-viewer', 'harbourline-auditor', 'harbourline-admin'] as const
+
+/** One person after the other signs in, looks, and signs out or, every second one, leaves the session to its end. */
+export function startVisits(url: string, everyMs: number): Visits {
+  const surprises: string[] = []
+  const stopping = new AbortController()
+  let count = 0
+
+  async function visit(turn: number): Promise<void> {
+    const browser = createTestBrowser()
+    await browser.signIn(url, people[turn % people.length] ?? '')
+    const answer = await browser.send(`${url}/auth/session`)
+    if (answer.status !== 200) throw new Error(`the session: ${answer.status} ${answer.text}`)
+    const { csrf_token: token } = sessionSchema.parse(JSON.parse(answer.text))
+    const headers = { accept: 'application/json', 'x-csrf-token': token, origin: url, 'sec-fetch-site': 'same-origin' }
+    for (const path of ['/api/v1/whoami', '/api/v1/findings?limit=20']) {
+      const { status, text } = await browser.send(url + path, { headers })
+      if (status !== 200) throw new Error(`${path} at the console: ${status} ${text}`)
+    }
+    if (turn % 2 === 0) return
+    const { status, text } = await browser.send(`${url}/auth/logout`, { method: 'POST', headers })
+    if (status !== 200) throw new Error(`signing out: ${status} ${text}`)
+  }
+
+  const loop = async (): Promise<void> => {
+    for (let turn = 0; !stopping.signal.aborted; turn += 1) {
+      await visit(turn).catch((error: unknown) => surprises.push(String(error)))
+      count += 1
+      await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
+    }
+  }
+  const running = loop()
+  return {
+    get count() {
+      return count
+    },
+    surprises,
+    stop: async () => {
+      stopping.abort()
+      await running
+    },
+  }
+}
