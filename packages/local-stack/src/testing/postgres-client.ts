@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { firstLine, findOnPath, hasPackages, isProgram, libraryPath, unpackPackages } from '../distribution-packages.ts'
@@ -11,7 +12,22 @@ const execute = promisify(execFile)
 const version = 18
 
 /** The first suite of Debian that has that version. Newer than the machine's, hence run with its own C library. */
-const source = 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] https://deb.debian.org/debian forky main'
+const suite = 'forky'
+const keyring = '/usr/share/keyrings/debian-archive-keyring.gpg'
+
+/** That suite in the archive from which this machine has its own packages; undefined where it names none. */
+async function sourceOf(suiteName: string): Promise<string | undefined> {
+  const folder = '/etc/apt/sources.list.d'
+  const names = await readdir(folder).catch(() => [])
+  const files = ['/etc/apt/sources.list', ...names.map((name) => join(folder, name))]
+  const texts = await Promise.all(files.map(async (file) => await readFile(file, 'utf8').catch(() => '')))
+  const uris = [...texts.join('\n').matchAll(/^(?:URIs:|deb(?: +\[[^\]]*\])?) +(https?:\S+)/gm)].map(
+    ([, uri = '']) => uri,
+  )
+  // Updates for security are an archive of their own, which has no whole suite.
+  const uri = uris.find((each) => !each.includes('security'))
+  return uri === undefined ? undefined : `deb [signed-by=${keyring}] ${uri} ${suiteName} main`
+}
 
 /** The programs of PostgreSQL for dumps, which the embedded one does not have. */
 export interface PostgresClient {
@@ -27,7 +43,8 @@ export async function findPostgresClient(): Promise<PostgresClient | string> {
   const folder = join(repositoryRoot, '.tools', `postgresql-client-${version}-package`)
   const programs = join(folder, 'usr/lib/postgresql', String(version), 'bin')
   if (!(await isProgram(join(programs, 'pg_dump')))) {
-    if (!(await hasPackages())) return `there is no pg_dump ${version} on the PATH, and no Debian to take it from`
+    const source = (await hasPackages()) ? await sourceOf(suite) : undefined
+    if (source === undefined) return `there is no pg_dump ${version} on the PATH, and no Debian to take it from`
     const list = async (apt: readonly string[]): Promise<readonly string[]> =>
       await listWithLibraries(apt, `postgresql-client-${version}`, new Set())
     try {
