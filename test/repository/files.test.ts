@@ -35,6 +35,12 @@ describe('the files of the repository', () => {
     expect(holding(/(?<![\w.$~}:/-])[/](?:work|tmp|home|root|Users)[/]\w[\w./-]*/)).toEqual([])
   })
 
+  test('name no host that packages come from: that is the machine’s to say', () => {
+    expect(holding(/(?:deb|security)[.]debian[.]org|registry[.]npmjs[.]org|(?:archive|ports)[.]ubuntu[.]com/)).toEqual(
+      [],
+    )
+  })
+
   test('hold no private key', () => {
     expect(holding(/-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----\s+[A-Za-z0-9+/]{16}/)).toEqual([])
   })
