@@ -4,7 +4,11 @@ import { expect, test } from 'vitest'
 import { createGatewayMetrics } from './metrics.ts'
 
 const durationName = 'postern_gateway_request_duration_seconds'
-const gauges = { leaseRemainingMs: () => 0, redisConnected: () => ({ commands: true, subscription: false }) }
+const gauges = {
+  leaseRemainingMs: () => 0,
+  redisConnected: () => ({ commands: true, subscription: false }),
+  keysInMemory: () => 3,
+}
 
 /** Lines of one metric, without those that explain it. */
 async function seriesOf(registry: Registry, name: string): Promise<string[]> {
@@ -102,6 +106,7 @@ test('keys that were found in memory are counted beside those that were not, how
 test('what there is of Redis is told by what it is for', async () => {
   const registry = new Registry()
   createGatewayMetrics(registry, gauges)
+  expect(await seriesOf(registry, 'postern_gateway_keys_in_memory')).toEqual(['postern_gateway_keys_in_memory 3'])
   expect(await seriesOf(registry, 'postern_gateway_redis_connected')).toEqual([
     'postern_gateway_redis_connected{use="commands"} 1',
     'postern_gateway_redis_connected{use="subscription"} 0',

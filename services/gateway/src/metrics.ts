@@ -18,6 +18,7 @@ export interface GatewayMetrics {
 export interface GatewayGauges {
   readonly leaseRemainingMs: () => number
   readonly redisConnected: () => Readonly<Record<string, boolean>>
+  readonly keysInMemory: () => number
 }
 
 const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -145,6 +146,14 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     registers: [registry],
     collect(): void {
       lease.set(Math.max(-3600, gauges.leaseRemainingMs() / 1000))
+    },
+  })
+  const keys: Gauge = new Gauge({
+    name: 'postern_gateway_keys_in_memory',
+    help: 'Keys that need no look-up; those that nobody uses any more go as others come',
+    registers: [registry],
+    collect(): void {
+      keys.set(gauges.keysInMemory())
     },
   })
   const redis: Gauge = new Gauge({

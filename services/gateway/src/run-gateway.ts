@@ -113,6 +113,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const metrics = createGatewayMetrics(registry, {
     leaseRemainingMs: lease.remainingMs,
     redisConnected: redis.connected,
+    keysInMemory: () => keyLookup.size,
   })
   const keyLookup = createKeyLookup({
     lease,

@@ -89,6 +89,26 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeUndefined()
   })
 
+  test('follows the keys that are in use: one that nobody uses any more goes when another comes', async () => {
+    const { lookup, keys, clocks } = setUp()
+    const use = async (used: KeyRecord) => {
+      const asked = lookup.obtain(used.hash)
+      await settle()
+      await keys.answer({ record: used, now: databaseStart + passed })
+      expect((await asked).kind).toBe('found')
+    }
+    let passed = 0
+    for (let old = 0; old < 20; old += 1) await use(keyRecord())
+    await use(record)
+    passed = recordTtlMs
+    clocks.pass(passed)
+    // Asked for again, so it is read again.
+    await use({ ...record, readAt: databaseStart + passed })
+    for (let fresh = 0; fresh < 20; fresh += 1) await use(keyRecord({ readAt: databaseStart + passed }))
+    expect(lookup.size).toBe(21)
+    expect(lookup.find(hash)).toBeDefined()
+  })
+
   test('is empty after it was cleared', async () => {
     const { lookup, keys } = setUp()
     const asked = lookup.obtain(hash)

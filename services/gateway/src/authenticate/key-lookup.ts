@@ -33,6 +33,8 @@ export interface KeyLookup {
    * later without asking again.
    */
   obtain(hash: string): Promise<Lookup>
+  /** How many keys are in memory. */
+  readonly size: number
   /** Forgets everything. */
   clear(): void
 }
@@ -51,6 +53,8 @@ export interface KeyLookupParts {
 /** A key that was just made is found at once: it could not be asked for before it was there. */
 const unknownTtlMs = 1000
 const maxUnknown = 10_000
+/** Keys that were not used for long are looked at, whether they are of any use still, for each one that comes. */
+const looksPerNew = 2
 /** A record that is overtaken while it is being read is read again, this many times in all. */
 const maxAttempts = 3
 
@@ -80,9 +84,19 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     const known = memory.peek(record.hash)
     // INVARIANT: an older record never replaces a newer one, whichever came last.
     if (known !== undefined && isNewer(known.record, record)) return known
+    if (known === undefined) forgetSome()
     const entry = { record, principal: keyPrincipal(record) }
     memory.set(record.hash, entry)
     return entry
+  }
+
+  /** What would have to be read again anyway, and was asked for longest ago: memory follows the keys that are in use. */
+  function forgetSome(): void {
+    for (let looks = 0; looks < looksPerNew; looks += 1) {
+      const oldest = memory.rvalues().next().value
+      if (oldest === undefined || isFresh(oldest.record)) return
+      memory.pop()
+    }
   }
 
   async function ask(hash: string): Promise<Lookup> {
@@ -155,6 +169,9 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
         return { kind: 'found', entry: keep(record) }
       }
       return lease.isHeld() ? await join(hash) : await joinLater(hash)
+    },
+    get size() {
+      return memory.size
     },
     clear: () => {
       memory.clear()
