@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type SignedCaller, createTestCaller, operatorActions } from '../../packages/local-stack/src/testing/index.ts'
+import { z } from 'zod'
 import type { Changeable } from '../support/churn.ts'
 import type { Compose } from './compose.ts'
 import { openTunnel } from './tunnel.ts'
@@ -14,7 +15,7 @@ export interface DrillStack extends Changeable {
 
 /** Speaks to the keys service from the operator's container, whose way there is the only one. */
 export async function openDrillStack(system: Compose): Promise<DrillStack> {
-  const { installation, docker } = system
+  const { installation } = system
   const tunnel = await openTunnel({
     env: installation.engine.env,
     container: system.operatorContainer,
@@ -40,28 +41,31 @@ export async function openDrillStack(system: Compose): Promise<DrillStack> {
     operator,
     ...operatorActions(operator),
     readWrites: async () => {
-      const [postgres = ''] = await system.containers('postgres')
-      const password = readFileSync(join(installation.secrets, 'postgres', 'POSTGRES_PASSWORD'), 'utf8').trim()
       // A file's name is what its request called it; that it is the tenant's own, its row alone says.
-      const statement = `select json_build_object('name', external_id, 'tenantId', tenant_id, 'title', title) from findings.finding
-        union all select json_build_object('name', file_name, 'tenantId', tenant_id, 'title', tenant_id::text) from evidence.file`
-      const client = [
-        'psql',
-        '--host=127.0.0.1',
-        '--username=postgres',
-        '--dbname=postern',
-        '--no-align',
-        '--tuples-only',
-      ]
-      const lines = await docker(['exec', '--env', 'PGPASSWORD', postgres, ...client, '--command', statement], {
-        env: { PGPASSWORD: password },
-      })
-      const rows: { name: string; tenantId: string; title: string }[] = lines
-        .split('\n')
-        .filter((line) => line !== '')
-        .map((line) => JSON.parse(line))
-      return Map.groupBy(rows, ({ name }) => name)
+      const rows = await queryAsSuperuser(
+        system,
+        `select external_id as name, tenant_id as "tenantId", title from findings.finding
+         union all select file_name, tenant_id, tenant_id::text from evidence.file`,
+      )
+      return Map.groupBy(writesSchema.parse(rows), ({ name }) => name)
     },
     stop: async () => await tunnel.close(),
   }
+}
+
+const writesSchema = z.array(z.object({ name: z.string(), tenantId: z.string(), title: z.string() }))
+
+/** The rows of one statement, as the superuser in the container of PostgreSQL. */
+export async function queryAsSuperuser(system: Compose, statement: string): Promise<Record<string, unknown>[]> {
+  const [postgres = ''] = await system.containers('postgres')
+  const password = readFileSync(join(system.installation.secrets, 'postgres', 'POSTGRES_PASSWORD'), 'utf8').trim()
+  const client = ['psql', '--host=127.0.0.1', '--username=postgres', '--dbname=postern', '--no-align', '--tuples-only']
+  const command = ['--command', `select to_json(rows) from (${statement}) as rows`]
+  const lines = await system.docker(['exec', '--env', 'PGPASSWORD', postgres, ...client, ...command], {
+    env: { PGPASSWORD: password },
+  })
+  return lines
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => z.record(z.string(), z.unknown()).parse(JSON.parse(line)))
 }

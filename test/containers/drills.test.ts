@@ -1,5 +1,7 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type RotationStep, ringNames, rotateRing, rotationSteps } from '@postern/installation'
+import { type RotationStep, ringNames, rotateRing, rotateSecret, rotationSteps } from '@postern/installation'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type Churn, prepareChurn } from '../support/churn.ts'
 import { type Operation, costBetween, findViolations, findWrongWrites } from '../support/promises.ts'
@@ -7,7 +9,7 @@ import { type Traffic, startTraffic } from '../support/traffic.ts'
 import { type Balancer, startBalancer } from './balancer.ts'
 import { findCauses } from './causes.ts'
 import { type Compose, doubled } from './compose.ts'
-import { type DrillStack, openDrillStack } from './drill-stack.ts'
+import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack.ts'
 import { findInstallation } from './installation.ts'
 import { watchMachine } from './machine.ts'
 
@@ -144,13 +146,43 @@ async function migrate(...args: readonly string[]): Promise<void> {
   await system.compose(['run', '--rm', '--no-deps', 'migrate', ...command])
 }
 
-/** Takes a step with every ring, and restarts what reads them. */
+/** The passwords that services show to PostgreSQL, by way of PgBouncer, and to Redis. */
+const passwords = ['keys', 'findings', 'universe', 'evidence', 'sync', 'redis'].map((name) => `password-${name}`)
+
+/** Takes a step with every ring and every password, and restarts what reads them. */
 async function rotateAll(step: RotationStep): Promise<void> {
-  for (const ring of ringNames) await rotateRing(system.installation.secrets, ring, step)
+  const { secrets } = system.installation
+  const before = await acceptedByRedis()
+  for (const ring of ringNames) await rotateRing(secrets, ring, step)
+  for (const name of passwords) await rotateSecret(secrets, name, step)
   await system.handOutSecrets()
-  // PostgreSQL learns the new key of assertions before anybody mints with it.
+  // PostgreSQL learns the new key of assertions before anybody mints with it, and a password before anybody shows it.
   await migrate()
+  const [pgbouncer = ''] = await system.containers('pgbouncer')
+  await system.docker(['kill', '--signal', 'HUP', pgbouncer])
+  await tellRedis(before)
   await replaceAll()
+}
+
+/** The passwords in the configuration that Redis was given last. */
+async function acceptedByRedis(): Promise<string[]> {
+  const text = await readFile(join(system.installation.secrets, 'redis', 'redis.conf'), 'utf8')
+  return [...text.matchAll(/ >([\w-]+)/g)].map(([, password = '']) => password)
+}
+
+/** What runbook.md says of the password of Redis, which knows two at a time and keeps what it holds. */
+async function tellRedis(before: readonly string[]): Promise<void> {
+  const after = await acceptedByRedis()
+  const [password = ''] = before
+  const changes = [
+    ...after.filter((each) => !before.includes(each)).map((each) => `>${each}`),
+    ...before.filter((each) => !after.includes(each)).map((each) => `<${each}`),
+  ]
+  if (changes.length === 0) return
+  const [redis = ''] = await system.containers('redis')
+  const env = { REDISCLI_AUTH: after.includes(password) ? password : (after[0] ?? '') }
+  const command = ['exec', '--env', 'REDISCLI_AUTH', redis, 'redis-cli', 'ACL', 'SETUSER', 'default', ...changes]
+  expect(await system.docker(command, { env })).toBe('OK')
 }
 
 describe('no request fails', () => {
@@ -182,14 +214,25 @@ describe('no request fails', () => {
   )
 
   test(
-    'while every ring of secrets is replaced in three steps',
+    'while every ring of secrets and every password of a service is replaced in three steps',
     async () => {
-      await expectNoFailure('every ring rotated', async () => {
+      await expectNoFailure('every ring and password rotated', async () => {
         for (const step of rotationSteps) {
           if (step === 'retire') await system.operator('connectors', 'rewrap-secrets')
           await rotateAll(step)
         }
         await migrate('--retire-assertion-keys')
+      })
+      // Every service comes in by its other login, and nobody by the first.
+      const logins = await queryAsSuperuser(
+        system,
+        "select rolname, rolpassword is not null as accepted from pg_authid where rolname ~ '^postern_[a-z]+(_b)?$' and rolcanlogin",
+      )
+      const services = ['keys', 'findings', 'universe', 'evidence', 'sync']
+      expect(Object.fromEntries(logins.map(({ rolname, accepted }) => [rolname, accepted]))).toEqual({
+        postern_migrator: true,
+        ...Object.fromEntries(services.map((name) => [`postern_${name}`, false])),
+        ...Object.fromEntries(services.map((name) => [`postern_${name}_b`, true])),
       })
     },
     longestTestMs,

@@ -120,9 +120,9 @@ describe('every secret', () => {
 
   test('has its rotation in the runbook', () => {
     const table = rowsOf('deploy/runbook.md', '## Rotating secrets').join('\n')
-    const passwords = /`password-keys`, `-findings`, `-universe`, `-evidence`, `-sync`, `-migrator`/
+    const passwords = /`password-keys`, `-findings`, `-universe`, `-evidence`, `-sync`, of PostgreSQL/
     expect(table).toMatch(passwords)
-    const named = rotatableNames.filter((name) => !/^password-(?!redis)/.test(name))
+    const named = rotatableNames.filter((name) => !/^password-(?!redis|migrator)/.test(name))
     const others = ['password-superuser', 'oidc-client-secret', 'POSTERN_BLOB_S3_ACCESS_KEY_ID']
     expect([...named, ...others].filter((name) => !table.includes(`\`${name}\``))).toEqual([])
   })

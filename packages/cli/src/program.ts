@@ -158,7 +158,7 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     .argument('<secret>', 'its name: a ring such as POSTERN_INTERNAL, POSTERN_RECEIPT_KEY, password-keys')
     .requiredOption(
       '--step <step>',
-      'add (accepted everywhere), promote (signs), retire (the oldest is gone); for passwords replace',
+      'add (accepted everywhere), promote (in use), retire (the oldest is gone); for password-migrator replace',
     )
     .action(
       async (folder, secret, options) =>
@@ -280,7 +280,8 @@ Settings, each also as NAME_FILE:
   POSTERN_MIGRATOR_URL       the migrator's connection string, to PostgreSQL itself and not to a pooler
   POSTERN_ASSERTION_KEYS     ring of the tenant assertion
   POSTERN_SUPERUSER_URL      makes roles and database, and sets the passwords; without it they must be there
-  POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services`
+  POSTERN_PASSWORD_KEYS, _FINDINGS, _UNIVERSE, _EVIDENCE, _SYNC   with POSTERN_SUPERUSER_URL: passwords of the services;
+                             a:…,b:… while one is replaced, as secrets rotate writes them`
 
 const connectorCommands = async () => await import('./commands/connectors.ts')
 const createCommand = async () => await import('./commands/create-connector.ts')

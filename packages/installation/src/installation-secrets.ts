@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type ComponentName, componentNames, filesOf, ringsOf } from './components.ts'
 import { roleUrl } from './prepare-database.ts'
 import { type Secrets, openSecrets } from './secrets.ts'
@@ -117,22 +118,26 @@ async function valuesOf(
   }
 }
 
-function redisUrl(password: string, address: string): string {
-  return `redis://:${password}@${address}`
+function redisUrl(passwords: string, address: string): string {
+  return `redis://:${parseLoginPasswords(passwords)[0].password}@${address}`
 }
 
-/** PgBouncer logs in to PostgreSQL as whoever logged in to it, and needs each password for that. */
+/** PgBouncer logs in to PostgreSQL as whoever logged in to it, and needs each password for that: of both logins, where there are two. */
 function userList({ passwords }: Secrets): string {
-  const { keys, findings, universe, evidence, sync } = passwords
-  return Object.entries({ keys, findings, universe, evidence, sync })
-    .map(([role, password]) => `"postern_${role}" "${password}"`)
+  return (['keys', 'findings', 'universe', 'evidence', 'sync'] as const)
+    .flatMap((role) =>
+      parseLoginPasswords(passwords[role]).map(
+        ({ login, password }) => `"${login === 'b' ? secondLogins[role] : loginRoles[role]}" "${password}"`,
+      ),
+    )
     .join('\n')
 }
 
-/** A cache that loses everything with its process, which is what Postern expects of it. */
-function redisConfiguration(password: string): string {
+/** A cache that loses everything with its process, which is what Postern expects of it. Every password that is there is accepted. */
+function redisConfiguration(passwords: string): string {
+  const accepted = parseLoginPasswords(passwords).map(({ password }) => `>${password}`)
   return [
-    `requirepass ${password}`,
+    `user default on ~* &* +@all ${accepted.join(' ')}`,
     'save ""',
     'appendonly no',
     'maxmemory 256mb',

@@ -7,7 +7,9 @@ import {
   ensureRoles,
   loginRoles,
   migrate,
+  parseLoginPasswords,
   retireAssertionSecrets,
+  secondLogins,
   setAssertionSecret,
   tenancyMigrations,
 } from '@postern/tenant-db'
@@ -86,9 +88,14 @@ export async function prepareDatabase(options: DatabaseOptions): Promise<Prepare
   return { applied, retired }
 }
 
-/** Connection string of a role. A secret: it holds the password. */
-export function roleUrl(role: LoginRole, password: string, authority: string, database: string): string {
-  return `postgres://${loginRoles[role]}:${encodeURIComponent(password)}@${authority}/${encodeURIComponent(database)}`
+/**
+ * Connection string of a role, by the login that is the first of its passwords (`parseLoginPasswords`). A secret: it holds a
+ * password.
+ */
+export function roleUrl(role: LoginRole, passwords: string, authority: string, database: string): string {
+  const [{ login, password }] = parseLoginPasswords(passwords)
+  const user = login === 'b' && role !== 'migrator' ? secondLogins[role] : loginRoles[role]
+  return `postgres://${user}:${encodeURIComponent(password)}@${authority}/${encodeURIComponent(database)}`
 }
 
 /** The passwords of the roles that log in. */

@@ -1,5 +1,6 @@
-import { readFile, rename, writeFile } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { formatLoginPasswords, parseLoginPasswords } from '@postern/tenant-db'
 import {
   type RingName,
   isRing,
@@ -7,15 +8,26 @@ import {
   passwordNames,
   randomPassword,
   randomRing,
+  replaceFile,
   ringNames,
   signingKeyFiles,
 } from './secrets.ts'
 
-/** Passwords that one command gives anew to who checks them and to who shows them. That of the superuser is PostgreSQL's own affair. */
-const passwords = passwordNames.filter((name) => name !== 'superuser').map((name) => `password-${name}`)
+/** Those of services at PostgreSQL, and that of Redis: two are accepted while one is replaced. */
+const passwords = passwordNames
+  .filter((name) => name !== 'superuser' && name !== 'migrator')
+  .map((name) => `password-${name}`)
+
+/** Shown by the migrations alone, which set it first: nobody else is refused meanwhile. That of the superuser is PostgreSQL's own affair. */
+const replaced: readonly string[] = ['password-migrator']
 
 /** All that can be rotated, by its name on the command line. */
-export const rotatableNames: readonly string[] = [...ringNames, ...Object.keys(signingKeyFiles), ...passwords]
+export const rotatableNames: readonly string[] = [
+  ...ringNames,
+  ...Object.keys(signingKeyFiles),
+  ...passwords,
+  ...replaced,
+]
 
 /**
  * The three steps of a rotation. After each one every process must have been restarted before the next: then no process
@@ -38,12 +50,15 @@ export async function rotateRing(folder: string, name: RingName, step: RotationS
 
 /**
  * Takes one step with any secret of a folder. Keys that sign what others check know the same steps, but that the old ones may
- * stay published for years: `retire` takes the oldest away. A password, of which there is but one, knows `replace` alone.
+ * stay published for years: `retire` takes the oldest away. So do passwords: `promote` lets services log in with the new one.
+ * The migrator's knows `replace` alone.
  */
 export async function rotateSecret(folder: string, name: string, step: RotationStep | 'replace'): Promise<void> {
-  if (passwords.includes(name) !== (step === 'replace')) {
+  if (replaced.includes(name) !== (step === 'replace')) {
     throw new Error(
-      step === 'replace' ? 'only a password is replaced' : `${name} has one value: the only step is replace`,
+      step === 'replace'
+        ? `${name} is replaced in three steps: ${rotationSteps.join(', ')}`
+        : `${name} has one value: the only step is replace`,
     )
   }
   if (step === 'replace') {
@@ -51,8 +66,22 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
     return
   }
   const ring = ringNames.find((known) => known === name)
-  if (ring === undefined) await rotateSigningKey(folder, name, step)
-  else await rotateRing(folder, ring, step)
+  if (ring !== undefined) await rotateRing(folder, ring, step)
+  else if (passwords.includes(name)) await rotatePassword(folder, name, step)
+  else await rotateSigningKey(folder, name, step)
+}
+
+async function rotatePassword(folder: string, name: string, step: RotationStep): Promise<void> {
+  const path = join(folder, name)
+  const [current, other] = parseLoginPasswords((await readFile(path, 'utf8')).trim())
+  if (step === 'add') {
+    if (other !== undefined) throw new Error(`${name} holds two: a rotation is under way, promote or retire first`)
+    const next = { login: current.login === 'a' ? 'b' : 'a', password: randomPassword() } as const
+    await replaceFile(path, formatLoginPasswords([current, next]))
+    return
+  }
+  if (other === undefined) throw new Error(`${name} holds one password: begin a rotation with the step add`)
+  await replaceFile(path, formatLoginPasswords(step === 'promote' ? [other, current] : [current]))
 }
 
 async function rotateSigningKey(folder: string, name: string, step: RotationStep): Promise<void> {
@@ -70,12 +99,6 @@ function nextKeys([signing, ...others]: readonly string[], name: string, step: R
   const [next, ...older] = others
   if (next === undefined) throw new Error(`${name} holds one key: begin a rotation with the step add`)
   return step === 'promote' ? [next, signing, ...older] : [signing, ...others.slice(0, -1)]
-}
-
-async function replaceFile(path: string, text: string): Promise<void> {
-  const unfinished = `${path}.new-${process.pid}`
-  await writeFile(unfinished, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true })
-  await rename(unfinished, path)
 }
 
 function nextRing(text: string, name: RingName, step: RotationStep): string {

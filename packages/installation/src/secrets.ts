@@ -1,7 +1,8 @@
 import { createPrivateKey, generateKeyPairSync, randomBytes } from 'node:crypto'
-import { link, mkdir, open, readFile, rm } from 'node:fs/promises'
+import { link, mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Upstream } from '@postern/contracts'
+import { parseLoginPasswords } from '@postern/tenant-db'
 
 /** The rings (a key id and 32 random bytes each) that the parts of Postern share, by the name of their variable. */
 export const ringNames = [
@@ -47,6 +48,7 @@ export const signingKeyFiles = {
 export interface Secrets {
   readonly folder: string
   readonly rings: Readonly<Record<RingName, string>>
+  /** As `parseLoginPasswords` of tenant-db reads them: one, or two while one is replaced. */
   readonly passwords: Readonly<Record<PasswordName, string>>
   /** File with the keys of receipts of evidence: the first signs, the others are published only. */
   readonly receiptKeyFile: string
@@ -110,8 +112,8 @@ export async function openSecrets(folder: string, given: Partial<Record<RingName
     put: async (name, value) => {
       const path = join(folder, name)
       await mkdir(dirname(path), { recursive: true, mode: 0o700 })
-      await rm(path, { force: true })
-      await writeOnce(path, value)
+      // Who reads it meanwhile, as PgBouncer does by itself, finds the old one or the new one, and never none.
+      await replaceFile(path, value)
       return path
     },
   }
@@ -130,8 +132,9 @@ export function isRing(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43}(,[A-Za-z0-9_-]{1,32}:[A-Za-z0-9_-]{43})*$/.test(text)
 }
 
+/** One password, or the two of a rotation. */
 function isPassword(text: string): boolean {
-  return /^[A-Za-z0-9_-]{43}$/.test(text)
+  return parseLoginPasswords(text).every(({ password }) => /^[A-Za-z0-9_-]{43}$/.test(password))
 }
 
 /** Whatever a provider may hand out: printable, on one line. */
@@ -170,6 +173,14 @@ async function read(path: string): Promise<string | undefined> {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
     throw error
   }
+}
+
+/** Puts another text into the place of a file, whole or not at all. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const unfinished = `${path}.new-${process.pid}`
+  await rm(unfinished, { force: true })
+  await writeFile(unfinished, `${text}\n`, { mode: 0o600, flag: 'wx', flush: true })
+  await rename(unfinished, path)
 }
 
 /** Writes a file that is there whole or not at all; the one that is there first stays. */

@@ -107,7 +107,7 @@ describe('the rotation of a ring', () => {
     'of %s: published before it signs, and the old ones for as long as they are left',
     async (name, component, file) => {
       await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
-      await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('only a password is replaced')
+      await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('is replaced in three steps')
       const [old] = await readKeys(join(folder, file))
       await rotateSecret(folder, name, 'add')
       const [signing, next, ...none] = await readKeys(join(folder, file))
@@ -124,17 +124,55 @@ describe('the rotation of a ring', () => {
     },
   )
 
-  test('of a password gives the new one to who checks it and to who shows it, and knows no other step', async () => {
-    await expect(rotateSecret(folder, 'password-keys', 'add')).rejects.toThrow('the only step is replace')
-    expect(rotatableNames).not.toContain('password-superuser')
-    const old = (await readFile(join(folder, 'password-keys'), 'utf8')).trim()
-    await rotateSecret(folder, 'password-keys', 'replace')
+  test.each([
+    ['password-keys', /^postgres:\/\/postern_keys(_b)?:([\w-]{43})@/, 'POSTERN_DATABASE_URL', 'userlist.txt'],
+    ['password-redis', /^redis:\/\/(:)?([\w-]{43})@/, 'POSTERN_REDIS_URL', 'redis.conf'],
+  ])(
+    'of %s: the new one is accepted before it is shown, by another login, and the old one after that',
+    async (name, form, url, checker) => {
+      const shown = async () => form.exec(await readFile(join(folder, 'keys', url), 'utf8'))?.slice(1) ?? []
+      const takeStep = async (step: 'add' | 'promote' | 'retire') => {
+        await rotateSecret(folder, name, step)
+        await initSecrets(folder, addresses)
+        const accepted = await readFile(join(folder, name === 'password-keys' ? 'pgbouncer' : 'redis', checker), 'utf8')
+        return { shown: await shown(), accepted }
+      }
+      await expect(rotateSecret(folder, name, 'replace')).rejects.toThrow('is replaced in three steps')
+      await expect(rotateSecret(folder, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+      const [oldLogin, old = ''] = await shown()
+      const added = await takeStep('add')
+      expect(added.shown).toEqual([oldLogin, old])
+      await expect(rotateSecret(folder, name, 'add')).rejects.toThrow('a rotation is under way')
+      const promoted = await takeStep('promote')
+      const [nextLogin, next = ''] = promoted.shown
+      expect(next).not.toBe(old)
+      // At PostgreSQL a login has one password, so that the new one is of the other login.
+      if (name === 'password-keys') expect([oldLogin, nextLogin]).toEqual([undefined, '_b'])
+      for (const { accepted } of [added, promoted])
+        expect([accepted.includes(old), accepted.includes(next)]).toEqual([true, true])
+      const retired = await takeStep('retire')
+      expect(retired.shown).toEqual([nextLogin, next])
+      expect([retired.accepted.includes(old), retired.accepted.includes(next)]).toEqual([false, true])
+      expect(Object.values(await readAll()).join('\n')).not.toContain(old)
+    },
+  )
+
+  test('of a password again goes back to the first login', async () => {
+    for (const step of ['add', 'promote', 'retire'] as const) await rotateSecret(folder, 'password-keys', step)
+    expect(await readFile(join(folder, 'password-keys'), 'utf8')).toMatch(/^a:[\w-]{43}\n$/)
     await initSecrets(folder, addresses)
-    const password = (await readFile(join(folder, 'password-keys'), 'utf8')).trim()
+    expect(await readFile(join(folder, 'keys', 'POSTERN_DATABASE_URL'), 'utf8')).toContain('//postern_keys:')
+  })
+
+  test("of the migrator's password, which the migrations alone show and set, is one step", async () => {
+    await expect(rotateSecret(folder, 'password-migrator', 'add')).rejects.toThrow('the only step is replace')
+    expect(rotatableNames).not.toContain('password-superuser')
+    const old = (await readFile(join(folder, 'password-migrator'), 'utf8')).trim()
+    await rotateSecret(folder, 'password-migrator', 'replace')
+    await initSecrets(folder, addresses)
+    const password = (await readFile(join(folder, 'password-migrator'), 'utf8')).trim()
     expect(password).toMatch(/^[\w-]{43}$/)
-    expect(password).not.toBe(old)
-    const readers = ['migrate/POSTERN_PASSWORD_KEYS', 'keys/POSTERN_DATABASE_URL', 'pgbouncer/userlist.txt']
-    for (const path of readers) expect(await readFile(join(folder, path), 'utf8'), path).toContain(password)
+    expect(await readFile(join(folder, 'migrate/POSTERN_MIGRATOR_URL'), 'utf8')).toContain(password)
     expect(Object.values(await readAll()).join('\n')).not.toContain(old)
   })
 

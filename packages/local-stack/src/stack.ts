@@ -3,6 +3,7 @@ import type { Upstream } from '@postern/contracts'
 import { prepareDatabase, rolePasswords } from '@postern/installation'
 import { buildConsolePages } from './console-pages.ts'
 import { type ConsolePorts, type ConsoleProcesses, signInVariables, startConsole } from './console.ts'
+import { parseLoginPasswords } from '@postern/tenant-db'
 import { roleUrl } from './database.ts'
 import { loopback } from './ports.ts'
 import type { Postgres } from './postgres.ts'
@@ -133,7 +134,13 @@ async function startServers(
   const installFolder = join(home, 'redis-package')
   const starting = [
     startPostgres({ home, port: ports.postgres, password: passwords.superuser, durable, log }),
-    startRedis({ home, port: ports.redis, password: passwords.redis, installFolder, log }),
+    startRedis({
+      home,
+      port: ports.redis,
+      password: parseLoginPasswords(passwords.redis)[0].password,
+      installFolder,
+      log,
+    }),
   ] as const
   for (const result of await Promise.allSettled(starting)) {
     if (result.status === 'fulfilled') started.push(result.value)

@@ -1,7 +1,7 @@
 import type { Client } from 'pg'
 import { type CatalogRule, rules, vocabulary } from './catalog-rules.ts'
 import { connect } from './connect.ts'
-import { definerRoles, loginRoles, ownerRole, runtimeRoles } from './roles.ts'
+import { definerRoles, loginRoles, ownerRole, runtimeRoles, secondLogins } from './roles.ts'
 
 export type { CatalogRule } from './catalog-rules.ts'
 
@@ -74,6 +74,7 @@ export async function findViolations(
     loginRoles.migrator,
     JSON.stringify(definerRoles),
     canonicalCondition,
+    JSON.stringify(seconds),
   ]
   const violations: Violation[] = []
   for (const [rule, query] of rules) {
@@ -86,6 +87,11 @@ export async function findViolations(
   }
   return violations
 }
+
+/** The second logins, each with the role that it stands for. */
+const seconds = Object.fromEntries(
+  (['keys', 'findings', 'universe', 'evidence', 'sync'] as const).map((name) => [secondLogins[name], loginRoles[name]]),
+)
 
 /** What pg_get_expr makes of the one condition that a policy may have. */
 const canonicalCondition = '(tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))'

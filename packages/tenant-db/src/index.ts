@@ -1,7 +1,16 @@
 export type { MigrateOptions } from './migrate.ts'
 export { MigrationRefused, migrate, tenancyMigrations } from './migrate.ts'
 export type { AssertionSecret, LoginRole, RolePasswords } from './roles.ts'
-export { ensureDatabase, ensureRoles, loginRoles, retireAssertionSecrets, setAssertionSecret } from './roles.ts'
+export {
+  ensureDatabase,
+  ensureRoles,
+  loginRoles,
+  retireAssertionSecrets,
+  secondLogins,
+  setAssertionSecret,
+} from './roles.ts'
+export type { Login, LoginPassword } from './login-passwords.ts'
+export { formatLoginPasswords, loginsOf, parseLoginPasswords } from './login-passwords.ts'
 export type { Statement, Tx } from './session.ts'
 export type { SqlError, SqlErrorKind } from './sql-error.ts'
 export { DatabaseTimeout, DatabaseUnavailable, sqlError } from './sql-error.ts'

@@ -2,6 +2,7 @@ import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from
 import type { Client } from 'pg'
 import { DatabaseError, escapeIdentifier, escapeLiteral } from 'pg'
 import { connect } from './connect.ts'
+import { loginsOf, parseLoginPasswords } from './login-passwords.ts'
 
 /** Roles that log in: one for each service that has tables, and one for migrations. */
 export const loginRoles = {
@@ -36,7 +37,22 @@ export const definerRoles: Readonly<Record<string, readonly string[]>> = {
 
 export type LoginRole = keyof typeof loginRoles
 
-/** A password for each role that logs in: printable ASCII, at least 16 characters. */
+/**
+ * The second login of each role that services run as, for the time in which a password is replaced: whoever comes in by it is
+ * the role from the first statement on, and has no rights but those of the role.
+ */
+export const secondLogins = {
+  keys: `${loginRoles.keys}_b`,
+  findings: `${loginRoles.findings}_b`,
+  universe: `${loginRoles.universe}_b`,
+  evidence: `${loginRoles.evidence}_b`,
+  sync: `${loginRoles.sync}_b`,
+} as const
+
+/**
+ * The passwords of each role that logs in, as `parseLoginPasswords` reads them: printable ASCII, at least 16 characters each.
+ * Who has a login that is not named has no password for it any more.
+ */
 export type RolePasswords = Readonly<Record<LoginRole, string>>
 
 // What a forgotten limit must never be: endless. Services set nothing of this themselves.
@@ -57,9 +73,9 @@ const closed = 'nosuperuser nobypassrls nocreatedb nocreaterole noreplication no
  * PostgreSQL is sent is the SCRAM-SHA-256 verifier (RFC 5803), from which nobody can log in.
  */
 export async function ensureRoles(superuserConnectionString: string, passwords: RolePasswords): Promise<void> {
-  for (const [role, password] of Object.entries(passwords)) {
+  for (const [role, text] of Object.entries(passwords)) {
     // SASLprep (RFC 4013) leaves these characters alone, so the verifier needs no normalisation.
-    if (!/^[\x20-\x7e]{16,}$/.test(password))
+    if (!parseLoginPasswords(text).every(({ password }) => /^[\x20-\x7e]{16,}$/.test(password)))
       throw new Error(`password of ${role}: 16 or more printable ASCII characters`)
   }
   await withRetries(async () => {
@@ -74,11 +90,7 @@ export async function ensureRoles(superuserConnectionString: string, passwords: 
     for (const role of Object.keys(definerRoles)) await ensureMember(client, ownerRole, role)
     for (const role of runtimeRoles) await ensureSettings(client, role, runtimeSettings)
     await ensurePassword(client, loginRoles.migrator, passwords.migrator)
-    await ensurePassword(client, loginRoles.keys, passwords.keys)
-    await ensurePassword(client, loginRoles.findings, passwords.findings)
-    await ensurePassword(client, loginRoles.universe, passwords.universe)
-    await ensurePassword(client, loginRoles.evidence, passwords.evidence)
-    await ensurePassword(client, loginRoles.sync, passwords.sync)
+    for (const name of services) await ensureLogins(client, name, passwords[name])
     await client.query('commit')
   })
 }
@@ -109,7 +121,7 @@ export async function ensureDatabase(superuserConnectionString: string, database
       select pg_advisory_xact_lock(hashtextextended('postern.database', 0));
       alter database ${name} owner to ${ownerRole};
       revoke all on database ${name} from public;
-      grant connect on database ${name} to ${Object.values(loginRoles).join(', ')};
+      grant connect on database ${name} to ${[...Object.values(loginRoles), ...Object.values(secondLogins)].join(', ')};
       revoke all on schema public from public;
       ${closeLargeObjects}
       commit`)
@@ -195,6 +207,19 @@ async function ensureRole(client: Client, role: string, login: 'login' | 'nologi
   await client.query(`${found === undefined ? 'create' : 'alter'} role ${escapeIdentifier(role)} ${login} ${closed}`)
 }
 
+const services = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
+
+/** Both logins of a service's role: a password for each that the text names, and none for the other. */
+async function ensureLogins(client: Client, name: (typeof services)[number], text: string): Promise<void> {
+  const [role, second] = [loginRoles[name], secondLogins[name]]
+  await ensureRole(client, second, 'login')
+  await ensureMember(client, second, role)
+  await ensureSettings(client, second, { ...runtimeSettings, role })
+  const { a, b } = loginsOf(text)
+  await ensurePassword(client, role, a)
+  await ensurePassword(client, second, b)
+}
+
 /** The member can take on the role, but has none of its rights before it does. */
 async function ensureMember(client: Client, member: string, role: string): Promise<void> {
   const { rowCount } = await client.query(
@@ -222,11 +247,16 @@ async function ensureSettings(client: Client, role: string, settings: Readonly<R
   }
 }
 
-async function ensurePassword(client: Client, role: string, password: string): Promise<void> {
+/** Without a password nobody can log in. */
+async function ensurePassword(client: Client, role: string, password: string | undefined): Promise<void> {
   const { rows } = await client.query<{ verifier: string | null }>(
     'select rolpassword as verifier from pg_authid where rolname = $1',
     [role],
   )
+  if (password === undefined) {
+    if (rows[0]?.verifier !== null) await client.query(`alter role ${escapeIdentifier(role)} password null`)
+    return
+  }
   if (isVerifierOf(rows[0]?.verifier ?? '', password)) return
   const verifier = makeVerifier(password, randomBytes(16), scramIterations)
   await client.query(`alter role ${escapeIdentifier(role)} password ${escapeLiteral(verifier)}`)

@@ -4,7 +4,7 @@ import type { RunningCluster } from '@postern/local-stack/testing'
 import { startTestCluster } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RolePasswords } from '../src/index.ts'
-import { ensureDatabase, ensureRoles, loginRoles } from '../src/index.ts'
+import { ensureDatabase, ensureRoles, loginRoles, secondLogins } from '../src/index.ts'
 import { openClient } from './tenant-tables.ts'
 
 // Roles belong to the whole cluster, so that these tests have one of their own.
@@ -99,6 +99,39 @@ describe('ensureRoles', () => {
   ])('refuses a password %s, before anything is sent', async (_what, keys) => {
     const refused = ensureRoles('postgres://nobody@127.0.0.1:1/none', { ...passwords, keys })
     await expect(refused).rejects.toThrow('password of keys: 16 or more printable ASCII characters')
+  })
+})
+
+describe('two passwords of a role', () => {
+  const next = randomBytes(18).toString('base64url')
+  const who = 'select session_user::text as login, current_user::text as role'
+
+  async function as(login: string, password: string, text = who): Promise<unknown[]> {
+    await using connection = await openClient(urlOf(login, password, running.cluster.template))
+    return (await connection.client.query(text)).rows
+  }
+
+  test('are those of two logins, of which the second is the role from its first statement on', async () => {
+    await ensureRoles(superuser(), { ...passwords, findings: `a:${passwords.findings},b:${next}` })
+    const role = loginRoles.findings
+    expect(await as(role, passwords.findings)).toEqual([{ login: role, role }])
+    expect(await as(secondLogins.findings, next)).toEqual([{ login: secondLogins.findings, role }])
+    const settings = `select name, setting from pg_settings where name in
+      ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'search_path', 'row_security', 'TimeZone') order by 1`
+    expect(await as(secondLogins.findings, next, settings)).toEqual(await as(role, passwords.findings, settings))
+    const tables = 'select count(*)::int as tables from findings.finding'
+    // As the role it is asked for the assertion; by itself it may not even look.
+    await expect(as(secondLogins.findings, next, `set role none; ${tables}`)).rejects.toMatchObject({ code: '42501' })
+    await expect(as(secondLogins.findings, next, 'set role postern_keys')).rejects.toMatchObject({ code: '42501' })
+  })
+
+  test('become one when the first is retired, and the other way round', async () => {
+    await ensureRoles(superuser(), { ...passwords, findings: `b:${next}` })
+    expect(await as(secondLogins.findings, next)).toHaveLength(1)
+    await expect(as(loginRoles.findings, passwords.findings)).rejects.toMatchObject({ code: '28P01' })
+    await ensureRoles(superuser(), passwords)
+    expect(await as(loginRoles.findings, passwords.findings)).toHaveLength(1)
+    await expect(as(secondLogins.findings, next)).rejects.toMatchObject({ code: '28P01' })
   })
 })
 

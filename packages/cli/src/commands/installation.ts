@@ -70,7 +70,7 @@ export async function rotateOne(
 ): Promise<void> {
   if (!rotatableNames.includes(name)) throw usage(`there is no secret ${name}: there are ${rotatableNames.join(' ')}`)
   const step = [...rotationSteps, 'replace' as const].find((known) => known === options.step)
-  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}, and for passwords replace`)
+  if (step === undefined) throw usage(`--step takes ${rotationSteps.join(', ')}, and for password-migrator replace`)
   await rotateSecret(absolute(folder), name, step).catch((error: unknown) => {
     throw usage(messages(error))
   })
