@@ -91,7 +91,7 @@ export const personPatchSchema = z
   .meta({
     id: 'PersonPatch',
     description:
-      'Members that are absent stay as they are, null takes one away; what is left must name a person. Another e-mail address without a `person_id` takes the old `person_id` away: it is looked for anew.',
+      'Members that are absent stay as they are, null takes one away; what is left must name a person. Another `email` or `person_id` names somebody else: of who was named before, only what the patch names too stays. So does another `name` with which `email` or `person_id` is taken away.',
     examples: [{ name: 'Ada Lund-Berg' }],
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { comparePeople } from './person.ts'
+import { comparePeople, ofOnePerson } from './person.ts'
+import { mergePatch } from './merge-patch.ts'
 
 const [id, other] = ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002']
 
@@ -17,3 +18,58 @@ test.each([
 ] as const)('%s: %o and %o, whichever comes first', (expected, a, b) => {
   expect([comparePeople(a, b), comparePeople(b, a)]).toEqual([expected, expected])
 })
+
+const ada = { person_id: id, email: 'ada@x.example', name: 'Ada Lund' }
+test.each([
+  ['another address', ada, { email: 'bo@x.example' }, { email: 'bo@x.example' }],
+  ['another id', ada, { person_id: other }, { person_id: other }],
+  [
+    'an id beside another address',
+    ada,
+    { person_id: id, email: 'bo@x.example' },
+    { person_id: id, email: 'bo@x.example' },
+  ],
+  [
+    'another id beside the address',
+    ada,
+    { person_id: other, email: ada.email },
+    { person_id: other, email: ada.email },
+  ],
+  ['an address where there was a name', { name: 'Ada' }, { email: 'bo@x.example' }, { email: 'bo@x.example' }],
+  ['an address where there was an id', { person_id: id }, { email: 'bo@x.example' }, { email: 'bo@x.example' }],
+  ['a name in place of the address', ada, { email: null, name: 'Bo' }, { name: 'Bo' }],
+  ['a name in place of the id', ada, { person_id: null, name: 'Bo' }, { name: 'Bo' }],
+])('%s is somebody else, of whom nothing old is said', (_what, stored, patch, after) => {
+  expect(ofOnePerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
+})
+
+test.each([
+  ['another name', ada, { name: 'Ada Berg' }, { ...ada, name: 'Ada Berg' }],
+  ['the same address', ada, { email: 'ADA@x.example' }, { ...ada, email: 'ADA@x.example' }],
+  ['the same id', ada, { person_id: id, name: 'Ada Berg' }, { ...ada, name: 'Ada Berg' }],
+  [
+    'an id that the address has',
+    { email: ada.email, name: 'Ada' },
+    { email: ada.email, person_id: id },
+    { ...ada, name: 'Ada' },
+  ],
+  [
+    'an address that the id has',
+    { person_id: id, name: 'Ada' },
+    { person_id: id, email: ada.email },
+    { ...ada, name: 'Ada' },
+  ],
+  ['no address any more', ada, { email: null }, { person_id: id, name: 'Ada Lund' }],
+  ['no address, and the same name', ada, { email: null, name: 'ADA lund' }, { person_id: id, name: 'ADA lund' }],
+  ['nothing', ada, {}, ada],
+])('%s is the same person, and what is not named stays', (_what, stored, patch, after) => {
+  expect(ofOnePerson(stored, patch, mergePatch(stored, patch))).toEqual(after)
+})
+
+test.each([null, undefined])(
+  'who is named where nobody was (%s), or nobody any more, is as the patch says',
+  (nobody) => {
+    expect(ofOnePerson(nobody, { name: 'Bo' }, { name: 'Bo' })).toEqual({ name: 'Bo' })
+    expect(ofOnePerson(ada, nobody, nobody)).toEqual(nobody)
+  },
+)

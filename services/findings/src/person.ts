@@ -19,16 +19,28 @@ export function comparePeople(a: Named, b: Named): 'same' | 'another' | 'unknown
 }
 
 /**
- * What a merge patch has made of a person, without the id of whoever had the address before. The id comes from the address
- * (`universe/link-people.ts`): beside another address it would name two people at once.
+ * What a merge patch has made of a person. Where the patch is about somebody else, nothing is left of who was there before
+ * but what the patch names too: an old name beside a new address is two people at once, of whom one could validate what the
+ * other owns. Another name alone is the same person's.
  */
-export function withoutFormerId(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
-  const { email, person_id: id } = patch ?? {}
-  if (id !== undefined || email === undefined || email === null) return merged
-  if (email.toLowerCase() === stored?.email?.toLowerCase()) return merged
-  return typeof merged === 'object' && merged !== null
-    ? Object.fromEntries(Object.entries(merged).filter(([member]) => member !== 'person_id'))
-    : merged
+export function ofOnePerson(stored: Named, patch: PersonPatch | null | undefined, merged: unknown): unknown {
+  if (patch === null || patch === undefined || stored === null || stored === undefined) return merged
+  if (typeof merged !== 'object' || merged === null || !namesAnother(stored, patch)) return merged
+  const named = new Map<string, unknown>(Object.entries(patch))
+  return Object.fromEntries(Object.entries(merged).filter(([member]) => named.get(member) !== undefined))
+}
+
+/** Whether a patch gives another id or address, or takes one away and gives another name. */
+function namesAnother(stored: PersonRef, patch: PersonPatch): boolean {
+  const ids = [
+    [stored.person_id, patch.person_id],
+    [stored.email?.toLowerCase(), patch.email?.toLowerCase() ?? patch.email],
+  ] as const
+  const given = ids.filter(([, after]) => after !== undefined && after !== null)
+  if (given.some(([before, after]) => before !== undefined && before !== after)) return true
+  if (given.length > 0) return given.every(([before]) => before === undefined)
+  const taken = ids.some(([before, after]) => before !== undefined && after === null)
+  return taken && typeof patch.name === 'string' && plain(patch.name) !== plain(stored.name ?? '')
 }
 
 function plain(name: string): string {

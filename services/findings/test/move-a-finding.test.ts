@@ -191,6 +191,20 @@ describe('moving the status of a finding', () => {
     expect(await owned({ email: 'cleo@example.org', name: 'Cleo' })).toEqual([200, undefined])
   })
 
+  test('to closed is not validated by whom a patch has made the owner, whatever of the former owner it did not name', async () => {
+    const tenant = newTenant()
+    const owner = { email: 'ada@example.org', name: 'Ada Lund' }
+    const { id } = await placed(tenant, 'pending_validation', '', { severity: 'low', owner })
+    const body = { owner: { email: 'bo@example.org' } }
+    await service.call(tenant, 'PATCH', `${path}/${id}`, { body, headers: { 'if-match': '*' } })
+    const own = await move(tenant, id, { ...validate, validated_by: { name: 'Bo Ray' } })
+    expect([own.status, problemSchema.parse(own.json).errors]).toMatchObject([
+      409,
+      [{ pointer: '/validated_by', code: 'not_comparable' }],
+    ])
+    expect((await move(tenant, id, { ...validate, validated_by: { email: 'cleo@example.org' } })).status).toBe(200)
+  })
+
   test('to closed again takes evidence again: none of before it was reopened, or before its validation failed', async () => {
     const tenant = newTenant()
     const { id } = await placed(tenant, 'pending_validation')

@@ -205,6 +205,11 @@ describe('the status of an action plan', () => {
       409,
       [{ pointer: '/verified_by', code: 'not_comparable' }],
     ])
+    // Nor is she for whom she has taken the plan from.
+    await patch(tenant, plan.id, { owner: { email: 'bo@example.org', name: 'Bo Ray' } })
+    await patch(tenant, plan.id, { owner: { email: 'ada@example.org' } })
+    const taken = await move(tenant, plan.id, 'verified', { verified_by: { name: 'Ada' }, evidence_refs: [evidence] })
+    expect(problemSchema.parse(taken.json).errors).toMatchObject([{ code: 'not_comparable' }])
     const back = await move(tenant, plan.id, 'in_progress', { reason: 'Not all.' })
     expect(actionPlanSchema.parse(back.json)).toMatchObject({ percent_complete: 99, completed_date: null })
   })

@@ -12,7 +12,7 @@ import type { CalendarDate, StoredFinding } from '../finding/rules.ts'
 import { needsEvidence } from '../finding/transitions.ts'
 import { fourEyes } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
-import { comparePeople, withoutFormerId } from '../person.ts'
+import { comparePeople, ofOnePerson } from '../person.ts'
 import type { Need, StateMachine } from '../transitions.ts'
 
 /** What is stored of an action plan; the rest follows from it and from the day of the reading. */
@@ -67,7 +67,7 @@ export function patchedPlan(
 ): { readonly after: StoredPlan; readonly error?: z.ZodError } {
   const named = Object.fromEntries(planFields.map((field) => [field, patch[field]]))
   const { owner, estimated_cost, ...members } = mergedMembers(stored, named)
-  const merged = mergedObjects.safeParse({ owner: withoutFormerId(stored.owner, patch.owner, owner), estimated_cost })
+  const merged = mergedObjects.safeParse({ owner: ofOnePerson(stored.owner, patch.owner, owner), estimated_cost })
   if (!merged.success) return { after: stored, error: merged.error }
   const objects = Object.entries(merged.data).filter(([, value]) => value !== undefined)
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }

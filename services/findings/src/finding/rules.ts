@@ -12,7 +12,7 @@ import {
 import { z } from 'zod'
 import { notComparable } from '../four-eyes.ts'
 import { mergedMembers } from '../merge-patch.ts'
-import { comparePeople, withoutFormerId } from '../person.ts'
+import { comparePeople, ofOnePerson } from '../person.ts'
 
 /** A calendar date (UTC), `YYYY-MM-DD`. Two of them compare as text. */
 export type CalendarDate = string
@@ -146,7 +146,7 @@ export function patched(
 ): { readonly after: StoredFinding; readonly error?: z.ZodError } {
   const { owner, management_response, ...members } = mergedMembers(stored, patch)
   const merged = mergedObjects.safeParse({
-    owner: withoutFormerId(stored.owner, patch.owner, owner),
+    owner: ofOnePerson(stored.owner, patch.owner, owner),
     management_response,
   })
   if (!merged.success) return { after: stored, error: merged.error }
