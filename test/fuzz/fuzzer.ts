@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { type CheckedAnswer, assertInContract } from '../support/contract.ts'
 import { type Pool, harvest } from './pool.ts'
 import { type Body, type Caller, type Draft, ownEtag } from './requests.ts'
+import { publishedOf } from '../support/published.ts'
 import type { Witness } from './witness.ts'
 
 /** A request as it is sent. */
@@ -147,10 +148,20 @@ function reasonToRefuse(route: Route, { path, query, body }: FilledRequest): str
     // A page that people read may come with whatever their other tools hang on to its address.
     const isPage = route.answers[200]?.mediaType === 'text/html'
     if (!isPage && !(route.query ?? z.strictObject({})).safeParse(given).success) return 'the query'
+    // Who has the document alone could not know that it is taken.
+    const published = publishedOf(route)
+    const lacking = Object.entries(given).find(
+      ([name, value = '']) => published.faultOfParameter(name, value) !== undefined,
+    )
+    if (!isPage && lacking !== undefined) return `${lacking[0]} is published as something else`
   }
   if (route.body === undefined || typeof body?.content !== 'string') return undefined
   if (body.spoiled !== undefined) return `a body with ${body.spoiled}`
-  return route.body.safeParse(parse(body.content)).success ? undefined : 'the body'
+  if (!route.body.safeParse(parse(body.content)).success) return 'the body'
+  // Of SCIM's bodies more is taken than is said, as RFC 7644 wants it; items of a bulk request are each answered by itself.
+  const isLenient = route.dialect === 'scim' || route.path.endsWith('/bulk')
+  const fault = isLenient ? undefined : publishedOf(route).faultOfBody(parse(body.content))
+  return fault === undefined ? undefined : `the body is published as something else (${fault})`
 }
 
 /** Of a body that could be taken for two things: where that is, is said. */

@@ -1,5 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import {
+  type InputError,
+  type ProblemCode,
   type Route,
   columnsOf,
   isScimTarget,
@@ -17,6 +19,7 @@ import {
 } from '@postern/contracts'
 import { z } from 'zod'
 import { parseCsv } from './csv.ts'
+import { publishedOf } from './published.ts'
 
 /** An answer, as much of it as the contract speaks of. */
 export interface CheckedAnswer {
@@ -86,8 +89,27 @@ function faultOfProblem(route: Route | undefined, method: string, answer: Checke
   const name = knownCode(code)
   if (name === undefined || title !== known[1].title || type !== problemUri(name)) return 'with the wrong words'
   if (instance !== answer.headers['x-request-id']) return 'with the id of another request'
+  if (ofInput.has(code) && !isPlaced(parsed.data)) return 'without the places in the request that are to be mended'
   if (route === undefined || isPastTheGateway(answer)) return undefined
-  return problemsOf(route).has(name) ? undefined : 'which the contract of the route does not have'
+  if (!problemsOf(route).has(name)) return 'which the contract of the route does not have'
+  return unpublished(publishedOf(route).faultOfAnswer(status, 'application/problem+json', answer.json))
+}
+
+/** Problems of what was sent: each says where. */
+const ofInput: ReadonlySet<string> = new Set([
+  'bad_request',
+  'malformed_json',
+  'invalid_content',
+  'digest_mismatch',
+  'idempotency_key_reused',
+] satisfies ProblemCode[])
+
+function isPlaced({ errors = [] }: z.infer<typeof problemSchema>): boolean {
+  return errors.length > 0 && errors.every(isOnePlace)
+}
+
+function isOnePlace({ pointer, parameter }: InputError): boolean {
+  return (pointer === undefined) !== (parameter === undefined)
 }
 
 /** SCIM's errors do not name our codes: only their form and their status can be looked at. */
@@ -137,7 +159,15 @@ function faultOfSuccess(
   if (!mediaTypesOf(route).includes(mediaType)) return 'in a media type that the contract does not have'
   if (mediaType === 'application/x-ndjson') return faultOfLines(route, answer.text, members)
   if (mediaType === 'text/csv') return faultOfCsv(route, answer.text, members)
-  return faultOfJson(limitedTo(contract.schema, members), answer.json)
+  return (
+    faultOfJson(limitedTo(contract.schema, members), answer.json) ??
+    unpublished(publishedOf(route).faultOfAnswer(answer.status, mediaType, answer.json, members))
+  )
+}
+
+/** The contract is what we check by, the document what everybody else has: an answer is in both. */
+function unpublished(fault: string | undefined): string | undefined {
+  return fault === undefined ? undefined : `which the OpenAPI document does not have (${fault})`
 }
 
 function faultOfJson(schema: z.ZodType, json: unknown): string | undefined {
@@ -152,7 +182,11 @@ function faultOfLines(route: Route, text: string, members: readonly string[] | u
   if (text !== '' && !text.endsWith('\n')) return 'with a last line that does not end'
   const lines = text.split('\n').slice(0, -1)
   const schema = limitedTo(item, members)
-  return lines.map((line) => faultOfJson(schema, JSON.parse(line))).find((fault) => fault !== undefined)
+  const published = publishedOf(route)
+  return lines
+    .map((line): unknown => JSON.parse(line))
+    .map((json) => faultOfJson(schema, json) ?? unpublished(published.faultOfItem(json, members)))
+    .find((fault) => fault !== undefined)
 }
 
 function faultOfCsv(route: Route, text: string, members: readonly string[] | undefined): string | undefined {

@@ -128,6 +128,14 @@ export const resourceAddressSchema = z
       'An id, `ref:` and a reference, or `ext:` and an external id. `ext64:` and the external id in base64url (RFC 4648 §5, no padding) for one with `/`, `\\`, `%` or `;`',
   })
 
+/** What an address is that stands in a list with commas; an external id with one is addressed as `ext64:` there. */
+export const listedAddressPattern: string = [
+  '[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}',
+  'ref:[A-Z]{1,4}-[0-9A-Z.-]{1,40}',
+  String.raw`ext:[^\p{Cc},]{1,255}`,
+  'ext64:[A-Za-z0-9_-]{2,1020}',
+].join('|')
+
 /** The address of a resource that has no reference. */
 export const unnumberedAddressSchema = z.union([uuidSchema, ...externalAddresses]).meta({
   description:

@@ -16,9 +16,12 @@ export const apiVersion = '1.0.0-beta'
 
 type Json = Record<string, unknown>
 
-/** The OpenAPI 3.1 document of the whole public API, derived from the route table. `serverUrl` is the API's origin. */
-export function openApi(serverUrl: string): Json {
-  const work = openApiInTurns(serverUrl)
+/**
+ * The OpenAPI 3.1 document of the public API, derived from the route table, or of some of its routes. `serverUrl` is the API's
+ * origin.
+ */
+export function openApi(serverUrl: string, routes: readonly Route[] = routeTable): Json {
+  const work = openApiInTurns(serverUrl, routes)
   for (;;) {
     const step = work.next()
     if (step.done === true) return step.value
@@ -26,10 +29,10 @@ export function openApi(serverUrl: string): Json {
 }
 
 /** The same in turns of some milliseconds, for who has something else to do in between: it takes most of a second. */
-export function* openApiInTurns(serverUrl: string): Generator<undefined, Json> {
+export function* openApiInTurns(serverUrl: string, routes: readonly Route[] = routeTable): Generator<undefined, Json> {
   const schemas = new Map<string, unknown>()
   const paths: Record<string, Record<string, Json>> = {}
-  for (const route of routeTable) {
+  for (const route of routes) {
     const path = route.path.replaceAll(/:([a-z_]+)/g, '{$1}')
     const item = (paths[path] ??= {})
     item[route.method.toLowerCase()] = operation(route, schemas)
@@ -65,7 +68,7 @@ export function* openApiInTurns(serverUrl: string): Generator<undefined, Json> {
         },
       },
     },
-    tags: [...new Set(routeTable.map((route) => route.tag))].map((name) => ({ name })),
+    tags: [...new Set(routes.map((route) => route.tag))].map((name) => ({ name })),
     'x-scopes': Object.fromEntries(namedScopes.map((scope) => [scope, scopeDescriptions[scope]])),
   }
 }
@@ -257,6 +260,7 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
       target: 'draft-2020-12',
       override: (context) => {
         withExamples(context)
+        withKnownFormat(context.jsonSchema)
         const documented = documentedSchema(context.zodSchema)
         if (documented !== undefined) Object.assign(context.jsonSchema, schemaOf(documented, io, schemas))
       },
@@ -283,6 +287,13 @@ function withExamples({
 }): void {
   const examples = z.globalRegistry.get(zodSchema)?.['examples']
   if (Array.isArray(examples)) jsonSchema.examples = examples
+}
+
+/** Formats of zod's own, which no reader of JSON Schema knows: what the text looks like is in its pattern. */
+const ownFormats: ReadonlySet<unknown> = new Set(['cidrv4', 'cidrv6'])
+
+function withKnownFormat(jsonSchema: z.core.JSONSchema.BaseSchema): void {
+  if (ownFormats.has(jsonSchema.format)) delete jsonSchema.format
 }
 
 function componentName(id: string): string {

@@ -1,5 +1,6 @@
 import { z } from 'zod'
-import { momentSchema, resourceAddressSchema, uuidSchema } from './common.ts'
+import { listedAddressPattern, momentSchema, resourceAddressSchema, uuidSchema } from './common.ts'
+import { onceOrRepeated, patternOf, patternOfWords, withCommas } from './several-values.ts'
 
 const maxLimit = 1000
 
@@ -41,16 +42,30 @@ export function memberOf(expansion: string): string {
   return expandedMembers[expansion] ?? expansion
 }
 
+/** Most names that `fields` takes. */
+const maxFields = 100
+
+/** One of some words, or several. */
+function words(values: readonly string[], most: number) {
+  return onceOrRepeated(most, () => {
+    const one = z.enum(values)
+    return most === 1 ? { one } : { one, commas: withCommas(patternOfWords(values), most) }
+  })
+}
+
+function split(given: string | readonly string[]): string[] {
+  return [given].flat().flatMap((part) => part.split(','))
+}
+
 /**
  * The parameter `fields` of a route that answers with items of a kind, or with one: which of their members the answer
  * shall hold. The kit leaves the others out.
  */
 export function fieldsOf(item: z.ZodObject) {
   const names = Object.keys(item.shape)
-  return z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
-    .pipe(z.array(z.enum(names)).min(1).max(100))
+  return words(names, maxFields)
+    .transform(split)
+    .pipe(z.array(z.enum(names)).min(1).max(maxFields))
     .optional()
     .meta({
       description:
@@ -63,9 +78,8 @@ export function fieldsOf(item: z.ZodObject) {
  * A filter that takes several values, repeated or comma-separated, meaning any of them. `values` are the allowed words.
  */
 export function anyOf<const T extends readonly [string, ...string[]]>(values: T) {
-  return z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
+  return words(values, values.length)
+    .transform(split)
     .pipe(z.array(z.enum(values)).min(1).max(values.length))
     .meta({ description: `Any of: ${values.join(', ')}; repeated or comma-separated`, examples: [values[0]] })
 }
@@ -93,8 +107,12 @@ export const updatedSince = momentSchema
  * looked for as a whole too.
  */
 export function anyText(item: z.ZodType<string, string>, description: string) {
-  return z
-    .union([z.string(), z.array(z.string())])
+  return onceOrRepeated(maxIds, () => {
+    const pattern = patternOf(item)
+    // Any text that says something is a text, or several with commas between.
+    if (pattern === undefined) return { one: z.string().min(1) }
+    return { one: item, commas: z.string().meta({ pattern: `^(?:\\s*,)*(?:${pattern})(?:,(?:${pattern}|\\s*))*$` }) }
+  })
     .transform((given) => [...new Set([given].flat().flatMap((text) => readingsOf(text, item)))])
     .pipe(z.array(item).min(1).max(maxIds))
     .optional()
@@ -109,9 +127,11 @@ function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
 
 /** A filter that takes several addresses of resources, meaning any of them. */
 export function anyAddress(description: string) {
-  return z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => [given].flat().flatMap((part) => part.split(',')))
+  return onceOrRepeated(maxIds, () => ({
+    one: z.string().meta({ pattern: `^(?:${listedAddressPattern})$` }),
+    commas: withCommas(listedAddressPattern, maxIds),
+  }))
+    .transform(split)
     .pipe(z.array(resourceAddressSchema).min(1).max(maxIds))
     .optional()
     .meta({
@@ -124,9 +144,8 @@ const maxIds = 100
 
 /** A filter that takes several ids, repeated or comma-separated, meaning any of them. */
 export function anyId(description: string) {
-  return z
-    .union([z.string(), z.array(z.string())])
-    .transform((given) => (Array.isArray(given) ? given : [given]).flatMap((part) => part.split(',')))
+  return onceOrRepeated(maxIds, () => ({ one: uuidSchema, commas: withCommas(patternOf(uuidSchema) ?? '', maxIds) }))
+    .transform(split)
     .pipe(z.array(uuidSchema).min(1).max(maxIds))
     .optional()
     .meta({ description: `${description}; up to ${maxIds} ids, repeated or comma-separated` })

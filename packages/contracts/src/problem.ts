@@ -64,7 +64,10 @@ export const problemMediaType = 'application/problem+json'
 
 /** One thing that is wrong with the input: where (JSON Pointer into the body, or a parameter's name) and what to mend. */
 export const inputErrorSchema = z.object({
-  pointer: z.string().optional().meta({ description: 'JSON Pointer (RFC 6901) into the body' }),
+  pointer: z
+    .string()
+    .optional()
+    .meta({ description: 'JSON Pointer (RFC 6901) into the body; empty: the body as a whole' }),
   parameter: z.string().optional().meta({ description: 'Name of the path or query parameter, or of the header' }),
   code: z.string(),
   detail: z.string(),

@@ -4,6 +4,7 @@ import { finished } from 'node:stream/promises'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Logger } from './logger.ts'
+import { bodyError } from './input-errors.ts'
 import { problem } from './problem.ts'
 
 /** The transaction in which a handler makes its change. What it is, only the handler and the memory know. */
@@ -256,6 +257,7 @@ function inProgress(): Error {
 function reused(): Error {
   return problem('idempotency_key_reused', {
     detail: 'Another request was sent with this Idempotency-Key. Choose a new key for each request.',
+    errors: [{ parameter: 'Idempotency-Key', code: 'reused', detail: 'must be another one for another request' }],
   })
 }
 
@@ -273,6 +275,6 @@ async function readToEnd(body: unknown): Promise<void> {
   try {
     await finished(body.resume())
   } catch (cause) {
-    throw problem('bad_request', { detail: 'The body broke off.', cause })
+    throw problem('bad_request', { detail: 'The body broke off.', errors: [bodyError('broke off')], cause })
   }
 }

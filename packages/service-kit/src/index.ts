@@ -28,7 +28,7 @@ export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, s
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
 export { type ListHandlers, allPages, contractList, each, wholeList } from './list-route.ts'
-export { inputErrors } from './input-errors.ts'
+export { bodyError, inputErrors } from './input-errors.ts'
 export { wordsOf } from './input-words.ts'
 export { parseJsonBody } from './json-body.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'

@@ -33,6 +33,11 @@ function locate(
   return { pointer: pointerTo(path) }
 }
 
+/** What is wrong with a body as a whole. */
+export function bodyError(detail: string, code = 'invalid'): InputError {
+  return { pointer: '', code, detail }
+}
+
 const maxPointerLength = 1000
 
 /** The JSON Pointer (RFC 6901) of a member or item; of what is around it, where names make it too long to be told. */

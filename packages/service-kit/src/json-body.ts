@@ -1,5 +1,5 @@
 import type { InputError } from '@postern/contracts'
-import { pointerTo } from './input-errors.ts'
+import { bodyError, pointerTo } from './input-errors.ts'
 import { type JsonFault, findJsonFault } from './json-scan.ts'
 import { problem } from './problem.ts'
 
@@ -19,9 +19,18 @@ export function parseJsonBody(body: Buffer): unknown {
   try {
     text = utf8.decode(body)
   } catch (cause) {
-    throw problem('malformed_json', { detail: 'The body is not UTF-8.', cause })
+    throw problem('malformed_json', {
+      detail: 'The body is not UTF-8.',
+      errors: [bodyError('must be UTF-8', 'encoding')],
+      cause,
+    })
   }
-  if (text.startsWith('\uFEFF')) throw problem('malformed_json', { detail: 'The body begins with a byte order mark.' })
+  if (text.startsWith('\uFEFF')) {
+    throw problem('malformed_json', {
+      detail: 'The body begins with a byte order mark.',
+      errors: [bodyError('must not begin with a byte order mark', 'encoding')],
+    })
+  }
   const fault = findJsonFault(text, maxJsonDepth)
   if (fault === undefined) return JSON.parse(text)
   throw problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {

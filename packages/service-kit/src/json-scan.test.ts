@@ -79,9 +79,9 @@ describe('a JSON body is refused', () => {
   })
 
   test('for bytes that are not UTF-8, and for a byte order mark', () => {
-    expect(refusalOf(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toEqual(['malformed_json'])
-    expect(refusalOf(Buffer.from([0x22, 0xc0, 0x80, 0x22]))).toEqual(['malformed_json'])
-    expect(refusalOf(Buffer.from('\uFEFF{}', 'utf8'))).toEqual(['malformed_json'])
+    expect(refusalOf(Buffer.from([0x22, 0xed, 0xa0, 0x80, 0x22]))).toEqual(['malformed_json', '', 'encoding'])
+    expect(refusalOf(Buffer.from([0x22, 0xc0, 0x80, 0x22]))).toEqual(['malformed_json', '', 'encoding'])
+    expect(refusalOf(Buffer.from('\uFEFF{}', 'utf8'))).toEqual(['malformed_json', '', 'encoding'])
     expect(refusalOf(Buffer.from('{}', 'utf16le'))[0]).toBe('malformed_json')
   })
 

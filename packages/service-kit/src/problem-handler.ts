@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import {
+  type InputError,
   type ProblemCode,
   isScimTarget,
   problemDocument,
@@ -11,6 +12,7 @@ import {
   scimStatusOf,
 } from '@postern/contracts'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { bodyError } from './input-errors.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
@@ -78,11 +80,20 @@ const fastifyProblems: Readonly<Record<string, ProblemCode>> = {
   FST_ERR_MAX_PARAM_LENGTH: 'uri_too_long',
 }
 
+/** Where it is, of what fastify finds wrong with what was sent. */
+const placeOf: Readonly<Record<string, readonly InputError[]>> = {
+  FST_ERR_CTP_INVALID_CONTENT_LENGTH: [
+    { parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' },
+  ],
+  FST_ERR_CTP_EMPTY_JSON_BODY: [bodyError('must not be empty', 'syntax')],
+  FST_ERR_CTP_INVALID_JSON_BODY: [bodyError('is not valid JSON (RFC 8259)', 'syntax')],
+}
+
 function toProblem(error: unknown): ProblemError | undefined {
   if (error instanceof ProblemError) return error
   if (!isFastifyError(error)) return undefined
   const code = fastifyProblems[error.code]
-  if (code !== undefined) return problem(code, { detail: detailOf(code) })
+  if (code !== undefined) return problem(code, { detail: detailOf(code), errors: placeOf[error.code] })
   return undefined
 }
 

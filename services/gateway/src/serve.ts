@@ -27,6 +27,9 @@ import { problemPage } from './problem-pages.ts'
 import type { Usage } from './usage.ts'
 import { whoamiOf } from './whoami.ts'
 
+/** Unknown parameters that a refusal names. */
+const mostNamed = 50
+
 export interface ServeParts {
   readonly upstreams: Upstreams
   readonly mint: AssertionMinter
@@ -109,7 +112,14 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
     const headers = answerHeaders(exchange)
     // None of these takes a parameter: one that was ignored in silence would be a mistake that nobody sees.
     if (exchange.target.includes('?') && route.path.startsWith('/api/')) {
-      refuse(exchange, 'bad_request', { detail: 'This operation takes no parameters in the query.' })
+      const names = [...new URLSearchParams(exchange.target.slice(exchange.target.indexOf('?') + 1)).keys()]
+      const detail = 'is not a parameter of this operation'
+      refuse(exchange, 'bad_request', {
+        detail: 'This operation takes no parameters in the query.',
+        errors: (names.length === 0 ? [''] : names.slice(0, mostNamed)).map((parameter) => {
+          return { parameter, code: 'unknown', detail }
+        }),
+      })
       return
     }
     const offered = mediaTypesOf(route)
@@ -151,7 +161,10 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   function bodyFault(exchange: Exchange, route: Route, hasBody: boolean, length: number | undefined): boolean {
     if (!hasBody) return false
     if (route.maxBodyBytes === 0) {
-      refuse(exchange, 'bad_request', { detail: 'This operation takes no body.' })
+      refuse(exchange, 'bad_request', {
+        detail: 'This operation takes no body.',
+        errors: [{ pointer: '', code: 'unknown', detail: 'is not taken by this operation' }],
+      })
       return true
     }
     if (length !== undefined && length > route.maxBodyBytes) {
@@ -205,7 +218,10 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       )
     } catch (error) {
       if (!(error instanceof UnsignableValueError)) throw error
-      refuse(exchange, 'bad_request', { detail: `The header ${error.component} holds characters that it may not.` })
+      refuse(exchange, 'bad_request', {
+        detail: `The header ${error.component} holds characters that it may not.`,
+        errors: [{ parameter: error.component, code: 'invalid', detail: 'holds characters that it may not' }],
+      })
       return
     }
     if (signed['content-type'] !== undefined) out.push('content-type', signed['content-type'])

@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { text, uuidSchema } from '../common.ts'
+import { resourceAddressSchema, text, uuidSchema } from '../common.ts'
 import { defineRoute } from '../route.ts'
+import { onceOrRepeated } from '../several-values.ts'
 import { briefDetails, fileNameSchema, maxEvidenceBytes } from './details.ts'
 import { evidenceFileRoutes } from './file-routes.ts'
 import { resumableRoutes } from './resumable.ts'
@@ -33,8 +34,7 @@ const uploadProblems = [
 
 const uploadQuery = z.strictObject({
   file_name: fileNameSchema.optional().meta({ description: 'Needed where the body is the file itself' }),
-  test_procedure: z
-    .union([z.string(), z.array(z.string())])
+  test_procedure: onceOrRepeated(50, () => ({ one: resourceAddressSchema }))
     .transform((value) => (Array.isArray(value) ? value : [value]))
     .pipe(testProceduresSchema)
     .optional()

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
-import { problem } from '@postern/service-kit'
+import { bodyError, problem } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { UploadStalled, discardRest } from './receive.ts'
-import { refused } from './refusal.ts'
+import { brokenOff, refused } from './refusal.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -88,7 +88,7 @@ export async function readMultipart(
       parser.on('finish', () => void turn.then(resolve, reject))
       body.once('error', reject)
       body.once('close', () => {
-        if (!body.readableEnded) reject(problem('bad_request', { detail: 'The upload broke off.' }))
+        if (!body.readableEnded) reject(brokenOff())
       })
       body.on('data', refresh)
       body.pipe(parser)
@@ -159,5 +159,6 @@ function metadataTooLarge(): Error {
 }
 
 function malformed(cause: unknown): Error {
-  return problem('bad_request', { detail: 'The body is not multipart/form-data (RFC 7578).', cause })
+  const detail = 'The body is not multipart/form-data (RFC 7578).'
+  return problem('bad_request', { detail, errors: [bodyError('is not multipart/form-data')], cause })
 }

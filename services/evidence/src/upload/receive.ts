@@ -6,7 +6,7 @@ import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway, noScanner } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
 import { readBatches } from './read-batches.ts'
-import { noRoom, refused, scannerAway } from './refusal.ts'
+import { brokenOff, noRoom, refused, scannerAway } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -76,7 +76,7 @@ export async function receiveBody(
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
-    if (isAbort(error)) throw problem('bad_request', { detail: 'The upload broke off.' })
+    if (isAbort(error)) throw brokenOff()
     throw error
   } finally {
     clearTimeout(stall)

@@ -1,4 +1,4 @@
-import { problem } from '@postern/service-kit'
+import { bodyError, problem } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
@@ -6,7 +6,10 @@ import type { RecordFailure } from './store.ts'
 export function refused(refusal: UploadRefusal): Error {
   switch (refusal.why) {
     case 'empty':
-      return problem('invalid_content', { detail: 'The body is empty. Send the bytes of the file as the body.' })
+      return problem('invalid_content', {
+        detail: 'The body is empty. Send the bytes of the file as the body.',
+        errors: [bodyError('is empty')],
+      })
     case 'too_large':
       return problem('content_too_large', { detail: 'The file is larger than evidence may be.' })
     case 'kind':
@@ -21,10 +24,14 @@ export function refused(refusal: UploadRefusal): Error {
         errors: [{ parameter: refusal.header, code: 'invalid', detail: refusal.reason }],
       })
     case 'length_mismatch':
-      return problem('bad_request', { detail: 'The body does not have the length that Content-Length says.' })
+      return problem('bad_request', {
+        detail: 'The body does not have the length that Content-Length says.',
+        errors: [{ parameter: 'Content-Length', code: 'invalid', detail: 'must be the length of the body' }],
+      })
     case 'digest_mismatch':
       return problem('digest_mismatch', {
         detail: 'The SHA-256 of the body is not the one that was announced. Nothing was kept; send the file again.',
+        errors: [bodyError('has another SHA-256 than the one that was announced', 'digest_mismatch')],
       })
     case 'file_name':
       return problem('bad_request', {
@@ -32,12 +39,17 @@ export function refused(refusal: UploadRefusal): Error {
         errors: [{ parameter: 'file_name', code: 'required', detail: 'must name the file that the body is' }],
       })
     case 'multipart':
-      return problem('invalid_content', { detail: refusal.reason })
+      return problem('invalid_content', { detail: refusal.reason, errors: [bodyError(refusal.reason)] })
     case 'too_long':
       return tookTooLong()
     default:
       return refusal satisfies never
   }
+}
+
+/** The problem for an upload whose sender has gone; hardly anybody reads it. */
+export function brokenOff(): Error {
+  return problem('bad_request', { detail: 'The upload broke off.', errors: [bodyError('broke off')] })
 }
 
 /** The problem for a revision of a file that is not the newest of its versions. */

@@ -1,5 +1,5 @@
 import { type EvidenceDetails, evidenceDetailsSchema, fileNameSchema, isPeriodOrdered } from '@postern/contracts'
-import { type RequestInfo, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
+import { type RequestInfo, bodyError, inputErrors, parseJsonBody, problem } from '@postern/service-kit'
 import { type BlobStore, type IncomingBlob, type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { readMultipart } from './multipart.ts'
 import { type ReceiveLimits, type ReceivedBody, discardRest, receiveBody } from './receive.ts'
@@ -186,9 +186,8 @@ function parseFileName(given: string, index: number): string {
   const parsed = fileNameSchema.safeParse(given)
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
-  throw problem('invalid_content', {
-    detail: `The file name of part ${index + 1} ${issue?.message ?? 'is not one'}.`,
-  })
+  const detail = `The file name of part ${index + 1} ${issue?.message ?? 'is not one'}.`
+  throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
 }
 
 function headerOf(headers: Readonly<Record<string, string | string[] | undefined>>, name: string): string | undefined {

@@ -107,6 +107,7 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
     if (ids.length === maxPoamFindings) {
       throw problem('bad_request', {
         detail: `There are more than ${maxPoamFindings} findings. Export a part of them: filter by status, severity or date.`,
+        errors: [{ parameter: 'status', code: 'too_large', detail: `must leave at most ${maxPoamFindings} findings` }],
       })
     }
     ids.push(id)

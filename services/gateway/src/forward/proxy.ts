@@ -222,10 +222,10 @@ class AnswerHandler extends Turn {
       exchange.response.destroy()
       return
     }
-    const { code, detail } = upstreamFailure(error)
+    const { code, detail, errors } = upstreamFailure(error)
     const status = code === 'service_unavailable' ? { retryAfterSeconds: 1 } : {}
     if (isDraining()) answerHeaders.push(...closeConnection)
-    sendProblem(exchange, code, { detail, headers: answerHeaders, ...status })
+    sendProblem(exchange, code, { detail, errors, headers: answerHeaders, ...status })
     this.#finish(exchange.response.statusCode)
   }
 

@@ -1,4 +1,4 @@
-import type { ProblemCode } from '@postern/contracts'
+import type { InputError, ProblemCode } from '@postern/contracts'
 
 /** What a failed exchange with an upstream means to the client. */
 export interface UpstreamFailure {
@@ -7,6 +7,7 @@ export interface UpstreamFailure {
     'bad_gateway' | 'service_unavailable' | 'gateway_timeout' | 'content_too_large' | 'request_timeout' | 'bad_request'
   >
   readonly detail: string
+  readonly errors?: readonly InputError[]
 }
 
 /** Thrown into the upload when a body grows past its limit. */
@@ -60,7 +61,11 @@ export function upstreamFailure(error: unknown): UpstreamFailure {
     return { code: 'content_too_large', detail: 'The body is larger than this operation takes.' }
   }
   if (error instanceof EmptyBodyError) {
-    return { code: 'bad_request', detail: 'The body is empty. Send Content-Length: 0, or no body at all.' }
+    return {
+      code: 'bad_request',
+      detail: 'The body is empty. Send Content-Length: 0, or no body at all.',
+      errors: [{ pointer: '', code: 'invalid', detail: 'is empty, though one was announced' }],
+    }
   }
   if (error instanceof BodyTooSlowError) {
     return { code: 'request_timeout', detail: 'The body came in too slowly. Send it faster.' }

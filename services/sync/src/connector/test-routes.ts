@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { type ConnectorTest, testConnector } from '@postern/contracts'
-import { type App, contractRoute, problem } from '@postern/service-kit'
+import { type App, bodyError, contractRoute, problem } from '@postern/service-kit'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { createMapper } from '../mapping/map-row.ts'
@@ -26,7 +26,10 @@ export function connectorTestRoutes(
     if (found === undefined) throw problem('not_found')
     const { connector, sealed } = found
     const source = sources.get(connector.type)
-    if (source === undefined) throw problem('invalid_content', { detail: 'Connectors of this type cannot be tried.' })
+    if (source === undefined) {
+      const detail = 'Connectors of this type cannot be tried.'
+      throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
+    }
     const secrets = Object.fromEntries(
       sealed.map(({ name, sealed: text }) => [
         name,
@@ -54,7 +57,7 @@ export function connectorTestRoutes(
     } catch (error) {
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceFailure) {
-        const errors = [{ code: error.code, detail: error.message }]
+        const errors = [bodyError(error.message, error.code)]
         throw problem('invalid_content', { detail: `The source cannot be read: ${error.message}`, errors })
       }
       throw problem('bad_gateway', { detail: 'The source cannot be read.', cause: error })

@@ -16,6 +16,7 @@ import {
   type App,
   type RequestInfo,
   allPages,
+  bodyError,
   contractList,
   contractRoute,
   openPage,
@@ -108,12 +109,20 @@ async function takeFile(
   const isFile = isUploaded(connector.type, connector.config)
   if (!isFile) {
     const extra = body === undefined ? 0 : await countAndDrop(body)
-    if (extra > 0) throw problem('invalid_content', { detail: 'The connector fetches its source: send no body.' })
+    if (extra > 0) {
+      throw problem('invalid_content', {
+        detail: 'The connector fetches its source: send no body.',
+        errors: [bodyError('is not taken: the connector fetches its source', 'unknown')],
+      })
+    }
     return undefined
   }
   const upload = body === undefined ? undefined : await receiveUpload(db, context, body)
   if (upload === undefined || upload.bytes === 0) {
-    throw problem('invalid_content', { detail: 'Send the file to be read as the body of the request.' })
+    throw problem('invalid_content', {
+      detail: 'Send the file to be read as the body of the request.',
+      errors: [bodyError('is missing', 'required')],
+    })
   }
   return upload
 }
