@@ -1,11 +1,13 @@
-import { type Receipt } from '@postern/contracts'
+import type { Receipt } from '@postern/contracts'
 import { internalPaths, unknownEvidenceAnswerSchema } from '@postern/contracts/internal'
+import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findsMalware, person } from './people.ts'
 import { startEvidence, uploaded, uploader } from './support.ts'
 
 let evidence: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => {
-  evidence = await startEvidence()
+  evidence = await startEvidence({}, { scanner: findsMalware })
 })
 afterAll(async () => await evidence.close())
 
@@ -36,5 +38,40 @@ describe('which evidence there is', () => {
     const service = { ...tenant, kind: 'service', id: 'findings' } as const
     const answer = await evidence.asFindings.call(service, 'POST', path, { body: { evidence_refs: refs } })
     expect(unknownEvidenceAnswerSchema.parse(answer.json).places).toEqual([1, 2, 3, 4])
+  })
+
+  test('is nothing that is in quarantine, rejected or purged; what was released or reviewed is', async () => {
+    const tenant = uploader()
+    const service = { ...tenant, kind: 'service', id: 'findings' } as const
+    const isThere = async (receipt: Receipt) => {
+      const body = { evidence_refs: [refOf(receipt)] }
+      const { json } = await evidence.asFindings.call(service, 'POST', path, { body })
+      return unknownEvidenceAnswerSchema.parse(json).places.length === 0
+    }
+    const decide = async (by: Principal, { id }: Receipt, verb: string, body: object = {}) => {
+      const target = `/api/v1/evidence-files/${id}/${verb}`
+      const { status, text } = await evidence.caller.call(by, 'POST', target, { body: { reason: 'Seen.', ...body } })
+      expect(status, text).toBe(200)
+    }
+    const [admin, auditor] = [person(tenant, 'admin'), person(tenant, 'auditor')]
+    const infected = await uploaded(evidence.caller, tenant, 'malware')
+    expect(infected.status).toBe('quarantined')
+    expect(await isThere(infected)).toBe(false)
+    await decide(admin, infected, 'release')
+    expect(await isThere(infected)).toBe(true)
+    await decide(auditor, infected, 'review', { verdict: 'rejected' })
+    expect(await isThere(infected)).toBe(false)
+    const file = await uploaded(evidence.caller, tenant, 'seen')
+    await decide(auditor, file, 'review', { verdict: 'reviewed' })
+    expect(await isThere(file)).toBe(true)
+    await evidence.rows('alter table evidence.file disable trigger file_never_changes')
+    await evidence.rows(
+      `update evidence.file set received_at = now() - interval '3 years', retention_until = current_date - 1
+      where id = $1`,
+      [file.id],
+    )
+    await evidence.rows('alter table evidence.file enable trigger file_never_changes')
+    await decide(admin, file, 'purge')
+    expect(await isThere(file)).toBe(false)
   })
 })

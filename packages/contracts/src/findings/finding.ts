@@ -209,14 +209,17 @@ export const updateFindingBodySchema = z
   .meta({ id: 'UpdateFinding' })
 export type UpdateFinding = z.output<typeof updateFindingBodySchema>
 
-/** Evidence as its uploader knows it: what the receipt says. */
+/** Evidence as its uploader knows it: what the receipt says. What is in quarantine, rejected or purged proves nothing. */
 export const evidenceRefSchema = z
   .strictObject({
     evidence_id: uuidSchema,
     sha256: z.string().regex(/^[0-9a-f]{64}$/),
     size: z.int().min(1),
   })
-  .meta({ id: 'EvidenceReference' })
+  .meta({
+    id: 'EvidenceReference',
+    description: 'Evidence as its receipt says it. A file in quarantine, or that was rejected or purged, is none.',
+  })
 export type EvidenceRef = z.infer<typeof evidenceRefSchema>
 
 export const changeFindingStatusBodySchema = z

@@ -27,6 +27,6 @@ export const unknownEvidenceBodySchema = z.strictObject({
   evidence_refs: z.array(evidenceRefSchema).min(1).max(maxReferences),
 })
 
-/** Their places in the list: ids that name nothing, and those whose size or digest is another. */
+/** Their places in the list: ids that name nothing, whose size or digest is another, or that name what is in quarantine, rejected or purged. */
 export const unknownEvidenceAnswerSchema = z.strictObject({ places: z.array(z.int().min(0)) })
 export type UnknownEvidence = z.infer<typeof unknownEvidenceAnswerSchema>

@@ -1,7 +1,10 @@
 import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
-/** Places in the list, from 0, of what is no file of the tenant's with that size and digest. */
+/**
+ * Places in the list, from 0, of what is no evidence: no file of the tenant's with that size and digest,
+ * or one that is in quarantine, rejected or purged.
+ */
 export async function listUnknownPlaces(tx: Tx, refs: readonly EvidenceRef[]): Promise<number[]> {
   const rows = await tx.query<{ place: number }>({
     name: 'evidence_list_unknown_places',
@@ -15,11 +18,19 @@ export async function listUnknownPlaces(tx: Tx, refs: readonly EvidenceRef[]): P
   return rows.map(({ place }) => place)
 }
 
-// file_pk
+// file_pk, file_decision_pk
 const unknownText = `select (asked.at - 1)::integer as place
   from unnest($1::uuid[], $2::text[], $3::bigint[]) with ordinality as asked (id, sha256, size_bytes, at)
   where not exists (
     select 1 from evidence.file f
     where f.id = asked.id and f.sha256 = asked.sha256 and f.size_bytes = asked.size_bytes
+      and (f.scan <> 'infected' or exists (
+        select from evidence.file_decision d
+        where d.tenant_id = f.tenant_id and d.file_id = f.id and d.kind = 'released'
+      ))
+      and not exists (
+        select from evidence.file_decision d
+        where d.tenant_id = f.tenant_id and d.file_id = f.id and d.kind in ('rejected', 'purged')
+      )
   )
   order by asked.at`

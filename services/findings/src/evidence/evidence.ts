@@ -6,8 +6,8 @@ import type { KeyRing } from '@postern/signed-context'
 /** What the evidence service knows of files. */
 export interface Evidence {
   /**
-   * Those that are no evidence of the tenant's with this size and digest. Rejects with a 503 problem when the service does
-   * not answer.
+   * Those that are no evidence of the tenant's with this size and digest, or are in quarantine, rejected or purged. Rejects
+   * with a 503 problem when the service does not answer.
    */
   unknown(
     request: Pick<RequestInfo, 'context' | 'requestId'>,

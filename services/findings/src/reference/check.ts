@@ -57,7 +57,13 @@ export async function referenceCheck(
         : []),
       ...named.flatMap((ref, index) =>
         evidenceKeys.has(keyOf(ref))
-          ? [{ pointer: `/evidence_refs/${index}`, code: 'unknown', detail: 'must be evidence as its receipt says it' }]
+          ? [
+              {
+                pointer: `/evidence_refs/${index}`,
+                code: 'unknown',
+                detail: 'must be evidence as its receipt says it, that is not in quarantine, rejected or purged',
+              },
+            ]
           : [],
       ),
     ]
