@@ -7,6 +7,7 @@ import { parseCredentials } from '../../services/gateway/src/authenticate/creden
 import { decideKey } from '../../services/gateway/src/authenticate/decide.ts'
 import { createFloors } from '../../services/gateway/src/authenticate/floors.ts'
 import { createKeyLookup } from '../../services/gateway/src/authenticate/key-lookup.ts'
+import { systemTimers } from '../../services/gateway/src/authenticate/lease.ts'
 import { denialOf } from '../../services/gateway/src/authorize/access.ts'
 import { createRouteMatcher } from '../../services/gateway/src/authorize/route-match.ts'
 import { createRateLimit } from '../../services/gateway/src/limit/rate-limit.ts'
@@ -100,9 +101,12 @@ async function measureAlone(): Promise<Part[]> {
     },
     floors,
     clocks,
+    timers: systemTimers,
     databaseClock,
     redis: { find: async () => undefined },
-    keys: { findKey: async (hash) => ({ record: recordOf(hash, now), now }) },
+    keys: {
+      findKey: async (hash) => ({ record: recordOf(hash, now), now, sentMonotonic: clocks.monotonic() }),
+    },
     maxEntries: 2 * keyCount,
     count: () => undefined,
   })

@@ -91,7 +91,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const gateway = randomUUID()
   const clocks = systemClocks
   const registry = createMetrics('gateway')
-  const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway })
+  const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway, clocks })
   const redis = openRedisCache({ url: config.redisUrl, ring: config.cacheRing, logger })
   const upstreams = openUpstreams(config)
   const floors = createFloors(clocks)
@@ -119,13 +119,14 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     lease,
     floors,
     clocks,
+    timers: systemTimers,
     databaseClock,
     redis,
     keys,
     maxEntries: config.memoryEntries,
     count: metrics.lookup,
   })
-  const tenantLookup = createTenantLookup({ lease, floors, clocks, databaseClock, keys })
+  const tenantLookup = createTenantLookup({ lease, floors, databaseClock, keys })
   const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
   const rateLimit = createRateLimit({
     source: createTokenSource(redis.commands),

@@ -194,6 +194,8 @@ class GatewayUnderTest {
       lease: this.lease,
       floors: this.floors,
       clocks,
+      // The world itself says which answers do not come in time.
+      timers: { after: () => () => undefined },
       databaseClock,
       redis: { find: async (hash) => await this.#askRedis(hash) },
       keys: { findKey: async (hash) => await this.#askKeys(hash) },
@@ -323,12 +325,13 @@ class GatewayUnderTest {
   async #askKeys(hash: string): Promise<LookupAnswer> {
     const world = this.#world
     const { promise, resolve, reject } = Promise.withResolvers<LookupAnswer>()
+    const sentMonotonic = this.#monotonic
     let answer: LookupAnswer | undefined
     this.#begin(
       [
         () => {
           const record = world.keys.findKey(hash)
-          answer = { record, now: Math.floor(world.keys.now) }
+          answer = { record, now: Math.floor(world.keys.now), sentMonotonic }
           if (record !== null) world.fills.push(record)
         },
         () => {

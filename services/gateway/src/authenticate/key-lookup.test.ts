@@ -14,7 +14,8 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
   const floors = createFloors(clocks)
-  const keys = scripted<string, LookupAnswer>()
+  const keys = scripted<string, Answer>()
+  const timers = new Map<() => void, number>()
   const redis = { reads: 0, record: inRedis }
   const levels: LookupLevel[] = []
   const lease = {
@@ -35,7 +36,18 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
         return redis.record
       },
     },
-    keys: { findKey: keys.call },
+    keys: {
+      findKey: async (asked) => {
+        const sentMonotonic = clocks.monotonic()
+        return { sentMonotonic, ...(await keys.call(asked)) }
+      },
+    },
+    timers: {
+      after: (ms, task) => {
+        timers.set(task, ms)
+        return () => timers.delete(task)
+      },
+    },
     maxEntries: 100,
     count: (level) => void levels.push(level),
   })
@@ -47,11 +59,15 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
     redis,
     levels,
     lookup,
+    timers,
     setHeld: (value: boolean) => void (held = value),
   }
 }
 
-function answerOf(found: KeyRecord | null): LookupAnswer {
+/** Sent in the moment in which it was asked for, unless told otherwise. */
+type Answer = Omit<LookupAnswer, 'sentMonotonic'> & Partial<LookupAnswer>
+
+function answerOf(found: KeyRecord | null): Answer {
   return { record: found, now: databaseStart }
 }
 
@@ -258,4 +274,44 @@ describe('the keys service', () => {
     expect(keys.calls).toHaveLength(1)
     expect(levels).toEqual(['unknown'])
   })
+})
+
+describe('a request waits for 2.5 s and no longer', () => {
+  test.each([
+    ['for an answer', true],
+    ['for a look-up that began before it, and for its own', false],
+  ])('%s', async (_what, held) => {
+    const { lookup, keys, timers } = setUp({ held })
+    const first = lookup.obtain(hash)
+    await settle()
+    const second = lookup.obtain(hash)
+    await settle()
+    expect([...timers.values()]).toEqual([2500, 2500])
+    for (const runOut of timers.keys()) runOut()
+    expect(await Promise.all([first, second])).toEqual([{ kind: 'unavailable' }, { kind: 'unavailable' }])
+    // The answer that comes too late for them is there for whoever comes next.
+    await keys.answer(answerOf(record))
+    if (held) expect(lookup.find(hash)?.record).toEqual(record)
+  })
+
+  test('and leaves no timer behind when it is answered', async () => {
+    const { lookup, keys, timers } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    expect(versionOf(await asked)).toBe(1)
+    expect(timers.size).toBe(0)
+  })
+})
+
+test('a look-up that waited to be asked does not put the database’s clock forward by its wait', async () => {
+  const { lookup, keys, clocks, databaseClock } = setUp()
+  const asked = lookup.obtain(hash)
+  await settle()
+  clocks.pass(15_000)
+  const sentMonotonic = clocks.monotonic()
+  clocks.pass(100)
+  await keys.answer({ record, now: databaseStart + 15_000, sentMonotonic })
+  expect(versionOf(await asked)).toBe(1)
+  expect(databaseClock.latest()).toBe(databaseStart + 15_100)
 })

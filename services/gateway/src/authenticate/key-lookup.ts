@@ -2,8 +2,8 @@ import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import type { Clocks, DatabaseClock } from './clocks.ts'
 import type { Floors } from './floors.ts'
-import type { KeysClient } from './keys-client.ts'
-import type { Lease } from './lease.ts'
+import { type KeysClient, lookupTimeoutMs } from './keys-client.ts'
+import type { Lease, Timers } from './lease.ts'
 import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
 
@@ -29,8 +29,8 @@ export interface KeyLookup {
    */
   find(hash: string): KeyEntry | undefined
   /**
-   * Looks the key up beyond memory. What it finds may be used in the same tick in which the promise resolves, and no
-   * later without asking again.
+   * Looks the key up beyond memory, for 2.5 s at most, whatever it has to wait for; it is 'unavailable' then. What it
+   * finds may be used in the same tick in which the promise resolves, and no later without asking again.
    */
   obtain(hash: string): Promise<Lookup>
   /** How many keys are in memory. */
@@ -43,6 +43,7 @@ export interface KeyLookupParts {
   readonly lease: Lease
   readonly floors: Floors
   readonly clocks: Clocks
+  readonly timers: Timers
   readonly databaseClock: DatabaseClock
   readonly redis: Pick<RedisCache, 'find'>
   readonly keys: Pick<KeysClient, 'findKey'>
@@ -66,7 +67,7 @@ interface Flight {
 
 /** Makes an empty memory in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
-  const { lease, floors, clocks, databaseClock, redis, keys, count } = parts
+  const { lease, floors, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
   const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownTtlMs, perf: { now: clocks.monotonic } })
   const flights = new Map<string, Flight>()
@@ -101,7 +102,6 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
 
   async function ask(hash: string): Promise<Lookup> {
     for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
-      const sent = clocks.monotonic()
       let answer
       try {
         answer = await keys.findKey(hash)
@@ -109,7 +109,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
         count('unavailable')
         return { kind: 'unavailable' }
       }
-      databaseClock.observe(answer.now, sent)
+      databaseClock.observe(answer.now, answer.sentMonotonic)
       if (answer.record === null) {
         count('unknown')
         unknown.set(hash, true)
@@ -153,6 +153,28 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     return await flight.next
   }
 
+  async function lookUp(hash: string): Promise<Lookup> {
+    if (!lease.isHeld()) return await joinLater(hash)
+    const record = await redis.find(hash)
+    if (record !== undefined && lease.isHeld() && isCurrent(record)) {
+      count('redis')
+      return { kind: 'found', entry: keep(record) }
+    }
+    return lease.isHeld() ? await join(hash) : await joinLater(hash)
+  }
+
+  /** A flight may wait for its turn, be made again or come after another one: those who wait for it are bounded here. */
+  async function inTime(answer: Promise<Lookup>): Promise<Lookup> {
+    const { promise, resolve, reject } = Promise.withResolvers<Lookup>()
+    const callOff = timers.after(lookupTimeoutMs, () => resolve({ kind: 'unavailable' }))
+    answer.then(resolve, reject)
+    try {
+      return await promise
+    } finally {
+      callOff()
+    }
+  }
+
   return {
     find: (hash) => {
       if (!lease.isHeld()) return undefined
@@ -162,13 +184,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     },
     obtain: async (hash) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }
-      if (!lease.isHeld()) return await joinLater(hash)
-      const record = await redis.find(hash)
-      if (record !== undefined && lease.isHeld() && isCurrent(record)) {
-        count('redis')
-        return { kind: 'found', entry: keep(record) }
-      }
-      return lease.isHeld() ? await join(hash) : await joinLater(hash)
+      return await inTime(lookUp(hash))
     },
     get size() {
       return memory.size

@@ -19,16 +19,21 @@ import { askAgainOnce, idleConnections } from '@postern/service-kit'
 import { type KeyRing, createSigner, nilTenantId, noAssertion, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
 import type { z } from 'zod'
+import type { Clocks } from './clocks.ts'
 import { together } from './together.ts'
 
-export type LookupAnswer = z.infer<typeof lookupAnswerSchema>
-export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema>
+/** When the question was sent for which this is the answer, on the monotonic clock: it may have waited before. */
+interface Sent {
+  readonly sentMonotonic: number
+}
+export type LookupAnswer = z.infer<typeof lookupAnswerSchema> & Sent
+export type TenantLookupAnswer = z.infer<typeof tenantLookupAnswerSchema> & Sent
 
 /** The internal API of the keys service, each call signed. Every method rejects when no good answer comes in time. */
 export interface KeysClient {
   renewLease(request: LeaseRequest): Promise<LeaseAnswer>
   releaseLease(gateway: string): Promise<void>
-  /** Keys that are asked for at the same time are looked up together. */
+  /** Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. */
   findKey(hash: string): Promise<LookupAnswer>
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   reportUsage(report: UsageReport): Promise<void>
@@ -41,7 +46,7 @@ const renewalTimeoutMs = 1000
  * A request waits this long for what its key is. Longer than a renewal: what takes a busy keys service more than a second is
  * an answer all the same, and who gave up on it would ask again and make it busier.
  */
-const lookupTimeoutMs = 2500
+export const lookupTimeoutMs = 2500
 const connectTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
 /**
@@ -50,6 +55,8 @@ const maxAnswerBytes = 8 * 1024 * 1024
  */
 const keysTogether = 32
 const lookupsAtOnce = 8
+/** More than are answered in time are of no use, and each holds a client's request. */
+const mostWaiting = 4096
 
 class NotServed extends Error {}
 
@@ -61,9 +68,18 @@ interface Way {
   readonly again: boolean
 }
 
+interface Timed extends Sent {
+  readonly json: unknown
+}
+
 /** Opens the client; connections are made when first needed. */
-export function openKeysClient(options: { url: string; ring: KeyRing; gateway: string }): KeysClient {
-  const { url, ring, gateway } = options
+export function openKeysClient(options: {
+  url: string
+  ring: KeyRing
+  gateway: string
+  clocks: Pick<Clocks, 'monotonic'>
+}): KeysClient {
+  const { url, ring, gateway, clocks } = options
   const { pathname } = new URL(url)
   const prefix = pathname === '/' ? '' : pathname
   const open = (connections: number, timeoutMs: number): Pool =>
@@ -90,14 +106,20 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
   })
   let count = 0
 
-  async function call(path: string, input: unknown, { pool, timeoutMs, again }: Way): Promise<unknown> {
+  async function call(path: string, input: unknown, way: Way): Promise<unknown> {
+    const { json } = await callTimed(path, input, way)
+    return json
+  }
+
+  async function callTimed(path: string, input: unknown, { pool, timeoutMs, again }: Way): Promise<Timed> {
     const body = Buffer.from(JSON.stringify(input))
     const signal = AbortSignal.timeout(timeoutMs)
-    const ask = async (): Promise<unknown> => await callOnce(path, body, pool, signal)
+    const ask = async (): Promise<Timed> => await callOnce(path, body, pool, signal)
     return again ? await askAgainOnce(ask) : await ask()
   }
 
-  async function callOnce(path: string, body: Buffer, pool: Pool, signal: AbortSignal): Promise<unknown> {
+  async function callOnce(path: string, body: Buffer, pool: Pool, signal: AbortSignal): Promise<Timed> {
+    const sentMonotonic = clocks.monotonic()
     const target = prefix + path
     count += 1
     const requestId = `gateway-${gateway.slice(0, 8)}-${count}`
@@ -128,19 +150,21 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
       throw new Error(`the keys service answered ${answer.statusCode}`)
     }
     const text = await answer.body.text()
-    return text === '' ? undefined : JSON.parse(text)
+    return { json: text === '' ? undefined : JSON.parse(text), sentMonotonic }
   }
 
   async function findOne(hash: string): Promise<LookupAnswer> {
-    return lookupAnswerSchema.parse(await call(internalPaths.lookupKey, { hash }, lookups))
+    const { json, sentMonotonic } = await callTimed(internalPaths.lookupKey, { hash }, lookups)
+    return { ...lookupAnswerSchema.parse(json), sentMonotonic }
   }
 
   async function findSome(hashes: readonly string[]): Promise<LookupAnswer[]> {
-    const { records, now } = lookupsAnswerSchema.parse(await call(internalPaths.lookupKeys, { hashes }, lookups))
+    const { json, sentMonotonic } = await callTimed(internalPaths.lookupKeys, { hashes }, lookups)
+    const { records, now } = lookupsAnswerSchema.parse(json)
     if (records.length !== hashes.length || records.some((record, at) => (record?.hash ?? hashes[at]) !== hashes[at])) {
       throw new Error('the keys service answered for other keys than it was asked for')
     }
-    return records.map((record) => ({ record, now }))
+    return records.map((record) => ({ record, now, sentMonotonic }))
   }
 
   /** A keys service of the release before is asked for one key at a time. */
@@ -158,9 +182,17 @@ export function openKeysClient(options: { url: string; ring: KeyRing; gateway: s
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
-    findKey: together(findEach, { most: keysTogether, atOnce: lookupsAtOnce }),
-    findTenant: async (tenantId) =>
-      tenantLookupAnswerSchema.parse(await call(internalPaths.lookupTenant, { tenantId }, lookups)),
+    findKey: together(findEach, {
+      most: keysTogether,
+      atOnce: lookupsAtOnce,
+      mostWaiting,
+      withinMs: lookupTimeoutMs,
+      now: clocks.monotonic,
+    }),
+    findTenant: async (tenantId) => {
+      const { json, sentMonotonic } = await callTimed(internalPaths.lookupTenant, { tenantId }, lookups)
+      return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
+    },
     reportUsage: async (report) => {
       await call(internalPaths.usage, report, reports)
     },

@@ -1,6 +1,6 @@
 import { type TenantRecord, recordTtlMs } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
-import type { Clocks, DatabaseClock } from './clocks.ts'
+import type { DatabaseClock } from './clocks.ts'
 import type { Floors } from './floors.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease } from './lease.ts'
@@ -20,7 +20,6 @@ export interface TenantLookup {
 export interface TenantLookupParts {
   readonly lease: Lease
   readonly floors: Floors
-  readonly clocks: Clocks
   readonly databaseClock: DatabaseClock
   readonly keys: Pick<KeysClient, 'findTenant'>
 }
@@ -28,7 +27,7 @@ export interface TenantLookupParts {
 const maxTenants = 10_000
 
 /** Makes an empty memory in front of the keys service. */
-export function createTenantLookup({ lease, floors, clocks, databaseClock, keys }: TenantLookupParts): TenantLookup {
+export function createTenantLookup({ lease, floors, databaseClock, keys }: TenantLookupParts): TenantLookup {
   const memory = new LRUCache<string, TenantRecord>({ max: maxTenants })
 
   function isCurrent(tenant: TenantRecord): boolean {
@@ -41,10 +40,9 @@ export function createTenantLookup({ lease, floors, clocks, databaseClock, keys 
     obtain: async (tenantId) => {
       const known = memory.get(tenantId)
       if (known !== undefined && lease.isHeld() && isCurrent(known)) return { kind: 'found', tenant: known }
-      const sent = clocks.monotonic()
       try {
         const answer = await keys.findTenant(tenantId)
-        databaseClock.observe(answer.now, sent)
+        databaseClock.observe(answer.now, answer.sentMonotonic)
         if (answer.record === null) return { kind: 'unknown' }
         if (!isCurrent(answer.record)) return { kind: 'unavailable' }
         memory.set(tenantId, answer.record)

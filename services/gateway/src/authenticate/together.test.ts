@@ -1,11 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import { scripted, settle } from '../../test/builders.ts'
+import { fakeClocks, scripted, settle } from '../../test/builders.ts'
 import { together } from './together.ts'
 
-function setUp(options: { most?: number; atOnce?: number } = {}) {
+function setUp(options: { most?: number; atOnce?: number; mostWaiting?: number } = {}) {
+  const clocks = fakeClocks()
   const { call, calls: asked, answer, fail } = scripted<readonly string[], readonly string[]>()
-  const ask = together(call, { most: 100, atOnce: 1, ...options })
-  return { ask, asked, answers: { answer, fail } }
+  const ask = together(call, {
+    most: 100,
+    atOnce: 1,
+    mostWaiting: 100,
+    withinMs: 2500,
+    now: clocks.monotonic,
+    ...options,
+  })
+  return { ask, asked, clocks, answers: { answer, fail } }
 }
 
 describe('questions that are put at the same time', () => {
@@ -61,4 +69,43 @@ test('a question that is put while one is under way is asked after it, never ans
   expect(asked).toEqual([['a'], ['a']])
   await answers.answer(['after'])
   expect([await first, await later]).toEqual(['before', 'after'])
+})
+
+describe('while no answer comes', () => {
+  test('only so many wait: who comes then is refused at once', async () => {
+    const { ask, asked } = setUp({ mostWaiting: 2 })
+    void ask('under way')
+    await settle()
+    void Promise.all([ask('a'), ask('b')])
+    await expect(ask('c')).rejects.toThrow('too many wait')
+    expect(asked).toEqual([['under way']])
+  })
+
+  test('who has waited too long is never asked for, and holds no place', async () => {
+    const { ask, asked, answers, clocks } = setUp({ mostWaiting: 2 })
+    const underWay = ask('under way')
+    await settle()
+    const late = Promise.allSettled([ask('a'), ask('b')])
+    clocks.pass(2500)
+    const inTime = [ask('c'), ask('d')]
+    await expect(ask('e')).rejects.toThrow('too many wait')
+    expect((await late).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    clocks.pass(2499)
+    await answers.answer(['of under way'])
+    expect(await underWay).toBe('of under way')
+    expect(asked).toEqual([['under way'], ['c', 'd']])
+    await answers.answer(['of c', 'of d'])
+    expect(await Promise.all(inTime)).toEqual(['of c', 'of d'])
+  })
+
+  test('those who waited too long are told when the one under way fails', async () => {
+    const { ask, asked, answers, clocks } = setUp()
+    const both = Promise.allSettled([ask('a'), settle().then(async () => await ask('b'))])
+    await settle()
+    await settle()
+    clocks.pass(2500)
+    await answers.fail()
+    expect((await both).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(asked).toEqual([['a']])
+  })
 })
