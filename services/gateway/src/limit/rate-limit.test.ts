@@ -161,6 +161,19 @@ describe('a limit', () => {
     expect(kinds).toEqual(['allowed', 'allowed', 'allowed', 'refused', 'refused'])
   })
 
+  test('is kept in one place, also where a new limit of the tenant takes the place of what is forgotten', async () => {
+    const clocks = fakeClocks()
+    const limiter = createRateLimit({ source: sharedSource(clocks), clocks, gatewayCount: 1 })
+    const record = keyRecord({ keyLimit: 100, tenantLimit: 1000 })
+    await limiter.take(limiter.limitsOf(keyPrincipal(record)))
+    clocks.pass(2 * windowMs)
+    const changed = { ...record, tenantLimit: 2000 }
+    const [first, second] = [keyPrincipal(changed), keyPrincipal(changed)].map((caller) => limiter.limitsOf(caller))
+    expect(first?.principal.isForgotten).toBe(false)
+    expect(second?.principal).toBe(first?.principal)
+    expect(second?.tenant).toBe(first?.tenant)
+  })
+
   test('is not asked for by those who send now and then', async () => {
     const clocks = fakeClocks()
     const source = sharedSource(clocks)

@@ -161,6 +161,14 @@ export function createRateLimit(options: {
     return bucket.isForgotten ? bucketOf(bucket.kind, bucket.tenantId, bucket.id, bucket.limit) : bucket
   }
 
+  /** To make the one may forget the other, whose window is over. What was just made is not forgotten for a window. */
+  function both(findPrincipal: () => Bucket, findTenant: () => Bucket): Limits {
+    for (;;) {
+      const limits = { principal: findPrincipal(), tenant: findTenant() }
+      if (!limits.principal.isForgotten && !limits.tenant.isForgotten) return limits
+    }
+  }
+
   function isSpent(bucket: Bucket, now: number): boolean {
     return now < bucket.windowEnds && bucket.tokens === 0 && bucket.left === 0
   }
@@ -252,16 +260,19 @@ export function createRateLimit(options: {
       const known = caller.limits
       if (known !== undefined && !known.principal.isForgotten && !known.tenant.isForgotten) return known
       const { kind, tenantId, id } = caller
-      caller.limits = {
-        principal: bucketOf(kind, tenantId, id, caller.limit),
-        tenant: bucketOf('tenant', tenantId, tenantId, caller.tenantLimit),
-      }
+      caller.limits = both(
+        () => bucketOf(kind, tenantId, id, caller.limit),
+        () => bucketOf('tenant', tenantId, tenantId, caller.tenantLimit),
+      )
       return caller.limits
     },
     tryTake,
     take: async (given) => {
       for (;;) {
-        const limits = { principal: current(given.principal), tenant: current(given.tenant) }
+        const limits = both(
+          () => current(given.principal),
+          () => current(given.tenant),
+        )
         if (tryTake(limits)) return { kind: 'allowed' }
         const now = clocks.monotonic()
         const refusal = refusalOf(limits, now)
