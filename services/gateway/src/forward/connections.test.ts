@@ -160,6 +160,29 @@ describe('where as many wait as may', () => {
   })
 })
 
+test('one that waits patiently in front of others who have left keeps nobody out', async () => {
+  const held = Promise.withResolvers<ServerResponse>()
+  const { connections } = await startService(
+    1,
+    (request, response) => {
+      if (request.url === '/hold') held.resolve(response)
+      else response.end('ok')
+    },
+    3,
+  )
+  const first = send(connections, '/hold')
+  const patient = send(connections, '/patient')
+  const left = [new TestTurn(), new TestTurn()]
+  for (const turn of left) {
+    connections.dispatch({ method: 'GET', path: '/left', idempotent: false }, turn)
+    turn.gaveUp = true
+  }
+  const next = send(connections, '/next')
+  const response = await held.promise
+  response.end('ok')
+  expect(await Promise.all([first, patient, next])).toEqual([200, 200, 200])
+})
+
 describe('once closed', () => {
   test('running and waiting requests fail, and so do new ones', async () => {
     const { connections } = await startService(1, () => undefined)

@@ -34,7 +34,7 @@ export interface ConnectionLimits {
 export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
   const free: Client[] = []
   const all: Client[] = []
-  const waiting: Waiting[] = []
+  let waiting: Waiting[] = []
 
   function release(client: Client): void {
     if (waiting.length === 0) free.push(client)
@@ -49,13 +49,14 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
     else start(client, next.options, next.turn)
   }
 
-  /** Who has waited longest has given up first: those need no connection any more, and no place. */
+  /** Those who have given up need no connection any more. */
   function forgetEnded(): void {
     while (waiting[0]?.turn.isOver() === true) waiting.shift()
   }
 
   function wait(request: Dispatcher.DispatchOptions, turn: Turn): void {
-    if (waiting.length >= limits.waiting) forgetEnded()
+    // The first may be patient while all behind it have left.
+    if (waiting.length >= limits.waiting) waiting = waiting.filter((other) => !other.turn.isOver())
     if (waiting.length >= limits.waiting) turn.refuse()
     else waiting.push({ options: request, turn })
   }

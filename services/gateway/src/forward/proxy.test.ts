@@ -393,7 +393,7 @@ describe('a request body', () => {
 
   test('that grows past its limit is answered 413, and the service never sees it whole', async () => {
     const ends: string[] = []
-    const { port } = await startBoth(
+    const { port, outcome } = await startBoth(
       (request) => {
         request.on('error', () => ends.push('broken'))
         request.once('end', () => ends.push('whole'))
@@ -406,9 +406,22 @@ describe('a request body', () => {
     await expectReceived(client, 'content_too_large')
     expect(client.received()).toMatch(/^HTTP\/1\.1 413 /)
     expect(ends).not.toContain('whole')
+    expect(await outcome).toEqual({ status: 413, failures: [] })
     // The connection is still good: what followed was read to its end.
     client.socket.write('GET /refused HTTP/1.1\r\nhost: a\r\n\r\n')
     await expectReceived(client, 'missing_credentials')
+  })
+
+  test('that has nothing in its chunks is answered 400, and is no failure of the service', async () => {
+    const { port, outcome } = await startBoth((request, response) => {
+      request.on('error', () => undefined)
+      request.once('end', () => response.end())
+      request.resume()
+    })
+    const client = await open(port)
+    client.socket.write('POST /thing HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n')
+    await expectReceived(client, 'The body is empty')
+    expect(await outcome).toEqual({ status: 400, failures: [] })
   })
 
   test('that the client breaks off breaks off at the service, and is nobody else’s failure', async () => {

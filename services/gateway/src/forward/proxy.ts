@@ -5,7 +5,7 @@ import type { Dispatcher } from 'undici'
 import { type Exchange, drainRest, limitReader, sendProblem, stalledReaderMs } from '../exchange.ts'
 import { type AnswerHeaders, Turn } from './connections.ts'
 import { limitBody } from './limit-body.ts'
-import { NoConnectionError, SignatureRefusedError, upstreamFailure } from './upstream-errors.ts'
+import { NoConnectionError, SignatureRefusedError, isFaultOfClient, upstreamFailure } from './upstream-errors.ts'
 import type { UpstreamTarget } from './upstreams.ts'
 
 export interface Forwarding {
@@ -24,6 +24,7 @@ export interface Forwarding {
   readonly clientTimeoutMs: number
   /** Called once with the status, or with 0 when the client went away first. */
   readonly onDone: (exchange: Exchange, status: number) => void
+  /** Called when the service failed, and not for what the client did wrong. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
 
@@ -215,7 +216,7 @@ class AnswerHandler extends Turn {
   #fail(error: Error): void {
     if (this.#done) return
     const { exchange, answerHeaders, isDraining, onFailure } = this.#forwarding
-    onFailure(exchange, error)
+    if (!isFaultOfClient(error)) onFailure(exchange, error)
     if (exchange.response.headersSent) {
       // Cut, never ended: a client must be able to tell half an answer from a whole one.
       this.#finish(this.#status)

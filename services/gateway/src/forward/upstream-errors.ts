@@ -35,6 +35,11 @@ export class SignatureRefusedError extends Error {
   override readonly name = 'SignatureRefusedError'
 }
 
+/** Whether a body was refused for what the client did: the service is well. */
+export function isFaultOfClient(error: unknown): boolean {
+  return error instanceof BodyTooLargeError || error instanceof EmptyBodyError || error instanceof BodyTooSlowError
+}
+
 const unreachable: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
