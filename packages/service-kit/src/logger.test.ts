@@ -16,6 +16,13 @@ function thrownBy(work: () => unknown): unknown {
   }
 }
 
+/** The same error, as if a module of a package had made it. */
+function ofLibrary(error: Error, message = error.message): Error {
+  error.stack = String(error.stack).replaceAll(import.meta.filename, '/app/node_modules/library/index.js')
+  error.message = message
+  return error
+}
+
 describe('of an error the log never holds what somebody has sent or stored', () => {
   const row = 'Kept out of logs'
   /** As pg makes it: the message and the detail quote values. */
@@ -44,11 +51,24 @@ describe('of an error the log never holds what somebody has sent or stored', () 
     ['a parser', thrownBy(() => JSON.parse(`"${row}" and more`))],
     ['the engine', thrownBy(() => BigInt(row))],
     ['a message of several lines', new SyntaxError(`one\n    at ${row}\ntwo`)],
+    ['a message that looks like a stack', new SyntaxError(`x\n    at /${row}`)],
+    ['PostgreSQL that quotes a stack', Object.assign(new Error(`x\n    at /${row}`), { severity: 'ERROR' })],
+    ['a library that quotes a stack', ofLibrary(new Error(`x\n    at /${row}`))],
+    ['a library whose message was replaced', ofLibrary(new Error(`x\n    at /${row}`), 'y')],
+    ['a library that takes its message away', ofLibrary(new Error(`x\n    at /${row}`), '')],
     ['a code that is none', Object.assign(new RangeError('x'), { code: row })],
     ['no error at all', row],
   ])('of %s', (_what, error) => {
     expect(lineOf(error)).not.toContain(row)
     expect(lineOf(new Error('reading failed', { cause: error }))).not.toContain(row)
+  })
+
+  test('while where it was thrown is told, whatever the message was made to be', () => {
+    const thrown = new Error('')
+    thrown.message = 'one\ntwo'
+    for (const error of [thrown, new Error('one\n    at /two'), new Error('a message')]) {
+      expect(lineOf(error)).toContain('logger.test.ts')
+    }
   })
 
   test('while what our own code says of it is there, with its causes', () => {

@@ -67,7 +67,7 @@ export function describeError(error: unknown, depth = 0): Record<string, unknown
   if (!(error instanceof Error)) return { type: typeof error }
   const fields = new Map<string, unknown>(Object.entries(error))
   fields.set('code', 'code' in error ? error.code : undefined)
-  const frames = (error.stack ?? '').split('\n').filter((line) => framePattern.test(line))
+  const frames = framesOf(error)
   return {
     type: error.name,
     ...(isOurs(error, frames[0]) ? { message: error.message } : {}),
@@ -77,6 +77,22 @@ export function describeError(error: unknown, depth = 0): Record<string, unknown
     stack: frames.join('\n'),
     ...(error.cause === undefined || depth >= maxCauses ? {} : { cause: describeError(error.cause, depth + 1) }),
   }
+}
+
+/** The first line of a stack whose error was made without a message. */
+const bareNamePattern = /^[\w$.]+(?: \[\w+\])?$/
+
+/**
+ * The frames of the stack, without the message before them, which may quote lines that look like frames. Where the
+ * message was replaced later nobody can tell how long the first one is: there is no frame then.
+ */
+function framesOf({ stack = '', message }: Error): string[] {
+  const lines = stack.split('\n')
+  const [first = ''] = lines
+  const [start = '', ...rest] = message.split('\n')
+  const isAsMade = message !== '' && first.endsWith(start) && rest.every((line, at) => line === lines[at + 1])
+  if (!isAsMade && !bareNamePattern.test(first)) return []
+  return lines.slice(isAsMade ? 1 + rest.length : 1).filter((line) => framePattern.test(line))
 }
 
 /** Whether the message was written where the error was made, in code of ours. */
