@@ -41,6 +41,8 @@ import { countKeys, findKey, findKeyForChange, insertKey, listKeys, revokeKey, u
  * lost its lease, and knows nothing about the key any more.
  */
 const overlapWithoutWaitMs = 2 * leaseMs
+/** Of a key that was never changed. */
+const firstVersion = 1
 
 /** The life of keys: made, read, narrowed, replaced, revoked. */
 export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enforcer'>): void {
@@ -125,7 +127,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const actor = actorOf(context)
     const addresses =
       body.allowed_addresses === undefined ? undefined : allowedBy(decideAddresses(body.allowed_addresses))
-    const { key, isNarrowing } = await confirmed(
+    const { key, isNarrowing, isLogged } = await confirmed(
       async () =>
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
@@ -153,14 +155,18 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
             allowedBy(decideRequired(change.next.addresses, policy.requiredAddresses))
           }
           // Nothing to do; but an earlier, equal request may have been left without an answer, so what there is is enforced.
-          if (Object.keys(change.changes).length === 0) return { key: current, isNarrowing: true }
+          // For the same reason it is logged again, where there was an earlier change that it may repeat.
+          if (Object.keys(change.changes).length === 0) {
+            const asksForLess = Object.keys(body).some((field) => field !== 'label')
+            return { key: current, isNarrowing: true, isLogged: asksForLess && current.version > firstVersion }
+          }
           const detail = { changes: change.changes }
           const changed = await updateKey(tx, { id: current.id, ...change.next, event: 'updated', detail, actor })
-          return { key: changed, isNarrowing: change.isNarrowing }
+          return { key: changed, isNarrowing: change.isNarrowing, isLogged: change.isNarrowing }
         }),
     )
+    if (isLogged) log.info({ event: 'key_narrowed', key_id: key.id, tenant_id: context.tenantId })
     if (isNarrowing) {
-      log.info({ event: 'key_narrowed', key_id: key.id, tenant_id: context.tenantId })
       await enforcer.enforceKey(key.hash)
     } else {
       await enforcer.announceKey(key.hash)
