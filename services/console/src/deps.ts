@@ -38,6 +38,7 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
   const { logger, now } = base
   const redis = openRedis(config.redisUrl, logger)
   const gateway = openGateway(config.gatewayUrl)
+  let gatewayFound = false
   const provider = createProvider(config, now)
   const store = createSessionStore(redis, createSeal(config.sessionRing, 'session'), randomId)
   const sessions = createSessions(store, config.session, now)
@@ -59,10 +60,11 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     count: (outcome) => signIns.inc({ outcome }),
     now,
     logger,
-    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here. Of the gateway any answer will do:
-    // one that refuses for a while must not take the consoles away with it.
+    // Without the provider nobody new is signed in, but whoever is works on: it is not asked here. A gateway must have answered once, whatever
+    // it said, which shows that it is found. Gateways that go away later must not take all consoles with them: pages say what is the matter.
     ready: async () => {
-      await Promise.all([store.ping(), gateway.ping()])
+      await Promise.all([store.ping(), gatewayFound || gateway.ping()])
+      gatewayFound = true
     },
     close: async () => {
       await gateway.close()

@@ -130,6 +130,15 @@ describe('a console is ready', () => {
     expect((await readiness({ POSTERN_REDIS_URL: nowhere }))[0]).toBe(503)
   })
 
+  test('once a gateway has answered, also while gateways are away: pages can still say so', async () => {
+    const alone = await startConsoleSystem()
+    const ready = async () => (await fetch(`http://127.0.0.1:${alone.console.adminPort}/internal/health/ready`)).status
+    expect(await ready()).toBe(200)
+    await alone.gateway.stop()
+    expect(await ready()).toBe(200)
+    await alone.stop().catch(() => undefined)
+  })
+
   test('not where no gateway answers', async () => {
     const nowhere = `http://127.0.0.1:${await findFreePort()}`
     expect((await readiness({ POSTERN_GATEWAY_URL: nowhere }))[0]).toBe(503)

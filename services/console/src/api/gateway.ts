@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream'
 import { problemUri, whoamiSchema } from '@postern/contracts'
+import { idleConnections } from '@postern/service-kit'
 import { Pool } from 'undici'
 
 /** A request of the browser's, as the gateway is to get it. */
@@ -39,8 +40,6 @@ export interface GatewayClient {
 }
 
 const connectTimeoutMs = 2000
-/** Shorter than the gateway's own, so that we never send on a connection that is just being closed. */
-const keepAliveMs = 30_000
 const maxConnections = 128
 /** The gateway answers a request within its own, shorter limits. */
 const answerWithinMs = 120_000
@@ -53,8 +52,7 @@ export function openGateway(url: string): GatewayClient {
   const pool = new Pool(url, {
     connections: maxConnections,
     connect: { timeout: connectTimeoutMs },
-    keepAliveTimeout: keepAliveMs,
-    keepAliveMaxTimeout: keepAliveMs,
+    ...idleConnections,
     headersTimeout: answerWithinMs,
     bodyTimeout: pauseWithinMs,
     maxHeaderSize: 32_768,
