@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { median } from '../bench/stats.ts'
-import { type Point, judge } from './judge.ts'
+import { type Point, judge, leastOfEachMinute } from './judge.ts'
 
 const minuteMs = 60_000
 
@@ -85,5 +85,35 @@ describe('the judge of the soak', () => {
     const points = times.map((at) => ({ at, value: 100 * random() }))
     expect(judge(points, 20).verdict).toBe('unclear')
     expect(judge(points, 1000).verdict).toBe('flat')
+  })
+})
+
+describe('of figures that follow peaks of the load', () => {
+  /** A look every five seconds at a process with 45 to 50 descriptors, and up to a hundred more in two of three looks. */
+  const looks = Array.from({ length: 15 * 12 + 1 }, (_none, index) => 21 * minuteMs + index * 5000)
+  const descriptors = (seed: number, more: (minute: number) => number): Point[] => {
+    const random = numbers(seed)
+    return looks.map((at, index) => {
+      const peak = random() < 2 / 3 ? Math.floor(100 * random()) : 0
+      return { at, value: 45 + Math.floor(5 * random()) + peak + Math.floor(more(index / 12)) }
+    })
+  }
+
+  test('the least of each minute tells a leak from peaks, among which the looks themselves tell nothing', () => {
+    const few = seeds.slice(0, 10)
+    const steady = few.map((seed) => descriptors(seed, () => 0))
+    expect(new Set(steady.map((points) => judge(leastOfEachMinute(points), 12).verdict))).toEqual(new Set(['flat']))
+    expect(new Set(steady.map((points) => judge(points, 12).verdict))).not.toContain('flat')
+    const leaking = few.map((seed) => descriptors(seed, (minute) => 0.6 * minute))
+    expect(new Set(leaking.map((points) => judge(leastOfEachMinute(points), 12).verdict))).toEqual(new Set(['rises']))
+  })
+
+  test('a minute in which there were too few looks is left out', () => {
+    const points = descriptors(1, () => 0)
+    expect(leastOfEachMinute(points)).toHaveLength(15)
+    expect(leastOfEachMinute(points)[0]).toEqual({
+      at: 21.5 * minuteMs,
+      value: Math.min(...points.slice(0, 12).map(({ value }) => value)),
+    })
   })
 })

@@ -17,7 +17,8 @@ export interface Judged {
   readonly verdict: 'flat' | 'rises' | 'unclear'
 }
 
-const hourMs = 60 * 60 * 1000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
 /** Of normally distributed values: a standard deviation is so many medians of their distances from the middle. */
 const deviationsOfMedian = 1.4826
 /** A slope is known to about two standard errors. */
@@ -41,6 +42,18 @@ export function judge(points: readonly Point[], boundPerHour: number): Judged {
   const doubt = errorsOfDoubt * standardError(points, spread) * hourMs
   const verdict = risePerHour > boundPerHour ? 'rises' : doubt > boundPerHour ? 'unclear' : 'flat'
   return { early, late, risePerHour, spread, verdict }
+}
+
+/** The least value of each minute, in its middle. A minute with fewer looks than the others says nothing of its least. */
+export function leastOfEachMinute(points: readonly Point[]): Point[] {
+  const minutes = [...Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))]
+  const looks = median(minutes.map(([, of]) => of.length))
+  return minutes
+    .filter(([, of]) => of.length > looks / 2)
+    .map(([minute, of]) => ({
+      at: (minute + 0.5) * minuteMs,
+      value: Math.min(...of.map(({ value }) => value)),
+    }))
 }
 
 function slopeOf(points: readonly Point[]): number {

@@ -1,26 +1,29 @@
-// `npm run test:soak`: the whole system under a steady mixed load for half an hour. Prints a table, writes bench/soak.json,
+// `npm run test:soak`: the whole system under a steady mixed load for 36 minutes. Prints a table, writes bench/soak.json,
 // and fails when a figure of a process, of PostgreSQL or of Redis does not stay flat, or when anything was answered wrongly.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { recordTtlMs } from '@postern/contracts/internal'
+import { floorTtlMs } from '@postern/contracts/internal'
 import { type ManagedProcess, type TestStack, startTestCluster, startTestStack } from '@postern/local-stack/testing'
 import { describeMachine } from '../bench/report.ts'
-import { median, round } from '../bench/stats.ts'
+import { round } from '../bench/stats.ts'
 import { watchMachine } from '../containers/machine.ts'
 import { table } from '../support/table.ts'
-import { type Series, kinds } from './figures.ts'
+import { type Series, judgedPoints, kinds } from './figures.ts'
 import { inspectorVariables } from './heap.ts'
 import { type Judged, judge } from './judge.ts'
 import { startMixedLoad } from './load.ts'
 import { openSampler } from './sampler.ts'
 
 const minuteMs = 60_000
-const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 30)
+const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 36)
 const perSecond = Number(process.env['POSTERN_SOAK_RATE'] ?? 40)
-const lookEveryMs = 10_000
-/** A third, and no less than what a record of a key lives in Redis: before that, Redis fills. */
-const warmUpMs = Math.max((minutes / 3) * minuteMs, recordTtlMs)
+const lookEveryMs = 5000
+/**
+ * A third, and longer than gateways remember what was revoked (records in Redis live half as long): before that, both fill.
+ * What has outlived it is dropped once a minute.
+ */
+const warmUpMs = Math.max((minutes / 3) * minuteMs, floorTtlMs + minuteMs)
 /** Shorter, noise and growth cannot be told apart. */
 const leastJudgedMs = 10 * minuteMs
 const gatewayCount = 2
@@ -82,7 +85,7 @@ function judgeAll(series: readonly Series[], lastedMs: number): Row[] {
       lastedMs - warmUpMs < leastJudgedMs
         ? undefined
         : judge(
-            one.points.filter(({ at }) => at >= warmUpMs),
+            judgedPoints(one).filter(({ at }) => at >= warmUpMs),
             kinds[one.kind].boundPerHour,
           ),
   }))
@@ -99,12 +102,6 @@ function print(rows: readonly Row[]): void {
       return [name, round(early, 1), round(late, 1), round(risePerHour, 1), boundPerHour, round(spread), verdict]
     }),
   )
-}
-
-/** One value a minute, the middle one: enough to see what the judge saw. */
-function eachMinute({ points }: Series): number[] {
-  const groups = Map.groupBy(points, ({ at }) => Math.floor(at / minuteMs))
-  return [...groups.values()].map((group) => round(median(group.map(({ value }) => value))))
 }
 
 async function soak(): Promise<boolean> {
@@ -169,7 +166,8 @@ async function write({ measuredAt, machine, served, load, faults, rows }: Result
           spread: round(judged.spread),
           verdict: judged.verdict,
         }),
-    eachMinute: eachMinute({ part, kind, points }),
+    // What the judge saw, and before that the warm-up: seconds since the load began, and the value.
+    points: judgedPoints({ part, kind, points }).map(({ at, value }) => [Math.round(at / 1000), round(value)]),
   }))
   const folder = join(import.meta.dirname, '..', '..', 'bench')
   await mkdir(folder, { recursive: true })

@@ -8,7 +8,7 @@ import { type HeapMeter, openHeapMeter } from './heap.ts'
 /** Looks at the processes of a stack, at PostgreSQL and at Redis. */
 export interface Sampler {
   readonly series: readonly Series[]
-  /** What each figure is now. Garbage is collected, and the heap measured, in every sixth look. */
+  /** What each figure is now. Garbage is collected, and memory measured right after it, in every sixth look. */
   look(): Promise<void>
   /** Begins to note: what was seen until now is forgotten. */
   begin(): void
@@ -40,8 +40,9 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
     if (withHeap) {
       const bytes = await meters.get(name)?.leftAfterCollection()
       note(name, 'heap after collection', (bytes ?? Number.NaN) / mebibyte)
+      // At no other moment: between two collections it follows the garbage, up to what the heap may grow to.
+      note(name, 'resident memory after collection', (await readStatus(pid, 'VmRSS')) / mebibyte)
     }
-    note(name, 'resident memory', (await readStatus(pid, 'VmRSS')) / mebibyte)
     note(name, 'file descriptors', (await readdir(`/proc/${pid}/fd`)).length)
   }
 
