@@ -34,13 +34,14 @@ describe('a report of usage', () => {
       count: 2,
       routes: { 'findings.list': 2 },
     })
-    expect(keys.calls[0]?.denials).toEqual([
+    await keys.answer()
+    expect(keys.calls[1]?.denials).toEqual([
       { keyId: one.id, tenantId: one.tenantId, address: '192.0.2.3', reason: 'revoked', at: 2000, count: 2 },
     ])
     await keys.answer()
     await flushed
     await usage.flush()
-    expect(keys.calls).toHaveLength(1)
+    expect(keys.calls).toHaveLength(2)
   })
 
   test('tells once who of the people was there, as they were last, also when the first report of it fails', async () => {
@@ -84,14 +85,40 @@ describe('a report of usage', () => {
     ])
   })
 
-  test('holds no more than the keys service takes; what is more follows in the next', async () => {
+  test('is of one kind: what was recorded is not sent again when the next kind fails', async () => {
     const { keys, usage } = setUp()
-    for (let host = 0; host < 6000; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`, 'findings.list')
+    usage.used(one, '192.0.2.1', 'findings.list')
+    usage.denied(one, '192.0.2.3', 'revoked')
+    usage.used(
+      userPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()),
+      '192.0.2.1',
+      'x',
+    )
+    const failed = usage.flush()
+    await keys.answer()
+    await keys.fail()
+    await failed
+    const repeated = usage.flush()
+    await keys.answer()
+    await keys.answer()
+    await repeated
+    const sizes = keys.calls.map(({ uses, denials, people = [] }) => [uses.length, denials.length, people.length])
+    expect(sizes).toEqual([
+      [1, 0, 0],
+      [0, 1, 0],
+      [0, 1, 0],
+      [0, 0, 1],
+    ])
+  })
+
+  test('holds no more than the keys service records at once; what is more follows in the next', async () => {
+    const { keys, usage } = setUp()
+    for (let host = 0; host < 600; host += 1) usage.used(one, `10.0.${host >> 8}.${host & 255}`, 'findings.list')
     const flushed = usage.flush()
     await keys.answer()
     await keys.answer()
     await flushed
-    expect(keys.calls.map(({ uses }) => uses.length)).toEqual([5000, 1000])
+    expect(keys.calls.map(({ uses }) => uses.length)).toEqual([500, 100])
   })
 })
 
@@ -99,5 +126,5 @@ test('what is collected between two reports is bounded', () => {
   const { keys, usage } = setUp()
   for (let host = 0; host < 100_100; host += 1) usage.used(one, `address ${host}`, 'findings.list')
   void usage.flush()
-  expect(keys.calls[0]?.uses).toHaveLength(5000)
+  expect(keys.calls[0]?.uses).toHaveLength(500)
 })

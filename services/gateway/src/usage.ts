@@ -1,4 +1,4 @@
-import type { UsageReport } from '@postern/contracts/internal'
+import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
 import type { Principal } from './authenticate/principal.ts'
@@ -10,8 +10,9 @@ type Person = NonNullable<UsageReport['people']>[number]
 
 /**
  * Collects when, from where and for which routes keys were used, when they were refused, and who of the people was there,
- * and reports it in batches. A report that fails is kept and merged into the next; what a crash loses is at most one
- * interval of usage, never an accepted request.
+ * and reports it in batches, each of which is recorded whole or not at all. A report that fails is kept and merged into the
+ * next; only one whose answer is lost may count twice. What a crash loses is at most one interval of usage, never an
+ * accepted request.
  */
 export interface Usage {
   /** HOT PATH. */
@@ -21,7 +22,6 @@ export interface Usage {
   flush(): Promise<void>
 }
 
-const maxPerReport = 5000
 /** Distinct keys and addresses between two reports; beyond it new ones are not counted. */
 const maxCollected = 100_000
 const maxIdLength = 255
@@ -105,12 +105,11 @@ export function createUsage(options: {
     flush: async () => {
       gatherUsual()
       while (others.size > 0 || denials.size > 0 || people.size > 0) {
-        const seen = takeSome(people)
-        const report = {
-          uses: takeSome(others),
-          denials: takeSome(denials),
-          ...(seen.length === 0 ? {} : { people: seen }),
-        }
+        // INVARIANT: of one kind, or a part of it could be recorded and be sent again.
+        const uses = takeSome(others)
+        const refused = uses.length > 0 ? [] : takeSome(denials)
+        const seen = uses.length > 0 || refused.length > 0 ? [] : takeSome(people)
+        const report = { uses, denials: refused, ...(seen.length === 0 ? {} : { people: seen }) }
         try {
           await keys.reportUsage(report)
         } catch (error) {
@@ -132,9 +131,13 @@ export function createUsage(options: {
 }
 
 function takeSome<T>(collected: Map<string, T>): T[] {
-  const some = [...collected.entries()].slice(0, maxPerReport)
-  for (const [id] of some) collected.delete(id)
-  return some.map(([, value]) => value)
+  const some: T[] = []
+  for (const [id, value] of collected) {
+    if (some.length === maxUsageTogether) break
+    some.push(value)
+    collected.delete(id)
+  }
+  return some
 }
 
 function merge<T extends { count: number; lastUsedAt?: number; routes?: Record<string, number> }>(

@@ -111,6 +111,12 @@ export const lookupsAnswerSchema = z.strictObject({ records: z.array(keyRecordSc
 export const tenantLookupRequestSchema = z.strictObject({ tenantId: z.uuid() })
 export const tenantLookupAnswerSchema = z.strictObject({ record: tenantRecordSchema.nullable(), now: z.int() })
 
+/**
+ * Lines that are recorded in one transaction; a revoke may have to wait for it. A report of one kind with no more of them is
+ * recorded whole or not at all, so that one that failed can be sent again.
+ */
+export const maxUsageTogether = 500
+
 /** `POST /internal/v1/usage`: what a gateway saw of keys and people since its last report; 204. */
 export const usageReportSchema = z.strictObject({
   uses: z

@@ -90,6 +90,17 @@ describe('a look-up', () => {
   })
 })
 
+test('a report of usage is waited for longer than a look-up: who gave up would send again what is being recorded', async () => {
+  const held: ServerResponse[] = []
+  const { client } = await startKeys((path, _request, response) => {
+    if (path === internalPaths.usage) held.push(response)
+  })
+  const reported = client.reportUsage({ uses: [], denials: [] })
+  await expect(client.findKey(hash)).rejects.toBeInstanceOf(Error)
+  for (const response of held) response.writeHead(204).end()
+  await expect(reported).resolves.toBeUndefined()
+})
+
 test('a renewal whose connection breaks off is not made again by itself: the next one counts from a later moment', async () => {
   let asked = 0
   const { client } = await startKeys((_path, request) => {

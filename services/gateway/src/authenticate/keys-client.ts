@@ -47,6 +47,11 @@ const renewalTimeoutMs = 1000
  * an answer all the same, and who gave up on it would ask again and make it busier.
  */
 export const lookupTimeoutMs = 2500
+/**
+ * No client waits for a report of usage. One that is given up while it is recorded is sent again, and counts twice; the
+ * last one must fit into the time in which a process ends.
+ */
+const reportTimeoutMs = 5000
 const connectTimeoutMs = 1000
 const maxAnswerBytes = 8 * 1024 * 1024
 /**
@@ -94,7 +99,7 @@ export function openKeysClient(options: {
   const lookups: Way = { pool: open(32, lookupTimeoutMs), timeoutMs: lookupTimeoutMs, again: true }
   // Renewals never queue behind look-ups: a flood of unknown keys would cost the lease, and with it every known key.
   const leases: Way = { pool: open(2, renewalTimeoutMs), timeoutMs: renewalTimeoutMs, again: false }
-  const reports: Way = { ...lookups, again: false }
+  const reports: Way = { pool: open(2, reportTimeoutMs), timeoutMs: reportTimeoutMs, again: false }
   const signer = createSigner(ring, 'internal')
   const context = serializeContext({
     tenantId: nilTenantId,
@@ -197,7 +202,7 @@ export function openKeysClient(options: {
       await call(internalPaths.usage, report, reports)
     },
     close: async () => {
-      await Promise.all([lookups.pool.destroy(), leases.pool.destroy()])
+      await Promise.all([lookups, leases, reports].map(async ({ pool }) => await pool.destroy()))
     },
   }
 }

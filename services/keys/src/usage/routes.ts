@@ -1,5 +1,5 @@
 import { getApiKeyUsage } from '@postern/contracts'
-import { internalPaths, usageReportSchema } from '@postern/contracts/internal'
+import { internalPaths, maxUsageTogether, usageReportSchema } from '@postern/contracts/internal'
 import { type App, contractRoute, internalRoute, problem } from '@postern/service-kit'
 import { hasKey } from '../audit/store.ts'
 import type { Deps } from '../deps.ts'
@@ -8,8 +8,6 @@ import { listAddressesOfUse, listDaysOfUse, listRoutesOfUse, recordDenials, reco
 
 /** A full report of 20,000 lines takes about 5 MB. */
 const maxBodyBytes = 8 * 1024 * 1024
-/** Keys a transaction touches at most: a revoke may have to wait for it. */
-const batchSize = 500
 
 /** What gateways report about the use of keys, every few seconds, and what administrators see of it. */
 export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -48,5 +46,5 @@ export function usageRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 }
 
 function* batches<T>(list: readonly T[]): Generator<T[]> {
-  for (let at = 0; at < list.length; at += batchSize) yield list.slice(at, at + batchSize)
+  for (let at = 0; at < list.length; at += maxUsageTogether) yield list.slice(at, at + maxUsageTogether)
 }
