@@ -239,7 +239,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
 
   redis.onRevocation(lease.receive)
   lease.start()
-  const timers = [setInterval(() => void usage.flush(), usageEveryMs), setInterval(() => floors.prune(), pruneEveryMs)]
+  const prune = (): void => {
+    floors.prune()
+    upstreams.prune()
+  }
+  const timers = [setInterval(() => void usage.flush(), usageEveryMs), setInterval(prune, pruneEveryMs)]
 
   return {
     app,

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto'
 import { type Role, roles, uuidSchema } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import { type JWTPayload, createRemoteJWKSet, errors, jwtVerify } from 'jose'
-import { LRUCache } from 'lru-cache'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
+import { createShortMemory } from './short-memory.ts'
 
 /** What a verified access token says of a person. */
 export interface VerifiedToken {
@@ -39,7 +39,11 @@ const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url() })
 
 /** Checks access tokens (RFC 9068 in substance) of one issuer, whose keys it finds by OpenID Connect Discovery. */
 export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVerifier {
-  const known = new LRUCache<string, VerifiedToken>({ max: maxKnown, ttl: knownTtlMs })
+  const known = createShortMemory<VerifiedToken>({
+    max: maxKnown,
+    ttlMs: knownTtlMs,
+    now: () => performance.now(),
+  })
   let keySet: ReturnType<typeof createRemoteJWKSet> | undefined
 
   async function keys(): Promise<ReturnType<typeof createRemoteJWKSet>> {

@@ -6,6 +6,7 @@ import { type KeysClient, lookupTimeoutMs } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
 import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
+import { createShortMemory } from './short-memory.ts'
 
 /** A key in memory: its record as it was read, and what follows from it. */
 export interface KeyEntry {
@@ -69,7 +70,7 @@ interface Flight {
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, floors, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
-  const unknown = new LRUCache<string, true>({ max: maxUnknown, ttl: unknownTtlMs, perf: { now: clocks.monotonic } })
+  const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
   const flights = new Map<string, Flight>()
 
   function isFresh(record: KeyRecord): boolean {

@@ -5,6 +5,10 @@ import { NoConnectionError } from './upstream-errors.ts'
 export interface Connections {
   /** Sends a request on a free connection at once, or on the next that becomes free. It fails where too many wait already. */
   dispatch(options: Dispatcher.DispatchOptions, turn: Turn): void
+  /** Gives back the memory of connections that were not used since the last call. */
+  prune(): void
+  /** Connections that take up memory, open or not. */
+  readonly size: number
   /** Cuts all connections. */
   destroy(): Promise<void>
 }
@@ -33,7 +37,9 @@ export interface ConnectionLimits {
  */
 export function openConnections(origin: string, limits: ConnectionLimits, options: Client.Options): Connections {
   const free: Client[] = []
-  const all: Client[] = []
+  const all = new Set<Client>()
+  /** The least that were free at once since the last prune: so many at the bottom of the stack were not used. */
+  let leastFree = 0
   let waiting: Waiting[] = []
 
   function release(client: Client): void {
@@ -67,22 +73,33 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   function open(): Client | undefined {
-    if (all.length === limits.connections) return undefined
+    if (all.size === limits.connections) return undefined
     // With 1, a client calls itself busy while its only request runs, and tells everyone when it no longer is. Two never
     // run at once all the same: it gets its next request when the one before has ended.
     const client = new Client(origin, { ...options, pipelining: 2 })
-    all.push(client)
+    all.add(client)
     return client
   }
 
   return {
     dispatch: (request, turn) => {
       const client = free.pop() ?? open()
+      if (free.length < leastFree) leastFree = free.length
       if (client === undefined) wait(request, turn)
       else start(client, request, turn)
     },
+    prune: () => {
+      for (const client of free.splice(0, leastFree)) {
+        all.delete(client)
+        void client.destroy()
+      }
+      leastFree = free.length
+    },
+    get size() {
+      return all.size
+    },
     destroy: async () => {
-      await Promise.all(all.map(async (client) => await client.destroy()))
+      await Promise.all([...all].map(async (client) => await client.destroy()))
     },
   }
 }

@@ -13,6 +13,8 @@ export interface UpstreamTarget {
 
 export interface Upstreams {
   readonly targets: Readonly<Record<Upstream, UpstreamTarget>>
+  /** To be called now and then: gives back what was not used since the last time. */
+  prune(): void
   close(): Promise<void>
 }
 
@@ -56,6 +58,9 @@ export function openUpstreams(
   }
   return {
     targets,
+    prune: () => {
+      for (const name of upstreams) targets[name].pool.prune()
+    },
     close: async () => {
       await Promise.all(upstreams.map(async (name) => await targets[name].pool.destroy()))
     },

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest'
+import { fakeClocks } from '../../test/builders.ts'
+import { createShortMemory } from './short-memory.ts'
+
+test('what is over is not given any more, and takes up no memory once others come', () => {
+  const clocks = fakeClocks()
+  const memory = createShortMemory<true>({ max: 100, ttlMs: 1000, now: clocks.monotonic })
+  for (let count = 0; count < 50; count += 1) memory.set(`old ${count}`, true)
+  clocks.pass(600)
+  memory.set('new', true)
+  expect(memory.get('old 1')).toBe(true)
+  clocks.pass(401)
+  expect(memory.get('old 1')).toBeUndefined()
+  memory.set('newest', true)
+  expect(memory.size).toBe(2)
+  expect([memory.get('new'), memory.get('newest')]).toEqual([true, true])
+})
+
+test('no more is remembered than may be, and nothing once it was cleared', () => {
+  const memory = createShortMemory<true>({ max: 2, ttlMs: 1000, now: fakeClocks().monotonic })
+  for (const name of ['a', 'b', 'c']) memory.set(name, true)
+  expect([memory.get('a'), memory.get('b'), memory.get('c')]).toEqual([undefined, true, true])
+  memory.clear()
+  expect(memory.get('c')).toBeUndefined()
+})
