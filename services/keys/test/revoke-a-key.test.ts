@@ -291,7 +291,8 @@ test('a change that takes nothing from a key does not put it on the list of what
     expect(answer.status, answer.text).toBe(200)
     return Object(answer.json)
   }
-  const { scopes, label } = await change(untouched.id, {})
+  const { json } = await service.call(admin, 'GET', `${path}/${untouched.id}`)
+  const { scopes, label } = Object(json)
   await change(untouched.id, { scopes })
   await change(untouched.id, { label: `${label} 2` })
   await change(untouched.id, { label: `${label} 2` })
