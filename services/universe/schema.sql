@@ -98,6 +98,7 @@ create table universe.entity_path (
   constraint entity_path_form CHECK ((((char_length(path) >= 8) AND (char_length(path) <= 96)) AND ((char_length(path) % 8) = 0) AND (translate(path, '0123456789abcdef'::text, ''::text) = ''::text))),
   constraint entity_path_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id)
 );
+CREATE INDEX entity_path_by_depth ON universe.entity_path USING btree (tenant_id, depth, path);
 alter table universe.entity_path enable row level security;
 alter table universe.entity_path force row level security;
 create policy postern_universe_insert on universe.entity_path as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -203,8 +204,9 @@ create table universe.node (
   constraint node_valid_to_range CHECK (((valid_to >= '1900-01-01'::date) AND (valid_to <= '9999-12-31'::date))),
   constraint node_hierarchy_fk FOREIGN KEY (tenant_id, hierarchy_id) REFERENCES universe.hierarchy(tenant_id, id)
 );
+CREATE INDEX node_by_change ON universe.node USING btree (tenant_id, hierarchy_id, since_version, id);
+CREATE INDEX node_by_depth ON universe.node USING btree (tenant_id, hierarchy_id, depth, path);
 CREATE INDEX node_by_parent ON universe.node USING btree (tenant_id, parent_id);
-CREATE INDEX node_by_since_version ON universe.node USING btree (tenant_id, hierarchy_id, since_version);
 CREATE TRIGGER node_guard BEFORE UPDATE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.guard_node();
 CREATE TRIGGER node_history_after_update AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_node NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_node_history();
 CREATE TRIGGER node_links_after_insert AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.link_new_nodes();
@@ -260,8 +262,9 @@ create table universe.node_history (
   constraint node_history_in_order CHECK (((0 < since_version) AND (since_version < until_version))),
   constraint node_history_node_fk FOREIGN KEY (tenant_id, node_id) REFERENCES universe.node(tenant_id, id)
 );
+CREATE INDEX node_history_by_change ON universe.node_history USING btree (tenant_id, hierarchy_id, since_version, node_id);
+CREATE INDEX node_history_by_depth ON universe.node_history USING btree (tenant_id, hierarchy_id, depth, path);
 CREATE INDEX node_history_by_path ON universe.node_history USING btree (tenant_id, hierarchy_id, path);
-CREATE INDEX node_history_by_since_version ON universe.node_history USING btree (tenant_id, hierarchy_id, since_version);
 CREATE TRIGGER node_history_never_emptied BEFORE TRUNCATE ON universe.node_history FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER node_history_only_grows BEFORE DELETE OR UPDATE ON universe.node_history FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table universe.node_history enable row level security;

@@ -33,7 +33,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   diff_stale: 'Run the connector again and review the new changes.',
   request_in_progress:
     'Wait as long as Retry-After says and send the same request again: it gives the answer of the first.',
-  invalid_transition: 'Choose one of the states that `allowed` lists, and bring what `errors` says is missing.',
+  invalid_transition:
+    'Choose one of the states that `allowed` lists (of a run: one of the operations), and bring what `errors` says is missing.',
   procedure_locked: 'Have the test procedure reopened, or attach the evidence to another one.',
   cursor_expired: 'Read the lists anew, and follow the changes from `since=now` on.',
   precondition_failed: 'Read the resource again and repeat the change with its present ETag.',

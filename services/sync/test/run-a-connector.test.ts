@@ -153,6 +153,10 @@ describe('a connector that reads an uploaded table', () => {
     expect((await approve(run.diff_hash ?? '')).status).toBe(202)
     expect(await ended(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 15 } })
     expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(15)
+    expect((await approve(run.diff_hash ?? '')).json).toMatchObject({
+      code: 'invalid_transition',
+      allowed: ['rollback'],
+    })
     // And back again.
     const undo = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/rollback`, { body: {} })
     expect(undo.status).toBe(202)

@@ -4,7 +4,7 @@ import { entityStatuses, entityTypes } from '../universe/routes.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
 
 /** Most entities of a subtree that are told by their ids. */
-export const maxSubtreeEntities = 20_000
+export const maxSubtreeEntities = 100_000
 
 /**
  * `POST /internal/v1/entities/subtree` (findings → universe): the entities of a subtree, as `subtree_of` and `hierarchy` of

@@ -335,6 +335,7 @@ export const diffHierarchy = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies/:key/diff',
   summary: 'List what differs between two versions of a hierarchy',
+  description: 'Nodes come in the order of the versions that have written them last.',
   params: keyed,
   query: z.strictObject({
     ...pageQuery,

@@ -30,6 +30,7 @@ import { countChanges, countErrors, listChanges, listErrors } from '../diff/list
 import { isStale } from '../diff/stale.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { receiveUpload } from '../upload/receive.ts'
+import { movesOf } from './rules.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
 import {
@@ -294,7 +295,9 @@ function decisionRoutes(app: App, deps: Parts): void {
           })
         }
         const connector = await findConnector(tx, before.connector_id)
-        if (connector === undefined) throw problem('invalid_transition', { detail: 'The connector is retired.' })
+        if (connector === undefined) {
+          throw problem('invalid_transition', { detail: 'The connector is retired.', allowed: [] })
+        }
         const id = await insertRun(tx, {
           connectorId: before.connector_id,
           mode: 'rollback',
@@ -362,7 +365,7 @@ async function present(tx: Tx, id: string): Promise<Run> {
 }
 
 function notNow(run: Run, detail: string) {
-  return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.` })
+  return problem('invalid_transition', { detail: `${detail} This one is ${run.status}.`, allowed: movesOf(run) })
 }
 
 /** The database has the last word on how many runs a connector has at a time. */

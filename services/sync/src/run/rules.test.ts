@@ -1,7 +1,8 @@
-import { safetySchema } from '@postern/contracts'
+import { type Run, runCountsSchema, safetySchema } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
-import { breachesOf } from './rules.ts'
+import { breachesOf, movesOf } from './rules.ts'
 
+const counts = runCountsSchema.parse(Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])))
 const safety = safetySchema.parse({})
 const broken = (impact: object, policy: 'ignore' | 'flag' | 'deactivate' = 'flag') =>
   breachesOf(safety, policy, { valid: 100, known: 100, missing: 0, changed: 0, ...impact }).map(({ limit }) => limit)
@@ -25,5 +26,29 @@ describe('the limits of a connector', () => {
   test('ask about rows that are gone only where something is made of them', () => {
     expect(broken({ missing: 90 }, 'ignore')).toEqual([])
     expect(broken({ missing: 90 }, 'deactivate')).toEqual(['max_deactivate', 'max_deactivate_pct'])
+  })
+})
+
+const askedOf = (status: Run['status'], applied = 0, connector_id: string | null = 'c') =>
+  movesOf({ status, connector_id, counts: { ...counts, applied } })
+
+describe('what can be asked of a run', () => {
+  test('that waits for approval is to approve or to cancel it', () => {
+    expect(askedOf('needs_approval')).toEqual(['approve', 'cancel'])
+  })
+
+  test.each(['queued', 'fetching', 'validating', 'diffing', 'applying'] as const)(
+    'that is %s is to cancel it',
+    (status) => {
+      expect(askedOf(status)).toEqual(['cancel'])
+    },
+  )
+
+  test('that has ended is to undo it, where it has changed something and is a connector’s', () => {
+    for (const status of ['succeeded', 'partial', 'failed', 'cancelled'] as const) {
+      expect(askedOf(status, 1)).toEqual(['rollback'])
+      expect(askedOf(status)).toEqual([])
+      expect(askedOf(status, 1, null)).toEqual([])
+    }
   })
 })

@@ -1,4 +1,4 @@
-import type { Connector, Run, SafetyBreach } from '@postern/contracts'
+import { type Connector, type Run, type SafetyBreach, finalRunStatuses } from '@postern/contracts'
 
 /** Why a push failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
 type PushFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
@@ -28,6 +28,17 @@ export interface Actor {
  * that any push may take.
  */
 export const interruptedAfterSeconds = 300
+
+/** What can be asked of a run as it stands: the last words of the paths below it. */
+export function movesOf({
+  status,
+  counts,
+  connector_id,
+}: Pick<Run, 'status' | 'counts' | 'connector_id'>): readonly ('approve' | 'cancel' | 'rollback')[] {
+  if (status === 'needs_approval') return ['approve', 'cancel']
+  if (!finalRunStatuses.some((final) => final === status)) return ['cancel']
+  return connector_id !== null && counts.applied > 0 ? ['rollback'] : []
+}
 
 /** What the limits of a connector are held against. */
 export interface Impact {

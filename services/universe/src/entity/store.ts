@@ -58,7 +58,12 @@ export async function listEntities(tx: Tx, { filter, sort, after, limit }: Entit
   const shape = filter.within === undefined ? flat : subtree
   const rows = await tx.query<EntityRow>(
     sort === 'tree'
-      ? treePage([...values, ...subtreeValues(filter), after?.value ?? '', limit])
+      ? (filter.within?.depth === undefined ? treePage : levelsPage)([
+          ...values,
+          ...subtreeValues(filter),
+          after?.value ?? '',
+          limit,
+        ])
       : shape.page(sort, shape === flat ? values : [...values, ...subtreeValues(filter)], after, limit),
   )
   return rows.map((row) => ({ entity: toEntity(row), key: keyOf(row, sort) }))
@@ -212,6 +217,13 @@ const storedColumns = `
   e.last_audit_opinion, e.regulatory_next_due_on as regulatory_next_due, e.next_audit_due_on as next_audit_due,
   e.custom, e.created_by_type, e.created_by_id, e.created_by_label, e.created_at, e.updated_at, e.version`
 
+const hasNoNode = '$15::uuid is null and $16::text is null'
+const nodePath = `(
+  select top.path
+  from universe.node top
+  where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text)
+    and (top.id = $15::uuid or top.node_key = $16::text))`
+
 // The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
 // up once; entities of nodes are found by node_path_unique and node_entity_by_entity.
 const filtered = `
@@ -250,11 +262,8 @@ const filtered = `
       join universe.node_entity link on link.tenant_id = n.tenant_id and link.node_id = n.id
       where h.key = $14::text
         and n.status = 'active'
-        and (
-          ($15::uuid is null and $16::text is null)
-          or n.path >= (select top.path from universe.node top where top.hierarchy_id = h.id and (top.id = $15::uuid or top.node_key = $16::text))
-            and n.path < (select top.path || 'g' from universe.node top where top.hierarchy_id = h.id and (top.id = $15::uuid or top.node_key = $16::text))
-        )
+        and n.path >= (select case when ${hasNoNode} then '' else ${nodePath} end)
+        and n.path < (select case when ${hasNoNode} then 'g' else ${nodePath} || 'g' end)
     )
   )
   and ($17::text[] is null or e.created_by_type = 'connector' and e.created_by_id = any($17::text[]))
@@ -295,10 +304,11 @@ const topPath = `
 const subtreeFrom = `
   universe.entity_path place
   join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id`
-const inSubtree = `
+const inRange = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $24::boolean or place.path <> (${topPath}))
+  and (not $24::boolean or place.path <> (${topPath}))`
+const inSubtree = `${inRange}
   and ($25::integer is null or place.depth <= char_length((${topPath})) / 8 + $25::integer)`
 
 const subtree = listStatements({
@@ -316,8 +326,27 @@ const treePage = statement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inSubtree} and ${filtered} and place.path > $26::text
+  where ${inRange} and $25::integer is null and ${filtered} and place.path > $26::text
   order by place.path
+  limit $27`,
+)
+
+// entity_path_by_depth, of each level to the end of the page and no further.
+const levelsPage = statement(
+  'universe_entity_levels_as_tree',
+  `select listed.*
+  from (
+    select generate_series(top.depth, least(top.depth + $25::integer, 12)) as depth
+    from (select char_length((${topPath})) / 8 as depth) as top
+  ) as level
+  cross join lateral (
+    select ${storedColumns}, place.path
+    from ${subtreeFrom}
+    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $26::text
+    order by place.path
+    limit $27
+  ) as listed
+  order by listed.path
   limit $27`,
 )
 
@@ -357,20 +386,10 @@ function findStatement(address: ResourceAddress): Statement {
 
 const columns = `${storedColumns}, null as path`
 
-// entity_pk
-const findById = statement(
-  'universe_find_entity_by_id',
-  `select ${columns} from universe.entity e where e.id = $1::uuid`,
-)
+const findBy = (what: string, condition: string) =>
+  statement(`universe_find_entity_by_${what}`, `select ${columns} from universe.entity e where ${condition}`)
 
-// entity_reference_unique
-const findByReference = statement(
-  'universe_find_entity_by_reference',
-  `select ${columns} from universe.entity e where e.reference = $1::text`,
-)
-
-// entity_external_id_unique
-const findByExternalId = statement(
-  'universe_find_entity_by_external_id',
-  `select ${columns} from universe.entity e where e.external_id = $1::text`,
-)
+// entity_pk, entity_reference_unique, entity_external_id_unique
+const findById = findBy('id', 'e.id = $1::uuid')
+const findByReference = findBy('reference', 'e.reference = $1::text')
+const findByExternalId = findBy('external_id', 'e.external_id = $1::text')

@@ -1,4 +1,4 @@
-import type { Hierarchy, HierarchyNode, LookedUpNode } from '@postern/contracts'
+import { type Hierarchy, type HierarchyNode, type LookedUpNode, maxNodeDepth, uuidSchema } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import { dayOrNull, statement } from '../list/store.ts'
@@ -59,7 +59,8 @@ export async function listNodes(
   after: string | undefined,
   limit: number,
 ): Promise<ListedNode[]> {
-  const list = filter.asOf === undefined ? nodesNow : nodesThen
+  const [whole, levels] = filter.asOf === undefined ? [nodesNow, levelsNow] : [nodesThen, levelsThen]
+  const list = filter.levels === undefined ? whole : levels
   const rows = await tx.query<HierarchyNode & { path: string }>(list([...nodeValues(filter), after ?? '', limit]))
   return rows.map(({ path, ...node }) => ({ node, key: path }))
 }
@@ -79,26 +80,31 @@ export async function countNodes(tx: Tx, filter: NodeFilter): Promise<number> {
   return rows[0]?.total ?? 0
 }
 
-/** Where a page of differences begins: behind the node with this number. */
-export const changeKeySchema = z.int().min(1).max(2_147_483_647)
+/** Where a page of differences begins: behind the node with this id among those that the version has changed. */
+export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
+export type ChangeKey = z.infer<typeof changeKeySchema>
 
 export interface ListedChange {
-  readonly key: number
+  readonly key: ChangeKey
   readonly before: HierarchyNode | null
   readonly after: HierarchyNode
 }
 
 /**
- * Nodes that were written between two versions, by number, with what they were in each: whether they read differently is
- * for the caller to see. `to` undefined: the version of now.
+ * Nodes that were written between two versions, by the version that wrote them last, with what they were in each: whether
+ * they read differently is for the caller to see. `to` undefined: the version of now.
  */
 export async function listWrittenBetween(
   tx: Tx,
   { key, from, to }: { readonly key: string; readonly from: number; readonly to: number | undefined },
-  after: number | undefined,
+  after: ChangeKey | undefined,
   limit: number,
 ): Promise<ListedChange[]> {
-  return await tx.query<ListedChange>(writtenBetween([key, from, to ?? null, after ?? 0, limit]))
+  const edge = after ?? { version: 0, id: '00000000-0000-0000-0000-000000000000' }
+  const rows = await tx.query<Omit<ListedChange, 'key'> & ChangeKey & Record<string, unknown>>(
+    writtenBetween([key, from, to ?? null, edge.version, edge.id, limit]),
+  )
+  return rows.map(({ version, id, before, after: then }) => ({ key: { version, id }, before, after: then }))
 }
 
 interface HierarchyRow extends Omit<Hierarchy, 'created_by' | 'created_at' | 'updated_at'> {
@@ -203,33 +209,55 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
   )
   and ${condition}`
 
-// A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit.
+// A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit. There is
+// always a range, that of all paths where no top is given, so that also a plan for any values enters the index where it begins.
 const hierarchyId = `(select h.id ${fromAddressed})`
-const topNow = `(
+const hasNoTop = '$2::uuid is null and $3::text is null'
+const pathNow = `(
   select top.path
   from universe.node top
   where top.hierarchy_id = ${hierarchyId} and (top.id = $2::uuid or top.node_key = $3::text))`
-const fromTop = (top: string, prefix: string): string => `
-  (($2::uuid is null and $3::text is null) or ${prefix}.path >= ${top} and ${prefix}.path < ${top} || 'g')
-  and (
-    $4::integer is null
-    or ${prefix}.depth <= $4::integer + coalesce(char_length(${top}) / 8 - 1, 0)
-  )`
+const inRange = (top: string): string => `
+  n.path >= (select case when ${hasNoTop} then '' else ${top} end)
+  and n.path < (select case when ${hasNoTop} then 'g' else ${top} || 'g' end)`
 
-const now = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(fromTop(topNow, 'n'), 'n', 'n')}`
+/** The levels that are asked for, `$4` of them, counted from the top or from the roots. */
+const levelsFrom = (top: string): string => `(
+  select generate_series(first.depth, least(first.depth + $4::integer - 1, ${maxNodeDepth})) as depth
+  from (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end as depth) as first
+) level`
+const ofLevels = (top: string): string => `
+  ($4::integer is null or n.depth < (select case when ${hasNoTop} then 1 else char_length(${top}) / 8 end) + $4::integer)`
+
+const now = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRange(pathNow), 'n', 'n')}`
 
 // node_path_unique, from behind the key to the end of the page.
 const nodesNow = statement(
   'universe_list_nodes',
-  `select ${nodeColumns} from ${now} and n.path > $7::text order by n.path limit $8`,
+  `select ${nodeColumns} from ${now} and $4::integer is null and n.path > $7::text order by n.path limit $8`,
 )
 
-const countNow = statement('universe_count_nodes', `select count(*)::integer as total from ${now}`)
+// node_by_depth, of each level to the end of the page and no further.
+const levelsNow = statement(
+  'universe_list_node_levels',
+  `select ${nodeColumns}
+  from ${levelsFrom(pathNow)}
+  cross join lateral (
+    select ${nodeColumns} from ${now} and n.depth = level.depth and n.path > $7::text order by n.path limit $8
+  ) n
+  order by n.path
+  limit $8`,
+)
+
+const countNow = statement(
+  'universe_count_nodes',
+  `select count(*)::integer as total from ${now} and ${ofLevels(pathNow)}`,
+)
 
 // A node as it was in a version is in universe.node when it has stayed so, and in the history when it has not; both are
 // read in the order of their paths: node_path_unique, node_history_by_path.
 const versionThen = `(select ${versionAsked('$7', '$8')} ${fromAddressed})`
-const topThen = `(
+const pathThen = `(
   select place.path
   from (
     select n.id, n.path, n.node_key from universe.node n
@@ -243,34 +271,43 @@ const topThen = `(
   where place.id = $2::uuid or place.node_key = $3::text)`
 const fromNode = `
   from universe.node n
-  where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and ${wantedNode(fromTop(topThen, 'n'), 'n', 'n')}`
+  where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and ${wantedNode(inRange(pathThen), 'n', 'n')}`
 const fromHistory = `
   from universe.node_history n
   join universe.node self on self.tenant_id = n.tenant_id and self.id = n.node_id
   where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and n.until_version > ${versionThen}
-    and ${wantedNode(fromTop(topThen, 'n'), 'n', 'self')}`
+    and ${wantedNode(inRange(pathThen), 'n', 'self')}`
 
-// Each of the two is read to the end of the page and no further.
+/** A page of the two, each of which is read to its end and no further. */
+const pageThen = (condition: string): string => `
+  (select ${nodeColumns} ${fromNode} and ${condition} and n.path > $9::text order by n.path limit $10)
+  union all
+  (
+    select n.node_id, self.node_key, ${stateColumns}, n.path
+    ${fromHistory} and ${condition} and n.path > $9::text
+    order by n.path
+    limit $10
+  )`
+
 const nodesThen = statement(
   'universe_list_nodes_then',
+  `select ${nodeColumns} from (${pageThen('$4::integer is null')}) n order by n.path limit $10`,
+)
+
+// node_by_depth and node_history_by_depth.
+const levelsThen = statement(
+  'universe_list_node_levels_then',
   `select ${nodeColumns}
-  from (
-    (select ${nodeColumns} ${fromNode} and n.path > $9::text order by n.path limit $10)
-    union all
-    (
-      select n.node_id, self.node_key, ${stateColumns}, n.path
-      ${fromHistory} and n.path > $9::text
-      order by n.path
-      limit $10
-    )
-  ) n
+  from ${levelsFrom(pathThen)}
+  cross join lateral (${pageThen('n.depth = level.depth')}) n
   order by n.path
   limit $10`,
 )
 
 const countThen = statement(
   'universe_count_nodes_then',
-  `select (select count(*) ${fromNode})::integer + (select count(*) ${fromHistory})::integer as total`,
+  `select (select count(*) ${fromNode} and ${ofLevels(pathThen)})::integer
+    + (select count(*) ${fromHistory} and ${ofLevels(pathThen)})::integer as total`,
 )
 
 /** A node of one version as JSON, as the API shows it; null where there was none. */
@@ -288,29 +325,27 @@ const nodeAt = (version: string): string => `(
       and n.since_version <= ${version} and n.until_version > ${version}
   ) n)`
 
-// What was written in between: node_by_since_version and node_history_by_since_version.
+// How a node was in the later version tells when it was last written: each node stands in one of the two, once. Both are read
+// in their order, node_by_change and node_history_by_change; what was written over since is passed by.
+const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
+const writtenPage = (id: string): string => `
+  n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}
+    and (n.since_version, ${id}) > ($4::integer, $5::uuid)
+  order by n.since_version, ${id}
+  limit $6`
 const writtenBetween = statement(
   'universe_nodes_written_between',
-  `with span as materialized (
-    select h.id, $2::integer as from_version, coalesce($3::integer, h.version) as to_version
-    ${fromAddressed}
-  ),
-  written as (
-    select n.id
-    from span
-    join universe.node n
-      on n.hierarchy_id = span.id and n.since_version > span.from_version and n.since_version <= span.to_version
-    union
-    select n.node_id
-    from span
-    join universe.node_history n
-      on n.hierarchy_id = span.id and n.since_version > span.from_version and n.since_version <= span.to_version
-  )
-  select self.number as key, ${nodeAt('span.from_version')} as before, ${nodeAt('span.to_version')} as after
-  from written
+  `select
+    written.since_version as version, written.id, ${nodeAt('$2::integer')} as before, ${nodeAt(toVersion)} as after
+  from (
+    (select n.since_version, n.id from universe.node n where ${writtenPage('n.id')})
+    union all
+    (
+      select n.since_version, n.node_id from universe.node_history n
+      where n.until_version > ${toVersion} and ${writtenPage('n.node_id')}
+    )
+  ) as written
   join universe.node self on self.id = written.id
-  cross join span
-  where self.number > $4::integer
-  order by self.number
-  limit $5`,
+  order by written.since_version, written.id
+  limit $6`,
 )

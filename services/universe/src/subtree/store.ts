@@ -53,7 +53,9 @@ const below = statement(
 const topOfNodes = `
   select top.path
   from universe.node top
-  where top.hierarchy_id = h.id and (top.id = $2::uuid or top.node_key = $3::text)`
+  where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $1::text)
+    and (top.id = $2::uuid or top.node_key = $3::text)`
+const hasNoTop = '$2::uuid is null and $3::text is null'
 
 // node_path_unique and the key of node_entity.
 const inHierarchy = statement(
@@ -64,10 +66,8 @@ const inHierarchy = statement(
   join universe.node_entity link on link.tenant_id = n.tenant_id and link.node_id = n.id
   where h.key = $1::text
     and n.status = 'active'
-    and (
-      ($2::uuid is null and $3::text is null)
-      or n.path >= (${topOfNodes}) and n.path < (${topOfNodes}) || 'g'
-    )
+    and n.path >= (select case when ${hasNoTop} then '' else (${topOfNodes}) end)
+    and n.path < (select case when ${hasNoTop} then 'g' else (${topOfNodes}) || 'g' end)
   limit $4::integer`,
 )
 
