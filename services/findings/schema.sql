@@ -249,7 +249,7 @@ CREATE INDEX finding_by_severity ON findings.finding USING btree (tenant_id, sev
 CREATE INDEX finding_by_severity_and_target ON findings.finding USING btree (tenant_id, severity_order, target_on, id);
 CREATE INDEX finding_by_target_on ON findings.finding USING btree (tenant_id, target_on, id);
 CREATE INDEX finding_by_updated_at ON findings.finding USING btree (tenant_id, updated_at, id);
-CREATE CONSTRAINT TRIGGER finding_closing_evidence AFTER UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (old.status <> 'closed'::text) AND (new.severity = ANY (ARRAY['critical'::text, 'high'::text])))) EXECUTE FUNCTION findings.guard_closing_evidence();
+CREATE CONSTRAINT TRIGGER finding_closing_evidence AFTER UPDATE OF status, severity ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.status = 'closed'::text) AND (new.severity = ANY (ARRAY['critical'::text, 'high'::text])) AND ((old.status <> 'closed'::text) OR (old.severity <> ALL (ARRAY['critical'::text, 'high'::text]))))) EXECUTE FUNCTION findings.guard_closing_evidence();
 CREATE CONSTRAINT TRIGGER finding_entity_before_open AFTER INSERT OR UPDATE OF status ON findings.finding DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.status <> ALL (ARRAY['draft'::text, 'cancelled'::text]))) EXECUTE FUNCTION findings.guard_finding_has_entity();
 CREATE TRIGGER finding_guard BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW EXECUTE FUNCTION findings.guard_finding();
 CREATE TRIGGER finding_guard_condition BEFORE INSERT OR UPDATE ON findings.finding FOR EACH ROW WHEN ((new.condition ~ '^\s+$'::text)) EXECUTE FUNCTION findings.guard_condition();
@@ -994,18 +994,23 @@ CREATE OR REPLACE FUNCTION findings.has_fresh_evidence(tenant uuid, finding uuid
  SET search_path TO ''
 AS $function$
   select exists (
-    select from findings.tracker_log l
-    where l.tenant_id = tenant and l.finding_id = finding and l.has_evidence
-      and l.seq > coalesce((
-        select max(setback.seq)
-        from findings.tracker_log setback
-        where setback.tenant_id = tenant and setback.finding_id = finding
-          and (
-            setback.entry::jsonb -> 'changes' @> '[{"field": "status", "from": "closed", "to": "open"}]'
-            or setback.entry::jsonb -> 'changes'
-              @> '[{"field": "status", "from": "pending_validation", "to": "in_remediation"}]'
-          )
-      ), 0)
+    select from (
+      select max(l.seq) as seq
+      from findings.tracker_log l
+      where l.tenant_id = tenant and l.finding_id = finding and l.has_evidence
+    ) as last
+    where last.seq is not null
+      and not exists (
+        select from findings.tracker_log setback
+        where setback.tenant_id = tenant and setback.finding_id = finding and setback.seq >= last.seq
+          and case
+            when setback.kind <> 'status_change' or setback.action_plan_id is not null
+              or setback.recommendation_id is not null then false
+            else setback.entry::jsonb -> 'changes' @> '[{"field": "status", "from": "closed", "to": "open"}]'
+              or setback.entry::jsonb -> 'changes'
+                @> '[{"field": "status", "from": "pending_validation", "to": "in_remediation"}]'
+          end
+      )
   )
 $function$;
 grant execute on routine findings.has_fresh_evidence(uuid,uuid) to postern_findings;

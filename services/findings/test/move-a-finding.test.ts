@@ -237,6 +237,27 @@ describe('moving the status of a finding', () => {
     expect((await move(tenant, id, validate)).status).toBe(200)
   })
 
+  test('to closed while it is less serious makes it no serious one that is closed without evidence', async () => {
+    const tenant = newTenant()
+    const { id } = await placed(tenant, 'pending_validation', '', { severity: 'critical' })
+    const rate = async (body: object) => {
+      const answer = await service.call(tenant, 'PATCH', `${path}/${id}`, { body, headers: { 'if-match': '*' } })
+      return [
+        answer.status,
+        problemSchema.safeParse(answer.json).data?.errors?.map(({ pointer, code }) => [pointer, code]),
+      ]
+    }
+    expect(await rate({ severity: 'medium' })).toEqual([200, undefined])
+    expect((await move(tenant, id, validate)).status).toBe(200)
+    for (const severity of ['high', 'critical']) {
+      expect(await rate({ severity, title: 'Raised' })).toEqual([422, [['/severity', 'missing_evidence']]])
+    }
+    expect(await rate({ severity: 'low' })).toEqual([200, undefined])
+    const told = { kind: 'evidence_linked', body: 'Screenshots', evidence_refs: [evidence] }
+    expect((await service.call(tenant, 'POST', `${path}/${id}/log`, { body: told })).status).toBe(201)
+    expect(await rate({ severity: 'critical' })).toEqual([200, undefined])
+  })
+
   test('back from closed counts, within twelve months', async () => {
     const tenant = newTenant()
     const closed = `, closed_on = current_date, validated_by = '{"name":"Bo"}'`

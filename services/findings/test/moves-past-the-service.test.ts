@@ -1,6 +1,8 @@
+import { randomBytes } from 'node:crypto'
 import { actionPlanSchema, recommendationSchema } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type FindingsUnderTest, appendToLog, newTenant, openFinding, path, startFindings } from './service.ts'
 
 let service: FindingsUnderTest
@@ -136,6 +138,51 @@ describe('past the service, a status does not move', () => {
         expect(await move('finding', closing, { body: 'Seen.' })).toBe('finding_closed_with_evidence')
       }
     }
+  })
+
+  test('nor becomes what is closed serious, without evidence', async () => {
+    const { tenant, ids, place } = await world('medium')
+    await place('finding', 'closed')
+    const raise = async (severity: string, proof?: object) =>
+      await service.asService
+        .write(service.assertionOf(tenant.tenantId), async (tx) => {
+          if (proof !== undefined) await appendToLog(tx, tenant.tenantId, ids.finding, proof)
+          const text = 'update findings.finding set severity = $2, version = version + 1 where id = $1'
+          await tx.execute({ text, values: [ids.finding, severity] })
+        })
+        .then(() => undefined)
+        .catch((error: unknown) => sqlError(error).constraint ?? error)
+    for (const severity of ['critical', 'high']) expect(await raise(severity)).toBe('finding_closed_with_evidence')
+    expect(await raise('low')).toBeUndefined()
+    expect(await raise('high', { kind: 'evidence_linked', body: 'Seen.', evidence_refs: [evidence] })).toBeUndefined()
+  })
+
+  test('and whether there is evidence costs nothing of what else was said about the finding', async () => {
+    const { tenant, ids } = await world('high')
+    const { tenantId } = tenant
+    const say = async (tx: Tx, given: object) => await appendToLog(tx, tenantId, ids.finding, given)
+    const pages = async () =>
+      await service.asService.read(service.assertionOf(tenantId), async (tx) => {
+        const text = `explain (analyze, buffers, format json) select findings.has_fresh_evidence('${tenantId}', '${ids.finding}')`
+        // The first time it reads the catalog too.
+        const explain = async () => tx.query<{ 'QUERY PLAN': unknown }>({ text, values: [] })
+        const [, [row]] = await Promise.all([explain(), explain()])
+        const plan = z.object({ Plan: z.object({ 'Shared Hit Blocks': z.int(), 'Shared Read Blocks': z.int() }) })
+        const [{ Plan: used }] = z.tuple([plan]).parse(row?.['QUERY PLAN'])
+        return used['Shared Hit Blocks'] + used['Shared Read Blocks']
+      })
+    await service.asService.write(service.assertionOf(tenantId), async (tx) =>
+      say(tx, { kind: 'evidence_linked', evidence_refs: [evidence] }),
+    )
+    const before = await pages()
+    // Such texts lie beside the table, in several pages each: who looks into them reads those too.
+    await service.asService.write(service.assertionOf(tenantId), async (tx) => {
+      for (let note = 0; note < 50; note += 1)
+        await say(tx, { kind: 'note', body: randomBytes(10_000).toString('hex') })
+      await say(tx, { action_plan_id: ids.action_plan, body: 'Of a plan.' })
+    })
+    const after = await pages()
+    expect(after - before).toBeLessThan(150)
   })
 
   test('to open, nor that of a plan to approved, where the finding then stays open with work under way', async () => {

@@ -191,7 +191,10 @@ export const updateFindingBodySchema = z
     consequence: longText.nullable().optional(),
     corrective_action: longText.nullable().optional(),
     cause_category: z.enum(causeCategories).nullable().optional(),
-    severity: z.enum(severities).optional(),
+    severity: z
+      .enum(severities)
+      .optional()
+      .meta({ description: 'What is closed becomes critical or high only where its log names evidence of its remedy' }),
     type: z.enum(findingTypes).optional(),
     deficiency_class: z.enum(deficiencyClasses).nullable().optional(),
     coso_component: z.enum(cosoComponents).nullable().optional(),

@@ -1,4 +1,4 @@
-import type { ChangeFindingStatus, CreateFinding, CreatedBy, UpdateFinding } from '@postern/contracts'
+import type { ChangeFindingStatus, CreateFinding, CreatedBy, InputError, UpdateFinding } from '@postern/contracts'
 import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { invalidContent, orTakenId } from '../request.ts'
@@ -15,7 +15,7 @@ import {
   targetDaysBySeverity,
 } from './rules.ts'
 import { type FindingProgress, brokenConstraint, findProgress, insertFinding, updateFinding } from './store.ts'
-import { findingMoves, isUnderWay, moved } from './transitions.ts'
+import { findingMoves, isUnderWay, moved, needsEvidence } from './transitions.ts'
 
 /** What a change has made of a finding, and what to log about it: nothing, where it was so already. */
 export interface ChangedFinding {
@@ -37,11 +37,23 @@ export async function changeFinding(tx: Tx, before: StoredFinding, patch: Update
   if (before.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
   const { after, error } = patched(before, patch)
   const faults = [...(error === undefined ? [] : inputErrors(error, 'body')), ...changeFaults(before, after)]
+  if (becomesUnproved(before, after) && !(await findProgress(tx, before.id)).hasEvidence) faults.push(unproved)
   if (faults.length > 0) throw invalidContent(faults)
   const changes = changesBetween(before, after, patchedFields)
   if (changes.length === 0) return { finding: before, drafts: [] }
   const finding = await updateFinding(tx, before, after)
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
+}
+
+/** Whether a closed finding becomes one that is closed with evidence only. The database asks the same (finding_closing_evidence). */
+function becomesUnproved(before: StoredFinding, after: StoredFinding): boolean {
+  return before.status === 'closed' && needsEvidence(after) && !needsEvidence(before)
+}
+
+const unproved: InputError = {
+  pointer: '/severity',
+  code: 'missing_evidence',
+  detail: 'must not become critical or high while the finding is closed and its log names no evidence of its remedy',
 }
 
 /** Moves the status of a locked finding. `today` is the day (UTC) that the move is judged by. */
