@@ -303,6 +303,68 @@ describe('a checkpoint', () => {
     expect(await of('2999-01-01')).toMatchObject({ day: '2026-05-08' })
   })
 
+  test.each([
+    ['alone', ['05-04', '05-04'], '05-05'],
+    ['before others of a later day', ['05-04', '05-04', '05-06'], '05-06'],
+    ['behind others of a later day', ['05-04', '05-06', '05-04'], '05-06'],
+  ])('covers what was begun on a day and committed when that was signed, %s', async (_what, days, last) => {
+    for (const isAsked of [true, false]) {
+      const tenant = newTenant()
+      const { id } = await aFinding(tenant)
+      const of = async (day: string) => await get(tenant, `${all}/checkpoint?day=2026-${day}`)
+      const place = async (position: number) =>
+        await service.asSuperuser.system(async (tx) => {
+          await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+          await tx.execute({
+            text: 'update findings.tracker_log set recorded_at = $2::timestamptz where tenant_id = $1 and position = $3',
+            values: [tenant.tenantId, `2026-${days[position - 1]}T10:00:00Z`, position],
+          })
+        })
+      for (let more = 1; more < days.length; more += 1) await note(tenant, id)
+      await place(1)
+      const first = await of('05-04')
+      for (const later of days.slice(1).keys()) await place(later + 2)
+      // By who asks, or by who writes next; who comes then finds it signed, and signs nothing anew.
+      if (isAsked) expect(await of(last)).toMatchObject({ day: `2026-${last}`, position: days.length })
+      for (let more = 0; more < 2; more += 1) await note(tenant, id)
+      const signed = await service.asSuperuser.system(async (tx) =>
+        tx.query({
+          text: `select to_char(day, 'MM-DD') as day, position::integer from findings.log_checkpoint
+            where tenant_id = $1 order by day`,
+          values: [tenant.tenantId],
+        }),
+      )
+      expect(signed).toEqual([
+        { day: '05-04', position: 1 },
+        { day: last, position: days.length },
+      ])
+      expect(await of('05-09')).toMatchObject({ day: `2026-${last}`, position: days.length })
+      expect(await of('05-04')).toEqual(first)
+    }
+  })
+
+  test('is signed by the first request for which the day is over to the database too, whatever the clock of the service', async () => {
+    const tenant = newTenant()
+    await aFinding(tenant)
+    const signed = async () =>
+      await service.asSuperuser.system(async (tx) => {
+        const text = 'select day from findings.log_checkpoint where tenant_id = $1'
+        return await tx.query({ text, values: [tenant.tenantId] })
+      })
+    // The clock of the service has another day, as one that goes before has at midnight.
+    service.setToday('2031-01-01')
+    await get(tenant, path)
+    expect(await signed()).toEqual([])
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+      const text = `update findings.tracker_log set recorded_at = '2026-05-04T10:00:00Z' where tenant_id = $1`
+      await tx.execute({ text, values: [tenant.tenantId] })
+    })
+    await get(tenant, path)
+    service.setToday(undefined)
+    expect(await signed()).toEqual([{ day: '2026-05-04' }])
+  })
+
   test('of a log without entries says so', async () => {
     expect(await get(newTenant(), `${all}/checkpoint`)).toMatchObject({ position: 0, root: '0'.repeat(64) })
   })

@@ -4,7 +4,8 @@ import type { Tx } from '@postern/tenant-db'
 import { actorOf } from '../request.ts'
 import type { LogDraft } from './rules.ts'
 import type { CheckpointSigner } from './sign.ts'
-import { appendEntries, insertCheckpoint } from './store.ts'
+import { sealDays } from './seal.ts'
+import { appendEntries } from './store.ts'
 
 /** Writes entries of the tracker log for one caller. Comes last in the transaction of the change. */
 export type Recorder = (tx: Tx, drafts: readonly LogDraft[]) => Promise<readonly LogEntry[]>
@@ -21,15 +22,10 @@ export function recorderFor(
 ): Recorder {
   return async (tx, drafts) => {
     if (drafts.length === 0) return []
-    const { entries, before, now } = await appendEntries(tx, actor, drafts)
-    const day = before.recordedAt?.toISOString().slice(0, 10)
-    // The first to write on a new day: nothing can be appended to the day before any more.
-    if (day !== undefined && day < now.toISOString().slice(0, 10)) {
-      const { position, root } = before
-      const signed_at = now.toISOString()
-      const jws = await checkpoints.sign({ tenant: tenantId, position, root, day, signed_at })
-      await insertCheckpoint(tx, { day, position, root, jws })
-    }
+    const { entries, before: end, now } = await appendEntries(tx, actor, drafts)
+    // The first to write on a new day: nothing is of the days before any more that is not behind what they ended with.
+    const before = end.recordedAt?.toISOString().slice(0, 10)
+    if (before !== undefined && before < now.toISOString().slice(0, 10)) await sealDays(tx, { tenantId, checkpoints })
     return entries
   }
 }

@@ -150,7 +150,11 @@ export function trackerLogRoutes(
   contractRoute(app, getLogCheckpoint, async ({ query, context }) => {
     const { day } = query
     if (day !== undefined) {
-      const stored = await sealedCheckpoint(db, context, { tenantId: context.tenantId, checkpoints, day })
+      const { checkpoint: stored } = await sealedCheckpoint(db, context, {
+        tenantId: context.tenantId,
+        checkpoints,
+        day,
+      })
       if (stored === undefined) throw problem('not_found')
       return stored
     }

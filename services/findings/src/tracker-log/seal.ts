@@ -1,4 +1,4 @@
-import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
 import { type StoredCheckpoint, findDayEnd, findSealed, holdLog, insertCheckpoint } from './store.ts'
 
@@ -8,7 +8,7 @@ const lastDay = '9999-12-31'
 /**
  * The stored checkpoint of the last day, up to a given one, on which something was written and which is over (UTC, by the
  * clock of the database). Signed now where nobody has written since, so that no end of a day waits for the next writer.
- * Undefined where nothing was written by then.
+ * Undefined where nothing was written by then. `today` is the day of the database by which that was judged.
  */
 export async function sealedCheckpoint(
   db: TenantDb,
@@ -22,17 +22,29 @@ export async function sealedCheckpoint(
     readonly checkpoints: CheckpointSigner
     readonly day?: string
   },
-): Promise<StoredCheckpoint | undefined> {
-  const { checkpoint, isBehind } = await db.read(tenant, async (tx) => findSealed(tx, day))
-  if (!isBehind) return checkpoint
-  return await db.write(tenant, async (tx) => {
+): Promise<{ readonly checkpoint: StoredCheckpoint | undefined; readonly today: string }> {
+  const { checkpoint, isBehind, today } = await db.read(tenant, async (tx) => findSealed(tx, day))
+  if (!isBehind) return { checkpoint, today }
+  const made = await db.write(tenant, async (tx) => {
     await holdLog(tx)
-    const end = await findDayEnd(tx, day)
-    if (end !== undefined) {
-      const { now, ...of } = end
-      const jws = await checkpoints.sign({ tenant: tenantId, ...of, signed_at: now.toISOString() })
-      await insertCheckpoint(tx, { ...of, jws })
-    }
+    await sealDays(tx, { tenantId, checkpoints, day })
     return (await findSealed(tx, day)).checkpoint
   })
+  return { checkpoint: made, today }
+}
+
+/** Signs the end of the last day up to a given one that is over, where it has none. The end of the log is held. */
+export async function sealDays(
+  tx: Tx,
+  {
+    tenantId,
+    checkpoints,
+    day = lastDay,
+  }: { readonly tenantId: string; readonly checkpoints: CheckpointSigner; readonly day?: string },
+): Promise<void> {
+  const end = await findDayEnd(tx, day)
+  if (end === undefined) return
+  const { now, ...of } = end
+  const jws = await checkpoints.sign({ tenant: tenantId, ...of, signed_at: now.toISOString() })
+  await insertCheckpoint(tx, { ...of, jws })
 }

@@ -165,16 +165,19 @@ export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: Sto
 /** The last stored checkpoint of a day or before it. */
 export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
-  /** A later day, up to the given one, has entries, is over, and has no checkpoint yet. */
+  /** Entries behind it belong to a day, up to the given one, that is over and has no checkpoint yet. */
   readonly isBehind: boolean
+  /** The day (UTC) by the clock of the database, which says what is over. */
+  readonly today: string
 }
 
+/** Looks for what is signed of the days up to the given one, and whether all of them are. */
 export async function findSealed(tx: Tx, day: string): Promise<Sealed> {
   const [row] = await tx.query<SealedRow>(lastCheckpoint([day]))
   if (row === undefined) throw new Error('the checkpoint of a day returned no row')
-  const { day: of, position, root, jws, is_behind: isBehind } = row
+  const { day: of, position, root, jws, is_behind: isBehind, today } = row
   const isThere = of !== null && position !== null && root !== null && jws !== null
-  return { checkpoint: isThere ? { day: of, position: Number(position), root, jws } : undefined, isBehind }
+  return { checkpoint: isThere ? { day: of, position: Number(position), root, jws } : undefined, isBehind, today }
 }
 
 interface SealedRow {
@@ -183,6 +186,7 @@ interface SealedRow {
   readonly root: string | null
   readonly jws: string | null
   readonly is_behind: boolean
+  readonly today: string
 }
 
 /** Holds the end of the tenant's log until the transaction ends: nobody appends meanwhile. */
@@ -190,7 +194,10 @@ export async function holdLog(tx: Tx): Promise<void> {
   await tx.query(holdEnd([]))
 }
 
-/** The last entry of the days up to the given one that are over, and the time; undefined where there is none. */
+/**
+ * The end of the last day, up to the given one, that is over, behind what has a checkpoint; and the time. Undefined where
+ * nothing is behind.
+ */
 export async function findDayEnd(
   tx: Tx,
   day: string,
@@ -320,36 +327,56 @@ const saveCheckpoint = statement(
   on conflict (tenant_id, day) do nothing`,
 )
 
-// The first moment behind the days that are asked for and over. A day is over by the clock that entries have their time from.
-const afterDays = `(least($1::date, (now() at time zone 'UTC')::date - 1) + 1)::timestamp at time zone 'UTC'`
+// The last day of those asked for that is over, by the clock that entries have their time from.
+const dayOver = `least($1::date, (now() at time zone 'UTC')::date - 1)`
 
-// log_checkpoint_pk, backwards; then the entry behind it, by tracker_log_pk. One that was begun before midnight and committed
-// behind the end of its day is of that day still, and is under the checkpoint of the next.
-const lastCheckpoint = statement(
-  'log_last_checkpoint',
-  `select c.day, c.position, c.root, c.jws, coalesce(next.recorded_at < ${afterDays}
-    and (c.day is null or (next.recorded_at at time zone 'UTC')::date > c.day), false) as is_behind
-  from (values (1)) as one (row)
+// The first moment behind it.
+const afterDays = `(${dayOver} + 1)::timestamp at time zone 'UTC'`
+
+// log_checkpoint_pk, backwards.
+const checkpointOf = `
+  (values (1)) as one (row)
   left join lateral (
     select c.day, c.position, c.root, c.jws
     from findings.log_checkpoint c
     where c.day <= $1::date
     order by c.day desc
     limit 1
-  ) as c on true
+  ) as c on true`
+
+// What the next checkpoint ends with.
+const nextPosition = `coalesce(
+  (select min(later.position) from findings.log_checkpoint later where later.day > $1::date), 9223372036854775807)`
+
+// The entry behind the checkpoint, by tracker_log_pk.
+const lastCheckpoint = statement(
+  'log_last_checkpoint',
+  `select c.day, c.position, c.root, c.jws, coalesce(
+    next.recorded_at < ${afterDays} and (c.day is null or c.day < ${dayOver}) and next.position <= ${nextPosition},
+    false) as is_behind, (now() at time zone 'UTC')::date as today
+  from ${checkpointOf}
   left join findings.tracker_log next on next.position = coalesce(c.position, 0) + 1`,
 )
 
-// tracker_log_pk, backwards from the next checkpoint or from the end: reads what was written since the days that are asked for.
+// tracker_log_pk, from the checkpoint before to the first entry of a later day: what the day is the end of. An entry that was
+// begun before midnight may be committed behind entries of the next day, or behind the checkpoint of its own: it then
+// belongs to the day of those, or to the next. So days follow each other as positions do.
 const dayEnd = statement(
   'log_day_end',
-  `select (l.recorded_at at time zone 'UTC')::date as day, l.position, l.root, now()::timestamptz(3) as now
-  from findings.tracker_log l
-  where l.recorded_at < ${afterDays}
-    and l.position <= coalesce(
-      (select min(later.position) from findings.log_checkpoint later where later.day > $1::date),
-      9223372036854775807
-    )
-  order by l.position desc
-  limit 1`,
+  `select greatest(covered.day, c.day + 1) as day, l.position, l.root, now()::timestamptz(3) as now
+  from ${checkpointOf}
+  cross join lateral (
+    select max((e.recorded_at at time zone 'UTC')::date) as day, max(e.position) as position
+    from findings.tracker_log e
+    where e.position > coalesce(c.position, 0) and e.position <= ${nextPosition}
+      and e.position < coalesce((
+        select later.position
+        from findings.tracker_log later
+        where later.position > coalesce(c.position, 0) and later.recorded_at >= ${afterDays}
+        order by later.position
+        limit 1
+      ), 9223372036854775807)
+  ) as covered
+  join findings.tracker_log l on l.position = covered.position
+  where c.day is null or c.day < ${dayOver}`,
 )

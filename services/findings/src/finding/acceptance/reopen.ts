@@ -41,8 +41,12 @@ export function reopeningExpired(
       if (error instanceof ProblemError) throw error
       parts.logger.error({ event, err: error })
     }
-    // The end of the day before is signed first: what is written now is of today.
+    // The end of the day before is signed first: what is written now is of today. Whether that is over says the clock of the
+    // database; where the two have different days, the next request looks again.
     const sweep = sealedCheckpoint(db, tenant, { tenantId, checkpoints: parts.checkpoints })
+      .then((sealed) => {
+        if (sealed.today !== today) of.delete(tenantId)
+      })
       .catch(orLogged('day_not_sealed'))
       .then(async () => await reopenAll(db, tenant, tenantId, today, parts.checkpoints))
       .catch(orLogged('acceptances_not_reopened'))
