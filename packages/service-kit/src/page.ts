@@ -58,7 +58,7 @@ export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key
 function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): Key {
   let value: unknown
   try {
-    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
+    value = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'), storable)
   } catch {
     throw refuse()
   }
@@ -66,6 +66,12 @@ function readCursor<Key>(cursor: string, binding: string, key: z.ZodType<Key>): 
   const parsed = key.safeParse(value[1])
   if (!parsed.success) throw refuse()
   return parsed.data
+}
+
+/** No key holds what PostgreSQL cannot: NUL and lone surrogates, which JSON can write. */
+function storable(_name: string, value: unknown): unknown {
+  if (typeof value === 'string' && (value.includes('\u0000') || !value.isWellFormed())) throw refuse()
+  return value
 }
 
 function searchOf(raw: FastifyRequest): URLSearchParams {

@@ -64,4 +64,19 @@ describe('the people who have signed in', () => {
     const next = /<([^>]+)>; rel="next"/.exec(first.headers['link'] ?? '')?.[1] ?? ''
     expect((await service.call(admin, 'GET', next)).json).toMatchObject([{ id: 'c' }])
   })
+
+  test('a cursor with a forged place that no text can be is refused', async () => {
+    const admin = await newTenant(service)
+    await report(...['a', 'b'].map((id) => seen(admin, { id })))
+    const first = await service.call(admin, 'GET', '/api/v1/members?limit=1')
+    const next = /cursor=([^&>]+)/.exec(first.headers['link'] ?? '')?.[1] ?? ''
+    const [binding] = z.array(z.unknown()).parse(JSON.parse(Buffer.from(next, 'base64url').toString()))
+    const from = async (place: string) => {
+      const forged = Buffer.from(`[${JSON.stringify(binding)},"${place}"]`).toString('base64url')
+      return (await service.call(admin, 'GET', `/api/v1/members?limit=1&cursor=${forged}`)).status
+    }
+    expect(await from(String.raw`\u0000`)).toBe(400)
+    expect(await from(String.raw`\ud800`)).toBe(400)
+    expect(await from('a')).toBe(200)
+  })
 })

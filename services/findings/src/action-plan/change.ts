@@ -153,6 +153,7 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
       detail: 'must be ids of recommendations about the same finding',
     },
   ],
+  ['action_plan_extension_reason_said', { pointer: '/reason', code: 'required', detail: 'must say something' }],
   [
     'action_plan_due_after_identified',
     { pointer: '/due_date', code: 'out_of_range', detail: 'must not be before the finding was identified' },
