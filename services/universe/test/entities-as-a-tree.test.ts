@@ -199,6 +199,15 @@ describe('a list of entities', () => {
     expect(await keysOf(tenant, `${path}?owner=${ada?.id}`)).toEqual(['bank'])
   })
 
+  test.each(['İpek Yılmaz', 'ΟΔΥΣΣΕΥΣ'])(
+    'is narrowed to an owner by the name %s, written in any case',
+    async (name) => {
+      const tenant = newTenant()
+      await universe.push(tenant, [row('a', { owner: { name } }), row('b')])
+      expect(await keysOf(tenant, `${path}?owner=${encodeURIComponent(name)}`)).toEqual(['a'])
+    },
+  )
+
   test('is narrowed to a hierarchy, and to the subtree of a node of it', async () => {
     const [tenant, other] = [await someTree(), await someTree()]
     await universe.pushTo(

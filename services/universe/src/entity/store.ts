@@ -177,7 +177,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     filter.externalId ?? null,
     parents === 'none',
     ...single,
-    owner?.map((named) => named.toLowerCase()) ?? null,
+    owner ?? null,
     owner?.flatMap((named) => z.uuid().safeParse(named).data ?? []) ?? null,
     filter.riskRating ?? null,
     dayOrNull(filter.nextAuditDueBefore),
@@ -242,9 +242,9 @@ const filtered = `
   )
   and (
     $9::text[] is null
-    or lower(e.owner ->> 'email') = any($9::text[])
-    or lower(e.owner ->> 'name') = any($9::text[])
-    or e.owner ->> 'person_id' = any($9::text[])
+    or lower(e.owner ->> 'email') = any(array(select lower(named) from unnest($9::text[]) as named))
+    or lower(e.owner ->> 'name') = any(array(select lower(named) from unnest($9::text[]) as named))
+    or e.owner ->> 'person_id' = any(array(select lower(named) from unnest($9::text[]) as named))
     or lower(e.owner ->> 'email') = any(array(select person.email from universe.person person where person.id = any($10::uuid[])))
   )
   and ($11::text[] is null or coalesce(e.residual_rating, e.inherent_rating) = any($11::text[]))
