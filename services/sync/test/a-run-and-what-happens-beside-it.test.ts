@@ -292,6 +292,10 @@ describe('rows that a source has no longer', () => {
     expect(await keysOf()).toEqual(['E2', 'E3'])
     const page = await missing(tenant, '?limit=1&count=true')
     expect([page.headers['x-total-count'], page.json]).toMatchObject(['2', [{ source_key: 'E2' }]])
+    const target = `/api/v1/connectors/${connector.id}/missing`
+    const whole = await caller.call(tenant, 'GET', target, { headers: { accept: 'application/x-ndjson' } })
+    const lines = whole.text.split('\n').slice(0, -1)
+    expect(lines.map((line) => missingRowSchema.parse(JSON.parse(line)).source_key)).toEqual(['E2', 'E3'])
     await runCsv(tenant, connector, csvOf(3))
     expect(await keysOf()).toEqual(['E3'])
     expect((await missing(admin())).status).toBe(404)

@@ -1,5 +1,5 @@
 import { listMissing as route } from '@postern/contracts'
-import { type App, type ContractInput, allPages, contractList, openPage, problem } from '@postern/service-kit'
+import { type App, type ContractInput, contractList, openPage, problem, wholeList } from '@postern/service-kit'
 import { z } from 'zod'
 import { scopeOf } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
@@ -36,12 +36,12 @@ export function missingRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     all: async function* (input) {
       const page = openPage(input, route, pageKey)
       const brought = await broughtBy(input)
-      yield* allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(input.context, async (tx) => listMissingRows(tx, brought, after, limit)),
-        (row) => row.source_key,
-      )
+      yield* wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => listMissingRows(tx, brought, after, limit),
+        keyOf: (row) => row.source_key,
+      })
     },
   })
 }
