@@ -153,6 +153,28 @@ describe('where evidence comes from', () => {
     }
   })
 
+  test('is told in lists with the first twenty attachments and the ids of all; by itself with all', async () => {
+    const sender = uploader()
+    const { id } = await receiptOf(sender, form(metadata({}), file('a.csv', 'a')))
+    await service.rows(
+      `insert into evidence.attachment (
+        tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
+      )
+      select $1, $2, 'ext:' || n, 'Sheet ' || n, timestamptz '2026-01-01' + n * interval '1 second', 'api_key', 'k', 'A key'
+      from generate_series(1, 30) as n`,
+      [sender.tenantId, id],
+    )
+    const auditor = person(sender, 'auditor')
+    const whole = evidenceFileSchema.parse((await service.caller.call(auditor, 'GET', `${files}/${id}`)).json)
+    expect(whole.attachments.map(({ note }) => note)).toEqual(Array.from({ length: 30 }, (_, n) => `Sheet ${n + 1}`))
+    expect(whole.test_procedure_ids).toEqual(Array.from({ length: 30 }, (_, n) => `ext:${n + 1}`))
+    const listed = { ...whole, attachments: whole.attachments.slice(0, 20) }
+    expect((await service.caller.call(auditor, 'GET', files)).json).toEqual([listed])
+    const headers = { accept: 'application/x-ndjson' }
+    const { text } = await service.caller.call(auditor, 'GET', files, { headers })
+    expect(JSON.parse(text)).toEqual(listed)
+  })
+
   test('is searched, by test procedure, day, time and words, in either order', async () => {
     const sender = uploader()
     await service.universe.push(sender.tenantId, ['SOX-1', 'SOX-2'])

@@ -26,6 +26,9 @@ export const attachmentSchema = z
   })
   .meta({ id: 'EvidenceAttachment' })
 
+/** Attachments of a file that a list tells with their notes: else a page of it could be larger than any memory. */
+export const maxListedAttachments = 20
+
 /** An evidence file as auditors and administrators of the tenant see it. Its bytes are in no answer. */
 export const evidenceFileSchema = z
   .object({
@@ -47,8 +50,12 @@ export const evidenceFileSchema = z
     query_text: z.string().nullable().meta({ description: 'The query or report parameters by which it was made' }),
     classification: z.enum(classifications),
     description: z.string().nullable(),
-    attachments: z.array(attachmentSchema).meta({ description: 'What it is attached to, in that order' }),
-    test_procedure_ids: z.array(z.string()).meta({ description: 'The same, ids alone' }),
+    attachments: z.array(attachmentSchema).meta({
+      description: `What it is attached to, in that order; in a list the first ${maxListedAttachments}, all of them in the file by itself`,
+    }),
+    test_procedure_ids: z
+      .array(z.string())
+      .meta({ description: 'The ids of all that it is attached to, in that order' }),
     version_of: uuidSchema.nullable(),
     revision: z.int().min(1),
     status: z.enum(evidenceStatuses).meta({

@@ -1,4 +1,4 @@
-import type { EvidenceFile, StoredCustodyEvent } from '@postern/contracts'
+import { type EvidenceFile, type StoredCustodyEvent, maxListedAttachments } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { type Actor, lockBlob } from '../upload/store.ts'
 
@@ -135,14 +135,7 @@ type Person = EvidenceFile['created_by']
 
 interface FileRow extends Omit<
   EvidenceFile,
-  | 'size_bytes'
-  | 'received_at'
-  | 'collected_at'
-  | 'test_procedure_ids'
-  | 'decided_at'
-  | 'decided_by'
-  | 'created_by'
-  | 'legal_hold'
+  'size_bytes' | 'received_at' | 'collected_at' | 'decided_at' | 'decided_by' | 'created_by' | 'legal_hold'
 > {
   readonly size_bytes: string
   readonly collected_at: Date | null
@@ -201,7 +194,6 @@ function toFile(row: FileRow): FoundFile {
       size_bytes: Number(size_bytes),
       received_at: received_at.toISOString(),
       collected_at: collected_at?.toISOString() ?? null,
-      test_procedure_ids: same.attachments.map(({ test_procedure_id: id }) => id),
       decided_at: decided_at?.toISOString() ?? null,
       decided_by: personOf(decided_by_type, decided_by_id, decided_by_label),
       legal_hold: isHeld ? { reason: hold_reason, set_at: held_at.toISOString(), set_by: setBy } : null,
@@ -222,13 +214,9 @@ function filterValues(filter: FileFilter): readonly unknown[] {
   return [...values, evidenceFrom, evidenceTo, pattern].map((value) => value ?? null)
 }
 
-// Row level security narrows every statement to the tenant of the assertion. Of several decisions the last one counts: what is
-// purged may have been released before, and reviewed. file_decision_pk, file_version_unique, legal_hold_pk, attachment_once.
-const columns = `
-  f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
-  f.evidence_date, f.period_start, f.period_end, f.source_system, f.collection_method, f.collected_by, f.collected_at,
-  f.query_text, f.classification, f.description,
-  coalesce((
+/** What a file is attached to, in that order, with its notes: all of it, or the first so many. attachment_once. */
+function attachmentsOf(most: string): string {
+  return `coalesce((
     select jsonb_agg(
       jsonb_build_object(
         'test_procedure_id', a.test_procedure,
@@ -239,9 +227,28 @@ const columns = `
       )
       order by a.attached_at, a.test_procedure
     )
+    from (
+      select first.*
+      from evidence.attachment first
+      where first.tenant_id = f.tenant_id and first.file_id = f.id
+      order by first.attached_at, first.test_procedure
+      limit ${most}
+    ) as a
+  ), '[]') as attachments`
+}
+
+// Row level security narrows every statement to the tenant of the assertion. Of several decisions the last one counts: what is
+// purged may have been released before, and reviewed. file_decision_pk, file_version_unique, legal_hold_pk, attachment_once.
+const columns = `
+  f.id, f.reference, f.file_name, f.content_type, f.detected_content_type, f.size_bytes, f.sha256, f.received_at,
+  f.evidence_date, f.period_start, f.period_end, f.source_system, f.collection_method, f.collected_by, f.collected_at,
+  f.query_text, f.classification, f.description,
+  array(
+    select a.test_procedure
     from evidence.attachment a
     where a.tenant_id = f.tenant_id and a.file_id = f.id
-  ), '[]') as attachments,
+    order by a.attached_at, a.test_procedure
+  ) as test_procedure_ids,
   f.version_of, f.revision, state.status, f.scan, f.malware, state.retention_until,
   last.decided_at, last.decided_by_type, last.decided_by_id, last.decided_by_label, last.reason as decision_reason,
   hold.reason as hold_reason, hold.decided_at as held_at,
@@ -306,7 +313,7 @@ const filtered = `
 // attachment_test_procedure. Texts are read row by row in the order of the list.
 function listText(where: string, order: FilePage['order']): string {
   return `
-    select ${columns}
+    select ${columns}, ${attachmentsOf(String(maxListedAttachments))}
     from ${from}
     where ${where} and f.id ${order === 'asc' ? '>' : '<'} $11::uuid
     order by f.id ${order}
@@ -321,7 +328,7 @@ function isOfInfected({ status }: FileFilter): boolean {
 const countText = `select count(*)::integer as total from ${from} where ${filtered}`
 
 // file_pk
-const findText = `select ${columns} from ${from} where f.id = $1::uuid`
+const findText = `select ${columns}, ${attachmentsOf('all')} from ${from} where f.id = $1::uuid`
 
 // custody_event_file
 const custodyText = `
