@@ -119,6 +119,18 @@ export function anyText(item: z.ZodType<string, string>, description: string) {
     .meta({ description: `${description}; up to ${maxIds}, repeated or comma-separated` })
 }
 
+/**
+ * A filter that takes several keys, repeated, meaning any of them. A comma belongs to a key that may hold one: whoever asks
+ * for the resource with a key is never shown another.
+ */
+export function anyKey(item: z.ZodType<string, string>, description: string) {
+  return onceOrRepeated(maxIds, () => ({ one: item }))
+    .transform((given) => [...new Set([given].flat())])
+    .pipe(z.array(item).min(1).max(maxIds))
+    .optional()
+    .meta({ description: `${description}; up to ${maxIds}, repeated` })
+}
+
 function readingsOf(text: string, item: z.ZodType<string, string>): string[] {
   const parts = text.split(',').filter((part) => part.trim() !== '')
   if (parts.length === 0 || !text.includes(',')) return [text]

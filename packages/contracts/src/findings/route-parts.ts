@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { externalIdSchema, line, resourceAddressSchema } from '../common.ts'
-import { anyText } from '../page.ts'
+import { anyKey, anyText } from '../page.ts'
 
 /** What the routes of the findings service have in common. */
 export const read = { kind: 'scope', scope: 'read:findings' } as const
@@ -12,4 +12,4 @@ export const patchTypes = ['application/merge-patch+json', 'application/json'] a
 export const yesOrNo = z.enum(['true', 'false']).optional()
 export const search = line(2, 200).optional().meta({ description: 'Words that stand together in a text, in any case' })
 export const ownerFilter = anyText(line(1, 254), 'Id, e-mail address or name of a person')
-export const externalIdFilter = anyText(externalIdSchema, 'The one with this key of the integrator’s own')
+export const externalIdFilter = anyKey(externalIdSchema, 'The one with this key of the integrator’s own')

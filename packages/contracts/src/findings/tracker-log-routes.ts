@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, line } from '../common.ts'
-import { anyOf, anyText, fieldsOf, pageQuery } from '../page.ts'
+import { anyKey, anyOf, fieldsOf, pageQuery } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { addressed, read, write } from './route-parts.ts'
 import {
@@ -84,7 +84,7 @@ export const listLog = defineRoute({
   query: z.strictObject({
     ...pageQuery,
     kind: anyOf(logKinds).optional(),
-    actor: anyText(line(1, 255), 'Id of who wrote the entry'),
+    actor: anyKey(line(1, 255), 'Id of who wrote the entry'),
     since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),
     fields: fieldsOf(logEntrySchema),
   }),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
-import { anyId, anyOf, anyText, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { anyId, anyKey, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { personSchema } from './person.ts'
 import { addressed, base, search } from './route-parts.ts'
@@ -40,7 +40,7 @@ export const listTestProcedures = defineRoute({
     control_ref: line(1, 255).optional(),
     due_before: dateSchema.optional(),
     due_after: dateSchema.optional(),
-    external_id: anyText(externalIdSchema, 'The one with this key of the integrator’s own'),
+    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,
     q: search,
     sort: z.enum(testProcedureSorts).default('reference'),
@@ -76,7 +76,7 @@ export const listPeople = defineRoute({
     ...pageQuery,
     email: z.email().max(254).optional(),
     active: z.enum(['true', 'false']).optional(),
-    external_id: anyText(externalIdSchema, 'The one with this key of the integrator’s own'),
+    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,
     q: search,
     sort: z.enum(personSorts).default('name'),

@@ -11,7 +11,7 @@ import {
   timestampSchema,
   uuidSchema,
 } from '../common.ts'
-import { anyAddress, anyId, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { anyAddress, anyId, anyKey, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { findingCountsSchema } from './finding-counts.ts'
 import {
@@ -193,7 +193,7 @@ export const listEntities = defineRoute({
       .optional()
       .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
     next_audit_due_before: dateSchema.optional(),
-    external_id: anyText(externalIdSchema, 'The one with this key of the integrator’s own'),
+    external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     connector_id: anyId('Made by this connector (`created_by`)'),
     updated_since: updatedSince,
     q: search,
