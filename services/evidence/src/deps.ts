@@ -6,6 +6,7 @@ import { openStores } from './blob/open-stores.ts'
 import type { PartialStore } from './blob/partial-store.ts'
 import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
+import { type Digester, openDigester } from './digest/digester.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 import { openClamav } from './scan/clamav.ts'
 import { type Scanner, noScanner } from './scan/scanner.ts'
@@ -18,6 +19,7 @@ export interface Deps {
   readonly partials: PartialStore
   readonly receipts: ReceiptSigner
   readonly scanner: Scanner
+  readonly digester: Digester
   readonly universe: Universe
   readonly now: () => number
   /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
@@ -49,6 +51,7 @@ export async function openDeps(
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',
     registers: [metrics],
   })
+  const digester = openDigester()
   const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
   return {
     db,
@@ -57,6 +60,7 @@ export async function openDeps(
     partials,
     receipts,
     scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
+    digester,
     universe,
     now,
     countDamaged: () => damaged.inc(),
@@ -68,6 +72,7 @@ export async function openDeps(
       await universe.close()
       await db.close()
       stores.close()
+      await digester.close()
     },
   }
 }

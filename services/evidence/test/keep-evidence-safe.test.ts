@@ -1,11 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { access, link, mkdir, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { access, link, mkdir, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import { startService } from '@postern/service-kit'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { openDigester } from '../src/digest/digester.ts'
 import { evidenceService } from '../src/service.ts'
 import { makeEnvironment, sha256, spawnEvidence, startEvidence, upload, uploaded, uploader } from './support.ts'
 
@@ -200,5 +201,44 @@ describe('a process of its own', () => {
       await second.kill('SIGTERM')
       await database.drop()
     }
+  })
+})
+
+describe('where the thread that hashes ends', () => {
+  const digester = openDigester()
+  let service: Awaited<ReturnType<typeof startEvidence>>
+  beforeAll(async () => {
+    service = await startEvidence({}, { digester })
+  })
+  afterAll(async () => {
+    await service.close()
+    await digester.close()
+  })
+
+  test('the upload is refused and nothing of it is kept, and the next one is taken', async () => {
+    const principal = uploader()
+    const mebibyte = Buffer.alloc(1024 * 1024, 'a')
+    const body = Readable.from(
+      (async function* blocks() {
+        yield mebibyte
+        // Its first half was hashed by the thread.
+        await vi.waitFor(async () => {
+          const [name = ''] = await service.filesIn('incoming')
+          expect((await stat(join(service.blobDirectory, 'incoming', name))).size).toBeGreaterThan(500_000)
+        })
+        await digester.close()
+        for (let sent = 0; sent < 4; sent += 1) yield mebibyte
+      })(),
+    )
+    const answer = await upload(service.caller, principal, { body, headers: csv })
+    expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    expect(problemSchema.parse(answer.json)).toMatchObject({
+      code: 'service_unavailable',
+      detail: expect.stringContaining('Nothing was kept'),
+    })
+    for (const folder of ['incoming', 'settling', 'blobs']) expect(await service.filesIn(folder)).toEqual([])
+    expect(await service.rows('select from evidence.file')).toEqual([])
+    const again = Buffer.alloc(3_000_000, 'b')
+    expect(await uploaded(service.caller, principal, again)).toMatchObject({ sha256: sha256(again) })
   })
 })

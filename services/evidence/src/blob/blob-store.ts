@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import { constants, createReadStream } from 'node:fs'
-import { type FileHandle, access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { access, link, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import type { Readable } from 'node:stream'
+import { type GrowingFile, openGrowingFile } from './growing-file.ts'
 
 /** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
 export interface BlobStore {
@@ -74,8 +75,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   return {
     openIncoming: async () => {
       const path = join(incoming, randomBytes(16).toString('hex'))
-      const file = await open(path, 'wx', 0o600)
-      return incomingBlob(file, path, settling)
+      return incomingBlob(await openGrowingFile(path), path, settling)
     },
     place: async (blob) => {
       const path = blobPath(blob)
@@ -113,59 +113,12 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
   }
 }
 
-/** A large file goes to the disk while it arrives, in steps of so many bytes, so that its end need not wait for it all. */
-const syncEveryBytes = 32 * 1024 * 1024
-
-/** Appends chunks, also where the kernel takes only a part of them at a time. */
-async function appendAll(file: FileHandle, chunks: readonly Uint8Array[], bytes: number): Promise<void> {
-  let { bytesWritten } = await file.writev(chunks)
-  if (bytesWritten === bytes) return
-  for (const chunk of chunks) {
-    const skipped = Math.min(bytesWritten, chunk.byteLength)
-    bytesWritten -= skipped
-    for (let at = skipped; at < chunk.byteLength;) {
-      const taken = await file.write(chunk, at, chunk.byteLength - at)
-      at += taken.bytesWritten
-    }
-  }
-}
-
-function incomingBlob(file: FileHandle, path: string, settling: string): IncomingBlob {
-  let isOpen = true
-  let unsynced = 0
-  let syncing: Promise<void> | undefined
-  let syncFailure: unknown
-  const close = async () => {
-    if (!isOpen) return
-    isOpen = false
-    await syncing
-    await file.close()
-  }
-  const syncBehind = async () => {
-    try {
-      await file.datasync()
-    } catch (error) {
-      // The kernel tells a failure once: the sync at the end would know nothing of it.
-      syncFailure ??= error
-    } finally {
-      syncing = undefined
-    }
-  }
+function incomingBlob(file: GrowingFile, path: string, settling: string): IncomingBlob {
   return {
-    write: async (...chunks) => {
-      let bytes = 0
-      for (const chunk of chunks) bytes += chunk.byteLength
-      await appendAll(file, chunks, bytes)
-      unsynced += bytes
-      if (unsynced < syncEveryBytes || syncing !== undefined) return
-      unsynced = 0
-      syncing = syncBehind()
-    },
+    write: async (...chunks) => await file.append(chunks),
     settle: async (tenantId, sha256) => {
-      await syncing
-      if (syncFailure !== undefined) throw syncFailure
       await file.sync()
-      await close()
+      await file.close()
       const folder = join(settling, checked(tenantId, tenantPattern))
       await mkdir(folder, { recursive: true, mode: 0o700 })
       const entry = `${checked(sha256, hashPattern)}.${randomBytes(16).toString('hex')}`
@@ -176,7 +129,7 @@ function incomingBlob(file: FileHandle, path: string, settling: string): Incomin
       return { tenantId, sha256, entry }
     },
     discard: async () => {
-      await close()
+      await file.close()
       await rm(path, { force: true })
     },
   }

@@ -11,7 +11,7 @@ import { settleLeftovers } from '../upload/settle.ts'
 import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
@@ -73,7 +73,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
 
 /** Puts the pieces together, hashed and judged on the way like any other upload. */
 async function assemble(
-  { db, blobs, partials, scanner }: Parts,
+  { db, blobs, partials, scanner, digester }: Parts,
   { stallMs, allowedTypes }: Limits,
   upload: ResumableUpload,
   context: Request['context'],
@@ -84,7 +84,7 @@ async function assemble(
   const incoming = await blobs.openIncoming(tenantId)
   try {
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
-    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner, allowedTypes }
+    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner, digester, allowedTypes }
     const body = await receiveBody(
       Readable.from(partials.read(tenantId, upload.id, pieces)),
       incoming,

@@ -37,7 +37,7 @@ import { type ResumableUpload, deleteUpload, expireUploads, insertUpload } from 
 import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'universe' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
 type Limits = Pick<
   Config,
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'

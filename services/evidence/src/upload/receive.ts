@@ -1,12 +1,13 @@
-import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
+import { countPassedBytes, problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { type Digester, DigesterGone } from '../digest/digester.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway, noScanner } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
+import { pourInto } from './pour.ts'
 import { readBatches } from './read-batches.ts'
-import { brokenOff, noRoom, refused, scannerAway } from './refusal.ts'
+import { brokenOff, digesterGone, noRoom, refused, scannerAway } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
 
 export interface ReceivedBody {
@@ -24,28 +25,29 @@ export interface ReceiveLimits {
   /** Whether what arrives now could still be recorded. */
   readonly isInTime: () => boolean
   readonly scanner: Scanner
+  readonly digester: Digester
   readonly allowedTypes?: AllowedTypes
 }
 
 /**
- * Reads a body into an incoming blob: chunks are hashed as they arrive, while those before them are written, so what is in
- * memory is two batches and the first bytes, whatever the size. Throws a problem as soon as the upload can no longer be
+ * Reads a body into an incoming blob: blocks are hashed and written while the next bytes arrive, so what is in memory is
+ * some batches, two blocks and the first bytes, whatever the size. Throws a problem as soon as the upload can no longer be
  * taken; the caller then discards the blob.
  */
 export async function receiveBody(
   body: unknown,
   incoming: IncomingBlob,
   declared: DeclaredUpload,
-  { maxBytes, stallMs, isInTime, scanner, allowedTypes }: ReceiveLimits,
+  { maxBytes, stallMs, isInTime, scanner, digester, allowedTypes }: ReceiveLimits,
 ): Promise<ReceivedBody> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
-  const hash = createHash('sha256')
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   let sizeBytes = 0
   // The chunks of a request are nobody else's. A part of a form shares them with its parser, and a scanner may still be
   // sending what it has taken.
   const isFree = body instanceof IncomingMessage && scanner === noScanner
+  const pour = pourInto(incoming.write, { digester, isFree })
   const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
   try {
     scan = await scanner.begin()
@@ -57,24 +59,25 @@ export async function receiveBody(
         if (!isInTime()) throw refused({ why: 'too_long' })
         sizeBytes += chunk.length
         if (sizeBytes > maxBytes) throw refused({ why: 'too_large' })
-        hash.update(chunk)
         if (!isFree) countPassedBytes(chunk.length)
       },
       onBatch: async (batch) => {
         await sniffer.add(batch)
-        await both(incoming.write(...batch), writeAll(write, batch))
-        if (isFree) for (const chunk of batch) freeChunk(chunk)
+        await both(pour.take(batch), writeAll(write, batch))
       },
     })
-    const received = { sizeBytes, sha256: hash.digest('hex'), detected: await sniffer.finish() }
+    const detected = await sniffer.finish()
+    const received = { sizeBytes, sha256: await pour.end(), detected }
     const refusal = judgeBody(declared, received)
     if (refusal !== undefined) throw refused(refusal)
     clearTimeout(stall)
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     discardRest(body)
+    await pour.abandon()
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
+    if (error instanceof DigesterGone) throw digesterGone(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     if (isAbort(error)) throw brokenOff()
     throw error

@@ -13,7 +13,7 @@ import { settleLeftovers } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'universe' | 'now'>
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
@@ -42,7 +42,7 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 }
 
 async function take(
-  { db, blobs, scanner, universe, now }: Parts,
+  { db, blobs, scanner, digester, universe, now }: Parts,
   { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: Request,
   maxFiles: number,
@@ -52,7 +52,7 @@ async function take(
   return await takeUpload(request, {
     blobs,
     maxFiles,
-    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, allowedTypes },
+    limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf) =>
       await requireTestProcedures(universe, request, addresses, placeOf),
