@@ -45,28 +45,36 @@ export async function preparePrototypes(sql: Client): Promise<void> {
   )
 }
 
-/** Tenants in one statement: few enough that the deadline is kept. */
+/** Tenants in one statement: few enough that the deadline is kept, and that both connections have work to the end. */
 const tenantsAtOnce = 10
 
 /**
- * Puts findings, their entities and their log in place, many in one statement. As the superuser, and without triggers:
- * a trigger a row would take hours. The rows are as large and as many as those of the service, and all constraints and
- * indexes hold, but the hashes in the log are no chain.
+ * Puts findings, their entities and their log in place, many in one statement; with `helper`, a second connection, on both
+ * at once. As the superuser, and without triggers: a trigger a row would take hours. The rows are as large and as many as
+ * those of the service, and all constraints but foreign keys, and all indexes, hold, but the hashes in the log are no chain.
  */
-export async function fillFindings(sql: Client, filling: Filling): Promise<FilledRows> {
+export async function fillFindings(sql: Client, filling: Filling, helper?: Client): Promise<FilledRows> {
   const { own, ownFindings, behind, others, perOther, entriesPerFinding, deadline } = filling
-  await sql.query('set session_replication_role = replica')
+  const fillers = helper === undefined ? [sql] : [sql, helper]
+  if (helper !== undefined) await preparePrototypes(helper)
+  for (const filler of fillers) await filler.query('set session_replication_role = replica')
   if (behind === 0) await sql.query('truncate findings.finding cascade')
-  const tenants = Array.from({ length: others }, () => randomUUID())
-  await insertFindings(sql, [own], behind, ownFindings)
-  for (let from = 0; from < others; from += 100) await insertFindings(sql, tenants.slice(from, from + 100), 0, perOther)
-  await insertLog(sql, [own], { from: behind + 1, to: behind + ownFindings, entries: entriesPerFinding })
-  for (let from = 0; from < others && performance.now() < deadline; from += tenantsAtOnce) {
-    const some = tenants.slice(from, from + tenantsAtOnce)
-    await insertLog(sql, some, { from: 1, to: perOther, entries: entriesPerFinding })
+  const fill = async (filler: Client, tenants: readonly string[], before: number, count: number): Promise<void> => {
+    await insertFindings(filler, tenants, before, count)
+    if (performance.now() >= deadline) return
+    await insertLog(filler, tenants, { from: before + 1, to: before + count, entries: entriesPerFinding })
   }
-  await sql.query('set session_replication_role = origin')
-  await sql.query('vacuum analyze findings.finding, findings.finding_entity, findings.tracker_log')
+  const tenants = Array.from({ length: others }, () => randomUUID())
+  await Promise.all(
+    fillers.map(async (filler) => {
+      if (filler === sql) await fill(filler, [own], behind, ownFindings)
+      while (tenants.length > 0) await fill(filler, tenants.splice(0, tenantsAtOnce), 0, perOther)
+    }),
+  )
+  for (const filler of fillers) await filler.query('set session_replication_role = origin')
+  await sql.query('vacuum analyze findings.finding, findings.finding_entity')
+  // No list reads it: to vacuum it would only read ten gigabytes once more.
+  await sql.query('analyze findings.tracker_log')
   await sql.query('checkpoint')
   const { rows } = await sql.query<{ tenants: number; findings: number; entries: number }>(
     `select (select count(distinct tenant_id)::integer from findings.finding) as tenants,
@@ -119,11 +127,16 @@ async function insertLog(
        e.hash, e.hash
      from (
        select f.tenant_id, f.id, s.seq, (f.number - 1)::bigint * $4::integer + s.seq as position,
-         md5(f.id::text) || md5(s.seq::text) as hash
-       from findings.finding f cross join generate_series(1, $4::integer) as s (seq)
-       where f.tenant_id = any($1::uuid[]) and f.number between $2 and $3
-     ) as e
-     order by e.tenant_id, e.position`,
+         f.hash || f.hash as hash
+       from (
+         select f.tenant_id, f.id, f.number, md5(f.id::text) as hash
+         from findings.finding f
+         where f.tenant_id = any($1::uuid[]) and f.number between $2 and $3
+         order by f.tenant_id, f.number
+       ) as f
+       -- In the order of the log, without sorting what is wide.
+       cross join generate_series(1, $4::integer) as s (seq)
+     ) as e`,
     [tenants, from, to, entries],
   )
 }

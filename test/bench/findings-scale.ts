@@ -1,3 +1,4 @@
+import { Client as Connection } from 'pg'
 import { Client } from 'undici'
 import { type FilledRows, fillFindings, preparePrototypes } from './fill-findings.ts'
 import { median, round } from './stats.ts'
@@ -64,6 +65,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
     }
     return median(times)
   }
+  const helper = new Connection({ connectionString: system.stack.database.url('superuser') })
   const firstPage = `/api/v1/findings?limit=${pageSize}`
   try {
     await preparePrototypes(system.sql)
@@ -80,15 +82,20 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
 
     const startedAt = performance.now()
     const others = plan.tenants - 1
-    const many = await fillFindings(system.sql, {
-      own: system.tenant.id,
-      behind: plan.few,
-      ownFindings: plan.measuredTenant - plan.few,
-      others,
-      perOther: Math.ceil((plan.findings - plan.measuredTenant) / others),
-      entriesPerFinding: plan.entriesPerFinding,
-      deadline: startedAt + plan.fillSeconds * 1000,
-    })
+    await helper.connect()
+    const many = await fillFindings(
+      system.sql,
+      {
+        own: system.tenant.id,
+        behind: plan.few,
+        ownFindings: plan.measuredTenant - plan.few,
+        others,
+        perOther: Math.ceil((plan.findings - plan.measuredTenant) / others),
+        entriesPerFinding: plan.entriesPerFinding,
+        deadline: startedAt + plan.fillSeconds * 1000,
+      },
+      helper,
+    )
     const fillSeconds = (performance.now() - startedAt) / 1000
     let target = firstPage
     for (let number = 1; number < Math.min(deepPage, Math.floor(plan.measuredTenant / pageSize)); number += 1) {
@@ -114,6 +121,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       large: round(first / firstOfFew),
     }
   } finally {
+    await helper.end()
     await client.close()
   }
 }

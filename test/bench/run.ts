@@ -72,7 +72,7 @@ const scalePlan = {
   findings: 1_000_000,
   measuredTenant: 110_000,
   entriesPerFinding: 10,
-  fillSeconds: 900,
+  fillSeconds: 300,
   repeats: 60,
 }
 
