@@ -1,8 +1,8 @@
 import type { TestStack } from '@postern/local-stack/testing'
-import { Client } from 'pg'
 import { type Churn, prepareChurn } from '../support/churn.ts'
 import { type Operation, findViolations, findWrongWrites } from '../support/promises.ts'
 import { type Traffic, startTraffic } from '../support/traffic.ts'
+import { type Writes, readWrites } from '../support/writes.ts'
 import { type Nuisance, brokenUpload, startNuisance } from './nuisance.ts'
 import { type Visits, startVisits } from './visits.ts'
 
@@ -72,8 +72,6 @@ interface Parts {
   readonly visits: Visits
 }
 
-type Writes = ReadonlyMap<string, readonly { tenantId: string; title: string }[]>
-
 function reportOf({ traffic, churn, nuisance, visits }: Parts, stored: Writes): LoadReport {
   const { requests } = traffic
   const { keys, changes } = churn
@@ -97,20 +95,5 @@ function reportOf({ traffic, churn, nuisance, visits }: Parts, stored: Writes): 
       ...nuisance.surprises,
       ...visits.surprises,
     ],
-  }
-}
-
-/** What PostgreSQL holds of each write, by the name that its request gave it. That a file is its tenant's, its row alone says. */
-async function readWrites(stack: TestStack): Promise<Writes> {
-  const client = new Client({ connectionString: stack.database.url('superuser') })
-  await client.connect()
-  try {
-    const { rows } = await client.query<{ name: string; tenantId: string; title: string }>(
-      `select external_id as name, tenant_id as "tenantId", title from findings.finding where external_id is not null
-       union all select file_name, tenant_id, tenant_id::text from evidence.file`,
-    )
-    return Map.groupBy(rows, ({ name }) => name)
-  } finally {
-    await client.end()
   }
 }

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type Enforcement, type GrantableScope, revokedApiKeySchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type CallAnswer, type TestStack, operator } from '@postern/local-stack/testing'
-import type { Change, Key, Request } from './promises.ts'
+import type { Change, Key, Operation, Request } from './promises.ts'
 import type { Credential, Traffic } from './traffic.ts'
 
 /** One revocation, with all the times that it had to be asked for. */
@@ -40,6 +40,16 @@ export type Changeable = Pick<TestStack, 'gateways' | 'operator' | 'createTenant
 export interface ChurnOptions {
   readonly scopes?: readonly GrantableScope[]
   readonly restMs?: number
+  /** What else the keys service may answer for a while: a change is then asked for again. */
+  readonly repeated?: readonly number[]
+  /** Keys that never have the scopes of all that the load tries with them. */
+  readonly narrow?: readonly { readonly scopes: readonly GrantableScope[]; readonly only: readonly Operation[] }[]
+}
+
+interface KeyToMake {
+  readonly lifeMs?: number
+  readonly scopes?: readonly GrantableScope[]
+  readonly only?: readonly Operation[]
 }
 
 /**
@@ -49,7 +59,7 @@ export interface ChurnOptions {
 export async function prepareChurn(
   stack: Changeable,
   traffic: Traffic,
-  { scopes = ['read:findings', 'write:findings'], restMs = 0 }: ChurnOptions = {},
+  { scopes = ['read:findings', 'write:findings'], restMs = 0, narrow = [], repeated = [] }: ChurnOptions = {},
 ): Promise<Churn> {
   const keys: Key[] = []
   const changes: Change[] = []
@@ -61,6 +71,7 @@ export async function prepareChurn(
   const steady = [await stack.createTenant(), await stack.createTenant()]
   const suspended = await stack.createTenant()
   for (const tenant of [...steady, suspended]) for (let count = 0; count < 2; count += 1) await makeKey(tenant.id)
+  for (const given of narrow) await makeKey(tenantOfTurn(0), given)
 
   /** Repeats what may fail while services are away. Its pace is that of the traffic. */
   async function persist<T>(attempt: () => Promise<T | undefined>): Promise<T> {
@@ -74,6 +85,13 @@ export async function prepareChurn(
     }
   }
 
+  /** The answer, unless the call has to be repeated: not confirmed, not reached, or overtaken by our own earlier attempt. */
+  function ifDone(answer: CallAnswer): CallAnswer | undefined {
+    if (answer.status === 200) return answer
+    if (answer.status === 503 || answer.status === 412 || repeated.includes(answer.status)) return undefined
+    throw new UnexpectedAnswer(`${answer.status} ${answer.text}`)
+  }
+
   async function call(tenantId: string, path: string, headers?: Readonly<Record<string, string>>, body?: unknown) {
     const principal = { ...operator, tenantId }
     return await stack.operator.call(principal, body === undefined ? 'POST' : 'PATCH', path, {
@@ -82,12 +100,13 @@ export async function prepareChurn(
     })
   }
 
-  async function makeKey(tenantId: string, lifeMs?: number): Promise<Credential> {
+  async function makeKey(tenantId: string, { lifeMs, ...given }: KeyToMake = {}): Promise<Credential> {
     const credential = await persist(async () => {
       const expiresAt = Date.now() + (lifeMs ?? monthMs)
-      const given = lifeMs === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }
-      const made = await stack.createKey({ id: tenantId }, { scopes, ...given })
-      return { id: made.id, value: made.key, tenantId, expiresAt: Date.parse(made.expires_at) }
+      const end = lifeMs === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }
+      const made = await stack.createKey({ id: tenantId }, { scopes: given.scopes ?? scopes, ...end })
+      const whole = { id: made.id, value: made.key, tenantId, expiresAt: Date.parse(made.expires_at) }
+      return given.only === undefined ? whole : { ...whole, only: given.only }
     })
     keys.push(credential)
     traffic.add(credential)
@@ -188,7 +207,7 @@ export async function prepareChurn(
   }
 
   async function letOneExpire(turn: number): Promise<void> {
-    const credential = await makeKey(tenantOfTurn(turn), lifeOfShortKeysMs)
+    const credential = await makeKey(tenantOfTurn(turn), { lifeMs: lifeOfShortKeysMs })
     retire(credential, 0, 'key_expired')
     await refused(credential, 'key_expired')
   }
@@ -240,13 +259,6 @@ export async function prepareChurn(
       await Promise.allSettled(stock)
     },
   }
-}
-
-/** The answer, unless the call has to be repeated: not confirmed, not reached, or overtaken by our own earlier attempt. */
-function ifDone(answer: CallAnswer): CallAnswer | undefined {
-  if (answer.status === 200) return answer
-  if (answer.status === 503 || answer.status === 412) return undefined
-  throw new UnexpectedAnswer(`${answer.status} ${answer.text}`)
 }
 
 /** A change was answered in a way that no fault explains. */

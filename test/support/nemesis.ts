@@ -1,269 +1,267 @@
+import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Destination, Route, ServiceProcessName, TestStack } from '@postern/local-stack/testing'
-import { Redis } from 'ioredis'
-import { Client } from 'pg'
+import type { Destination, ServiceProcessName } from '@postern/local-stack/testing'
+import { type Fault, type World, everything, gatewayNames, nothing, until, without } from './fault.ts'
+import type { Source } from './links.ts'
+import { hostFaults } from './nemesis-hosts.ts'
+import { storeFaults } from './nemesis-stores.ts'
 import type { Operation } from './promises.ts'
-import { type Direction, type TcpProxy, startTcpProxy } from './tcp-proxy.ts'
-
-/** Something that breaks, and is mended. */
-export interface Fault {
-  readonly name: string
-  /** What it does something to: two faults of one part never last at the same time. */
-  readonly part: string
-  /** Whether an operation must go on at a gateway, counted from 0, while the fault lasts. */
-  readonly spares: (gateway: number, operation: Operation) => boolean
-  /** The gateway that dies, counted from 0: its clients may be left without an answer. */
-  readonly endsGateway?: number
-  /** The gateway that is frozen, counted from 0. */
-  readonly freezesGateway?: number
-  apply(): Promise<void>
-  heal(): Promise<void>
-}
-
-/** The proxies between the processes of a stack, made when a process first asks for its way. */
-export interface Links {
-  readonly route: Route
-  find(from: ServiceProcessName, to: Destination): TcpProxy
-  close(): Promise<void>
-}
-
-/** Makes links for a stack that is about to start: hand `route` to it. */
-export function createLinks(): Links {
-  const proxies = new Map<string, TcpProxy>()
-  return {
-    route: async (from, to, url) => {
-      const target = new URL(url)
-      const name = `${from} ${to}`
-      const proxy = proxies.get(name) ?? (await startTcpProxy(Number(target.port)))
-      proxies.set(name, proxy)
-      target.port = String(proxy.port)
-      return target.href.replace(/\/$/, '')
-    },
-    find: (from, to) => {
-      const proxy = proxies.get(`${from} ${to}`)
-      if (proxy === undefined) throw new Error(`nothing leads from ${from} to ${to}`)
-      return proxy
-    },
-    close: async () => {
-      await Promise.all([...proxies.values()].map(async (proxy) => await proxy.close()))
-    },
-  }
-}
+import type { Direction, TcpProxy, Which } from './tcp-proxy.ts'
 
 /** Long enough to answer all that stands before a gateway when it wakes. */
 const deafMs = 200
 
-/** All faults of a stack with three gateways. The stack is asked for when a fault is applied. */
-export function faultsOf(stackOf: () => TestStack, links: Links): Fault[] {
-  const killed = (name: ServiceProcessName): Fault => ({
-    name: `${name} killed`,
-    part: name,
-    spares: sparedBy(name),
-    ...(name.startsWith('gateway') ? { endsGateway: indexOf(name) } : {}),
+/** All faults of a stack with three gateways and two processes of each service. The world is asked for when a fault is applied. */
+export function faultsOf(worldOf: () => World): Fault[] {
+  return [...processFaults(worldOf), ...storeFaults(worldOf), ...networkFaults(worldOf), ...hostFaults(worldOf)]
+}
+
+/** Both processes of a service. */
+function both(name: 'keys' | 'findings' | 'evidence'): ServiceProcessName[] {
+  return [name, `${name}-2`]
+}
+
+interface Target {
+  readonly name: string
+  readonly part: string
+  readonly processes: readonly ServiceProcessName[]
+  readonly spares: Fault['spares']
+  readonly gateway?: number
+}
+
+function gateway(index: number): Target {
+  const name = gatewayNames[index] ?? 'gateway-1'
+  return { name, part: name, processes: [name], spares: without(name), gateway: index }
+}
+
+/** One of two processes: the other does the work. */
+function oneOf(name: 'keys' | 'findings' | 'evidence'): Target {
+  return { name: `one of two ${name}`, part: name, processes: [name], spares: everything }
+}
+
+function bothOf(name: 'keys' | 'findings' | 'evidence'): Target {
+  return { name: `both ${name}`, part: name, processes: both(name), spares: without(name) }
+}
+
+/** R, S, D, T …: whether it runs, sleeps, or is stopped. */
+async function stateOf(pid: number): Promise<string> {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  return stat.slice(stat.lastIndexOf(')') + 2, stat.lastIndexOf(')') + 3)
+}
+
+function processFaults(worldOf: () => World): Fault[] {
+  const ofProcesses = ({ processes }: Target) => processes.map((name) => worldOf().stack.process(name))
+  const restart = async ({ processes }: Target): Promise<void> => {
+    await Promise.all(processes.map(async (name) => await worldOf().stack.restart(name)))
+  }
+  const killed = (target: Target, given: Partial<Fault> = {}): Fault => ({
+    name: `${target.name} killed`,
+    part: target.part,
+    spares: target.spares,
+    ...(target.gateway === undefined ? {} : { endsGateway: target.gateway }),
     apply: async () => {
-      stackOf().process(name).kill('SIGKILL')
-      await stackOf().process(name).exited
+      for (const process of ofProcesses(target)) process.kill('SIGKILL')
     },
-    heal: async () => await stackOf().restart(name),
+    seen: async () => {
+      for (const process of ofProcesses(target)) {
+        await until('a process that was killed', async () => (await process.exited).signal === 'SIGKILL')
+      }
+    },
+    heal: async () => await restart(target),
+    ...given,
   })
-  const frozen = (name: ServiceProcessName): Fault => ({
-    name: `${name} frozen`,
-    part: name,
-    spares: sparedBy(name),
-    ...(name.startsWith('gateway') ? { freezesGateway: indexOf(name) } : {}),
-    apply: async () => stackOf().process(name).kill('SIGSTOP'),
-    heal: async () => stackOf().process(name).kill('SIGCONT'),
+  const restarted = (target: Target): Fault => ({
+    name: `${target.name} ended in order, and started again`,
+    part: target.part,
+    spares: target.spares,
+    ...(target.gateway === undefined ? {} : { endsGateway: target.gateway }),
+    apply: async () => {
+      await Promise.all(ofProcesses(target).map(async (process) => await process.stop()))
+    },
+    seen: async () => {
+      for (const process of ofProcesses(target)) {
+        await until('a process that has ended', () => !process.running)
+      }
+    },
+    heal: async () => await restart(target),
+  })
+  const frozen = (target: Target, given: Partial<Fault> = {}): Fault => ({
+    name: `${target.name} frozen`,
+    part: target.part,
+    spares: target.spares,
+    isFreeze: true,
+    ...(target.gateway === undefined ? {} : { freezesGateway: target.gateway }),
+    apply: async () => {
+      for (const process of ofProcesses(target)) process.kill('SIGSTOP')
+    },
+    seen: async () => {
+      for (const { pid } of ofProcesses(target)) {
+        await until('a process that is stopped', async () => (await stateOf(pid)) === 'T')
+      }
+    },
+    heal: async () => {
+      for (const process of ofProcesses(target)) process.kill('SIGCONT')
+    },
+    ...given,
   })
   /** It wakes a moment before its network: nothing but its lease tells it that a key in its memory may have been revoked. */
-  const frozenAndDeaf = (name: ServiceProcessName): Fault => ({
-    ...frozen(name),
-    name: `${name} frozen, and deaf when it wakes`,
-    apply: async () => {
-      for (const to of ['keys', 'redis'] as const) links.find(name, to).freeze('down')
-      await frozen(name).apply()
-    },
-    heal: async () => {
-      await frozen(name).heal()
-      await delay(deafMs)
-      for (const to of ['keys', 'redis'] as const) links.find(name, to).heal()
-    },
-  })
-  const isolated = (name: ServiceProcessName): Fault => ({
-    name: `${name} cut off from keys and Redis`,
-    part: `${name} keys`,
-    spares: sparedBy(name),
-    apply: async () => {
-      for (const to of ['keys', 'redis'] as const) links.find(name, to).cut()
-    },
-    heal: async () => {
-      for (const to of ['keys', 'redis'] as const) links.find(name, to).heal()
-    },
-  })
-  const cut = (from: ServiceProcessName, to: Destination, spares: Fault['spares']): Fault => ({
-    name: `${from} cut off from ${to}`,
-    part: `${from} ${to}`,
-    spares,
-    apply: async () => links.find(from, to).cut(),
-    heal: async () => links.find(from, to).heal(),
-  })
-  const silent = (from: ServiceProcessName, to: Destination, direction: Direction, spares: Fault['spares']): Fault => ({
-    name: `network from ${direction === 'down' ? `${to} to ${from}` : `${from} to ${to}`} silent${direction === 'both' ? ' both ways' : ''}`,
-    part: `${from} ${to}`,
-    spares,
-    apply: async () => links.find(from, to).freeze(direction),
-    heal: async () => links.find(from, to).heal(),
-  })
-  const redis = (
-    name: string,
-    whileOn: (client: Redis) => Promise<Repeated | undefined>,
-    after?: string[][],
-  ): Fault => {
-    let client: Redis | undefined
-    let repeated: Repeated | undefined
+  const frozenAndDeaf = (target: Target): Fault => {
+    const plain = frozen(target)
+    const links = () =>
+      target.processes.flatMap((name) => (['keys', 'redis'] as const).map((to) => worldOf().links.find(name, to)))
     return {
-      name: `Redis ${name}`,
-      part: 'redis',
-      spares: everything,
+      ...plain,
+      name: `${target.name} frozen, and deaf when it wakes`,
+      isFreeze: false,
+      inShortForm: true,
+      outlastsLeases: true,
       apply: async () => {
-        client = new Redis(stackOf().redis.url, { maxRetriesPerRequest: 1 })
-        client.on('error', () => undefined)
-        repeated = await whileOn(client)
+        for (const link of links()) link.freeze('down')
+        await plain.apply()
       },
       heal: async () => {
-        await repeated?.stop()
-        for (const [command = '', ...args] of after ?? []) await client?.call(command, ...args)
-        client?.disconnect()
+        await plain.heal()
+        await delay(deafMs)
+        for (const link of links()) link.heal()
       },
     }
   }
   return [
-    killed('gateway-1'),
-    killed('keys'),
-    killed('findings'),
-    frozenAndDeaf('gateway-2'),
-    frozen('gateway-2'),
-    frozen('keys'),
-    frozen('findings'),
-    {
-      name: 'Redis killed, and started empty',
-      part: 'redis',
-      spares: everything,
-      apply: async () => stackOf().redis.kill('SIGKILL'),
-      heal: async () => await stackOf().redis.start(),
-    },
-    {
-      name: 'Redis frozen',
-      part: 'redis',
-      spares: everything,
-      apply: async () => stackOf().redis.kill('SIGSTOP'),
-      heal: async () => stackOf().redis.kill('SIGCONT'),
-    },
-    redis('emptied again and again', async (client) => repeat(100, async () => void (await client.flushall()))),
-    redis('cutting off its subscribers', async (client) =>
-      repeat(200, async () => void (await client.call('CLIENT', 'KILL', 'TYPE', 'pubsub'))),
-    ),
-    redis(
-      'full',
-      async (client) => {
-        await client.config('SET', 'maxmemory-policy', 'noeviction')
-        await client.config('SET', 'maxmemory', '1mb')
-        return undefined
-      },
-      [
-        ['CONFIG', 'SET', 'maxmemory', '256mb'],
-        ['CONFIG', 'SET', 'maxmemory-policy', 'volatile-lru'],
-      ],
-    ),
-    redis('going back to the records it held before', rewind),
-    databaseSessionsEnded(stackOf),
-    isolated('gateway-3'),
-    cut('gateway-3', 'keys', sparedBy('gateway-3')),
-    silent('gateway-3', 'keys', 'down', sparedBy('gateway-3')),
-    silent('gateway-3', 'keys', 'up', sparedBy('gateway-3')),
-    silent('gateway-2', 'redis', 'down', everything),
-    silent('keys', 'redis', 'both', everything),
-    cut('keys', 'database', nothing),
-    silent('keys', 'database', 'both', nothing),
-    silent('keys', 'database', 'down', nothing),
-    cut('findings', 'database', sparedBy('findings')),
+    killed(gateway(0), { inShortForm: true }),
+    restarted(gateway(0)),
+    killed(oneOf('keys')),
+    killed(bothOf('keys'), { inShortForm: true }),
+    restarted(oneOf('keys')),
+    restarted(bothOf('keys')),
+    killed(oneOf('findings'), { inShortForm: true }),
+    killed(bothOf('findings')),
+    restarted(oneOf('findings')),
+    killed(bothOf('evidence')),
+    frozenAndDeaf(gateway(1)),
+    frozen(gateway(1), { outlastsLeases: true }),
+    frozen(oneOf('keys'), { isFreeze: false }),
+    frozen(bothOf('keys'), { inShortForm: true, outlastsLeases: true }),
+    frozen(oneOf('findings'), { isFreeze: false }),
+    frozen(bothOf('findings')),
   ]
 }
 
-const everything: Fault['spares'] = () => true
-/** Also keys in memory are refused once the leases have run out. */
-const nothing: Fault['spares'] = () => false
-
-/** What goes on without a process. */
-function sparedBy(name: ServiceProcessName): Fault['spares'] {
-  if (name.startsWith('gateway')) return (gateway) => gateway !== indexOf(name)
-  return name === 'findings' ? (_gateway, operation) => operation === 'whoami' : nothing
-}
-
-function indexOf(name: ServiceProcessName): number {
-  return Number(name.replace('gateway-', '')) - 1
-}
-
-interface Repeated {
-  stop(): Promise<void>
-}
-
-/** Does something at once and then every so many milliseconds, until stopped. */
-function repeat(everyMs: number, task: () => Promise<void>): Repeated {
-  let running: Promise<void> | undefined
-  const once = (): void => {
-    running ??= task()
-      // What another fault has broken too is tried again.
-      .catch(() => undefined)
-      .finally(() => {
-        running = undefined
-      })
-  }
-  once()
-  const timer = setInterval(once, everyMs)
+function cut(name: string, part: string, proxies: () => TcpProxy[], given: Partial<Fault> = {}): Fault {
   return {
-    stop: async () => {
-      clearInterval(timer)
-      await running
-    },
-  }
-}
-
-/** Writes over each record, as often as it changes, what was first seen in its place: the tombstone is gone, the key lives. */
-async function rewind(client: Redis): Promise<Repeated> {
-  const before = new Map<string, string>()
-  return repeat(20, async () => {
-    const names = await client.keys('postern:key:*')
-    for (const name of names) {
-      const value = await client.get(name)
-      const old = before.get(name)
-      if (old === undefined && value !== null) before.set(name, value)
-      if (old !== undefined && old !== value) await client.set(name, old)
-    }
-  })
-}
-
-/** The superuser ends every session of the keys service, as soon as it has opened another. */
-function databaseSessionsEnded(stackOf: () => TestStack): Fault {
-  let client: Client | undefined
-  let repeated: Repeated | undefined
-  return {
-    name: 'database sessions of keys ended again and again',
-    part: 'keys database',
-    spares: nothing,
+    name,
+    part,
+    spares: everything,
     apply: async () => {
-      const superuser = new Client({ connectionString: stackOf().database.url('superuser') })
-      await superuser.connect()
-      client = superuser
-      repeated = repeat(100, async () => {
-        await superuser.query({
-          text: `select pg_terminate_backend(pid) from pg_stat_activity
-                  where datname = current_database() and application_name = 'postern-keys'`,
-        })
-      })
+      for (const proxy of proxies()) proxy.cut()
+    },
+    // A process that is asked nothing may have no connection to lose.
+    seen: async () => await until('a connection that is broken', () => proxies().some((proxy) => proxy.broken() > 0)),
+    heal: async () => {
+      for (const proxy of proxies()) proxy.heal()
+    },
+    ...given,
+  }
+}
+
+function silent(
+  name: string,
+  part: string,
+  [direction, which]: readonly [Direction, Which?],
+  proxies: () => TcpProxy[],
+  given: Partial<Fault> = {},
+): Fault {
+  return {
+    name,
+    part,
+    spares: everything,
+    apply: async () => {
+      for (const proxy of proxies()) proxy.freeze(direction, which)
+    },
+    // Between two processes of which one alone is asked, the other stays without anything to hold back.
+    seen: async () => {
+      await until('bytes that are held back', () => proxies().some((proxy) => proxy.held() > 0))
     },
     heal: async () => {
-      await repeated?.stop()
-      await client?.end()
+      for (const proxy of proxies()) proxy.heal()
     },
+    ...given,
   }
+}
+
+function networkFaults(worldOf: () => World): Fault[] {
+  const linksOf = (froms: readonly Source[], tos: readonly Destination[]): TcpProxy[] =>
+    froms.flatMap((from) => tos.map((to) => worldOf().links.find(from, to)))
+  const third = without('gateway-3')
+  const thirdWithout =
+    (service: string): Fault['spares'] =>
+    (index: number, operation: Operation) =>
+      third(index, operation) || without(service)(index, operation)
+  const gateways = (tos: readonly Destination[]) => () => linksOf(gatewayNames, tos)
+  const ofThird = (tos: readonly Destination[]) => () => linksOf(['gateway-3'], tos)
+  const front = (index: number) => () => worldOf().fronts.slice(index, index + 1)
+  return [
+    cut('gateway-3 cut off from keys and Redis', 'gateway-3', ofThird(['keys', 'redis']), {
+      spares: third,
+      inShortForm: true,
+      outlastsLeases: true,
+    }),
+    cut('gateway-3 cut off from keys', 'gateway-3', ofThird(['keys']), { spares: third, outlastsLeases: true }),
+    cut('gateway-3 cut off from findings', 'gateway-3', ofThird(['findings']), { spares: thirdWithout('findings') }),
+    cut('gateway-3 cut off from its clients', 'clients', front(2), { spares: third, endsGateway: 2 }),
+    silent('network from gateway-3 to its clients silent', 'clients', ['down'], front(2), { spares: third }),
+    silent('network from clients to gateway-3 silent', 'clients', ['up'], front(2), { spares: third }),
+    silent('network from keys to gateway-3 silent', 'gateway-3', ['down'], ofThird(['keys']), {
+      spares: third,
+      inShortForm: true,
+      outlastsLeases: true,
+    }),
+    silent('network from gateway-3 to keys silent', 'gateway-3', ['up'], ofThird(['keys']), { spares: third }),
+    silent('network from findings to gateway-3 silent', 'gateway-3', ['down'], ofThird(['findings']), {
+      spares: thirdWithout('findings'),
+    }),
+    silent('network from Redis to gateway-2 silent', 'pub/sub', ['down'], () => linksOf(['gateway-2'], ['redis'])),
+    cut('every process cut off from Redis', 'redis links', () => worldOf().links.to('redis')),
+    silent('announcements to every gateway silent', 'pub/sub', ['down', 'marked'], gateways(['redis']), {
+      inShortForm: true,
+      outlastsLeases: true,
+    }),
+    silent('announcements to gateway-2 silent', 'pub/sub', ['down', 'marked'], () => linksOf(['gateway-2'], ['redis'])),
+    {
+      ...cut('subscriptions of every gateway cut', 'pub/sub', gateways(['redis'])),
+      apply: async () => {
+        for (const proxy of gateways(['redis'])()) proxy.cut('marked')
+      },
+    },
+    silent('network between keys and Redis silent', 'redis links', ['both'], () => linksOf(both('keys'), ['redis'])),
+    cut('keys cut off from PostgreSQL', 'database links', () => linksOf(both('keys'), ['database']), {
+      spares: nothing,
+      inShortForm: true,
+    }),
+    silent(
+      'network between keys and PostgreSQL silent',
+      'database links',
+      ['both'],
+      () => linksOf(both('keys'), ['database']),
+      {
+        spares: nothing,
+        inShortForm: true,
+        outlastsLeases: true,
+      },
+    ),
+    silent(
+      'network from PostgreSQL to keys silent',
+      'database links',
+      ['down'],
+      () => linksOf(both('keys'), ['database']),
+      {
+        spares: nothing,
+      },
+    ),
+    cut('findings cut off from PostgreSQL', 'database links', () => linksOf(both('findings'), ['database']), {
+      spares: without('findings'),
+    }),
+    cut('every service cut off from PostgreSQL', 'database links', () => worldOf().links.to('database'), {
+      spares: nothing,
+    }),
+  ]
 }

@@ -46,6 +46,24 @@ describe('the checker of the promises finds', () => {
     expect(broken(ask({ operation: 'create', status: 201 }), change('narrowed', 90, 101))).toEqual([])
   })
 
+  test('a key that did what it never had the scope for, or was refused what it has', () => {
+    const reader = { ...key, only: ['list'] as const }
+    const ofReader = (request: Request): string[] =>
+      findViolations({ requests: [request], keys: [reader], changes: [] }).map(({ promised }) => promised)
+    expect(ofReader(ask({ operation: 'create', status: 201 }))).toEqual(['no key does what it has no scope for'])
+    expect(ofReader(ask({ operation: 'upload', status: 201 }))).toEqual(['no key does what it has no scope for'])
+    for (const operation of ['whoami', 'list'] as const) expect(ofReader(ask({ operation }))).toEqual([])
+    const refused = { status: 403, code: 'insufficient_scope' }
+    expect(ofReader(ask({ operation: 'create', ...refused }))).toEqual([])
+    expect(ofReader(ask({ operation: 'list', ...refused }))).toEqual(['no key is refused for what it is not'])
+  })
+
+  test('a full disk that is blamed for something else than a file', () => {
+    const full = { status: 507, code: 'insufficient_storage' }
+    expect(broken(ask({ operation: 'upload', ...full }))).toEqual([])
+    expect(broken(ask({ operation: 'create', ...full }))).toEqual(['no failure but that of a service that is away'])
+  })
+
   test('an expired key that was accepted, and a key that nobody has made', () => {
     expect(broken(ask({ startedWall: key.expiresAt + 1 }))).toEqual(['no expired key is accepted'])
     expect(broken(ask({ keyId: 'other' }))).toEqual(['no expired key is accepted'])
@@ -141,7 +159,12 @@ describe('the checker of the writes finds', () => {
   })
 
   test('a refused write that is there all the same', () => {
-    for (const given of [{ status: 401 }, { status: 403 }, { status: 503, code: 'auth_unavailable' }]) {
+    for (const given of [
+      { status: 401 },
+      { status: 403 },
+      { status: 507 },
+      { status: 503, code: 'auth_unavailable' },
+    ]) {
       expect(wrongWrites({ ...write, ...given }, [row])).toEqual(['no refused write happens'])
     }
     // It may have happened: the answer says so.

@@ -29,12 +29,14 @@ export interface Request {
   readonly tenantsSeen: readonly string[]
 }
 
-/** A key of the load. All begin with the scopes for everything that the load does. */
+/** A key of the load. */
 export interface Key {
   readonly id: string
   readonly tenantId: string
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
+  /** All that it has scopes for. Default: everything that the load does. */
+  readonly only?: readonly Operation[]
 }
 
 /** A change that takes something away, or gives it back (`resumed`): of a key, or of a whole tenant. */
@@ -57,6 +59,7 @@ export interface History {
 
 export type Promised =
   | 'no revoked key is accepted'
+  | 'no key does what it has no scope for'
   | 'no narrowed key does what it was narrowed from'
   | 'no expired key is accepted'
   | 'no suspended tenant is accepted'
@@ -91,6 +94,11 @@ export function findViolations({ requests, keys, changes }: History): Violation[
   })
 }
 
+/** Whether the key was made without the scope for the operation. Who the caller is may be asked by any. */
+function lacks(key: Key | undefined, operation: Operation): boolean {
+  return key?.only !== undefined && operation !== 'whoami' && !key.only.includes(operation)
+}
+
 function brokenByAccepting(
   request: Request,
   key: Key | undefined,
@@ -103,6 +111,7 @@ function brokenByAccepting(
     ofKey.some((change) => change.kind === kind && startedAt > (change.returnedAt ?? Infinity))
   if (isAfter('revoked')) broken.push('no revoked key is accepted')
   if (!left.has(operation) && isAfter('narrowed')) broken.push('no narrowed key does what it was narrowed from')
+  if (lacks(key, operation)) broken.push('no key does what it has no scope for')
   if (key === undefined || startedWall > key.expiresAt) broken.push('no expired key is accepted')
   if (wasSuspendedThroughout(request, ofTenant)) broken.push('no suspended tenant is accepted')
   if (tenantsSeen.some((seen) => seen !== tenantId)) broken.push('no answer holds data of another tenant')
@@ -134,6 +143,8 @@ function brokenByRefusing(
   ofTenant: readonly Change[],
 ): Promised[] {
   const { status, code, operation, endedAt, endedWall } = request
+  // A disk that is full says so: what was sent is not kept.
+  if (`${status} ${code} ${operation}` === '507 insufficient_storage upload') return []
   const wasCalled = (kind: Change['kind']): boolean =>
     ofKey.some((change) => change.kind === kind && change.calledAt < endedAt)
   const isTrue = ((): boolean => {
@@ -145,7 +156,7 @@ function brokenByRefusing(
       case '403 tenant_suspended':
         return mayHaveBeenSuspended(request, ofTenant)
       case '403 insufficient_scope':
-        return !left.has(operation) && wasCalled('narrowed')
+        return lacks(key, operation) || (!left.has(operation) && wasCalled('narrowed'))
       default:
         return false
     }
@@ -167,7 +178,7 @@ export function findWrongWrites(
     if (found.length > 1 || (isAccepted(request) && found.length === 0)) {
       return [{ promised: 'no accepted write is lost or doubled', request }]
     }
-    const wasRefused = request.status === 401 || request.status === 403 || request.code === 'auth_unavailable'
+    const wasRefused = [401, 403, 507].includes(request.status) || request.code === 'auth_unavailable'
     return wasRefused && found.length > 0 ? [{ promised: 'no refused write happens', request }] : []
   })
 }

@@ -19,9 +19,7 @@ beforeEach(async () => {
   })
   echo.listen(0, '127.0.0.1')
   await once(echo, 'listening')
-  const address = echo.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  proxy = await startTcpProxy(address.port)
+  proxy = await startTcpProxy([portOf(echo)], /mark/)
 })
 
 afterEach(async () => {
@@ -29,6 +27,11 @@ afterEach(async () => {
   await proxy.close()
   echo.close()
 })
+
+function portOf(server: Server): number {
+  const address = server.address()
+  return address === null || typeof address === 'string' ? 0 : address.port
+}
 
 async function open(): Promise<Socket> {
   const client = connect(proxy.port, '127.0.0.1')
@@ -87,5 +90,66 @@ describe('a proxy that can fail', () => {
     expect(answered).toBe(false)
     proxy.heal()
     expect(await answer).toBe('two')
+  })
+
+  test('frozen, tells how much it holds back', async () => {
+    const client = await open()
+    await ask(client, 'one')
+    proxy.freeze('up')
+    expect(proxy.held()).toBe(0)
+    client.write('four')
+    while (proxy.held() < 4) await new Promise(setImmediate)
+    proxy.heal()
+    expect(await once(client, 'data')).toEqual([Buffer.from('four')])
+    expect(proxy.held()).toBe(0)
+  })
+
+  test('breaks or freezes marked connections alone, and those that are marked later', async () => {
+    const [plain, marked] = [await open(), await open()]
+    await ask(plain, 'one')
+    await ask(marked, 'a mark')
+    proxy.freeze('down', 'marked')
+    marked.write('held')
+    while (proxy.held() < 4) await new Promise(setImmediate)
+    const late = await open()
+    late.on('error', () => undefined)
+    await ask(late, 'two')
+    late.write('mark')
+    while (proxy.held() < 8) await new Promise(setImmediate)
+    expect(await ask(plain, 'three')).toBe('three')
+    proxy.heal()
+    expect(await once(marked, 'data')).toEqual([Buffer.from('held')])
+
+    proxy.cut('marked')
+    await expect(once(marked, 'data')).rejects.toThrow('ECONNRESET')
+    expect(await ask(plain, 'four')).toBe('four')
+    const next = await open()
+    await expect(ask(next, 'mark')).rejects.toThrow('ECONNRESET')
+    expect(proxy.broken()).toBe(3)
+  })
+
+  test('leads to several in turn, and past one that refuses', async () => {
+    const closed = createServer()
+    closed.listen(0, '127.0.0.1')
+    await once(closed, 'listening')
+    const [other, none] = [createServer((socket) => socket.end('other')), portOf(closed)]
+    other.listen(0, '127.0.0.1')
+    await once(other, 'listening')
+    closed.close()
+    await once(closed, 'close')
+    const several = await startTcpProxy([portOf(echo), none, portOf(other)])
+    try {
+      const answers: string[] = []
+      for (let count = 0; count < 4; count += 1) {
+        const client = connect(several.port, '127.0.0.1')
+        clients.push(client)
+        answers.push(await ask(client, 'echo'))
+      }
+      expect(answers).toEqual(['echo', 'other', 'echo', 'other'])
+    } finally {
+      for (const client of clients) client.destroy()
+      await several.close()
+      other.close()
+    }
   })
 })

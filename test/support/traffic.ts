@@ -34,6 +34,8 @@ const patienceMs = 120_000
 export interface TrafficOptions {
   readonly gateways: readonly string[]
   readonly perSecond: number
+  /** Begins the names of what is written. Default `write`. */
+  readonly prefix?: string
   /** What each key does in turn. */
   readonly sequence?: readonly Operation[]
   /** What a load balancer knows: requests go to gateways that are ready, if any is. Default: to all. */
@@ -42,7 +44,7 @@ export interface TrafficOptions {
 
 /** Starts a load over the gateways and over the keys that are added to it. */
 export function startTraffic(options: TrafficOptions): Traffic {
-  const { gateways, perSecond, sequence = usual, isReady = () => true } = options
+  const { gateways, perSecond, prefix = 'write', sequence = usual, isReady = () => true } = options
   const requests: Request[] = []
   const credentials: Credential[] = []
   const connections = new Agent({ connections: 512, headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
@@ -77,7 +79,7 @@ export function startTraffic(options: TrafficOptions): Traffic {
 
   async function request(gateway: string, credential: Credential, operation: Operation, turn: number): Promise<void> {
     const { id: keyId, tenantId, value } = credential
-    const externalId = operation === 'create' || operation === 'upload' ? `write-${turn}` : undefined
+    const externalId = operation === 'create' || operation === 'upload' ? `${prefix}-${turn}` : undefined
     const begin = { startedAt: performance.now(), startedWall: Date.now() }
     tell(onSend, { gateway, keyId })
     let answer: { status: number; json: unknown } = { status: 0, json: undefined }

@@ -38,6 +38,8 @@ const homePrefix = 'postern-test-'
 export interface TestPostgres {
   /** Sends a signal to the server and all of its sessions. */
   kill(signal: NodeJS.Signals): Promise<void>
+  /** Stops it in order, or waits for the end of what was killed. */
+  stop(): Promise<void>
   /** Stops it in order if it runs, and starts it again on its port, with its data. */
   restart(): Promise<void>
 }
@@ -103,6 +105,7 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
       cluster,
       postgres: {
         kill: async (signal) => await signalAll(postgres.pid, signal),
+        stop: async () => void (await postgres.stop()),
         restart: async () => {
           await postgres.stop()
           postgres = await launch()

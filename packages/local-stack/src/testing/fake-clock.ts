@@ -1,0 +1,59 @@
+import { chmod, copyFile, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { firstLine, hasPackages, unpackPackages } from '../distribution-packages.ts'
+import { repositoryRoot } from '../paths.ts'
+
+/** A clock that can be set for some processes, while the machine and all others keep theirs. */
+export interface FakeClock {
+  /** What a process is started with to go by it. */
+  readonly env: Readonly<Record<string, string>>
+  /** Sets it so many seconds ahead of the machine's, or behind it; the processes notice within a second. */
+  set(offsetSeconds: number): Promise<void>
+  remove(): Promise<void>
+}
+
+/**
+ * Makes one of libfaketime, from the distribution's package (Debian and Ubuntu), unpacked without root. Only the time of day
+ * is set: what counts on the monotonic clock goes on, as when a host's clock is stepped. Gives the reason, in one line,
+ * when it cannot be had here.
+ */
+export async function makeFakeClock(): Promise<FakeClock | string> {
+  const unpacked = join(repositoryRoot, '.tools', 'libfaketime-package')
+  const machine = process.arch === 'arm64' ? 'aarch64' : 'x86_64'
+  const library = join(unpacked, 'usr', 'lib', `${machine}-linux-gnu`, 'faketime', 'libfaketimeMT.so.1')
+  const isThere = async (): Promise<boolean> =>
+    await stat(library).then(
+      () => true,
+      () => false,
+    )
+  if (!(await isThere())) {
+    if (!(await hasPackages())) return 'this is no Debian or Ubuntu to take libfaketime from'
+    try {
+      await unpackPackages(unpacked, async () => ['libfaketime'])
+    } catch (error) {
+      if (!(await isThere())) return `the package libfaketime could not be unpacked: ${firstLine(error)}`
+    }
+  }
+  const folder = await mkdtemp(join(tmpdir(), 'postern-clock-'))
+  // Also for a process of another account, which may not be able to reach the repository.
+  await chmod(folder, 0o755)
+  const [copy, file] = [join(folder, 'libfaketimeMT.so.1'), join(folder, 'offset')]
+  await copyFile(library, copy)
+  await chmod(copy, 0o644)
+  const set = async (offsetSeconds: number): Promise<void> => {
+    await writeFile(file, `${offsetSeconds < 0 ? '-' : '+'}${Math.abs(offsetSeconds)}\n`, { mode: 0o644 })
+  }
+  await set(0)
+  return {
+    env: {
+      LD_PRELOAD: copy,
+      FAKETIME_TIMESTAMP_FILE: file,
+      FAKETIME_CACHE_DURATION: '1',
+      FAKETIME_DONT_FAKE_MONOTONIC: '1',
+      DONT_FAKE_MONOTONIC: '1',
+    },
+    set,
+    remove: async () => await rm(folder, { recursive: true, force: true }),
+  }
+}

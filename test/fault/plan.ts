@@ -1,0 +1,60 @@
+import { createHash } from 'node:crypto'
+import { leaseMs } from '@postern/contracts/internal'
+import type { Fault } from '../support/fault.ts'
+
+export const isLong: boolean = process.env['POSTERN_FAULTS'] === 'long'
+const singleMs = Number(process.env['POSTERN_FAULT_MS'] ?? (isLong ? 4000 : 700))
+const pairMs = Number(process.env['POSTERN_FAULT_PAIR_MS'] ?? 3000)
+/** For how long a process stands still in the long form. */
+const freezesMs = [1000, 3000, 10_000, 30_000]
+/** Which two faults of two parts meet follows from it. */
+export const seed: string = process.env['POSTERN_FAULT_SEED'] ?? '1'
+const hasAllPairs = process.env['POSTERN_FAULT_PAIRS'] === 'all'
+
+/** Faults that begin together, or none. */
+export interface Trial {
+  readonly name: string
+  readonly applied: readonly Fault[]
+  readonly lastsMs: number
+  /** Whether it ends by the clock alone, also when nothing of what it spares has been seen to go on. */
+  readonly isExact: boolean
+}
+
+function trial(lastsMs: number, applied: readonly Fault[]): Trial {
+  return { name: applied.map(({ name }) => name).join(' + ') || 'nothing at all', applied, lastsMs, isExact: false }
+}
+
+function singles(fault: Fault): Trial[] {
+  if (isLong && fault.isFreeze === true) {
+    return freezesMs.map((lastsMs) => ({
+      ...trial(lastsMs, [fault]),
+      name: `${fault.name} for ${lastsMs / 1000} s`,
+      isExact: lastsMs < leaseMs,
+    }))
+  }
+  return [trial(fault.outlastsLeases === true ? Math.max(singleMs, leaseMs + 500) : singleMs, [fault])]
+}
+
+/** One of several, the same for the same seed and name. */
+function draw<T>(from: readonly T[], name: string): readonly T[] {
+  const drawn = createHash('sha256').update(`${seed} ${name}`).digest().readUInt32BE(0) % from.length
+  return from.slice(drawn, drawn + 1)
+}
+
+/** Any two parts once, each with a fault of its own that the seed draws; or any two faults of two parts. */
+function pairs(faults: readonly Fault[]): Trial[] {
+  const parts = [...Map.groupBy(faults, ({ part }) => part)]
+  return parts.flatMap(([part, ofPart], index) =>
+    parts.slice(index + 1).flatMap(([other, ofOther]) => {
+      const one = hasAllPairs ? ofPart : draw(ofPart, `${part}, beside ${other}`)
+      const two = hasAllPairs ? ofOther : draw(ofOther, `${other}, beside ${part}`)
+      return one.flatMap((first) => two.map((second) => trial(pairMs, [first, second])))
+    }),
+  )
+}
+
+/** No fault, each by itself and, in the long form, two at a time. */
+export function planTrials(faults: readonly Fault[]): Trial[] {
+  const single = faults.filter(({ inShortForm }) => isLong || inShortForm === true).flatMap(singles)
+  return [trial(singleMs, []), ...single, ...(isLong ? pairs(faults) : [])]
+}

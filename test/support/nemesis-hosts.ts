@@ -1,0 +1,99 @@
+import { type FakeClock, type ServiceProcessName, makeFakeClock } from '@postern/local-stack/testing'
+import { type Fault, type World, until, without } from './fault.ts'
+
+/** What befalls the machines that the processes run on. */
+export function hostFaults(worldOf: () => World): Fault[] {
+  return [fullDisk(worldOf), ...clockFaults(worldOf)]
+}
+
+function fullDisk(worldOf: () => World): Fault {
+  return {
+    name: 'disk of evidence full',
+    part: 'evidence',
+    spares: without('evidence'),
+    inShortForm: true,
+    prepare: async () => (worldOf().disk === undefined ? 'this account may not mount a file system' : undefined),
+    apply: async () => await worldOf().disk?.fill(),
+    seen: async () => {
+      await worldOf().traffic.ended('a file is refused for want of room', ({ operation, status }) => {
+        return operation === 'upload' && status === 507
+      })
+    },
+    heal: async () => await worldOf().disk?.free(),
+  }
+}
+
+const hourMs = 3_600_000
+
+/** Something that is started anew with a clock of its own, which then jumps, and that tells the time. */
+interface Timed {
+  readonly name: string
+  readonly part: string
+  readonly spares: Fault['spares']
+  readonly endsGateway?: number
+  start(env: Readonly<Record<string, string>>): Promise<void>
+  /** Milliseconds since the epoch. */
+  now(): Promise<number>
+}
+
+function clockFaults(worldOf: () => World): Fault[] {
+  const processOf = (name: ServiceProcessName, url: () => string, given: Omit<Timed, 'start' | 'now'>): Timed => ({
+    ...given,
+    start: async (env) => await worldOf().stack.restart(name, env),
+    now: async () => {
+      const answer = await fetch(url())
+      await answer.body?.cancel()
+      return Date.parse(answer.headers.get('date') ?? '')
+    },
+  })
+  const service = (name: 'keys' | 'findings'): Timed =>
+    processOf(name, () => `${worldOf().stack.serviceUrl(name)}/internal/health/live`, {
+      name: `one of two ${name}`,
+      part: name,
+      spares: without(name),
+    })
+  const timed: Timed[] = [
+    processOf('gateway-1', () => `${worldOf().stack.gateways[0] ?? ''}/`, {
+      name: 'gateway-1',
+      part: 'gateway-1',
+      spares: without('gateway-1'),
+      endsGateway: 0,
+    }),
+    service('keys'),
+    service('findings'),
+  ]
+  return timed.flatMap((one) => [clockJumps(worldOf, one, hourMs), clockJumps(worldOf, one, -hourMs)])
+}
+
+function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {
+  const { start, now, ...given } = timed
+  let clock: FakeClock | undefined
+  /** Resolves when the clock is so much ahead of ours, give or take a minute. One that cannot be asked is right. */
+  const isOff = async (ms: number): Promise<void> => {
+    await until(`the clock of ${timed.name} is ${ms} ms ahead`, async () => {
+      const offMs = (await now().catch(() => Date.now())) - Date.now()
+      return Math.abs(offMs - ms) < hourMs / 60
+    })
+  }
+  return {
+    ...given,
+    name: `clock of ${timed.name} an hour ${byMs > 0 ? 'ahead' : 'behind'}`,
+    outlastsLeases: true,
+    prepare: async () => {
+      const made = await makeFakeClock()
+      if (typeof made === 'string') return made
+      clock = made
+      await start(made.env)
+      return undefined
+    },
+    apply: async () => await clock?.set(byMs / 1000),
+    seen: async () => await isOff(byMs),
+    heal: async () => {
+      // It jumps back under the load too, before the process goes by the machine's clock again.
+      await clock?.set(0)
+      await isOff(0)
+      await start({})
+      await clock?.remove()
+    },
+  }
+}
