@@ -4,13 +4,24 @@
 # a service does what an older gateway asks of it, but cannot do what only a newer one knows to ask.
 # To go back, with the older image in the overlay: rollout.sh --back overlays/production. The same in the reverse order, and the
 # schema stays as it is.
+# --migrate-only runs the migrations and touches no Deployment; --retire-assertion-keys goes on to them (postern migrate --help).
 set -eu
-back=no
-if [ "${1:-}" = --back ]; then
-  back=yes
+usage='usage: rollout.sh [--back | --migrate-only [--retire-assertion-keys]] OVERLAY'
+what=forward
+retire=no
+while :; do
+  case "${1:-}" in
+    --back) what=back ;;
+    --migrate-only) what=migrate ;;
+    --retire-assertion-keys) retire=yes ;;
+    -*) echo "$usage" >&2; exit 2 ;;
+    *) break ;;
+  esac
   shift
-fi
-overlay=${1:?usage: rollout.sh [--back] OVERLAY}
+done
+overlay=${1:?$usage}
+# In a rollout gateways still sign with the key that would be retired.
+[ "$retire" = no ] || [ "$what" = migrate ] || { echo "$usage" >&2; exit 2; }
 namespace=postern
 
 finished() {
@@ -27,14 +38,38 @@ edge() {
   finished gateway console
 }
 
-kubectl apply --kustomize "$overlay" --selector postern/phase=before
-if [ "$back" = yes ]; then
-  edge
-  services
-else
+# A Job is made anew each time: the template of one that is there cannot be changed.
+migrate() {
   kubectl --namespace "$namespace" delete job migrate --ignore-not-found --wait
-  kubectl apply --kustomize "$overlay" --selector postern/phase=migrate
-  kubectl --namespace "$namespace" wait --for=condition=complete --timeout=15m job/migrate
-  services
-  edge
-fi
+  if [ "$retire" = yes ]; then
+    argument='[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--retire-assertion-keys"}]'
+    kubectl apply --kustomize "$overlay" --selector postern/phase=migrate --dry-run=client --output json |
+      kubectl patch --local --filename - --type json --patch "$argument" --output json |
+      kubectl create --filename -
+  else
+    kubectl apply --kustomize "$overlay" --selector postern/phase=migrate
+  fi
+  # For its end, not for its success alone: a Job that has failed would be waited for in vain. It ends by itself after 15 minutes.
+  left=200
+  while ! kubectl --namespace "$namespace" wait --for=condition=complete --timeout=5s job/migrate; do
+    left=$((left - 1))
+    if [ "$left" = 0 ] || kubectl --namespace "$namespace" wait --for=condition=failed --timeout=0 job/migrate; then
+      echo 'migrations have failed: kubectl logs job/migrate' >&2
+      exit 1
+    fi
+  done
+}
+
+kubectl apply --kustomize "$overlay" --selector postern/phase=before
+case "$what" in
+  back)
+    edge
+    services
+    ;;
+  migrate) migrate ;;
+  forward)
+    migrate
+    services
+    edge
+    ;;
+esac

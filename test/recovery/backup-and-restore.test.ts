@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { internalPaths } from '@postern/contracts/internal'
-import { openSecrets, prepareDatabase, rolePasswords, roleUrl } from '@postern/installation'
+import { openSecrets, prepareDatabase, rolePasswords, roleUrl, rotateRing, rotationSteps } from '@postern/installation'
 import { type Stack, startStack } from '@postern/local-stack'
 import {
   createTestCaller,
@@ -110,6 +110,35 @@ const protections = `
     from pg_policies
   order by 1`
 
+const assertionRing = 'POSTERN_ASSERTION_KEYS'
+
+/** What is done with the assertion keys after a backup: the key that it holds is replaced and retired. */
+async function retireAssertionKey(home: string): Promise<void> {
+  for (const step of rotationSteps) await rotateRing(join(home, 'secrets'), assertionRing, step)
+}
+
+/** The assertion keys that a database believes for good, as ids. */
+async function believedKeys(url: string): Promise<unknown[]> {
+  const rows = await query(url, 'select key_id from tenancy.assertion_secret where not_after is null order by 1')
+  return rows.map((row) => row['key_id'])
+}
+
+/** Step 4 of the runbook, `postern migrate --retire-assertion-keys`, with the secrets of a folder. */
+async function migrateAfterRestore(home: string, superuser: (database: string) => string): Promise<void> {
+  const secrets = await openSecrets(join(home, 'secrets'))
+  const passwords = rolePasswords(secrets)
+  const { host } = new URL(superuser('postern'))
+  const ring = secrets.rings[assertionRing]
+  await prepareDatabase({
+    database: 'postern',
+    superuser: { url: superuser, passwords },
+    migratorUrl: roleUrl('migrator', passwords.migrator, host, 'postern'),
+    assertionKeys: ring,
+    retireOtherAssertionKeys: true,
+  })
+  expect(await believedKeys(superuser('postern'))).toEqual([ring.split(':')[0]])
+}
+
 const bytes = Buffer.from('What the committee has seen.')
 const sha256 = createHash('sha256').update(bytes).digest('hex')
 
@@ -199,10 +228,14 @@ describe('a base backup that is taken while the system runs', () => {
     // The database first, the bytes second.
     await cp(join(before.home, 'blobs'), join(home, 'blobs'), { recursive: true })
     await cp(join(before.home, 'secrets'), join(home, 'secrets'), { recursive: true })
-    // What comes after the backup is not in it.
+    // What comes after the backup is not in it. The key is retired where the system goes on, and so in the folder of today.
+    await retireAssertionKey(home)
     await document(before, ownKey.key, 'Too late')
 
     const after = await start(home)
+    const { superuser } = after
+    expect(await believedKeys(superuser('postern'))).toHaveLength(2)
+    await migrateAfterRestore(home, superuser)
     await expectRestored(after, ['Own finding'])
     await stop(after)
   }, 240_000)
@@ -221,6 +254,7 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
     await cp(join(before.home, 'blobs'), join(home, 'blobs'), { recursive: true })
     await cp(join(before.home, 'secrets'), join(home, 'secrets'), { recursive: true })
     await document(before, ownKey.key, 'Later than the dump')
+    await retireAssertionKey(home)
 
     const secrets = await openSecrets(join(home, 'secrets'))
     const port = await findFreePort()
@@ -230,20 +264,20 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
       const passwords = rolePasswords(secrets)
       const superuser = { url: postgres.superuserUrl, passwords }
       // What `postern migrate` does.
-      const migrate = async (): Promise<unknown> =>
-        await prepareDatabase({
-          database: 'postern',
-          superuser,
-          migratorUrl: roleUrl('migrator', passwords.migrator, `127.0.0.1:${port}`, 'postern'),
-          assertionKeys: secrets.rings.POSTERN_ASSERTION_KEYS,
-        })
-      await migrate()
+      await prepareDatabase({
+        database: 'postern',
+        superuser,
+        migratorUrl: roleUrl('migrator', passwords.migrator, `127.0.0.1:${port}`, 'postern'),
+        assertionKeys: secrets.rings[assertionRing],
+      })
       await query(superuser.url('postgres'), 'drop database postern with (force)')
       await query(superuser.url('postgres'), 'create database postern owner postern_owner')
       await client.run('pg_restore', ['--exit-on-error', `--dbname=${superuser.url('postern')}`, file])
       // Who may connect is not in a dump: until the second migrate anybody may.
       expect(await query(superuser.url('postern'), protections)).not.toEqual(lines)
-      await migrate()
+      const [old] = await believedKeys(superuser.url('postern'))
+      expect(secrets.rings[assertionRing]).not.toContain(`${String(old)}:`)
+      await migrateAfterRestore(home, superuser.url)
       expect(await query(superuser.url('postern'), protections)).toEqual(lines)
     } finally {
       await postgres.stop()

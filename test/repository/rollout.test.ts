@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { findKubectl } from '@postern/local-stack/testing'
 import { afterAll, describe, expect, test } from 'vitest'
 import { readResources } from '../support/manifests.ts'
 
@@ -9,6 +10,8 @@ const kubernetes = join(import.meta.dirname, '..', '..', 'deploy', 'kubernetes')
 const base = readResources(join(kubernetes, 'base'))
 const folder = mkdtempSync(join(tmpdir(), 'rollout-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const kubectl = await findKubectl()
+if (typeof kubectl === 'string') process.stdout.write(`the patch of rollout.sh is not tried: ${kubectl}\n`)
 
 const edge = ['gateway', 'console']
 const services = ['pgbouncer', 'keys', 'findings', 'universe', 'evidence', 'sync']
@@ -96,6 +99,64 @@ describe('a release is rolled out', () => {
     const changed = stepsOf(stopped.calls)
     expect(untouched.filter((name) => changed.includes(`change ${name}`))).toEqual([])
   })
+})
+
+describe('migrations alone', () => {
+  test('touch no Deployment', () => {
+    const { calls, status } = rollout(['--migrate-only', 'overlay'])
+    expect(status).toBe(0)
+    expect(stepsOf(calls)).toEqual(['change migrate', 'wait migrate'])
+    expect(calls.join('\n')).not.toContain('retire')
+  })
+
+  test('end the assertion keys that have left the ring, by an argument more of the same Job', () => {
+    const { calls, status } = rollout(['--migrate-only', '--retire-assertion-keys', 'overlay'])
+    expect(status).toBe(0)
+    // A pipe: its parts are written down in any order, each of them once.
+    const parts = calls.filter((call) => /^(?:apply .*--dry-run=client|patch --local|create --filename)/.test(call))
+    expect(parts.map((call) => call.split(' ')[0]).toSorted()).toEqual(['apply', 'create', 'patch'])
+    expect(calls.filter((call) => call.includes('phase=migrate'))).toEqual([
+      expect.stringContaining('--dry-run=client --output json'),
+    ])
+    expect(calls.filter((call) => /rollout status/.test(call))).toEqual([])
+  })
+
+  test('that have failed are not waited for', () => {
+    const { calls, status } = rollout(['--migrate-only', 'overlay'], 'condition=complete')
+    expect(status).toBe(1)
+    expect(calls.filter((call) => call.includes('condition=failed'))).toHaveLength(1)
+  })
+
+  test.each([[['--retire-assertion-keys', 'overlay']], [['--force', 'overlay']], [[]], [['--migrate-only']]])(
+    'nothing is done for %j',
+    (args) => {
+      const { calls, status } = rollout(args)
+      expect([calls, status]).toEqual([[''], 2])
+    },
+  )
+
+  test.skipIf(typeof kubectl === 'string')('kubectl adds the argument behind those that are there', () => {
+    const [, patch = ''] = /argument='(.*)'/.exec(readFileSync(join(kubernetes, 'rollout.sh'), 'utf8')) ?? []
+    const job = base.find(({ kind }) => kind === 'Job')
+    const { stdout } = spawnSync(
+      typeof kubectl === 'string' ? '' : kubectl.command,
+      ['patch', '--local', '--filename', '-', '--type', 'json', '--patch', patch, '--output', 'json'],
+      { input: JSON.stringify(job), encoding: 'utf8' },
+    )
+    expect(JSON.parse(stdout)).toMatchObject({
+      spec: {
+        template: {
+          spec: { containers: [{ args: ['packages/cli/dist/main.js', 'migrate', '--retire-assertion-keys'] }] },
+        },
+      },
+    })
+  })
+})
+
+test('the runbook asks PgBouncer nothing that only its administrators may ask, since there is none', () => {
+  const ini = readFileSync(join(kubernetes, '..', 'pgbouncer/pgbouncer.ini'), 'utf8')
+  expect(ini).not.toMatch(/^(?:stats|admin)_users/m)
+  expect(readFileSync(join(kubernetes, '..', 'runbook.md'), 'utf8')).not.toMatch(/`SHOW /)
 })
 
 test('going back, gateways and consoles are the older ones before any service is, and no migration runs', () => {
