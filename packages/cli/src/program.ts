@@ -136,17 +136,17 @@ function addInstallationCommands(program: Command, context: CommandContext): voi
     secrets,
     'init',
     'Make every secret that is missing, and a folder for each component with exactly what it needs',
-    'secrets init ./secrets --postgres db.internal:5432 --pooler db.internal:6432 --redis cache.internal:6379',
+    "secrets init ./secrets --postgres 'db.internal:5432?sslmode=verify-full' --redis rediss://cache.internal:6379",
+    'secrets init ./secrets',
   )
     .argument('<folder>', 'is made when it is not there; open to you alone')
-    .option('--postgres <host:port>', 'PostgreSQL itself, for migrations', 'postgres:5432')
+    .option('--postgres <host:port[?parameters]>', `PostgreSQL itself, for migrations ${known('postgres:5432')}`)
     .option(
-      '--pooler <host:port>',
-      'what services connect to: a pooler in transaction mode, or PostgreSQL',
-      'pgbouncer:6432',
+      '--pooler <host:port[?parameters]>',
+      `what services connect to: a pooler in transaction mode, or PostgreSQL ${known('pgbouncer:6432')}`,
     )
-    .option('--redis <host:port>', 'Redis', 'redis:6379')
-    .option('--database <name>', 'name of the database', 'postern')
+    .option('--redis <host:port|url>', `Redis; a URL without its password for TLS or groups ${known('redis:6379')}`)
+    .option('--database <name>', `name of the database ${known('postern')}`)
     .action(async (folder, options) => await (await installationCommands()).makeSecrets(context, folder, options))
   leaf(
     secrets,
@@ -291,6 +291,10 @@ const installationCommands = async () => await import('./commands/installation.t
 const exampleId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const tenantCommands = async () => await import('./commands/tenants.ts')
 const keyCommands = async () => await import('./commands/keys.ts')
+
+function known(fallback: string): string {
+  return `(default: what the folder's URLs say, else ${fallback})`
+}
 
 function leaf(parent: Command, name: string, description: string, ...examples: readonly string[]): Command {
   const command = parent.command(name).description(description).option('--json', 'print JSON: the resource of the API')

@@ -2,31 +2,23 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type ComponentName, componentNames, filesOf, ringsOf } from './components.ts'
-import { roleUrl } from './prepare-database.ts'
 import { type Secrets, openSecrets } from './secrets.ts'
-
-/** Where the parts of an installation find PostgreSQL and Redis: `host:port`. */
-export interface InstallationAddresses {
-  /** What services connect to: a pooler in transaction mode, or PostgreSQL itself. */
-  readonly pooler: string
-  /** PostgreSQL itself, for migrations. */
-  readonly postgres: string
-  readonly redis: string
-  readonly database: string
-}
+import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
 
 /**
  * Makes what is missing in the folder, and a folder below it for each component with exactly the files that it needs,
- * made anew each time. Running it twice changes no secret. Gives the components' folders.
+ * made anew each time. Running it twice changes no secret, and an address that is not given stays what it is in the
+ * folder. Gives the components' folders.
  */
 export async function initSecrets(
   folder: string,
-  addresses: InstallationAddresses,
+  addresses: InstallationAddresses = {},
 ): Promise<Readonly<Record<ComponentName, string>>> {
+  const urls = await readUrls(folder, addresses)
   const secrets = await openSecrets(folder)
   const folders: [ComponentName, string][] = []
   for (const component of componentNames) {
-    const values = await valuesOf(component, secrets, addresses)
+    const values = await valuesOf(component, secrets, urls)
     for (const name of filesOf(component)) {
       const value = values[name]
       if (value === undefined) throw new Error(`nothing is known to put into ${name} of ${component}`)
@@ -59,46 +51,46 @@ function complete(folders: readonly (readonly [ComponentName, string])[]): Recor
 async function valuesOf(
   component: ComponentName,
   secrets: Secrets,
-  { pooler, postgres, redis, database }: InstallationAddresses,
+  urls: Urls,
 ): Promise<Readonly<Record<string, string>>> {
   const { rings, passwords } = secrets
   const values: Record<string, string> = {}
   for (const ring of ringsOf(component)) values[ring] = rings[ring]
   switch (component) {
     case 'gateway':
-      return { ...values, POSTERN_REDIS_URL: redisUrl(passwords.redis, redis) }
+      return { ...values, POSTERN_REDIS_URL: urls.redis(component, passwords.redis) }
     case 'console':
       return {
         ...values,
-        POSTERN_REDIS_URL: redisUrl(passwords.redis, redis),
+        POSTERN_REDIS_URL: urls.redis(component, passwords.redis),
         POSTERN_OIDC_CLIENT_SECRET: await readText(secrets.oidcClientSecretFile),
       }
     case 'keys':
       return {
         ...values,
-        POSTERN_DATABASE_URL: roleUrl('keys', passwords.keys, pooler, database),
-        POSTERN_REDIS_URL: redisUrl(passwords.redis, redis),
+        POSTERN_DATABASE_URL: urls.pooled('keys', passwords.keys),
+        POSTERN_REDIS_URL: urls.redis(component, passwords.redis),
       }
     case 'findings':
       return {
         ...values,
-        POSTERN_DATABASE_URL: roleUrl('findings', passwords.findings, pooler, database),
+        POSTERN_DATABASE_URL: urls.pooled('findings', passwords.findings),
         POSTERN_CHECKPOINT_KEY: await readText(secrets.checkpointKeyFile),
       }
     case 'evidence':
       return {
         ...values,
-        POSTERN_DATABASE_URL: roleUrl('evidence', passwords.evidence, pooler, database),
+        POSTERN_DATABASE_URL: urls.pooled('evidence', passwords.evidence),
         POSTERN_RECEIPT_KEY: await readText(secrets.receiptKeyFile),
       }
     case 'universe':
     case 'sync':
-      return { ...values, POSTERN_DATABASE_URL: roleUrl(component, passwords[component], pooler, database) }
+      return { ...values, POSTERN_DATABASE_URL: urls.pooled(component, passwords[component]) }
     case 'migrate':
       return {
         ...values,
-        POSTERN_SUPERUSER_URL: `postgres://postgres:${passwords.superuser}@${postgres}/postgres`,
-        POSTERN_MIGRATOR_URL: roleUrl('migrator', passwords.migrator, postgres, database),
+        POSTERN_SUPERUSER_URL: urls.superuser(passwords.superuser),
+        POSTERN_MIGRATOR_URL: urls.migrator(passwords.migrator),
         POSTERN_PASSWORD_KEYS: passwords.keys,
         POSTERN_PASSWORD_FINDINGS: passwords.findings,
         POSTERN_PASSWORD_UNIVERSE: passwords.universe,
@@ -116,10 +108,6 @@ async function valuesOf(
     default:
       return component satisfies never
   }
-}
-
-function redisUrl(passwords: string, address: string): string {
-  return `redis://:${parseLoginPasswords(passwords)[0].password}@${address}`
 }
 
 /** PgBouncer logs in to PostgreSQL as whoever logged in to it, and needs each password for that: of both logins, where there are two. */

@@ -73,6 +73,123 @@ describe('the secrets of an installation', () => {
   })
 })
 
+describe('the addresses of an installation', () => {
+  const at = {
+    superuser: 'migrate/POSTERN_SUPERUSER_URL',
+    migrator: 'migrate/POSTERN_MIGRATOR_URL',
+    keys: 'keys/POSTERN_DATABASE_URL',
+    sync: 'sync/POSTERN_DATABASE_URL',
+    redis: 'gateway/POSTERN_REDIS_URL',
+  }
+  let own: string
+  beforeAll(async () => {
+    own = await mkdtemp(join(tmpdir(), 'secrets-'))
+  })
+  afterAll(async () => await rm(own, { recursive: true, force: true }))
+
+  /** The URLs of a folder, each with a word in the place of its password. */
+  async function urls(): Promise<Record<keyof typeof at, string>> {
+    const read = async (path: string): Promise<string> => {
+      return (await readFile(join(own, path), 'utf8')).trim().replace(/:[\w-]{43}@/, ':SECRET@')
+    }
+    const [superuser, migrator, keys, sync, redis] = await Promise.all([
+      read(at.superuser),
+      read(at.migrator),
+      read(at.keys),
+      read(at.sync),
+      read(at.redis),
+    ])
+    return { superuser, migrator, keys, sync, redis }
+  }
+
+  test('are those of the compose file where nobody names others', async () => {
+    await initSecrets(own)
+    expect(await urls()).toEqual({
+      superuser: 'postgres://postgres:SECRET@postgres:5432/postgres',
+      migrator: 'postgres://postern_migrator:SECRET@postgres:5432/postern',
+      keys: 'postgres://postern_keys:SECRET@pgbouncer:6432/postern',
+      sync: 'postgres://postern_sync:SECRET@pgbouncer:6432/postern',
+      redis: 'redis://:SECRET@redis:6379',
+    })
+  })
+
+  test('are those that were given, and stay so when secrets are rotated', async () => {
+    await initSecrets(own, {
+      postgres: 'db.internal:5432?sslmode=verify-full',
+      pooler: 'pool.internal:6432',
+      redis: 'rediss+sentinel://a:26379,b:26379/main',
+      database: 'audit',
+    })
+    const given = {
+      superuser: 'postgres://postgres:SECRET@db.internal:5432/postgres?sslmode=verify-full',
+      migrator: 'postgres://postern_migrator:SECRET@db.internal:5432/audit?sslmode=verify-full',
+      keys: 'postgres://postern_keys:SECRET@pool.internal:6432/audit',
+      sync: 'postgres://postern_sync:SECRET@pool.internal:6432/audit',
+      redis: 'rediss+sentinel://:SECRET@a:26379,b:26379/main',
+    }
+    expect(await urls()).toEqual(given)
+    const old = await readFile(join(own, at.keys), 'utf8')
+    await rotateSecret(own, 'password-keys', 'replace')
+    await rotateSecret(own, 'password-redis', 'replace')
+    await initSecrets(own)
+    expect(await urls()).toEqual(given)
+    const password = (await readFile(join(own, 'password-keys'), 'utf8')).trim()
+    expect(await readFile(join(own, at.keys), 'utf8')).toContain(password)
+    expect(old).not.toContain(password)
+  })
+
+  test('are left alone where somebody has written them by hand', async () => {
+    const hand = {
+      superuser: 'postgres://admin:x@db:5432/postgres?sslmode=verify-full',
+      migrator: 'postgres://postern_migrator:x@db:5432/audit?sslmode=verify-full&application_name=a%20b',
+      sync: 'postgres://postern_sync:x@pool-of-sync:6432/sync',
+      redis: 'redis+sentinel://audit:x@a:26379/main?sentinel_password=y',
+    } as const
+    for (const name of ['superuser', 'migrator', 'sync', 'redis'] as const)
+      await writeFile(join(own, at[name]), hand[name])
+    await initSecrets(own)
+    const expected = Object.entries(hand).map(([name, url]) => [name, url.replace(':x@', ':SECRET@')])
+    expect(await urls()).toEqual({ ...(await urls()), ...Object.fromEntries(expected) })
+    // Another server is not another protection: parameters, TLS and who logs in stay.
+    await initSecrets(own, { postgres: 'other:5432' })
+    expect((await urls()).superuser).toBe('postgres://admin:SECRET@other:5432/postgres?sslmode=verify-full')
+    await initSecrets(own, { postgres: 'other:5432?', redis: 'rediss://c:6379' })
+    await initSecrets(own, { redis: 'd:6379' })
+    expect(await urls()).toMatchObject({
+      superuser: 'postgres://admin:SECRET@other:5432/postgres',
+      redis: 'rediss://:SECRET@d:6379',
+    })
+  })
+
+  test('of a file that is missing are those of its neighbours', async () => {
+    for (const name of ['superuser', 'keys', 'redis'] as const) await rm(join(own, at[name]))
+    await initSecrets(own)
+    expect(await urls()).toMatchObject({
+      superuser: 'postgres://postgres:SECRET@other:5432/postgres',
+      keys: 'postgres://postern_keys:SECRET@pool.internal:6432/audit',
+      redis: 'rediss://:SECRET@d:6379',
+    })
+  })
+
+  test.each([
+    [{ postgres: 'db.internal' }, 'postgres is host:port'],
+    [{ pooler: 'postgres://db:5432' }, 'pooler is host:port'],
+    [{ postgres: 'db:5432/other?a b' }, 'postgres is host:port'],
+    [{ redis: 'rediss://:secret@cache:6379' }, 'without a password'],
+    [{ redis: 'http://cache:6379' }, 'without a password'],
+  ])('%j is refused and changes nothing', async (wrong, message) => {
+    const before = await urls()
+    await expect(initSecrets(own, wrong)).rejects.toThrow(message)
+    expect(await urls()).toEqual(before)
+  })
+
+  test('that cannot be read are not replaced', async () => {
+    await writeFile(join(own, at.redis), 'no address')
+    await expect(initSecrets(own)).rejects.toThrow('holds no URL with a password')
+    expect(await readFile(join(own, at.redis), 'utf8')).toBe('no address')
+  })
+})
+
 describe('the rotation of a ring', () => {
   test('refuses a step that is not the next one, and changes nothing', async () => {
     const before = await readAll()

@@ -1,5 +1,12 @@
 import { isAbsolute, resolve } from 'node:path'
-import { initSecrets, prepareDatabase, rotatableNames, rotateSecret, rotationSteps } from '@postern/installation'
+import {
+  type InstallationAddresses,
+  initSecrets,
+  prepareDatabase,
+  rotatableNames,
+  rotateSecret,
+  rotationSteps,
+} from '@postern/installation'
 import { failed, usage } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { type Environment, readSetting } from '../settings.ts'
@@ -49,14 +56,11 @@ export async function migrateDatabase(
 export async function makeSecrets(
   context: CommandContext,
   folder: string,
-  options: OutputOptions & {
-    readonly pooler: string
-    readonly postgres: string
-    readonly redis: string
-    readonly database: string
-  },
+  options: OutputOptions & InstallationAddresses,
 ): Promise<void> {
-  const folders = await initSecrets(absolute(folder), options)
+  const folders = await initSecrets(absolute(folder), options).catch((error: unknown) => {
+    throw usage(messages(error))
+  })
   if (options.json) printJson(context, folders)
   else for (const [component, path] of Object.entries(folders)) context.print(`${component.padEnd(10)} ${path}`)
 }

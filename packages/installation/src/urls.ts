@@ -1,0 +1,152 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Upstream } from '@postern/contracts'
+import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
+
+/**
+ * Where the parts of an installation find PostgreSQL and Redis. What is not given is what the folder says already, and else
+ * what the compose file calls it.
+ */
+export interface InstallationAddresses {
+  /** What services connect to: a pooler in transaction mode, or PostgreSQL itself. `host:port`, `host:port?parameter=…`. */
+  readonly pooler?: string | undefined
+  /** PostgreSQL itself, for migrations, in the same form. */
+  readonly postgres?: string | undefined
+  /** `host:port`, or a URL without a password: `rediss://host:port`, `redis+sentinel://a:26379,b:26379/group`. */
+  readonly redis?: string | undefined
+  readonly database?: string | undefined
+}
+
+/** The connection strings of an installation, as they become with the passwords of today (as `Secrets` holds them). */
+export interface Urls {
+  redis(component: 'gateway' | 'console' | 'keys', passwords: string): string
+  pooled(role: Upstream, passwords: string): string
+  superuser(password: string): string
+  migrator(password: string): string
+}
+
+const defaults = { pooler: 'pgbouncer:6432', postgres: 'postgres:5432', redis: 'redis:6379', database: 'postern' }
+
+const files = {
+  redis: ['gateway', 'console', 'keys'].map((name) => join(name, 'POSTERN_REDIS_URL')),
+  pooled: ['keys', 'findings', 'universe', 'evidence', 'sync'].map((name) => join(name, 'POSTERN_DATABASE_URL')),
+  superuser: [join('migrate', 'POSTERN_SUPERUSER_URL')],
+  migrator: [join('migrate', 'POSTERN_MIGRATOR_URL')],
+} as const
+
+/**
+ * The URLs of a folder. Those that are there stay what they are but for the password, so that a rotation forgets no host, no
+ * scheme and no parameter that somebody wrote there; a new file is made like its neighbours. Throws where one cannot be read.
+ */
+export async function readUrls(folder: string, given: InstallationAddresses): Promise<Urls> {
+  for (const name of ['pooler', 'postgres'] as const) checkServer(name, given[name])
+  checkRedis(given.redis)
+  const there = new Map<string, Url>()
+  for (const name of Object.values(files).flat()) {
+    const text = await readIfThere(join(folder, name))
+    if (text === undefined) continue
+    const url = parseUrl(text)
+    if (url === undefined) throw new Error(`${join(folder, name)} holds no URL with a password: mend or remove it`)
+    there.set(name, url)
+  }
+  const neighbour = (names: readonly string[]): Url | undefined => names.flatMap((name) => there.get(name) ?? [])[0]
+
+  /** `own` is the file as it is; where there is none, others say where the server is. */
+  function postgresUrl(
+    server: 'pooler' | 'postgres',
+    own: Url | undefined,
+    others: readonly string[],
+    fresh: { readonly user: string; readonly path: string; readonly password: string },
+  ): string {
+    const known = own ?? neighbour(others)
+    const [address, query] = given[server]?.split('?') ?? []
+    return formatUrl({
+      scheme: known?.scheme ?? 'postgres',
+      user: fresh.user,
+      password: fresh.password,
+      address: address ?? known?.address ?? defaults[server],
+      path: fresh.path,
+      // Only who writes another query takes away what is there, such as sslmode=verify-full.
+      query: query ?? known?.query ?? '',
+    })
+  }
+  const named = given.database === undefined ? undefined : encodeURIComponent(given.database)
+  const database = named ?? neighbour([...files.migrator, ...files.pooled])?.path ?? defaults.database
+
+  return {
+    redis: (component, passwords) => {
+      const [{ password }] = parseLoginPasswords(passwords)
+      const known = there.get(join(component, 'POSTERN_REDIS_URL')) ?? neighbour(files.redis)
+      const plain = { scheme: 'redis', user: '', password, address: defaults.redis, path: '', query: '' }
+      if (given.redis === undefined) return formatUrl({ ...plain, ...known, password })
+      if (given.redis.includes('://')) return formatUrl({ ...plain, ...parseUrl(given.redis), password })
+      const scheme = known?.scheme.startsWith('rediss') === true ? 'rediss' : 'redis'
+      return formatUrl({ ...plain, scheme, user: known?.user ?? '', address: given.redis })
+    },
+    pooled: (role, passwords) => {
+      const [{ login, password }] = parseLoginPasswords(passwords)
+      const user = login === 'b' ? secondLogins[role] : loginRoles[role]
+      const own = there.get(join(role, 'POSTERN_DATABASE_URL'))
+      // One database a service is a way to grow: a name that differs stays.
+      const path = given.database === undefined ? (own?.path ?? database) : database
+      return postgresUrl('pooler', own, files.pooled, { user, path, password })
+    },
+    superuser: (password) => {
+      const own = there.get(files.superuser[0])
+      const fresh = { user: own?.user ?? 'postgres', path: own?.path ?? 'postgres', password }
+      return postgresUrl('postgres', own, files.migrator, fresh)
+    },
+    migrator: (password) =>
+      postgresUrl('postgres', there.get(files.migrator[0]), files.superuser, {
+        user: loginRoles.migrator,
+        path: database,
+        password,
+      }),
+  }
+}
+
+/** A connection string in its parts, each as it is written; an address may name several servers. */
+interface Url {
+  readonly scheme: string
+  readonly user: string
+  readonly password: string
+  readonly address: string
+  readonly path: string
+  readonly query: string
+}
+
+function parseUrl(text: string): Url | undefined {
+  const parts = /^([a-z+]+):\/\/(?:([^:@/?#\s]*)(?::([^@/?#\s]*))?@)?([^@/?#\s]+)(?:\/([^?#\s]*))?(?:\?(\S*))?$/.exec(
+    text,
+  )
+  if (parts === null) return undefined
+  const [, scheme = '', user = '', password = '', address = '', path = '', query = ''] = parts
+  return { scheme, user, password, address, path, query }
+}
+
+function formatUrl({ scheme, user, password, address, path, query }: Url): string {
+  return `${scheme}://${user}:${password}@${address}${path === '' ? '' : `/${path}`}${query === '' ? '' : `?${query}`}`
+}
+
+function checkServer(name: string, address: string | undefined): void {
+  if (address === undefined || /^(?:[\w.-]+|\[[\da-f:.]+\]):\d{1,5}(?:\?[\w.~%&=/-]*)?$/i.test(address)) return
+  throw new Error(`the address of ${name} is host:port, or host:port?sslmode=verify-full`)
+}
+
+function checkRedis(address: string | undefined): void {
+  const hosts = '[\\w.:\\[\\]-]+:\\d{1,5}'
+  const url = new RegExp(
+    `^(?:rediss?(?:\\+sentinel|\\+cluster)?://(?:[\\w.~%-]+@)?)?${hosts}(?:,${hosts})*(?:/[\\w.-]*)?$`,
+  )
+  if (address === undefined || url.test(address)) return
+  throw new Error('the address of Redis is host:port, or a URL such as rediss://host:port, without a password')
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(path, 'utf8')).trim()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
