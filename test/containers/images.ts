@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { cp, mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -16,15 +17,21 @@ export interface Images {
   readonly redis: string
 }
 
-/** What the files of deploy/ are built on where a registry can be reached. */
+/** What the files of deploy/ are built on where a registry can be reached: as they say it themselves. */
 const published = {
-  node: 'node:24.21.0-bookworm-slim',
-  debian: 'debian:trixie-slim',
-  postgres: 'postgres:18-bookworm',
-  redis: 'redis:7.4-bookworm',
+  node: named('Dockerfile', /^ARG NODE_IMAGE=(\S+)$/m),
+  debian: named('pgbouncer/Dockerfile', /^ARG BASE_IMAGE=(\S+)$/m),
+  postgres: named('compose.yaml', /\$\{POSTGRES_IMAGE:-([^}]+)\}/),
+  redis: named('compose.yaml', /\$\{REDIS_IMAGE:-([^}]+)\}/),
 } as const
 
-interface Bases {
+function named(file: string, pattern: RegExp): string {
+  const [, name] = pattern.exec(readFileSync(join(root, 'deploy', file), 'utf8')) ?? []
+  if (name === undefined) throw new Error(`deploy/${file} names no image as ${pattern.source}`)
+  return name
+}
+
+export interface Bases {
   readonly node: string
   readonly runtime: string
   readonly debian: string
@@ -34,11 +41,9 @@ interface Bases {
 
 /**
  * Builds everything from this working copy; POSTERN_TEST_IMAGE names an image of Postern that is there already. Throws with
- * what failed; layers of an earlier run are used again. Gives the reason, in one line, where there is nothing to build on.
+ * what failed; layers of an earlier run are used again.
  */
-export async function buildImages(engine: Engine, say: (line: string) => void): Promise<Images | string> {
-  const bases = await findBases(engine, say).catch((error: unknown) => firstLine(error))
-  if (typeof bases === 'string') return `there is nothing to build images on: ${bases}`
+export async function buildImages(engine: Engine, bases: Bases, say: (line: string) => void): Promise<Images> {
   const given = process.env['POSTERN_TEST_IMAGE']
   const images = { postern: given ?? 'postern-test:local', pgbouncer: 'postern-test-pgbouncer:local' }
   say(given === undefined ? 'building the images' : `taking ${given}`)
@@ -68,8 +73,15 @@ async function build(
   })
 }
 
+/** What images are built on; the reason in one line where there is nothing. */
+export async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases | string> {
+  return await pullOrMake(engine, say).catch(
+    (error: unknown) => `there is nothing to build images on: ${firstLine(error)}`,
+  )
+}
+
 /** The published images where the engine has or can fetch them, else such as are made of Debian's packages. */
-async function findBases(engine: Engine, say: (line: string) => void): Promise<Bases> {
+async function pullOrMake(engine: Engine, say: (line: string) => void): Promise<Bases> {
   try {
     for (const name of Object.values(published)) {
       const isThere = await engine.docker(['image', 'inspect', '--format', '{{.Id}}', name]).catch(() => '')

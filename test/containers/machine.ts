@@ -38,7 +38,7 @@ export function watchMachine(): () => Served {
 }
 
 /** Ticks of all processors since the machine started (proc(5)); elsewhere than on Linux there are no such figures. */
-function readTimes(): { all: number; idle: number; stolen: number } {
+export function readTimes(): { all: number; idle: number; stolen: number } {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
     const times = line.split(/\s+/).slice(1, 9).map(Number)

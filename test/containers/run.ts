@@ -1,27 +1,42 @@
-// `npm run test:containers`: the image and the compose file on a real Docker engine. Says in one line when none can be had.
+// `npm run test:containers`: the image and the compose file on a real Docker engine. Says in one line when none can be had. With
+// `--where-fair`, as CI runs it, also when the machine cannot give it a fair chance, or has no engine and images in time.
 import { spawn } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { weighMachine, whyUnfair } from './chance.ts'
 import { composeUp } from './compose.ts'
 import { openEngine } from './engine.ts'
-import { buildImages } from './images.ts'
+import { buildImages, findBases } from './images.ts'
 import { installationVariable } from './installation.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const say = (line: string): void => void process.stdout.write(`containers: ${line}\n`)
 
-async function testContainers(args: readonly string[]): Promise<number> {
-  const engine = await openEngine(say)
-  if (typeof engine === 'string') {
-    process.stdout.write(`SKIPPED containers: ${engine}\n`)
-    return 0
-  }
+function skip(reason: string): number {
+  process.stdout.write(`SKIPPED containers: ${reason}; the tests without containers decide alone\n`)
+  return 0
+}
+
+/** How long an engine and what images are built on may take where nobody waits for them alone. */
+const patienceMs = 15 * 60_000
+
+/** What the work gives, or the reason in one line when it takes too long. */
+async function inTime<T>(what: string, isBounded: boolean, work: Promise<T>): Promise<T | string> {
+  if (!isBounded) return await work
+  const late = `${what} could not be had within ${patienceMs / 60_000} minutes`
+  return await Promise.race([work, delay(patienceMs, late, { ref: false })])
+}
+
+async function testContainers(isBounded: boolean, args: readonly string[]): Promise<number> {
+  const unfair = isBounded ? whyUnfair(await weighMachine()) : undefined
+  if (unfair !== undefined) return skip(unfair)
+  const engine = await inTime('a Docker engine', isBounded, openEngine(say))
+  if (typeof engine === 'string') return skip(engine)
   try {
-    const images = await buildImages(engine, say)
-    if (typeof images === 'string') {
-      process.stdout.write(`SKIPPED containers: ${images}\n`)
-      return 0
-    }
+    const bases = await inTime('images to build on', isBounded, findBases(engine, say))
+    if (typeof bases === 'string') return skip(bases)
+    const images = await buildImages(engine, bases, say)
     const installation = await composeUp(engine, images)
     try {
       say('the installation is up')
@@ -56,4 +71,10 @@ async function runVitest(args: readonly string[], env: Readonly<Record<string, s
   })
 }
 
-process.exitCode = await testContainers(process.argv.slice(2))
+const given = process.argv.slice(2)
+process.exitCode = await testContainers(
+  given.includes('--where-fair'),
+  given.filter((each) => each !== '--where-fair'),
+)
+// What took too long may go on for ever.
+process.exit()

@@ -2,11 +2,20 @@
 // Redis is a container.
 import { spawnSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { lookup } from 'node:dns'
+import { readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import type { LookupFunction } from 'node:net'
+import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import { createdApiKeySchema, type CreatedApiKey } from '@postern/contracts'
 import { type Tenant, tenantSchema } from '@postern/contracts/internal'
-import type { CreateKeyInput, TestRedis } from '../../packages/local-stack/src/testing/index.ts'
+import type { CreateKeyInput, SignedCaller, TestRedis } from '../../packages/local-stack/src/testing/index.ts'
 import { findFreePort, randomRing } from '../../packages/local-stack/src/testing/index.ts'
 import { GenericContainer, type StartedTestContainer, Wait } from 'testcontainers'
+import { Agent, setGlobalDispatcher } from 'undici'
+import type { Installation } from './compose.ts'
+import { openDrillStack } from './drill-stack.ts'
 import { findInstallation } from './installation.ts'
 
 export * from '../../packages/local-stack/src/testing/index.ts'
@@ -14,26 +23,51 @@ export * from '../../packages/local-stack/src/testing/index.ts'
 /** What of a test stack there is here: what needs a process of its own, or a variable, is not. */
 export interface ContainerStack {
   readonly gateways: readonly string[]
+  readonly consoleUrl: string
+  readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
+  /** Tells the provider which tenants its people belong to, by their slugs. */
+  nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
+  /** Restarts the second gateway; it is ready when this resolves. */
+  restart(name: 'gateway-2'): Promise<void>
   stop(): Promise<void>
 }
 
 /** The installation of this run, in the shape of a test stack. */
 export async function startTestStack(): Promise<ContainerStack> {
-  const { installation, operator } = findInstallation()
+  const system = findInstallation()
+  const { installation, operator } = system
+  reachProvider(installation)
+  const drills = await openDrillStack(system)
   return {
     gateways: installation.gateways.map(({ url }) => url),
+    consoleUrl: installation.consoleUrl,
+    operator: drills.operator,
     createTenant: async (slug = `tenant-${randomBytes(6).toString('hex')}`) =>
       tenantSchema.parse(JSON.parse(await operator('tenants', 'create', slug, '--name', `Test ${slug}`, '--json'))),
+    nameTenants: async (tenants) => await writeFile(join(installation.trust, 'tenants.json'), JSON.stringify(tenants)),
     createKey: async (tenant, { scopes, label = 'A test key', expiresAt = '30d', allowedAddresses }) => {
       const options = ['--tenant', tenant.id, '--label', label, '--expires', expiresAt]
       if (allowedAddresses !== undefined) options.push('--address', ...allowedAddresses)
       const text = await operator('keys', 'create', ...options, '--json', '--scope', ...scopes)
       return createdApiKeySchema.parse(JSON.parse(text))
     },
-    stop: async () => undefined,
+    restart: async () => {
+      const [container = ''] = await system.containers('gateway-b')
+      await system.docker(['restart', '--time', '40', container])
+      await system.waitUntilReady(container)
+    },
+    stop: async () => await drills.stop(),
   }
+}
+
+/** The provider has a name among containers alone: here it is the port of this machine that it publishes. */
+function reachProvider({ issuer, trust }: Installation): void {
+  const { hostname } = new URL(issuer)
+  const ca = [...rootCertificates, readFileSync(join(trust, 'ca.crt'), 'utf8')]
+  const find: LookupFunction = (name, options, found) => lookup(name === hostname ? '127.0.0.1' : name, options, found)
+  setGlobalDispatcher(new Agent({ connect: { ca, lookup: find } }))
 }
 
 /** A Redis in a container, on a port that stays the same over restarts. */

@@ -7,7 +7,10 @@ const conditions = ['@postern/source', 'node', 'development|production']
 export default defineConfig({
   resolve: {
     conditions,
-    alias: [{ find: '@postern/local-stack/testing', replacement: join(import.meta.dirname, 'testing.ts') }],
+    alias: [
+      { find: '@postern/local-stack/testing', replacement: join(import.meta.dirname, 'testing.ts') },
+      { find: '../support/issuer.ts', replacement: join(import.meta.dirname, 'issuer.ts') },
+    ],
   },
   ssr: { resolve: { conditions } },
   environments: { __vitest__: { resolve: { conditions } } },
@@ -15,8 +18,13 @@ export default defineConfig({
     root: join(import.meta.dirname, '..', '..'),
     include: [
       'test/containers/*.test.ts',
-      // What an integrator does, through the compose file.
+      // What integrators, administrators and people at the console do, through the compose file. The others take hold of a service's
+      // process, or of PostgreSQL's clock.
       'test/end-to-end/integrator-reads-findings.test.ts',
+      'test/end-to-end/administrator-revokes-a-key.test.ts',
+      'test/end-to-end/console.test.ts',
+      'test/end-to-end/conventions.test.ts',
+      'test/end-to-end/scopes.test.ts',
       // What the database and the keys promise, on a PostgreSQL and a Redis in containers.
       'packages/tenant-db/test/*.test.ts',
       'services/keys/test/*.test.ts',

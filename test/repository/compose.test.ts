@@ -179,6 +179,36 @@ describe('the compose file', () => {
   })
 })
 
+test('with compose.tls.yaml everybody who asks PostgreSQL, PgBouncer or Redis knows the authority, and those take nothing without TLS', () => {
+  const { services: secured } = z
+    .looseObject({ services: z.record(z.string(), z.looseObject({})) })
+    .parse(parse(readFileSync(join(deploy, 'compose.tls.yaml'), 'utf8'), { merge: true }))
+  const asking = all.flatMap(([name]) =>
+    name === 'migrate' || destinations(name).some((to) => to === 'pgbouncer' || to === 'redis') ? [name] : [],
+  )
+  expect(Object.keys(secured).toSorted()).toEqual([...asking, 'postgres', 'pgbouncer', 'redis'].toSorted())
+  for (const name of asking) {
+    expect(secured[name]?.['environment'], name).toEqual({ NODE_EXTRA_CA_CERTS: '/etc/postern/trust/ca.crt' })
+    expect(secured[name]?.['volumes'], name).toEqual(['${POSTERN_TLS:-./tls}/ca.crt:/etc/postern/trust/ca.crt:ro'])
+  }
+  expect(secured['postgres']?.['command']).toContain('ssl=on')
+  expect(JSON.stringify(secured['redis']?.['command'])).toContain('"--port","0","--tls-port","6379"')
+  const site = join(deploy, 'pgbouncer/tls')
+  const settings = readFileSync(join(site, 'tls.ini'), 'utf8')
+  expect(settings).toMatch(/^client_tls_sslmode = require$/m)
+  expect(settings).toMatch(/^server_tls_sslmode = verify-full$/m)
+  // A section in what is included sets what stands above it back to its defaults.
+  expect(settings + readFileSync(join(site, 'database.ini'), 'utf8')).not.toMatch(/^\[/m)
+})
+
+test('what the image runs of this folder is sent to who builds it', () => {
+  const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
+  const programs = [...dockerfile.matchAll(/"(deploy\/[\w.-]+)"/g)].map(([, path]) => `!${path}`)
+  expect(programs).toHaveLength(2)
+  const sent = readFileSync(join(deploy, '..', '.dockerignore'), 'utf8').split('\n')
+  expect(sent).toEqual(expect.arrayContaining(programs))
+})
+
 test('the image is built with the Node and pnpm of the repository, and holds every service', () => {
   const dockerfile = readFileSync(join(deploy, 'Dockerfile'), 'utf8')
   const manifest = z
@@ -186,5 +216,5 @@ test('the image is built with the Node and pnpm of the repository, and holds eve
     .parse(JSON.parse(readFileSync(join(deploy, '..', 'package.json'), 'utf8')))
   expect(dockerfile).toContain(`ARG NODE_IMAGE=node:${manifest.config.node.pin}-`)
   expect(dockerfile).toContain(`ARG PNPM_VERSION=${manifest.packageManager.replace('pnpm@', '')}\n`)
-  for (const name of [...serviceNames, 'cli']) expect(dockerfile).toContain(`--filter-prod '@postern/${name}...'`)
+  for (const name of [...serviceNames, 'cli']) expect(dockerfile).toContain(`--filter-prod @postern/${name}...`)
 })

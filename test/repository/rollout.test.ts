@@ -16,16 +16,25 @@ if (typeof kubectl === 'string') process.stdout.write(`the patch of rollout.sh i
 const edge = ['gateway', 'console']
 const services = ['pgbouncer', 'keys', 'findings', 'universe', 'evidence', 'sync']
 
-/** What the script asks of a cluster, one call a line; `failing` is the call that the cluster answers with a failure. */
+const pinned = `registry.example/postern@sha256:${'0a'.repeat(32)}`
+
+/**
+ * What the script asks of a cluster, one call a line; `failing` is the call that the cluster answers with a failure, `images` are
+ * those of the overlay.
+ */
 function rollout(
   args: readonly string[],
   failing = 'none',
+  images: readonly string[] = [pinned],
 ): { readonly calls: string[]; readonly status: number | null } {
   const record = join(folder, 'calls')
   writeFileSync(record, '')
+  const containers = images.map((image) => `      - image: ${image}\n        name: x\n`).join('')
+  writeFileSync(join(folder, 'rendered'), `kind: Deployment\nspec:\n    containers:\n${containers}`)
   writeFileSync(
     join(folder, 'kubectl'),
-    `#!/bin/sh\necho "$*" >> '${record}'\ncase "$*" in *'${failing}'*) exit 1;; esac\n`,
+    `#!/bin/sh\ncase "$*" in *'${failing}'*) echo "$*" >> '${record}'; exit 1;; kustomize*) cat '${join(folder, 'rendered')}'; exit;; esac\n` +
+      `echo "$*" >> '${record}'\n`,
   )
   chmodSync(join(folder, 'kubectl'), 0o755)
   const { status } = spawnSync('sh', [join(kubernetes, 'rollout.sh'), ...args], {
@@ -166,4 +175,24 @@ test('going back, gateways and consoles are the older ones before any service is
   const entered = Math.max(...positions(steps, 'wait', edge))
   expect(Math.min(...positions(steps, 'change', services))).toBeGreaterThan(entered)
   expect(steps.filter((step) => step.endsWith(' migrate'))).toEqual([])
+})
+
+describe('an image that is named without a digest', () => {
+  const unpinned = [
+    ['a tag', [pinned, 'registry.example/postern-pgbouncer:1.0.0']],
+    ['nothing', ['postern']],
+    ['half a digest', [pinned.slice(0, -1)]],
+    ['no image at all', []],
+  ] as const
+
+  test.each(unpinned)('by %s is refused before anything of the cluster changes', (_what, images) => {
+    for (const args of [['overlay'], ['--back', 'overlay'], ['--migrate-only', 'overlay']]) {
+      expect(rollout(args, 'none', images)).toEqual({ calls: [''], status: 2 })
+    }
+  })
+
+  test('is taken for development alone, which builds its own', () => {
+    expect(rollout(['overlays/development'], 'none', ['postern:local']).status).toBe(0)
+    expect(rollout(['overlays/development-copy'], 'none', ['postern:local']).status).toBe(2)
+  })
 })

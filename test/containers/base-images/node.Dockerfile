@@ -12,4 +12,7 @@ RUN ln -s ../lib/node_modules/npm/bin/npm-cli.js /usr/local/bin/npm \
  && cp /usr/local/bin/node /smallest/usr/local/bin/node \
  && cp /etc/ssl/certs/ca-certificates.crt /smallest/etc/ssl/certs/ \
  && ldd /usr/local/bin/node | grep -o '/[^ ]*' | xargs -I '{}' cp --dereference --parents '{}' /smallest \
- && echo 'postern:x:10001:10001::/:/nowhere' > /smallest/etc/passwd
+ && echo 'postern:x:10001:10001::/:/nowhere' > /smallest/etc/passwd \
+ && mkdir -p /smallest/var/lib/dpkg/status.d && cp /etc/os-release /smallest/etc/os-release \
+ && for library in $(ldd /usr/local/bin/node | grep -o '/[^ ]*'); do dpkg --search "$(readlink -f "$library")" || true; done \
+    | cut -d: -f1 | sort -u | while read -r name; do dpkg --status "$name" > "/smallest/var/lib/dpkg/status.d/$name"; done

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { type KeyObject, generateKeyPairSync, randomBytes } from 'node:crypto'
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import { Provider } from 'oidc-provider'
 import { escape, page, pageHeaders, peoplePage } from './pages.ts'
@@ -13,6 +13,8 @@ export interface DevelopmentProviderOptions {
   readonly people: readonly DemoPerson[]
   /** The id of a tenant by its slug. */
   tenantId(slug: string): Promise<string | undefined>
+  /** Signs the tokens: P-256, and the id that it is published with. Default: one of its own, which ends with the process. */
+  readonly key?: { readonly id: string; readonly privateKey: KeyObject }
 }
 
 /** What the gateway asks of a token. */
@@ -69,7 +71,10 @@ async function readForm(request: IncomingMessage): Promise<string> {
 
 function configuration(options: DevelopmentProviderOptions): ConstructorParameters<typeof Provider>[1] {
   const { clientId, clientSecret, consoleUrl, people, tenantId } = options
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
+  const { id: keyId, privateKey } = options.key ?? {
+    id: randomBytes(8).toString('hex'),
+    privateKey: generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
+  }
   const find = (id: string): DemoPerson | undefined => people.find((person) => person.id === id)
   return {
     clients: [
@@ -86,9 +91,7 @@ function configuration(options: DevelopmentProviderOptions): ConstructorParamete
       },
     ],
     jwks: {
-      keys: [
-        { ...privateKey.export({ format: 'jwk' }), kid: randomBytes(8).toString('hex'), use: 'sig', alg: 'ES256' },
-      ],
+      keys: [{ ...privateKey.export({ format: 'jwk' }), kid: keyId, use: 'sig', alg: 'ES256' }],
     },
     cookies: { keys: [randomBytes(32).toString('hex')] },
     claims: { openid: ['sub'], profile: ['name'], email: ['email'] },

@@ -1,0 +1,118 @@
+// The bill of materials of the image, made while it is built, in the stage that it runs on: what pnpm says of the packages of npm
+// (sbom.cdx.json, CycloneDX), held against those that are there, and with Node.js and the packages of the system beside them.
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const [, , file = 'sbom.cdx.json', system = '/', modules = 'node_modules/.pnpm'] = process.argv
+
+/** Packages of npm in the folder of pnpm: name@version. */
+function findInstalled() {
+  const found = new Set()
+  for (const folder of readdirSync(modules, { withFileTypes: true })) {
+    const inner = join(modules, folder.name, 'node_modules')
+    if (!folder.isDirectory() || folder.name === 'node_modules' || !existsSync(inner)) continue
+    for (const name of namesIn(inner)) {
+      const path = join(inner, name, 'package.json')
+      // Links lead to packages that have a folder of their own.
+      if (!folder.name.startsWith(`${name.replace('/', '+')}@`) || !existsSync(path)) continue
+      const { version } = JSON.parse(readFileSync(path, 'utf8'))
+      found.add(`${name}@${version}`)
+    }
+  }
+  return found
+}
+
+function namesIn(folder) {
+  return readdirSync(folder).flatMap((name) =>
+    name.startsWith('@') ? readdirSync(join(folder, name)).map((own) => `${name}/${own}`) : [name],
+  )
+}
+
+/** What /etc/os-release says, by name. */
+function readRelease() {
+  const path = join(system, 'etc/os-release')
+  if (!existsSync(path)) return {}
+  const lines = readFileSync(path, 'utf8').matchAll(/^([A-Z_]+)="?([^"\n]*)"?$/gm)
+  return Object.fromEntries([...lines].map(([, name, value]) => [name, value]))
+}
+
+/** Paragraphs of the database of dpkg: one file, or one for each package as images without a package manager have them. */
+function readDebian() {
+  const whole = join(system, 'var/lib/dpkg/status')
+  const parts = join(system, 'var/lib/dpkg/status.d')
+  const texts = existsSync(whole) ? [readFileSync(whole, 'utf8')] : []
+  if (existsSync(parts)) {
+    for (const name of readdirSync(parts).toSorted()) {
+      if (!name.endsWith('.md5sums')) texts.push(readFileSync(join(parts, name), 'utf8'))
+    }
+  }
+  return texts
+    .join('\n\n')
+    .split(/\n\n+/)
+    .map((paragraph) =>
+      Object.fromEntries([...paragraph.matchAll(/^([A-Za-z-]+): (.*)$/gm)].map(([, key, value]) => [key, value])),
+    )
+    .filter(({ Package, Version, Status = 'installed' }) => Package && Version && Status.endsWith('installed'))
+    .map(({ Package, Version, Architecture }) => ({ type: 'deb', name: Package, version: Version, arch: Architecture }))
+}
+
+function readAlpine() {
+  const path = join(system, 'lib/apk/db/installed')
+  if (!existsSync(path)) return []
+  return readFileSync(path, 'utf8')
+    .split('\n\n')
+    .map((paragraph) =>
+      Object.fromEntries([...paragraph.matchAll(/^([PVA]):(.*)$/gm)].map(([, key, value]) => [key, value])),
+    )
+    .filter(({ P, V }) => P && V)
+    .map(({ P, V, A }) => ({ type: 'apk', name: P, version: V, arch: A }))
+}
+
+function componentOf({ type, name, version, arch }, distribution) {
+  const qualifiers = [arch && `arch=${arch}`, distribution && `distro=${distribution}`].filter(Boolean).join('&')
+  const vendor = type === 'apk' ? 'alpine' : 'debian'
+  const purl = `pkg:${type}/${vendor}/${encodeURIComponent(name)}@${encodeURIComponent(version)}${qualifiers && `?${qualifiers}`}`
+  return { type: 'library', name, version, purl, 'bom-ref': purl }
+}
+
+const bom = JSON.parse(readFileSync(file, 'utf8'))
+const installed = findInstalled()
+const nameOf = ({ group, name, version }) => `${group ? `${group}/` : ''}${name}@${version}`
+const own = bom.components.filter((each) => each.group === '@postern')
+const npm = bom.components.filter((each) => installed.has(nameOf(each)))
+const told = new Set(npm.map(nameOf))
+const untold = [...installed].filter((name) => !told.has(name))
+if (untold.length > 0) throw new Error(`the bill of materials does not name ${untold.join(', ')}`)
+
+const { ID, VERSION_ID, NAME = 'unknown' } = readRelease()
+const distribution = ID && (VERSION_ID ? `${ID}-${VERSION_ID}` : ID)
+const packages = [...readDebian(), ...readAlpine()].map((each) => componentOf(each, distribution))
+const node = process.versions.node
+const purl = `pkg:generic/node@${node}`
+const runtime = [
+  { type: 'operating-system', name: NAME, version: VERSION_ID ?? 'unknown', 'bom-ref': 'operating-system' },
+  {
+    type: 'platform',
+    name: 'node',
+    version: node,
+    purl,
+    'bom-ref': purl,
+    cpe: `cpe:2.3:a:nodejs:node.js:${node}:*:*:*:*:*:*:*`,
+  },
+  // What Node brings within its own program.
+  ...['openssl', 'v8', 'uv', 'zlib', 'llhttp', 'nghttp2', 'ares', 'undici'].flatMap((name) => {
+    const version = process.versions[name]
+    return version
+      ? [{ type: 'library', name, version, purl: `pkg:generic/${name}@${version}`, 'bom-ref': `node/${name}` }]
+      : []
+  }),
+]
+const kept = new Set([...own, ...npm].map((each) => each['bom-ref']).concat(bom.metadata.component['bom-ref']))
+bom.components = [...own, ...npm, ...runtime, ...packages]
+bom.dependencies = bom.dependencies
+  .filter(({ ref }) => kept.has(ref))
+  .map(({ ref, dependsOn = [] }) => ({ ref, dependsOn: dependsOn.filter((each) => kept.has(each)) }))
+writeFileSync(file, `${JSON.stringify(bom)}\n`)
+process.stdout.write(
+  `sbom: ${npm.length} packages of npm, Node ${node}, ${packages.length} packages of ${distribution ?? 'no distribution'}\n`,
+)

@@ -1,0 +1,84 @@
+import { chmod, chown, cp, mkdtemp, rm, stat } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { RunningCluster } from '@postern/local-stack/testing'
+import { makeTestAuthority, startTestCluster } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openPool } from '../src/pool.ts'
+import { openClient } from './tenant-tables.ts'
+
+// What a server shows belongs to the whole of it, so that these tests have one of their own. Its certificate is for localhost.
+let running: RunningCluster
+const folders: string[] = []
+let trusted: string
+let strange: string
+
+async function newFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'postern-tls-'))
+  folders.push(folder)
+  return folder
+}
+
+async function asSuperuser(text: string): Promise<Record<string, unknown>[]> {
+  const { port, superuserPassword } = running.cluster
+  await using connection = await openClient(`postgres://postgres:${superuserPassword}@127.0.0.1:${port}/postgres`)
+  return (await connection.client.query<Record<string, unknown>>(text)).rows
+}
+
+/** Whether the session of a service is encrypted, by what PostgreSQL says of it. */
+async function isEncrypted(host: string, query: string): Promise<unknown> {
+  const { port, passwords, template } = running.cluster
+  const connectionString = `postgres://postern_findings:${passwords.findings}@${host}:${port}/${template}?${query}`
+  const pool = openPool({ connectionString, maxConnections: 1, connectTimeoutMs: 10_000, applicationName: 'tls' })
+  try {
+    return (await pool.query('select ssl from pg_stat_ssl where pid = pg_backend_pid()')).rows[0]?.ssl
+  } finally {
+    await pool.end()
+  }
+}
+
+beforeAll(async () => {
+  running = await startTestCluster()
+  const authority = await makeTestAuthority(await newFolder())
+  trusted = authority.certificate
+  strange = (await makeTestAuthority(await newFolder())).certificate
+  const { certificate, key } = await authority.issue('localhost')
+  const [row] = await asSuperuser('show data_directory')
+  const data = String(row?.['data_directory'])
+  const { uid, gid } = await stat(data)
+  for (const [from, name] of [
+    [certificate, 'server.crt'],
+    [key, 'server.key'],
+  ] as const) {
+    await cp(from, join(data, name))
+    await chown(join(data, name), uid, gid)
+    await chmod(join(data, name), 0o600)
+  }
+})
+afterAll(async () => {
+  await running.stop()
+  for (const folder of folders) await rm(folder, { recursive: true, force: true })
+})
+
+describe('with sslmode=verify-full', () => {
+  test('nothing is sent to a server without TLS', async () => {
+    await expect(isEncrypted('localhost', `sslmode=verify-full&sslrootcert=${trusted}`)).rejects.toThrow(
+      'does not support SSL',
+    )
+  })
+
+  test('a server is spoken to whose certificate is of its name and of the authority', async () => {
+    await asSuperuser('alter system set ssl = on')
+    await asSuperuser('select pg_reload_conf()')
+    await expect.poll(async () => await asSuperuser('show ssl')).toEqual([{ ssl: 'on' }])
+    expect(await isEncrypted('localhost', `sslmode=verify-full&sslrootcert=${trusted}`)).toBe(true)
+  })
+
+  test('one of another authority is refused, and so is one of another name', async () => {
+    await expect(isEncrypted('localhost', `sslmode=verify-full&sslrootcert=${strange}`)).rejects.toThrow(/certificate/)
+    await expect(isEncrypted('localhost', 'sslmode=verify-full')).rejects.toThrow(/certificate/)
+    await expect(isEncrypted('127.0.0.1', `sslmode=verify-full&sslrootcert=${trusted}`)).rejects.toMatchObject({
+      code: 'ERR_TLS_CERT_ALTNAME_INVALID',
+    })
+  })
+})

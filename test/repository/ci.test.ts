@@ -1,0 +1,118 @@
+import { spawnSync } from 'node:child_process'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { least, whyUnfair } from '../containers/chance.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+let folder = ''
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'ci-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+const report = (passed: number, failed: number): string =>
+  JSON.stringify({
+    success: failed === 0,
+    testResults: [
+      {
+        status: failed === 0 ? 'passed' : 'failed',
+        assertionResults: [
+          ...Array.from({ length: passed }, () => ({ status: 'passed' })),
+          ...Array.from({ length: failed }, () => ({ status: 'failed' })),
+        ],
+      },
+    ],
+  })
+
+/** What the commands do in the place of the real ones: shell, by what npm is asked for. */
+interface Commands {
+  readonly containers: string
+  readonly recovery?: string
+}
+
+const write = (name: string, text: string): string => `echo '${text}' > .test-reports/${name}`
+
+/** `.ci/run` in a folder of its own, with an npm that does as it is told. Gives its lines and its exit code. */
+function runCi({ containers, recovery = write('recovery.json', report(2, 0)) }: Commands, setting = 'fair') {
+  cpSync(join(root, '.ci'), join(folder, '.ci'), { recursive: true })
+  const programs = join(folder, 'bin')
+  mkdirSync(programs)
+  const tests = [
+    'mkdir -p .test-reports',
+    write('check.json', JSON.stringify([{ ok: true }])),
+    write('vitest.json', report(10, 0)),
+  ].join('; ')
+  const npm = `#!/bin/sh\ncase "$*" in\n  test) ${tests};;\n  'run test:recovery') ${recovery};;\n  *) echo "asked: $*"; ${containers};;\nesac\n`
+  writeFileSync(join(programs, 'npm'), npm)
+  chmodSync(join(programs, 'npm'), 0o755)
+  const { stdout, status } = spawnSync('sh', ['.ci/run'], {
+    cwd: folder,
+    encoding: 'utf8',
+    env: {
+      PATH: [programs, dirname(process.execPath), '/usr/bin', '/bin'].join(':'),
+      ...(setting === '' ? {} : { POSTERN_CI_CONTAINERS: setting }),
+    },
+  })
+  return { lines: stdout.trim().split('\n'), status }
+}
+
+describe('the closing line of CI', () => {
+  test('counts what ran on containers', () => {
+    const { lines, status } = runCi({ containers: write('containers.json', report(5, 0)) })
+    expect(lines).toContain('asked: run test:containers -- --where-fair')
+    expect([lines.at(-1), status]).toEqual(['18 passed, 0 failed', 0])
+  })
+
+  test('counts each failure on containers, and fails', () => {
+    const { lines, status } = runCi({ containers: `${write('containers.json', report(5, 2))}; exit 1` })
+    expect([lines.at(-1), status]).toEqual(['18 passed, 2 failed', 1])
+  })
+
+  test.each([
+    ['ended without a report, as when an image cannot be built', 'exit 1'],
+    ['was ended by the clock', 'exit 124'],
+    ['said that all passed, and failed', `${write('containers.json', report(5, 0))}; exit 1`],
+  ])('counts a failure where the run on containers %s', (_what, containers) => {
+    const { lines, status } = runCi({ containers })
+    expect(lines.at(-1)).toMatch(/, 1 failed$/)
+    expect(status).toBe(1)
+  })
+
+  test('leaves out what says by itself that it is skipped', () => {
+    const { lines, status } = runCi({ containers: "echo 'SKIPPED containers: no engine'" })
+    expect([lines.at(-1), status]).toEqual(['13 passed, 0 failed', 0])
+  })
+
+  test('says in one line that containers are not wanted, and asks for them without conditions where they are', () => {
+    const off = runCi({ containers: 'exit 1' }, '')
+    expect(off.lines.filter((line) => line.startsWith('SKIPPED'))).toHaveLength(1)
+    expect([off.lines.at(-1), off.status]).toEqual(['13 passed, 0 failed', 0])
+    rmSync(join(folder, 'bin'), { recursive: true })
+    expect(runCi({ containers: 'exit 1' }, 'on').lines).toContain('asked: run test:containers --')
+  })
+
+  test('counts backup and restore, also when they left no report', () => {
+    const { lines, status } = runCi({ containers: 'true', recovery: 'exit 1' })
+    expect([lines.at(-1), status]).toEqual(['11 passed, 1 failed', 1])
+  })
+})
+
+describe('a machine gives the run on containers a fair chance', () => {
+  const enough = {
+    processors: least.processors,
+    memoryBytes: least.memoryBytes,
+    diskBytes: least.diskBytes,
+    share: least.share,
+  }
+
+  test('where it has what is asked for', () => expect(whyUnfair(enough)).toBeUndefined())
+
+  test.each([
+    ['too few processors', { processors: 1 }, 'there are 1 processors, and 2 are needed'],
+    ['too little memory', { memoryBytes: 2 ** 31 }, '2.0 GiB of memory are free, and 4.0 GiB are needed'],
+    ['no room', { diskBytes: 2 ** 30 }, / are free, and 8.0 GiB are needed$/],
+    ['a host that takes half', { share: 0.5 }, 'of all processors 50 % could be had, and 60 % are needed'],
+  ])('and not with %s', (_what, change, reason) => expect(whyUnfair({ ...enough, ...change })).toMatch(reason))
+})
