@@ -9,6 +9,7 @@ import {
   rotatableNames,
   rotateRing,
   rotateSecret,
+  rotationSteps,
 } from '@postern/installation'
 import { parseKeyRing } from '@postern/signed-context'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -87,11 +88,12 @@ describe('the addresses of an installation', () => {
   })
   afterAll(async () => await rm(own, { recursive: true, force: true }))
 
+  async function read(path: string): Promise<string> {
+    return (await readFile(join(own, path), 'utf8')).trim().replace(/:[\w-]{43}@/, ':SECRET@')
+  }
+
   /** The URLs of a folder, each with a word in the place of its password. */
   async function urls(): Promise<Record<keyof typeof at, string>> {
-    const read = async (path: string): Promise<string> => {
-      return (await readFile(join(own, path), 'utf8')).trim().replace(/:[\w-]{43}@/, ':SECRET@')
-    }
     const [superuser, migrator, keys, sync, redis] = await Promise.all([
       read(at.superuser),
       read(at.migrator),
@@ -129,12 +131,15 @@ describe('the addresses of an installation', () => {
     }
     expect(await urls()).toEqual(given)
     const old = await readFile(join(own, at.keys), 'utf8')
-    await rotateSecret(own, 'password-keys', 'replace')
-    await rotateSecret(own, 'password-redis', 'replace')
-    await initSecrets(own)
-    expect(await urls()).toEqual(given)
-    const password = (await readFile(join(own, 'password-keys'), 'utf8')).trim()
-    expect(await readFile(join(own, at.keys), 'utf8')).toContain(password)
+    for (const step of rotationSteps) {
+      await rotateSecret(own, 'password-keys', step)
+      await rotateSecret(own, 'password-redis', step)
+      await initSecrets(own)
+    }
+    // The other login of the role, and nothing else.
+    expect(await urls()).toEqual({ ...given, keys: given.keys.replace('postern_keys:', 'postern_keys_b:') })
+    const password = (await readFile(join(own, 'password-keys'), 'utf8')).trim().replace(/^b:/, '')
+    expect(await readFile(join(own, at.keys), 'utf8')).toContain(`:${password}@`)
     expect(old).not.toContain(password)
   })
 
@@ -166,7 +171,7 @@ describe('the addresses of an installation', () => {
     await initSecrets(own)
     expect(await urls()).toMatchObject({
       superuser: 'postgres://postgres:SECRET@other:5432/postgres',
-      keys: 'postgres://postern_keys:SECRET@pool.internal:6432/audit',
+      keys: 'postgres://postern_keys_b:SECRET@pool.internal:6432/audit',
       redis: 'rediss://:SECRET@d:6379',
     })
   })
