@@ -393,7 +393,7 @@ describe('a database that fails', () => {
 
 describe('the pool', () => {
   test('a caller that finds no free connection in time is told that there is none', async () => {
-    const db = tables.open({ maxConnections: 1, connectTimeoutMs: 100 })
+    const db = tables.open({ maxConnections: 1, connectTimeoutMs: 1_000 })
     const release = Promise.withResolvers<void>()
     const holding = db.write(tenant, async (tx) => {
       await tx.execute(insert('held'))
