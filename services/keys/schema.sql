@@ -171,10 +171,14 @@ create table keys.gateway_lease (
   name text not null,
   acked bigint not null,
   lease_until timestamp with time zone not null,
+  grant_id uuid not null default gen_random_uuid(),
+  released boolean not null default false,
   constraint gateway_lease_pk PRIMARY KEY (gateway),
   constraint gateway_lease_name_length CHECK ((char_length(name) <= 100))
 );
 grant delete, insert, select, update on table keys.gateway_lease to postern_keys_definer;
+comment on column keys.gateway_lease.lease_until is 'for people and the gauge; what a revoke waits for goes by no wall clock';
+comment on column keys.gateway_lease.grant_id is 'another one with each grant, and never one that was: whether the lease was renewed';
 
 create table keys.idempotency_record (
   tenant_id uuid not null,
@@ -407,6 +411,20 @@ $function$;
 alter routine keys.find_tenant(uuid) owner to postern_keys_definer;
 grant execute on routine keys.find_tenant(uuid) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.forget_leases(gone uuid[], last_grants uuid[])
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  delete from keys.gateway_lease as l
+   using rows from (pg_catalog.unnest(gone), pg_catalog.unnest(last_grants)) as g (gateway, grant_id)
+   where l.gateway = g.gateway
+     and l.grant_id = g.grant_id
+$function$;
+alter routine keys.forget_leases(uuid[],uuid[]) owner to postern_keys_definer;
+grant execute on routine keys.forget_leases(uuid[],uuid[]) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.guard_api_key()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -637,10 +655,7 @@ CREATE OR REPLACE FUNCTION keys.prune(older_than_ms bigint, at_most integer)
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  with gone as (
-    delete from keys.gateway_lease as l
-     where l.lease_until < pg_catalog.clock_timestamp() - interval '1 hour'),
-  old as (
+  with old as (
     select r.seq, r.at
       from keys.revocation as r
      order by r.seq
@@ -677,6 +692,17 @@ AS $function$
 $function$;
 alter routine keys.prune_uses(integer,integer) owner to postern_keys_definer;
 grant execute on routine keys.prune_uses(integer,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.read_grants()
+ RETURNS TABLE(gateway uuid, acked bigint, grant_id uuid, released boolean)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select l.gateway, l.acked, l.grant_id, l.released from keys.gateway_lease as l
+$function$;
+alter routine keys.read_grants() owner to postern_keys_definer;
+grant execute on routine keys.read_grants() to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.read_leases()
  RETURNS TABLE(gateway uuid, acked bigint, live boolean)
@@ -869,9 +895,10 @@ CREATE OR REPLACE FUNCTION keys.release_lease(for_gateway uuid)
  SET search_path TO ''
 AS $function$
   update keys.gateway_lease as l
-     set lease_until = pg_catalog.clock_timestamp()
+     set released = true,
+         lease_until = least(l.lease_until, pg_catalog.clock_timestamp())
    where l.gateway = for_gateway
-     and l.lease_until > pg_catalog.clock_timestamp()
+     and not l.released
 $function$;
 alter routine keys.release_lease(uuid) owner to postern_keys_definer;
 grant execute on routine keys.release_lease(uuid) to postern_keys;
@@ -883,14 +910,17 @@ CREATE OR REPLACE FUNCTION keys.renew_lease(for_gateway uuid, for_name text, cur
  SET search_path TO ''
 AS $function$
 begin
-  insert into keys.gateway_lease as l (gateway, name, acked, lease_until)
-  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond'
+  insert into keys.gateway_lease as l (gateway, name, acked, lease_until, grant_id)
+  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond',
+         pg_catalog.gen_random_uuid()
     from keys.revocation_seq as c
    where c.seq = cursor_seq
       on conflict (gateway) do update
      set name = excluded.name,
          acked = greatest(l.acked, excluded.acked),
-         lease_until = greatest(l.lease_until, excluded.lease_until);
+         lease_until = greatest(l.lease_until, excluded.lease_until),
+         grant_id = excluded.grant_id,
+         released = false;
   if found then
     return true;
   end if;

@@ -89,7 +89,7 @@ async function measureAlone(): Promise<Part[]> {
   const databaseClock = createDatabaseClock(clocks)
   const now = Date.now()
   databaseClock.observe(now, clocks.monotonic())
-  const floors = createFloors(clocks)
+  const floors = createFloors(clocks, databaseClock)
   const keys = Array.from({ length: keyCount }, () => generateKey())
   const lookup = createKeyLookup({
     lease: {

@@ -32,6 +32,8 @@ const allowances = {
     'keys.renew_lease(uuid,text,bigint,integer)': 'leases belong to gateways',
     'keys.release_lease(uuid)': 'leases belong to gateways',
     'keys.read_leases()': 'leases belong to gateways',
+    'keys.read_grants()': 'leases belong to gateways',
+    'keys.forget_leases(uuid[],uuid[])': 'leases belong to gateways',
     'keys.record_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.record_denials(jsonb)': 'as uses',
     'keys.record_people(jsonb)': 'a gateway reports for all tenants at once, from verified tokens',

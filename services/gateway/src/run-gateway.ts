@@ -94,8 +94,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway, clocks })
   const redis = openRedisCache({ url: config.redisUrl, ring: config.cacheRing, logger })
   const upstreams = openUpstreams(config)
-  const floors = createFloors(clocks)
   const databaseClock = createDatabaseClock(clocks)
+  const floors = createFloors(clocks, databaseClock)
   const lease = createLease({
     gateway,
     name: config.name,

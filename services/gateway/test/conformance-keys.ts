@@ -28,6 +28,10 @@ interface TenantRow {
 
 interface LeaseRow {
   acked: number
+  /** Since when the replica that waits has seen no other grant, on its own clock. It looks without a pause. */
+  quietSince: number
+  released: boolean
+  /** When it ends on the database's clock, by which nobody goes any more. */
   until: number
 }
 
@@ -41,6 +45,7 @@ export interface OpenChange {
 /** A change that is committed; somebody waits until it is in force. */
 export interface Waiting {
   readonly entry: Revocation
+  /** On the clock of the replica that waits. */
   readonly committedAt: number
 }
 
@@ -50,8 +55,9 @@ export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
 const maxEntries = 2
 
 export class KeysModel {
-  /** The database's clock. */
-  now: number
+  /** A replica's own clock, which nobody sets. */
+  time = 0
+  #databaseStart: number
   readonly keys: readonly KeyRow[]
   readonly log: { readonly entry: Revocation; readonly at: number }[] = []
   readonly #tenants = new Map<string, TenantRow>()
@@ -60,9 +66,19 @@ export class KeysModel {
   #open: OpenChange | undefined
 
   constructor(now: number, keys: readonly { readonly hash: string; readonly tenantId: string }[]) {
-    this.now = now
+    this.#databaseStart = now
     this.keys = keys.map((key) => ({ ...key, version: 1, revoked: false }))
     for (const { tenantId } of keys) this.#tenants.set(tenantId, { version: 1, isSuspended: false })
+  }
+
+  /** The database's clock. */
+  get now(): number {
+    return this.#databaseStart + this.time
+  }
+
+  /** The database's clock is set. */
+  step(ms: number): void {
+    this.#databaseStart += ms
   }
 
   /** `keys.log_change`: takes the counter's row, unless another change has it; the number is used up by the commit alone. */
@@ -98,17 +114,28 @@ export class KeysModel {
     this.#counter = change.seq
     change.write()
     this.log.push({ entry: change.entry, at: this.now })
-    return { entry: change.entry, committedAt: this.now }
+    return { entry: change.entry, committedAt: this.time }
   }
 
-  /** `examine` over `keys.read_leases`: whether no live lease is left whose gateway has not applied the entry. */
-  isInForce({ entry }: Waiting): boolean {
+  /** `examine` over `keys.read_grants`: whether no live lease is left whose gateway has not applied the entry. */
+  isInForce({ entry, committedAt }: Waiting): boolean {
+    if (this.time - committedAt >= leaseMs) return true
+    return [...this.#leases.values()].every((lease) => this.#hasEnded(lease) || lease.acked >= entry.seq)
+  }
+
+  /** As it was while leases were judged by the database's clock. */
+  isInForceByWallClock({ entry }: Waiting): boolean {
     return [...this.#leases.values()].every(({ until, acked }) => until <= this.now || acked >= entry.seq)
   }
 
-  /** When the last lease ends that is live now. */
+  #hasEnded({ released, quietSince }: LeaseRow): boolean {
+    return released || this.time - quietSince >= leaseMs
+  }
+
+  /** When the last lease ends that is live now, on the replica's clock. */
   lastEnd(): number {
-    return Math.max(this.now, ...[...this.#leases.values()].map(({ until }) => until))
+    const live = [...this.#leases.values()].filter((lease) => !this.#hasEnded(lease))
+    return Math.max(this.time, ...live.map(({ quietSince }) => quietSince + leaseMs))
   }
 
   /** `keys.renew_lease` up to its commit: what is returned commits. */
@@ -121,6 +148,8 @@ export class KeysModel {
       if (cursor === counter) {
         this.#leases.set(gateway, {
           acked: Math.max(row?.acked ?? 0, cursor),
+          quietSince: this.time,
+          released: false,
           until: Math.max(row?.until ?? 0, until),
         })
         return true
@@ -152,7 +181,7 @@ export class KeysModel {
   /** `keys.release_lease` */
   release(gateway: string): void {
     const row = this.#leases.get(gateway)
-    if (row !== undefined) row.until = Math.min(row.until, this.now)
+    if (row !== undefined) row.released = true
   }
 
   /** `keys.prune` */

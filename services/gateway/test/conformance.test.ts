@@ -25,7 +25,7 @@ import { type ChangeKind, KeysModel, RedisModel, type Waiting } from './conforma
 interface Sabotage {
   readonly floors?: (floors: Floors) => Floors
   readonly lease?: (lease: Lease, clocks: Clocks) => Lease
-  readonly waits?: false
+  readonly waits?: 'never' | 'by the wall clock'
 }
 
 /** A call that is under way, stage by stage; the last one gives its answer to who waits for it, if somebody does. */
@@ -71,7 +71,7 @@ class World {
   }
 
   pass(ms: number, suspended?: GatewayUnderTest): void {
-    this.keys.now += ms
+    this.keys.time += ms
     for (const gateway of this.gateways) gateway.pass(ms, gateway === suspended)
   }
 
@@ -88,9 +88,9 @@ class World {
   look(): void {
     const { inForce } = seen
     this.waiting = this.waiting.filter((change) => {
-      const isInForce = this.sabotage.waits === false || this.keys.isInForce(change)
+      const isInForce = this.#isInForce(change)
       if (!isInForce) {
-        if (this.keys.now >= change.committedAt + 2000)
+        if (this.keys.time >= change.committedAt + 2000)
           this.violations.push('a lease outlived the change it had not seen')
         return true
       }
@@ -108,6 +108,12 @@ class World {
       return false
     })
     if (seen.inForce > inForce) this.requestAll()
+  }
+
+  #isInForce(change: Waiting): boolean {
+    const { waits } = this.sabotage
+    if (waits === 'by the wall clock') return this.keys.isInForceByWallClock(change)
+    return waits === 'never' || this.keys.isInForce(change)
   }
 
   requestAll(): void {
@@ -168,7 +174,7 @@ class GatewayUnderTest {
     const clocks: Clocks = { monotonic: () => this.#monotonic, wall: () => this.#wall }
     const databaseClock = createDatabaseClock(clocks)
     const { sabotage } = world
-    const floors = createFloors(clocks)
+    const floors = createFloors(clocks, databaseClock)
     this.floors = sabotage.floors?.(floors) ?? floors
     const lease = createLease({
       gateway: this.#id,
@@ -364,7 +370,7 @@ const alphabet = [
   ...Array<'look'>(2).fill('look'),
   ...Array<'hear'>(2).fill('hear'),
   ...Array<'fill'>(3).fill('fill'),
-  ...(['change', 'commit', 'lose', 'abandon', 'restart', 'shift', 'forget', 'prune'] as const),
+  ...(['change', 'commit', 'lose', 'abandon', 'restart', 'shift', 'step', 'forget', 'prune'] as const),
 ] as const
 type Event = readonly [name: (typeof alphabet)[number], one: number, other: number]
 
@@ -408,6 +414,10 @@ async function happen(world: World, [name, one, other]: Event): Promise<void> {
       // Either clock can be wrong, and the other one is there for that.
       if (world.canSuspend) world.pass(pick(spans, other) ?? 0, gateway)
       else gateway.setBack(3_600_000)
+      break
+    case 'step':
+      // Somebody sets the database's clock, by an hour at most.
+      world.keys.step(pick([3_600_000, -3_600_000, 3000, -3000], one) ?? 0)
       break
     case 'change':
       world.keys.begin(pick(kinds, one) ?? 'revoke', key)
@@ -498,7 +508,7 @@ async function play({ rates, canSuspend, episodes }: Schedule, sabotage: Sabotag
       world.commit()
     }
     await go(after)
-    if (isWaitedOut) world.pass(world.keys.lastEnd() - world.keys.now)
+    if (isWaitedOut) world.pass(world.keys.lastEnd() - world.keys.time)
     world.look()
     await go(late)
   }
@@ -556,7 +566,8 @@ describe('the schedules find a gateway', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
     'without floors': { floors: (floors) => ({ ...floors, standing: () => 'valid', isRevoked: () => false }) },
     'that never loses its lease': { lease: (lease) => ({ ...lease, isHeld: () => true }) },
-    'that is not waited for': { waits: false },
+    'that is not waited for': { waits: 'never' },
+    'whose lease is judged by a clock that may be set': { waits: 'by the wall clock' },
     'that acknowledges what it does not apply': { floors: (floors) => ({ ...floors, apply: () => undefined }) },
   }
   test.each(Object.entries(sabotages))('%s', { timeout: 180_000 }, async (_title, sabotage) => {

@@ -2,7 +2,7 @@ import { floorTtlMs } from '@postern/contracts/internal'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from 'prom-client'
-import { pruneLog, readLeases } from './revocation/store.ts'
+import { countLeases, pruneLog } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
 const everyMs = 10_000
@@ -32,7 +32,7 @@ export function startHousekeeping({
       await db.system(async (tx) => await pruneLog(tx, { olderThanMs: keepLogMs, limit: maxRows }))
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
-      leases.set((await db.system(readLeases)).filter(({ live }) => live).length)
+      leases.set(await db.system(countLeases))
     } catch (error) {
       logger.warn({ event: 'housekeeping_failed', err: error })
     }

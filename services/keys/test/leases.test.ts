@@ -2,6 +2,7 @@ import { floorTtlMs, internalPaths, leaseMs } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { answerLease } from '../src/revocation/lease.ts'
+import { goneMs, openLeaseWatch } from '../src/revocation/lease-watch.ts'
 import { pruneLog } from '../src/revocation/store.ts'
 import {
   type KeysUnderTest,
@@ -325,3 +326,22 @@ async function waitingForLock(): Promise<number> {
   )
   return rows.length
 }
+
+test('a gateway that is gone is forgotten, by the clock of a replica, and one that renews is not', async () => {
+  const [gone, lively] = [await new LeaseHolder(service.ask).take(), await new LeaseHolder(service.ask).take()]
+  let now = 0
+  const watch = openLeaseWatch({ db: service.asService, now: () => now })
+  await expect
+    .poll(
+      async () => {
+        await lively.renew()
+        now += goneMs
+        return await leaseOf(gone)
+      },
+      { interval: 20, timeout: 20_000 },
+    )
+    .toBeUndefined()
+  expect(await leaseOf(lively)).toBeDefined()
+  await watch.close()
+  await lively.release()
+})

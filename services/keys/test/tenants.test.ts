@@ -210,6 +210,8 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.renew_lease(uuid,text,bigint,integer)',
           'keys.release_lease(uuid)',
           'keys.read_leases()',
+          'keys.read_grants()',
+          'keys.forget_leases(uuid[],uuid[])',
           'keys.read_log(bigint,bigint,integer)',
           'keys.last_key_change(bytea)',
           'keys.last_tenant_change(uuid)',

@@ -1,6 +1,7 @@
+import { recordTtlMs } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks } from '../../test/builders.ts'
-import { createDatabaseClock } from './clocks.ts'
+import { createDatabaseClock, isFresh } from './clocks.ts'
 
 describe('the database clock', () => {
   test('is unknown before the first answer', () => {
@@ -23,5 +24,22 @@ describe('the database clock', () => {
     clocks.jumpWall(-3_600_000)
     clocks.jumpMonotonic(1000)
     expect(clock.latest()).toBe(databaseStart + 1000)
+  })
+})
+
+describe('a record is fresh', () => {
+  test.each([
+    ['just after it was read', -1, true],
+    ['until it has lived its time', 1 - recordTtlMs, true],
+    ['and not from then on', -recordTtlMs, false],
+    ['when another server’s clock was a little ahead', 5000, true],
+    ['and not when it is from the future: the clock was set back since', 5001, false],
+  ])('%s', (_when, age, expected) => {
+    const clock = { latest: () => databaseStart }
+    expect(isFresh(databaseStart + age, clock)).toBe(expected)
+  })
+
+  test('never while nothing is known of the database', () => {
+    expect(isFresh(databaseStart, { latest: () => undefined })).toBe(false)
   })
 })

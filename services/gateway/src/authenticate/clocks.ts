@@ -1,3 +1,5 @@
+import { recordTtlMs } from '@postern/contracts/internal'
+
 /** Times in milliseconds. Injected, so that tests can move them. */
 export interface Clocks {
   /** Never goes back; stands still while a virtual machine is suspended. */
@@ -17,6 +19,18 @@ export interface DatabaseClock {
    * late. Undefined before the first observation.
    */
   latest(): number | undefined
+}
+
+/** What is read by other servers of one database may seem to come from this far ahead, in milliseconds. */
+const aheadMs = 5000
+
+/**
+ * Whether a record that was read at `readAt` may be used still. One from the future was read before the database's clock was
+ * set back: it would stay young for as long as the clock was set back.
+ */
+export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'latest'>): boolean {
+  const now = databaseClock.latest()
+  return now !== undefined && now < readAt + recordTtlMs && readAt <= now + aheadMs
 }
 
 /** Carries the database's clock on with the monotonic one. */

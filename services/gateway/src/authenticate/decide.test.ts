@@ -8,8 +8,8 @@ import { keyPrincipal } from './principal.ts'
 
 function setUp() {
   const clocks = fakeClocks()
-  const floors = createFloors(clocks)
   const clock = createDatabaseClock(clocks)
+  const floors = createFloors(clocks, clock)
   clock.observe(databaseStart, clocks.monotonic())
   const decide = (given: Partial<KeyRecord>, address = '192.0.2.1'): KeyDecision => {
     const record = keyRecord(given)
@@ -62,8 +62,9 @@ describe('a key is read again', () => {
 
   test('when the time of the database is not known', () => {
     const clocks = fakeClocks()
+    const databaseClock = createDatabaseClock(clocks)
     const record = keyRecord()
     const entry = { record, principal: keyPrincipal(record) }
-    expect(decideKey(entry, createFloors(clocks), createDatabaseClock(clocks), '192.0.2.1')).toBe('outdated')
+    expect(decideKey(entry, createFloors(clocks, databaseClock), databaseClock, '192.0.2.1')).toBe('outdated')
   })
 })

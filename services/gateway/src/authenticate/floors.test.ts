@@ -1,11 +1,18 @@
 import { type Revocation, floorTtlMs } from '@postern/contracts/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { fakeClocks, keyRecord } from '../../test/builders.ts'
+import { databaseStart, fakeClocks, keyRecord } from '../../test/builders.ts'
+import { createDatabaseClock } from './clocks.ts'
 import { createFloors } from './floors.ts'
 
 const record = keyRecord({ version: 3, tenantVersion: 5 })
 const { hash, tenantId } = record
+
+function floorsWith(clocks = fakeClocks()) {
+  const databaseClock = createDatabaseClock(clocks)
+  databaseClock.observe(databaseStart, clocks.monotonic())
+  return { clocks, databaseClock, floors: createFloors(clocks, databaseClock) }
+}
 
 function keyChange(version: number, revoked: boolean): Revocation {
   return { kind: 'key', seq: 1, hash, version, revoked }
@@ -13,7 +20,7 @@ function keyChange(version: number, revoked: boolean): Revocation {
 
 describe('floors', () => {
   test('a revoked key is revoked in every record, also one of a higher version', () => {
-    const floors = createFloors(fakeClocks())
+    const { floors } = floorsWith()
     floors.apply(keyChange(3, true))
     expect(floors.isRevoked(hash)).toBe(true)
     expect(floors.standing(record)).toBe('revoked')
@@ -21,14 +28,14 @@ describe('floors', () => {
   })
 
   test('a record of before a change is outdated, the record of the change itself is valid', () => {
-    const floors = createFloors(fakeClocks())
+    const { floors } = floorsWith()
     floors.apply(keyChange(4, false))
     expect(floors.standing(record)).toBe('outdated')
     expect(floors.standing({ ...record, version: 4 })).toBe('valid')
   })
 
   test('a change that comes late does not lower what a later one has raised', () => {
-    const floors = createFloors(fakeClocks())
+    const { floors } = floorsWith()
     floors.apply(keyChange(4, false))
     floors.apply(keyChange(2, false))
     expect(floors.standing(record)).toBe('outdated')
@@ -38,7 +45,7 @@ describe('floors', () => {
   })
 
   test('a change of the tenant outdates the records of all its keys, and of no other tenant’s', () => {
-    const floors = createFloors(fakeClocks())
+    const { floors } = floorsWith()
     floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 6 })
     expect(floors.standing(record)).toBe('outdated')
     expect(floors.standing({ ...record, tenantVersion: 6 })).toBe('valid')
@@ -48,8 +55,7 @@ describe('floors', () => {
   })
 
   test('are remembered for longer than any record of before can live, and then forgotten', () => {
-    const clocks = fakeClocks()
-    const floors = createFloors(clocks)
+    const { clocks, floors } = floorsWith()
     floors.apply(keyChange(4, true))
     floors.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
     clocks.pass(floorTtlMs)
@@ -60,6 +66,33 @@ describe('floors', () => {
     expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
   })
 
+  test('are remembered for as long as the database’s clock is behind where it was, when it is set back', () => {
+    const { clocks, databaseClock, floors } = floorsWith()
+    floors.apply(keyChange(4, true))
+    floors.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
+    clocks.pass(floorTtlMs + 1)
+    databaseClock.observe(databaseStart - 3_600_000, clocks.monotonic())
+    floors.prune()
+    expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([true, true])
+    clocks.pass(3_600_000 + floorTtlMs + 1)
+    floors.prune()
+    expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
+  })
+
+  test('count from when the database is heard of, where they were raised before', () => {
+    const clocks = fakeClocks()
+    const databaseClock = createDatabaseClock(clocks)
+    const floors = createFloors(clocks, databaseClock)
+    floors.apply(keyChange(4, true))
+    clocks.pass(floorTtlMs + 1)
+    databaseClock.observe(databaseStart, clocks.monotonic())
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(true)
+    clocks.pass(floorTtlMs + 1)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(false)
+  })
+
   test('only rise: in whatever order changes come, and however often, the result is that of the highest', () => {
     const change = fc.record({ version: fc.integer({ min: 1, max: 9 }), revoked: fc.boolean() })
     fc.assert(
@@ -67,7 +100,7 @@ describe('floors', () => {
         fc.array(change, { minLength: 1, maxLength: 8 }),
         fc.integer({ min: 1, max: 9 }),
         (changes, version) => {
-          const floors = createFloors(fakeClocks())
+          const { floors } = floorsWith()
           for (const { version: changed, revoked } of changes) floors.apply(keyChange(changed, revoked))
           const highest = Math.max(...changes.map((one) => one.version))
           const expected = changes.some((one) => one.revoked) ? 'revoked' : version < highest ? 'outdated' : 'valid'

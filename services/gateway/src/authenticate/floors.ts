@@ -1,15 +1,20 @@
 import { type KeyRecord, type Revocation, floorTtlMs } from '@postern/contracts/internal'
-import type { Clocks } from './clocks.ts'
+import type { Clocks, DatabaseClock } from './clocks.ts'
 
-interface KeyFloor {
-  readonly version: number
-  readonly revoked: boolean
+interface Raised {
+  /** On the monotonic clock. */
   readonly at: number
+  /** On the database's; undefined while nothing is known of it. */
+  readonly databaseAt: number | undefined
 }
 
-interface TenantFloor {
+interface KeyFloor extends Raised {
   readonly version: number
-  readonly at: number
+  readonly revoked: boolean
+}
+
+interface TenantFloor extends Raised {
+  readonly version: number
 }
 
 /** How a record stands against what the gateway knows to have changed since. */
@@ -30,16 +35,20 @@ export interface Floors {
 }
 
 /** Starts with nothing revoked. */
-export function createFloors(clocks: Clocks): Floors {
+export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 'latest'>): Floors {
   const keys = new Map<string, KeyFloor>()
   const tenants = new Map<string, TenantFloor>()
+
+  function raisedNow(): Raised {
+    return { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
+  }
 
   function applyToKey({ hash, version, revoked }: Extract<Revocation, { kind: 'key' }>): void {
     const known = keys.get(hash)
     keys.set(hash, {
       version: Math.max(version, known?.version ?? 0),
       revoked: revoked || known?.revoked === true,
-      at: clocks.monotonic(),
+      ...raisedNow(),
     })
   }
 
@@ -52,7 +61,7 @@ export function createFloors(clocks: Clocks): Floors {
       const known = tenants.get(revocation.tenantId)
       tenants.set(revocation.tenantId, {
         version: Math.max(revocation.version, known?.version ?? 0),
-        at: clocks.monotonic(),
+        ...raisedNow(),
       })
     },
     isRevoked: (hash) => keys.get(hash)?.revoked === true,
@@ -64,9 +73,27 @@ export function createFloors(clocks: Clocks): Floors {
     },
     isTenantOutdated: (tenantId, version) => version < (tenants.get(tenantId)?.version ?? 0),
     prune: () => {
-      const limit = clocks.monotonic() - floorTtlMs
-      for (const [hash, floor] of keys) if (floor.at < limit) keys.delete(hash)
-      for (const [tenantId, floor] of tenants) if (floor.at < limit) tenants.delete(tenantId)
+      const now = raisedNow()
+      pruneAmong(keys, now)
+      pruneAmong(tenants, now)
     },
   }
+}
+
+function pruneAmong<T extends Raised>(floors: Map<string, T>, now: Raised): void {
+  for (const [id, floor] of floors) {
+    if (isOver(floor, now)) floors.delete(id)
+    // From before the database was heard of: counted from here.
+    else if (floor.databaseAt === undefined) floors.set(id, { ...floor, databaseAt: now.databaseAt })
+  }
+}
+
+/**
+ * INVARIANT: a record is too old by the database's clock before the floor that overrules it is forgotten. So a floor
+ * goes by that clock as well: one that is set back makes records of before young again.
+ */
+function isOver(floor: Raised, now: Raised): boolean {
+  if (floor.at >= now.at - floorTtlMs) return false
+  if (floor.databaseAt === undefined || now.databaseAt === undefined) return floor.databaseAt === now.databaseAt
+  return floor.databaseAt < now.databaseAt - floorTtlMs
 }

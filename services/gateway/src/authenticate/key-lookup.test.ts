@@ -13,7 +13,7 @@ function setUp({ held = true, inRedis }: { held?: boolean; inRedis?: KeyRecord }
   const clocks = fakeClocks()
   const databaseClock = createDatabaseClock(clocks)
   databaseClock.observe(databaseStart, clocks.monotonic())
-  const floors = createFloors(clocks)
+  const floors = createFloors(clocks, databaseClock)
   const keys = scripted<string, Answer>()
   const timers = new Map<() => void, number>()
   const redis = { reads: 0, record: inRedis }
@@ -123,6 +123,22 @@ describe('memory', () => {
     for (let fresh = 0; fresh < 20; fresh += 1) await use(keyRecord({ readAt: databaseStart + passed }))
     expect(lookup.size).toBe(21)
     expect(lookup.find(hash)).toBeDefined()
+  })
+
+  test('gives no record from before the database’s clock was set back, and the one that is read then', async () => {
+    const { lookup, keys, databaseClock, clocks } = setUp()
+    const read = async (found: KeyRecord, now: number) => {
+      const asked = lookup.obtain(hash)
+      await settle()
+      await keys.answer({ ...answerOf(found), now })
+      await asked
+    }
+    await read(record, databaseStart)
+    const before = databaseStart - 3_600_000
+    databaseClock.observe(before, clocks.monotonic())
+    expect(lookup.find(hash)).toBeUndefined()
+    await read({ ...record, readAt: before }, before)
+    expect(lookup.find(hash)?.record.readAt).toBe(before)
   })
 
   test('is empty after it was cleared', async () => {

@@ -1,6 +1,6 @@
-import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
+import type { KeyRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
-import type { Clocks, DatabaseClock } from './clocks.ts'
+import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
 import type { Floors } from './floors.ts'
 import { type KeysClient, lookupTimeoutMs } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
@@ -73,30 +73,31 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
   const flights = new Map<string, Flight>()
 
-  function isFresh(record: KeyRecord): boolean {
-    const now = databaseClock.latest()
-    return now !== undefined && now < record.readAt + recordTtlMs
-  }
-
   function isCurrent(record: KeyRecord): boolean {
-    return floors.standing(record) !== 'outdated' && (record.revoked || isFresh(record))
+    return floors.standing(record) !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
   }
 
   function keep(record: KeyRecord): KeyEntry {
     const known = memory.peek(record.hash)
-    // INVARIANT: an older record never replaces a newer one, whichever came last.
-    if (known !== undefined && isNewer(known.record, record)) return known
+    // INVARIANT: an older record never replaces a newer one, whichever came last. Of one version both say the same, and one
+    // from before the database's clock was set back is of no use.
+    if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
     if (known === undefined) forgetSome()
     const entry = { record, principal: keyPrincipal(record) }
     memory.set(record.hash, entry)
     return entry
   }
 
+  function isUselessBeside(known: KeyRecord, given: KeyRecord): boolean {
+    const isSame = known.version === given.version && known.tenantVersion === given.tenantVersion
+    return isSame && !isFresh(known.readAt, databaseClock)
+  }
+
   /** What would have to be read again anyway, and was asked for longest ago: memory follows the keys that are in use. */
   function forgetSome(): void {
     for (let looks = 0; looks < looksPerNew; looks += 1) {
       const oldest = memory.rvalues().next().value
-      if (oldest === undefined || isFresh(oldest.record)) return
+      if (oldest === undefined || isFresh(oldest.record.readAt, databaseClock)) return
       memory.pop()
     }
   }

@@ -24,8 +24,8 @@ function setUp() {
   const clocks = fakeClocks()
   const timers = fakeTimers()
   const keys = scripted<LeaseRequest, LeaseAnswer>()
-  const floors = createFloors(clocks)
   const databaseClock = createDatabaseClock(clocks)
+  const floors = createFloors(clocks, databaseClock)
   const onReset = vi.fn<() => void>()
   const gateway = randomUUID()
   const lease = createLease({

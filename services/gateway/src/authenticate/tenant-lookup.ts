@@ -1,6 +1,6 @@
-import { type TenantRecord, recordTtlMs } from '@postern/contracts/internal'
+import type { TenantRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
-import type { DatabaseClock } from './clocks.ts'
+import { type DatabaseClock, isFresh } from './clocks.ts'
 import type { Floors } from './floors.ts'
 import type { KeysClient } from './keys-client.ts'
 import type { Lease } from './lease.ts'
@@ -31,9 +31,7 @@ export function createTenantLookup({ lease, floors, databaseClock, keys }: Tenan
   const memory = new LRUCache<string, TenantRecord>({ max: maxTenants })
 
   function isCurrent(tenant: TenantRecord): boolean {
-    const now = databaseClock.latest()
-    if (now === undefined || now >= tenant.readAt + recordTtlMs) return false
-    return !floors.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
+    return isFresh(tenant.readAt, databaseClock) && !floors.isTenantOutdated(tenant.tenantId, tenant.tenantVersion)
   }
 
   return {

@@ -2,12 +2,15 @@ import { type Revocation, revocationSchema } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 
-/** A gateway that holds a lease, or held one in the last minute. */
-export interface LeaseRow {
+/** A gateway that holds a lease, or held one. */
+export interface GrantRow {
   readonly gateway: string
   /** It has applied the log up to here. */
   readonly acked: number
-  readonly live: boolean
+  /** Another one with each grant: whether its lease was renewed. */
+  readonly grant: string
+  /** It has given its lease back, and was granted none since. */
+  readonly released: boolean
 }
 
 export interface LogReading {
@@ -38,13 +41,34 @@ export async function releaseLease(tx: Tx, gateway: string): Promise<void> {
   await tx.execute({ name: 'keys_release_lease', text: 'select keys.release_lease($1)', values: [gateway] })
 }
 
-/** Reads the leases; every call is a snapshot of its own. */
-export async function readLeases(tx: Tx): Promise<LeaseRow[]> {
-  return await tx.query<{ gateway: string; acked: number; live: boolean }>({
-    name: 'keys_read_leases',
-    text: 'select l.gateway, l.acked::float8 as acked, l.live from keys.read_leases() as l',
+/** Reads who was granted leases; every call is a snapshot of its own. */
+export async function readGrants(tx: Tx): Promise<GrantRow[]> {
+  return await tx.query<{ gateway: string; acked: number; grant: string; released: boolean }>({
+    name: 'keys_read_grants',
+    text: `
+      select g.gateway, g.acked::float8 as acked, g.grant_id as grant, g.released
+        from keys.read_grants() as g`,
     values: [],
   })
+}
+
+/** Forgets gateways that were granted nothing since these rows were read. */
+export async function forgetLeases(tx: Tx, gone: readonly Pick<GrantRow, 'gateway' | 'grant'>[]): Promise<void> {
+  await tx.execute({
+    name: 'keys_forget_leases',
+    text: 'select keys.forget_leases($1, $2)',
+    values: [gone.map(({ gateway }) => gateway), gone.map(({ grant }) => grant)],
+  })
+}
+
+/** How many leases run, by the database's clock: for people. */
+export async function countLeases(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ live: number }>({
+    name: 'keys_count_leases',
+    text: 'select count(*)::int4 as live from keys.read_leases() as l where l.live',
+    values: [],
+  })
+  return row?.live ?? 0
 }
 
 const entriesSchema = z.array(revocationSchema)
@@ -85,7 +109,7 @@ export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revoca
   return row === undefined ? undefined : { kind: 'tenant', tenantId, ...row }
 }
 
-/** Drops log entries older than `olderThanMs`, `limit` at most, and gateways long gone; gives the number of entries. */
+/** Drops log entries older than `olderThanMs`, `limit` at most; gives the number of entries. */
 export async function pruneLog(
   tx: Tx,
   { olderThanMs, limit }: { olderThanMs: number; limit: number },
