@@ -63,15 +63,16 @@ END, regulatory_next_due_on)) stored,
   constraint entity_risk_assessed_on_range CHECK (((risk_assessed_on >= '1900-01-01'::date) AND (risk_assessed_on <= '9999-12-31'::date))),
   constraint entity_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'active'::text, 'archived'::text]))),
   constraint entity_type_known CHECK ((type = ANY (ARRAY['legal_entity'::text, 'business_unit'::text, 'department'::text, 'process'::text, 'product'::text, 'it_system'::text, 'location'::text, 'vendor'::text, 'project'::text, 'regulation'::text, 'other'::text]))),
-  constraint entity_version_positive CHECK ((version > 0)),
-  constraint entity_parent_fk FOREIGN KEY (tenant_id, parent_id) REFERENCES universe.entity(tenant_id, id)
+  constraint entity_version_positive CHECK ((version > 0))
 );
 CREATE INDEX entity_by_change ON universe.entity USING btree (tenant_id, updated_at, number);
 CREATE INDEX entity_by_name ON universe.entity USING btree (tenant_id, name, number);
 CREATE INDEX entity_by_next_audit_due ON universe.entity USING btree (tenant_id, COALESCE(next_audit_due_on, 'infinity'::date), number);
 CREATE INDEX entity_by_parent_number ON universe.entity USING btree (tenant_id, parent_id, number);
 CREATE TRIGGER entity_guard BEFORE UPDATE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.guard_entity();
-CREATE TRIGGER entity_tree_after_insert AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
+CREATE TRIGGER entity_needed BEFORE DELETE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.keep_needed_entity();
+CREATE TRIGGER entity_never_emptied BEFORE TRUNCATE ON universe.entity FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_needed_entity();
+CREATE TRIGGER entity_tree_after_insert AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.place_new_entities();
 CREATE TRIGGER entity_tree_after_update AFTER UPDATE ON universe.entity REFERENCING OLD TABLE AS old_entity NEW TABLE AS new_entity FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_entity_tree();
 CREATE TRIGGER note_deletes AFTER DELETE ON universe.entity REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('entity', 'id', 'r.version');
 CREATE TRIGGER note_inserts AFTER INSERT ON universe.entity REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('entity', 'id', 'r.version');
@@ -95,10 +96,11 @@ create table universe.entity_path (
   depth integer not null generated always as ((char_length(path) / 8)) stored,
   constraint entity_path_pk PRIMARY KEY (tenant_id, entity_id),
   constraint entity_path_unique UNIQUE (tenant_id, path),
-  constraint entity_path_form CHECK ((((char_length(path) >= 8) AND (char_length(path) <= 96)) AND ((char_length(path) % 8) = 0) AND (translate(path, '0123456789abcdef'::text, ''::text) = ''::text))),
-  constraint entity_path_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id)
+  constraint entity_path_form CHECK ((((char_length(path) >= 8) AND (char_length(path) <= 96)) AND ((char_length(path) % 8) = 0) AND (translate(path, '0123456789abcdef'::text, ''::text) = ''::text)))
 );
 CREATE INDEX entity_path_by_depth ON universe.entity_path USING btree (tenant_id, depth, path);
+CREATE TRIGGER entity_path_of_entity_when_changed AFTER UPDATE ON universe.entity_path REFERENCING NEW TABLE AS new_path FOR EACH STATEMENT WHEN ((pg_trigger_depth() = 0)) EXECUTE FUNCTION universe.guard_entity_path();
+CREATE TRIGGER entity_path_of_entity_when_made AFTER INSERT ON universe.entity_path REFERENCING NEW TABLE AS new_path FOR EACH STATEMENT WHEN ((pg_trigger_depth() = 0)) EXECUTE FUNCTION universe.guard_entity_path();
 alter table universe.entity_path enable row level security;
 alter table universe.entity_path force row level security;
 create policy postern_universe_insert on universe.entity_path as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -496,6 +498,27 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION universe.guard_entity_path()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  perform
+  from new_path placed
+  where not exists (
+    select from universe.entity entity where entity.tenant_id = placed.tenant_id and entity.id = placed.entity_id
+  )
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'foreign_key_violation', schema = 'universe', table = 'entity_path', constraint = 'entity_path_of_entity',
+      message = 'the path belongs to no entity';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION universe.guard_entity_tree()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -504,23 +527,15 @@ AS $function$
 declare
   moved record;
 begin
-  if tg_op = 'INSERT' then
-    for moved in
-      select made.tenant_id, array_agg(made.id) as ids from new_entity made group by made.tenant_id
-    loop
-      perform universe.place_made_entities(moved.tenant_id, moved.ids);
-    end loop;
-  else
-    for moved in
-      select after.tenant_id, array_agg(after.id) as ids
-      from new_entity after
-      join old_entity before on before.tenant_id = after.tenant_id and before.id = after.id
-      where after.parent_id is distinct from before.parent_id
-      group by after.tenant_id
-    loop
-      perform universe.place_entities(moved.tenant_id, moved.ids);
-    end loop;
-  end if;
+  for moved in
+    select after.tenant_id, array_agg(after.id) as ids
+    from new_entity after
+    join old_entity before on before.tenant_id = after.tenant_id and before.id = after.id
+    where after.parent_id is distinct from before.parent_id
+    group by after.tenant_id
+  loop
+    perform universe.place_entities(moved.tenant_id, moved.ids);
+  end loop;
   return null;
 end
 $function$;
@@ -628,6 +643,27 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION universe.keep_needed_entity()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    if not exists (select from universe.entity child where child.tenant_id = old.tenant_id and child.parent_id = old.id)
+      and not exists (
+        select from universe.entity_path place where place.tenant_id = old.tenant_id and place.entity_id = old.id
+      )
+    then
+      return old;
+    end if;
+  end if;
+  raise exception using
+    errcode = 'foreign_key_violation', schema = 'universe', table = 'entity', constraint = 'entity_needed',
+    message = 'others need the entity';
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION universe.keep_node_history()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -704,7 +740,6 @@ CREATE OR REPLACE FUNCTION universe.path_label(number integer)
  RETURNS text
  LANGUAGE sql
  IMMUTABLE PARALLEL SAFE STRICT
- SET search_path TO ''
 RETURN lpad(to_hex(number), 8, '0'::text);
 grant execute on routine universe.path_label(integer) to postern_universe;
 
@@ -771,41 +806,54 @@ end
 $function$;
 grant execute on routine universe.place_entities(uuid,uuid[]) to postern_universe;
 
-CREATE OR REPLACE FUNCTION universe.place_made_entities(tenant uuid, made uuid[])
- RETURNS void
+CREATE OR REPLACE FUNCTION universe.place_new_entities()
+ RETURNS trigger
  LANGUAGE plpgsql
  SET search_path TO ''
+ SET enable_nestloop TO 'off'
 AS $function$
 declare
   too_deep boolean;
   unreached boolean;
 begin
-  -- The tenant's lock, as in universe.place_entities.
-  perform from universe.reference_counter counter where counter.tenant_id = tenant for update;
+  -- The lock of each tenant, as in universe.place_entities.
+  perform
+  from universe.reference_counter counter
+  where counter.tenant_id in (select made.tenant_id from new_entity made)
+  for update;
 
-  with recursive made_entity as materialized (
-    select entity.id, entity.parent_id, universe.path_label(entity.number) as label
-    from unnest(made) as one (id)
-    join universe.entity entity on entity.tenant_id = tenant and entity.id = one.id
+  with recursive made as materialized (
+    select made.tenant_id, made.id, made.parent_id, universe.path_label(made.number) as label from new_entity made
+  ),
+  -- Once a parent, and by an index: PostgreSQL may take the tenant's entities for a few.
+  above as materialized (
+    select parent.tenant_id, parent.parent_id, place.path, place.depth
+    from (select distinct made.tenant_id, made.parent_id from made where made.parent_id is not null) as parent
+    cross join lateral (
+      select known.path, known.depth
+      from universe.entity_path known
+      where known.tenant_id = parent.tenant_id and known.entity_id = parent.parent_id
+      limit 1
+    ) as place
   ),
   placed as (
-    select top.id, coalesce(above.path, '') || top.label as path, coalesce(above.depth, 0) + 1 as depth
-    from made_entity top
-    left join universe.entity_path above on above.tenant_id = tenant and above.entity_id = top.parent_id
+    select top.tenant_id, top.id, coalesce(above.path, '') || top.label as path, coalesce(above.depth, 0) + 1 as depth
+    from made top
+    left join above on above.tenant_id = top.tenant_id and above.parent_id = top.parent_id
     where top.parent_id is null or above.path is not null
     union all
-    select child.id, placed.path || child.label, placed.depth + 1
+    select child.tenant_id, child.id, placed.path || child.label, placed.depth + 1
     from placed
-    join made_entity child on child.parent_id = placed.id
+    join made child on child.tenant_id = placed.tenant_id and child.parent_id = placed.id
     where placed.depth <= 12
   ),
   written as (
     insert into universe.entity_path (tenant_id, entity_id, path)
-    select tenant, placed.id, placed.path
+    select placed.tenant_id, placed.id, placed.path
     from placed
     where placed.depth <= 12
   )
-  select coalesce(max(placed.depth), 0) > 12, count(*) < cardinality(made)
+  select coalesce(max(placed.depth), 0) > 12, count(*) < (select count(*) from made)
   into too_deep, unreached
   from placed;
 
@@ -813,18 +861,17 @@ begin
   -- it, by the trigger for what has moved: too deep is what is so by the parents as they are now.
   if too_deep then
     with recursive above as (
-      select entity.parent_id, 1 as depth
-      from unnest(made) as one (id)
-      join universe.entity entity on entity.tenant_id = tenant and entity.id = one.id
+      select made.tenant_id, made.parent_id, 1 as depth
+      from new_entity made
       union
-      select entity.parent_id, above.depth + 1
+      select entity.tenant_id, entity.parent_id, above.depth + 1
       from above
-      join universe.entity entity on entity.tenant_id = tenant and entity.id = above.parent_id
+      join universe.entity entity on entity.tenant_id = above.tenant_id and entity.id = above.parent_id
       where above.depth <= 12
     )
     select max(above.depth) > 12 into too_deep from above;
     if not too_deep then
-      return;
+      return null;
     end if;
   end if;
 
@@ -836,8 +883,8 @@ begin
   if unreached then
     raise exception using
       errcode = 'check_violation', schema = 'universe', table = 'entity', constraint = 'entity_tree_acyclic',
-      message = 'no entity is above itself';
+      message = 'no entity is above itself, or below what is not there';
   end if;
+  return null;
 end
 $function$;
-grant execute on routine universe.place_made_entities(uuid,uuid[]) to postern_universe;

@@ -1,3 +1,4 @@
+export { arrayLiteral } from './array-literal.ts'
 export type { MigrateOptions } from './migrate.ts'
 export { MigrationRefused, migrate, tenancyMigrations } from './migrate.ts'
 export type { AssertionSecret, LoginRole, RolePasswords } from './roles.ts'

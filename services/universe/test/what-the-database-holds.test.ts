@@ -106,6 +106,28 @@ describe('PostgreSQL has the last word on what an entity is', () => {
     expect(await failureOf(asTenant(tenantId, statement))).toMatchObject({ kind: 'check', constraint })
   })
 
+  // What foreign keys would hold, of the owner and the superuser too.
+  test('an entity that is needed does not go away, and a path is that of an entity', async () => {
+    const { tenantId } = await someEntities()
+    const failed = async (text: string): Promise<unknown> =>
+      await failureOf(universe.asSuperuser.system(async (tx) => await tx.execute({ text, values: [] })))
+    for (const text of [
+      `delete from universe.entity where tenant_id = '${tenantId}'`,
+      `delete from universe.entity where tenant_id = '${tenantId}' and external_id = 'B'`,
+      'truncate universe.entity cascade',
+    ]) {
+      expect([text, await failed(text)]).toMatchObject([text, { constraint: 'entity_needed' }])
+    }
+    const nobody = `'${crypto.randomUUID()}'`
+    for (const text of [
+      `insert into universe.entity_path (tenant_id, entity_id, path) values ('${tenantId}', ${nobody}, '000000ff')`,
+      `update universe.entity_path set entity_id = ${nobody} where tenant_id = '${tenantId}' and depth = 2`,
+    ]) {
+      expect([text, await failed(text)]).toMatchObject([text, { constraint: 'entity_path_of_entity' }])
+    }
+    expect(Object.keys(await universe.stored({ tenantId, scopes: ['read:universe'] }))).toEqual(['A', 'B'])
+  })
+
   test('no one can make a tree more than twelve deep', async () => {
     const { tenantId } = newTenant()
     const grow = async (depth: number) =>

@@ -14,12 +14,12 @@ import {
   unknownParentFault,
 } from './rules.ts'
 import {
+  type IdentifiedEntity,
   type Tx,
   applyEntities,
+  identify,
   isTreeRefusal,
   listMisplaced,
-  listStatuses,
-  listUnknownKeys,
   lockTree,
 } from './store.ts'
 
@@ -57,19 +57,24 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
 async function apply(tx: Tx, entities: readonly PushedEntity[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
   const parents = outsideParents(entities)
-  const keys = entities.map(({ external_id }) => external_id)
-  const [, unknownKeys, statuses] = await Promise.all([
-    lockTree(tx),
-    listUnknownKeys(tx, [...parents.keys()]),
-    listStatuses(tx, keys),
-  ])
-  const orphans = unknownKeys.flatMap((key) => (parents.get(key) ?? []).map(unknownParentFault))
-  const stuck = entities.flatMap(({ external_id, status }, index) => {
-    const fault = statusFault(index, statuses.get(external_id) ?? status, status)
-    return fault === undefined ? [] : [fault]
-  })
+  const keys = [...entities.map(({ external_id }) => external_id), ...parents.keys()]
+  const [lastNumber, identities] = await Promise.all([lockTree(tx), identify(tx, keys)])
+  const identityOf = new Map(keys.map((key, at) => [key, identities[at]]))
+  const orphans = [...parents].flatMap(([key, rows]) =>
+    identityOf.get(key)?.status === undefined ? rows.map(unknownParentFault) : [],
+  )
+  const identified: IdentifiedEntity[] = []
+  const stuck: RowFault[] = []
+  for (const [index, entity] of entities.entries()) {
+    const { external_id, parent_external_id: parent, status } = entity
+    const identity = identityOf.get(external_id)
+    if (identity === undefined) throw new Error('each key was looked up')
+    const fault = statusFault(index, identity.status ?? status, status)
+    if (fault !== undefined) stuck.push(fault)
+    identified.push({ entity, identity, parentId: parent === undefined ? undefined : identityOf.get(parent)?.id })
+  }
   refuse([...orphans, ...stuck])
-  return await applyEntities(tx, entities, createdBy)
+  return await applyEntities(tx, identified, lastNumber, createdBy)
 }
 
 /** Ends a push that has faults; `list` is the member of the body that holds the rows. */

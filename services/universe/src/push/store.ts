@@ -1,45 +1,73 @@
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
-import type { CreatedBy, Entity, PushedEntity } from '@postern/contracts'
-import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
+import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
+import { type Statement, type Tx, arrayLiteral, sqlError } from '@postern/tenant-db'
 import { readByIndexes } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
 /**
  * Makes the transaction the only one that changes the tenant's tree of entities, until it ends. Pushes of one tenant
- * follow each other; other tenants and readers do not wait.
+ * follow each other; other tenants and readers do not wait. Gives the last number of an entity.
  */
-export async function lockTree(tx: Tx): Promise<void> {
-  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), readByIndexes(tx)])
+export async function lockTree(tx: Tx): Promise<number> {
+  const [, rows] = await Promise.all([
+    tx.execute(makeCounter([])),
+    tx.query<{ last_number: number }>(lockCounter([])),
+    readByIndexes(tx),
+  ])
+  return rows[0]?.last_number ?? 0
 }
 
-/** The keys among these that no stored entity has. */
-export async function listUnknownKeys(tx: Tx, externalIds: readonly string[]): Promise<string[]> {
-  const rows = await tx.query<{ external_id: string }>(unknownKeys([externalIds]))
-  return rows.map((row) => row.external_id)
+/** Who an external id is; one that nothing has yet gets its id here. */
+export interface Identity {
+  readonly id: string
+  /** As it is stored; undefined where nothing is. */
+  readonly status: Entity['status'] | undefined
 }
 
-/** The status now of each stored entity among these. */
-export async function listStatuses(tx: Tx, externalIds: readonly string[]): Promise<Map<string, Entity['status']>> {
-  const rows = await tx.query<{ external_id: string; status: Entity['status'] }>(statusesNow([externalIds]))
-  return new Map(rows.map((row) => [row.external_id, row.status]))
+/** Who these are, one each. Call it under `lockTree`. */
+export async function identify(tx: Tx, externalIds: readonly string[]): Promise<Identity[]> {
+  const [row] = await tx.query<{ ids: string | null; statuses: string | null }>(identities([arrayLiteral(externalIds)]))
+  const ids = row?.ids?.split(',') ?? []
+  const statuses = row?.statuses?.split(',') ?? []
+  return ids.map((id, at) => ({ id, status: entityStatuses.find((status) => status === statuses[at]) }))
+}
+
+/** A row of a push, and who it and its parent are. */
+export interface IdentifiedEntity {
+  readonly entity: PushedEntity
+  readonly identity: Identity
+  readonly parentId: string | undefined
 }
 
 /**
- * Makes the rows that are new and changes those that differ; the rest stays untouched. Call it under `lockTree`, with
- * parents that exist.
+ * Makes the rows that are new and changes those that differ; the rest stays untouched. Call it under `lockTree`, with the last
+ * number from there, and parents that exist. New rows are numbered in the order of the push.
  */
 export async function applyEntities(
   tx: Tx,
-  entities: readonly PushedEntity[],
+  rows: readonly IdentifiedEntity[],
+  lastNumber: number,
   createdBy: CreatedBy,
 ): Promise<ApplyEntitiesAnswer> {
-  const rows = JSON.stringify(entities.map(toRow))
-  const counts = await tx.query<{ created: number; updated: number }>(
-    applyStatement([rows, createdBy.type, createdBy.id, createdBy.label]),
-  )
-  const { created, updated } = counts[0] ?? { created: 0, updated: 0 }
-  return { created, updated, unchanged: entities.length - created - updated }
+  let number = lastNumber
+  const numbers = rows.map(({ identity }) => (identity.status === undefined ? (number += 1) : undefined))
+  const created = number - lastNumber
+  const apply = created === rows.length ? insertAll : applyStatement
+  const [counts] = await Promise.all([
+    tx.query<{ updated: number }>(
+      apply([
+        createdBy.type,
+        createdBy.id,
+        createdBy.label,
+        arrayLiteral(numbers),
+        ...columns.map(([, , valueOf]) => arrayLiteral(rows.map(valueOf))),
+      ]),
+    ),
+    created === 0 ? undefined : tx.execute(countOn([number])),
+  ])
+  const updated = counts[0]?.updated ?? 0
+  return { created, updated, unchanged: rows.length - created - updated }
 }
 
 /** Whether the database has refused a push because of the tree that it would make. */
@@ -62,28 +90,31 @@ function toLink({ external_id, parent_external_id }: PushedEntity, index: number
   return { index, external_id, parent_external_id }
 }
 
-function toRow(entity: PushedEntity, index: number): object {
-  return {
-    ...toLink(entity, index),
-    name: entity.name,
-    description: entity.description,
-    type: entity.type,
-    status: entity.status,
-    owner: entity.owner,
-    audit_lead: entity.audit_lead,
-    executive: entity.executive,
-    inherent_rating: entity.inherent_risk?.rating,
-    inherent_score: entity.inherent_risk?.score,
-    residual_rating: entity.residual_risk?.rating,
-    residual_score: entity.residual_risk?.score,
-    risk_assessed_on: entity.risk_assessed_at,
-    audit_frequency_months: entity.audit_frequency_months,
-    last_audit_on: entity.last_audit_date,
-    last_audit_opinion: entity.last_audit_opinion,
-    regulatory_next_due_on: entity.regulatory_next_due,
-    custom: entity.custom ?? {},
-  }
-}
+/** What a push says of an entity: columns, their types, and where their values are from. */
+const columns: readonly (readonly [string, string, (row: IdentifiedEntity) => unknown])[] = [
+  ['id', 'uuid', ({ identity }) => identity.id],
+  ['external_id', 'text', ({ entity }) => entity.external_id],
+  ['parent_id', 'uuid', ({ parentId }) => parentId],
+  ['name', 'text', ({ entity }) => entity.name],
+  ['description', 'text', ({ entity }) => entity.description],
+  ['type', 'text', ({ entity }) => entity.type],
+  ['status', 'text', ({ entity }) => entity.status],
+  ['owner', 'jsonb', ({ entity }) => entity.owner],
+  ['audit_lead', 'jsonb', ({ entity }) => entity.audit_lead],
+  ['executive', 'jsonb', ({ entity }) => entity.executive],
+  ['inherent_rating', 'text', ({ entity }) => entity.inherent_risk?.rating],
+  ['inherent_score', 'double precision', ({ entity }) => entity.inherent_risk?.score],
+  ['residual_rating', 'text', ({ entity }) => entity.residual_risk?.rating],
+  ['residual_score', 'double precision', ({ entity }) => entity.residual_risk?.score],
+  ['risk_assessed_on', 'date', ({ entity }) => entity.risk_assessed_at],
+  ['audit_frequency_months', 'integer', ({ entity }) => entity.audit_frequency_months],
+  ['last_audit_on', 'date', ({ entity }) => entity.last_audit_date],
+  ['last_audit_opinion', 'text', ({ entity }) => entity.last_audit_opinion],
+  ['regulatory_next_due_on', 'date', ({ entity }) => entity.regulatory_next_due],
+  ['custom', 'jsonb', ({ entity }) => entity.custom ?? {}],
+]
+const names = columns.map(([name]) => name)
+const changeable = names.filter((name) => name !== 'id' && name !== 'external_id')
 
 function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values })
@@ -102,99 +133,51 @@ const lockCounter = statement(
   'select counter.last_number from universe.reference_counter counter for update',
 )
 
-// entity_external_id_unique, once a key.
-const unknownKeys = statement(
-  'universe_unknown_keys',
-  `select wanted.external_id
-  from unnest($1::text[]) as wanted (external_id)
-  where not exists (select from universe.entity e where e.external_id = wanted.external_id)`,
+// entity_external_id_unique, once a key: PostgreSQL may take the tenant's entities for a few, and would read all of them.
+const identities = statement(
+  'universe_identify_entities',
+  `select
+    string_agg(coalesce(known.id, uuidv7())::text, ',' order by wanted.at) as ids,
+    string_agg(coalesce(known.status, ''), ',' order by wanted.at) as statuses
+  from unnest($1::text[]) with ordinality as wanted (external_id, at)
+  left join lateral (
+    select e.id, e.status from universe.entity e where e.external_id = wanted.external_id limit 1
+  ) as known on true`,
 )
 
-// entity_external_id_unique, once a key.
-const statusesNow = statement(
-  'universe_statuses_now',
-  `select e.external_id, e.status
-  from unnest($1::text[]) as wanted (external_id)
-  join universe.entity e on e.external_id = wanted.external_id`,
+// The counter that the transaction has locked.
+const countOn = statement(
+  'universe_count_on',
+  'update universe.reference_counter counter set last_number = $1::integer where counter.last_number < $1::integer',
 )
 
-// One statement, so that a parent may come after its child: every row has its id before any is written. A row is matched
-// by entity_external_id_unique. New rows are numbered in the order of the push, from the counter that the caller has
-// locked. A row that is as it was is not written: its version and its time of change stay.
+// By columns: a third of what an object for each row takes.
+const given = `unnest(
+      $4::integer[], ${columns.map(([, type], at) => `$${at + 5}::${type}[]`).join(', ')}
+    ) as given (number, ${names.join(', ')})`
+const insert = (from: string): string => `
+  insert into universe.entity (
+    tenant_id, number, ${names.join(', ')}, created_by_type, created_by_id, created_by_label
+  )
+  select (select tenancy.tenant_id()), given.number, ${names.map((name) => `given.${name}`).join(', ')}, $1::text, $2::text, $3::text
+  from ${from}`
+
+const insertAll = statement('universe_insert_entities', insert(given))
+
+// One statement, so that a new entity may hang below one that moves, and one that moves below a new one; what is new gets its place
+// first, since it is asked for first. A row that is as it was is
+// not written: its version and its time of change stay.
 const applyStatement = statement(
   'universe_apply_entities',
-  `with incoming as (
-    select
-      pushed.index, pushed.external_id, pushed.parent_external_id, pushed.name, pushed.description, pushed.type,
-      pushed.status, pushed.owner, pushed.audit_lead, pushed.executive, pushed.inherent_rating, pushed.inherent_score,
-      pushed.residual_rating, pushed.residual_score, pushed.risk_assessed_on, pushed.audit_frequency_months,
-      pushed.last_audit_on, pushed.last_audit_opinion, pushed.regulatory_next_due_on, pushed.custom
-    from jsonb_to_recordset($1::jsonb) as pushed (
-      index integer, external_id text, parent_external_id text, name text, description text, type text,
-      status text, owner jsonb, audit_lead jsonb, executive jsonb, inherent_rating text, inherent_score double precision,
-      residual_rating text, residual_score double precision, risk_assessed_on date, audit_frequency_months integer,
-      last_audit_on date, last_audit_opinion text, regulatory_next_due_on date, custom jsonb
-    )
-  ),
-  identity as materialized (
-    select incoming.index, incoming.external_id, coalesce(known.id, uuidv7()) as id, known.id is null as is_new
-    from incoming
-    left join universe.entity known on known.external_id = incoming.external_id
-  ),
-  placed as materialized (
-    select identity.id, identity.is_new, coalesce(pushed_parent.id, stored_parent.id) as parent_id, incoming.*
-    from incoming
-    join identity on identity.index = incoming.index
-    left join identity pushed_parent on pushed_parent.external_id = incoming.parent_external_id
-    left join universe.entity stored_parent on stored_parent.external_id = incoming.parent_external_id
-  ),
-  made as (
-    insert into universe.entity (
-      tenant_id, id, number, external_id, parent_id, name, description, type, status, owner, audit_lead, executive,
-      inherent_rating, inherent_score, residual_rating, residual_score, risk_assessed_on, audit_frequency_months,
-      last_audit_on, last_audit_opinion, regulatory_next_due_on, custom, created_by_type, created_by_id,
-      created_by_label
-    )
-    select
-      counter.tenant_id, placed.id, counter.last_number + row_number() over (order by placed.index), placed.external_id,
-      placed.parent_id, placed.name, placed.description, placed.type, placed.status, placed.owner, placed.audit_lead,
-      placed.executive, placed.inherent_rating, placed.inherent_score, placed.residual_rating, placed.residual_score,
-      placed.risk_assessed_on, placed.audit_frequency_months, placed.last_audit_on, placed.last_audit_opinion,
-      placed.regulatory_next_due_on, placed.custom, $2::text, $3::text, $4::text
-    from placed
-    cross join universe.reference_counter counter
-    where placed.is_new
-    returning 1 as one
-  ),
-  counted as (
-    update universe.reference_counter counter
-    set last_number = counter.last_number + fresh.count
-    from (select count(*)::integer as count from placed where placed.is_new) as fresh
-    where fresh.count > 0
-  ),
+  `with given as materialized (select * from ${given}),
+  made as (${insert('given')} where given.number is not null returning 1 as one),
   changed as (
     update universe.entity e
-    set
-      parent_id = placed.parent_id, name = placed.name, description = placed.description, type = placed.type,
-      status = placed.status, owner = placed.owner, audit_lead = placed.audit_lead, executive = placed.executive,
-      inherent_rating = placed.inherent_rating, inherent_score = placed.inherent_score,
-      residual_rating = placed.residual_rating, residual_score = placed.residual_score,
-      risk_assessed_on = placed.risk_assessed_on, audit_frequency_months = placed.audit_frequency_months,
-      last_audit_on = placed.last_audit_on, last_audit_opinion = placed.last_audit_opinion,
-      regulatory_next_due_on = placed.regulatory_next_due_on, custom = placed.custom,
-      updated_at = now(), version = e.version + 1
-    from placed
-    where not placed.is_new and e.id = placed.id
-      and (
-        e.parent_id, e.name, e.description, e.type, e.status, e.owner, e.audit_lead, e.executive, e.inherent_rating,
-        e.inherent_score, e.residual_rating, e.residual_score, e.risk_assessed_on, e.audit_frequency_months,
-        e.last_audit_on, e.last_audit_opinion, e.regulatory_next_due_on, e.custom
-      ) is distinct from (
-        placed.parent_id, placed.name, placed.description, placed.type, placed.status, placed.owner, placed.audit_lead,
-        placed.executive, placed.inherent_rating, placed.inherent_score, placed.residual_rating, placed.residual_score,
-        placed.risk_assessed_on, placed.audit_frequency_months, placed.last_audit_on, placed.last_audit_opinion,
-        placed.regulatory_next_due_on, placed.custom
-      )
+    set ${changeable.map((name) => `${name} = given.${name}`).join(', ')}, updated_at = now(), version = e.version + 1
+    from given
+    where given.number is null and e.id = given.id
+      and (${changeable.map((name) => `e.${name}`).join(', ')})
+        is distinct from (${changeable.map((name) => `given.${name}`).join(', ')})
     returning 1 as one
   )
   select

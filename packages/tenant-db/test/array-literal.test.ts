@@ -1,0 +1,45 @@
+import { createTestDatabase } from '@postern/local-stack/testing'
+import { expect, test } from 'vitest'
+import { arrayLiteral, openTenantDb } from '../src/index.ts'
+
+test('an array is read by PostgreSQL as what it was', async () => {
+  const database = await createTestDatabase()
+  const db = openTenantDb({
+    connectionString: database.url('superuser'),
+    maxConnections: 1,
+    connectTimeoutMs: 5_000,
+    queryTimeoutMs: 10_000,
+    applicationName: 'tenant-db-tests',
+  })
+  const texts = [
+    'plain',
+    '',
+    'NULL',
+    'null',
+    '{a,b}',
+    'a"b',
+    String.raw`a\b\n`,
+    'line\nfeed\ttab',
+    ' spaces ',
+    'é 😀',
+    undefined,
+  ]
+  const bytes = [Buffer.from([0, 255, 34, 92]), Buffer.alloc(0), undefined]
+  const objects = [{ a: 'x"y\\z', b: [1, null] }, {}, undefined]
+  const [row] = await db.system(
+    async (tx) =>
+      await tx.query({
+        text: `select $1::text[] as texts, $2::double precision[] as numbers, $3::bytea[] as bytes,
+          array_to_json($4::jsonb[]) as objects, $5::text[] as none`,
+        values: [texts, [1, -2.5, undefined], bytes, objects, []].map(arrayLiteral),
+      }),
+  )
+  await db.close()
+  expect(row).toEqual({
+    texts: texts.map((text) => text ?? null),
+    numbers: [1, -2.5, null],
+    bytes: bytes.map((one) => one ?? null),
+    objects: objects.map((one) => one ?? null),
+    none: [],
+  })
+})
