@@ -1,6 +1,22 @@
 create schema sync authorization postern_owner;
 grant usage on schema sync to postern_sync;
 
+create table sync.applied_batch (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  last_seq integer not null,
+  applied_at timestamp with time zone not null default now(),
+  constraint applied_batch_pk PRIMARY KEY (tenant_id, run_id, last_seq),
+  constraint applied_batch_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
+);
+alter table sync.applied_batch enable row level security;
+alter table sync.applied_batch force row level security;
+create policy postern_sync_insert on sync.applied_batch as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.applied_batch as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.applied_batch as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table sync.applied_batch to postern_sync;
+comment on table sync.applied_batch is 'Which changes of a run the universe has taken in, and when: all up to a seq.';
+
 create table sync.connector (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -220,6 +236,7 @@ create policy postern_sync_select on sync.run_change as permissive for select to
 create policy postern_sync_update on sync.run_change as permissive for update to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.run_change as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table sync.run_change to postern_sync;
+comment on column sync.run_change.applied_at is 'Of runs before there was applied_batch.';
 
 create table sync.run_error (
   tenant_id uuid not null,

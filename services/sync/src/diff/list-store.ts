@@ -1,9 +1,10 @@
 import type { RunChange, RunError } from '@postern/contracts'
+import { appliedAt } from './applied.ts'
 import { type Tx, statement } from './store.ts'
 
 const selectChanges = statement(
   'sync_list_changes',
-  `select c.seq, c.op, c.source_key, c.before, c.after, c.applied_at, c.error
+  `select c.seq, c.op, c.source_key, c.before, c.after, ${appliedAt('c')} as applied_at, c.error
   from sync.run_change c
   where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
   order by c.seq

@@ -1,22 +1,27 @@
 // The changes of a run that are neither applied nor refused, and how they come to be the one or the other.
-import { type Comparison, type CurrentRow, type Tx, statement } from './store.ts'
+import { appliedUpTo } from './applied.ts'
+import { type Comparison, type CurrentRow, type Tx, readInOrder, statement } from './store.ts'
 
+// Behind what is applied.
+const isOpen = `c.run_id = $1::uuid and c.applied_at is null and c.error is null
+    and c.seq > greatest($2::integer, ${appliedUpTo('$1')})`
+// Served by run_change_pk.
 const nextChanges = statement(
   'sync_next_changes',
   `with next as (
-    select c.seq, c.source_key, c.after, sum(octet_length(c.after)) over (order by c.seq) as bytes
+    select c.seq, c.source_key, c.after, row_number() over same as place, sum(octet_length(c.after)) over same as bytes
     from (
       select c.seq, c.source_key, c.after::text as after
       from sync.run_change c
-      where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+      where ${isOpen}
       order by c.seq
       limit $3::integer
     ) as c
+    window same as (order by c.seq)
   )
   select next.seq, next.source_key, next.after
   from next
-  where next.bytes <= $4::integer or next.seq = (select min(first.seq) from next as first)
-  order by next.seq`,
+  where next.bytes <= $4::integer or next.place = 1`,
 )
 
 export interface OpenChange {
@@ -33,14 +38,18 @@ export async function listOpenChanges(
   after: number,
   { rows, bytes }: { readonly rows: number; readonly bytes: number },
 ): Promise<OpenChange[]> {
-  return await tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes]))
+  const [, changes] = await Promise.all([
+    tx.execute(readInOrder),
+    tx.query<OpenChange & { [column: string]: unknown }>(nextChanges([runId, after, rows, bytes])),
+  ])
+  return changes
 }
 
 const listOpenKeys = statement(
   'sync_list_open_keys',
   `select c.seq, c.source_key
   from sync.run_change c
-  where c.run_id = $1::uuid and c.applied_at is null and c.error is null and c.seq > $2::integer
+  where ${isOpen}
   order by c.seq
   limit $3::integer`,
 )
@@ -52,7 +61,11 @@ export async function listOpenChangeKeys(
   after: number,
   limit: number,
 ): Promise<Pick<OpenChange, 'seq' | 'source_key'>[]> {
-  return await tx.query<{ seq: number; source_key: string }>(listOpenKeys([runId, after, limit]))
+  const [, changes] = await Promise.all([
+    tx.execute(readInOrder),
+    tx.query<{ seq: number; source_key: string }>(listOpenKeys([runId, after, limit])),
+  ])
+  return changes
 }
 
 /** Changes one after the other; those among them that are applied or refused are left out. */
@@ -87,7 +100,8 @@ const doubtRows = statement(
   set hash = null
   from sync.run_change c
   where k.scope = $1::text and k.hash is not null
-    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key`,
+    and c.run_id = $2::uuid and c.applied_at is null and c.error is null and c.source_key = k.source_key
+    and c.seq > ${appliedUpTo('$2')}`,
 )
 
 /** Notes that how the rows that the run will change stand in the universe is not known any more, until a run has seen. */
@@ -95,16 +109,15 @@ export async function doubtKnownRows(tx: Tx, { scope, runId }: Comparison): Prom
   await tx.execute(doubtRows([scope, runId]))
 }
 
-const markApplied = statement(
-  'sync_mark_applied',
-  `update sync.run_change c
-  set applied_at = now()
-  where c.run_id = $1::uuid and c.seq between $2::integer and $3::integer and c.applied_at is null and c.error is null`,
+const noteBatch = statement(
+  'sync_note_batch',
+  `insert into sync.applied_batch (tenant_id, run_id, last_seq)
+  values ((select tenancy.tenant_id()), $1::uuid, $2::integer)`,
 )
 
-/** Notes that the universe has taken these changes in; answers how many. */
-export async function markChangesApplied(tx: Tx, runId: string, { first, last }: ChangeRange): Promise<number> {
-  return await tx.execute(markApplied([runId, first, last]))
+/** Notes that the universe has taken in all changes up to this one that it has not refused. */
+export async function noteApplied(tx: Tx, runId: string, lastSeq: number): Promise<void> {
+  await tx.execute(noteBatch([runId, lastSeq]))
 }
 
 const markRefused = statement(

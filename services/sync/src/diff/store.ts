@@ -1,6 +1,7 @@
 import type { RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { placed } from '../staging/store.ts'
+import { appliedUpTo } from './applied.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -78,23 +79,39 @@ const opOf = `
 const seqsADepth = 10_000_000
 const lastDepth = 100
 
-// What differs from how the universe has it. A row that does not is no change.
-const insertChanges = statement(
-  'sync_insert_changes',
-  `with recursive ${placed},
+// What differs from how the universe has it. A row that does not is no change. Rows are read, and changes written, in the order of
+// the source: changes that are applied together then lie together. So depths are looked up by place, and the current state by key:
+// PostgreSQL knows nothing yet of rows that were just staged, and a join would go through all of their content in any order.
+const insertChanges = (current: string): string => `with recursive ${placed},
+  depth_of as materialized (
+    select array_agg(coalesce(place.depth, 1) order by one.row) as depths
+    from generate_series($6::integer + 1, $7::integer) as one (row)
+    left join placed place on place.row = one.row
+  ),
   compared as (
-    select s.row, coalesce(place.depth, 1) as depth, s.source_key, c.content as before, s.content as after
+    select s.row, (select depth_of.depths from depth_of)[s.row - $6::integer] as depth, s.source_key,
+      ${current === '' ? 'null::jsonb' : 'c.content'} as before, s.content as after
     from sync.staged_row s
-    left join sync.staged_current c on c.run_id = $1::uuid and c.source_key = s.source_key
-    left join placed place on place.row = s.row
-    where s.run_id = $1::uuid and s.state = 'valid' and (c.source_key is null or c.content is not null)
-      and s.row > $6::integer and s.row <= $7::integer
+    ${current}
+    where s.run_id = $1::uuid and s.state = 'valid' and s.row > $6::integer and s.row <= $7::integer
+      ${current === '' ? '' : 'and (c.source_key is null or c.content is not null)'}
+    order by s.row
   )
   insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
   select
     (select tenancy.tenant_id()), $1::uuid, compared.depth * ${seqsADepth} + compared.row,
     ${opOf}, compared.source_key, compared.depth, compared.before, compared.after
-  from compared`,
+  from compared`
+const insertChangesOfNew = statement('sync_insert_changes_of_new', insertChanges(''))
+// Served by staged_current_pk, once a row.
+const insertChangesOfAll = statement(
+  'sync_insert_changes',
+  insertChanges(`left join lateral (
+      select c.source_key, c.content
+      from sync.staged_current c
+      where c.run_id = $1::uuid and c.source_key = s.source_key
+      limit 1
+    ) as c on true`),
 )
 
 export interface CurrentRow {
@@ -102,15 +119,17 @@ export interface CurrentRow {
   readonly row: object
 }
 
-/** Records the changes that the run's rows after `first`, up to `last`, make to how the universe has them; answers how many. */
+/**
+ * Records the changes that the run's rows after `first`, up to `last`, make to how the universe has them; answers how many.
+ * `isNew`: the universe has none of them.
+ */
 export async function recordChanges(
   tx: Tx,
   { runId, parentField, statusField, inactive, maxDepth }: Comparison,
-  { first, last }: { readonly first: number; readonly last: number },
+  { first, last, isNew }: { readonly first: number; readonly last: number; readonly isNew: boolean },
 ): Promise<number> {
-  return await tx.execute(
-    insertChanges([runId, maxDepth, statusField, parentField, JSON.stringify(inactive), first, last]),
-  )
+  const insert = isNew ? insertChangesOfNew : insertChangesOfAll
+  return await tx.execute(insert([runId, maxDepth, statusField, parentField, JSON.stringify(inactive), first, last]))
 }
 
 // What the connector has brought and the source has no longer; a row that is there but cannot be read is not missing.
@@ -212,7 +231,8 @@ const insertInverse = statement(
         else c.op end as op,
       case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
     from sync.run_change c
-    where c.run_id = $2::uuid and c.applied_at is not null and (c.op <> 'create' or $3::text is not null)
+    where c.run_id = $2::uuid and (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
+      and (c.op <> 'create' or $3::text is not null)
   ) as inverse
   where inverse.before is distinct from inverse.after`,
 )
@@ -226,6 +246,13 @@ export async function recordInverse(
   return await tx.execute(insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive)]))
 }
 
+/**
+ * PostgreSQL knows nothing yet of changes that were just made, takes them for a few, and would sort all of them, with their
+ * content, where an index has them in order. For the rest of the transaction.
+ */
+export const readInOrder: Statement = { text: 'set local enable_sort = off', values: [] }
+
+// Served by run_change_pk.
 const summarize = statement(
   'sync_summarize_changes',
   `select
@@ -245,7 +272,10 @@ export type ChangeCounts = Pick<RunCounts, 'created' | 'updated' | 'moved' | 'de
 
 /** How many changes of each kind a run has, and the hash that they are reviewed under. */
 export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCounts & { readonly hash: string }> {
-  const [row] = await tx.query<ChangeCounts & { hash: string }>(summarize([runId]))
+  const [, [row]] = await Promise.all([
+    tx.execute(readInOrder),
+    tx.query<ChangeCounts & { hash: string }>(summarize([runId])),
+  ])
   if (row === undefined) throw new Error('an aggregate always has a row')
   return row
 }
@@ -263,6 +293,7 @@ const learn = statement(
       select
       from sync.run_change c
       where c.run_id = $1::uuid and c.source_key = s.source_key and c.applied_at is null
+        and (c.error is not null or c.seq > ${appliedUpTo('$1')})
     )
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null`,

@@ -16,10 +16,11 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
   return (values) => {
     const faults: FieldFault[] = []
     const draft: Record<string, unknown> = {}
+    const made: Record<string, Record<string, unknown>> = {}
     for (const rule of rulesFor(values)) {
       try {
         const value = valueOf(rule, values, dataset)
-        if (value !== undefined) put(draft, rule.target, value)
+        if (value !== undefined) put(draft, made, rule.target, value)
       } catch (error) {
         if (!(error instanceof TransformRefused)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
@@ -137,7 +138,13 @@ export function read(values: Values, source: string): unknown {
   return at
 }
 
-function put(draft: Record<string, unknown>, target: string, value: unknown): void {
+/** `made`: the objects of the draft that were made here, and not by the source. */
+function put(
+  draft: Record<string, unknown>,
+  made: Record<string, Record<string, unknown>>,
+  target: string,
+  value: unknown,
+): void {
   const dot = target.indexOf('.')
   if (dot === -1) {
     draft[target] = value
@@ -145,7 +152,14 @@ function put(draft: Record<string, unknown>, target: string, value: unknown): vo
   }
   const [field, member] = [target.slice(0, dot), target.slice(dot + 1)]
   const inner = draft[field]
-  draft[field] = { ...(typeof inner === 'object' ? inner : {}), [member]: value }
+  const own = made[field]
+  if (own !== undefined && own === inner) {
+    own[member] = value
+    return
+  }
+  const fresh = { ...(typeof inner === 'object' ? inner : {}), [member]: value }
+  made[field] = fresh
+  draft[field] = fresh
 }
 
 function memberAt(draft: Values, path: string): unknown {

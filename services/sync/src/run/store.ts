@@ -1,5 +1,6 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
+import { appliedAt } from '../diff/applied.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -313,7 +314,7 @@ const touchedSince = statement(
     join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
     join sync.run_change theirs
       on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = mine.source_key
-    where mine.run_id = $1 and mine.applied_at is not null and theirs.applied_at is not null
+    where mine.run_id = $1 and ${appliedAt('mine')} is not null and ${appliedAt('theirs')} is not null
   ) as touched`,
 )
 

@@ -1,4 +1,4 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
 import type { Comparison } from '../diff/store.ts'
 import { Remembered, heldBytes } from './remembered.ts'
 
@@ -28,10 +28,10 @@ export async function stageKnown(tx: Tx, runId: string, rows: readonly KnownRow[
     stageBlockStatement([
       runId,
       first.row,
-      rows.map(({ row }) => row),
-      rows.map(({ key }) => key),
-      rows.map(({ also }) => also ?? null),
-      rows.map(({ hash }) => hash),
+      arrayLiteral(rows.map(({ row }) => row)),
+      arrayLiteral(rows.map(({ key }) => key)),
+      arrayLiteral(rows.map(({ also }) => also)),
+      arrayLiteral(rows.map(({ hash }) => hash)),
     ]),
   )
 }

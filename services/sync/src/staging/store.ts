@@ -1,4 +1,4 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -77,7 +77,7 @@ const stage = statement(
     (select tenancy.tenant_id()), $1::uuid, given.row, given.key, given.parent, given.content::jsonb, given.hash,
     case when given.content is null then 'invalid' else 'valid' end,
     case when given.parent is null then 1 end
-  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::bytea[])
+  from unnest($2::integer[], $3::text[], $4::text[], string_to_array($5::text, E'\\n', ''), $6::bytea[])
     as given (row, key, parent, content, hash)`,
 )
 
@@ -86,11 +86,12 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[
   await tx.execute(
     stage([
       runId,
-      rows.map(({ row }) => row),
-      rows.map(({ key }) => key ?? null),
-      rows.map(({ parent }) => parent ?? null),
-      rows.map(({ content }) => content ?? null),
-      rows.map(({ hash }) => hash ?? null),
+      arrayLiteral(rows.map(({ row }) => row)),
+      arrayLiteral(rows.map(({ key }) => key)),
+      arrayLiteral(rows.map(({ parent }) => parent)),
+      // JSON that was written holds no line feed, and is not empty.
+      rows.map(({ content }) => content ?? '').join('\n'),
+      arrayLiteral(rows.map(({ hash }) => hash)),
     ]),
   )
 }

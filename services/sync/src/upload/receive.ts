@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Readable } from 'node:stream'
-import { problem } from '@postern/service-kit'
+import { countPassedBytes, problem } from '@postern/service-kit'
 import { putChunk } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -29,19 +29,25 @@ export async function receiveUpload(
   let [bytes, index] = [0, 0]
   let parts: Buffer[] = []
   let held = 0
+  // A part is stored while the next one arrives.
+  let storing = Promise.resolve()
   const flush = async (): Promise<void> => {
     const content = Buffer.concat(parts)
     const at = index
     parts = []
     held = 0
     index += 1
-    await db.write(context, async (tx) => await putChunk(tx, id, at, content))
+    await storing
+    storing = db.write(context, async (tx) => await putChunk(tx, id, at, content))
+    // Its failure is told when it is waited for.
+    storing.catch(() => undefined)
   }
   const stalled = setTimeout(() => body.destroy(problem('request_timeout')), stallMs)
   try {
     for await (const part of body) {
       stalled.refresh()
-      const chunk = Buffer.from(part)
+      const chunk = Buffer.isBuffer(part) ? part : Buffer.from(part)
+      countPassedBytes(chunk.length)
       hash.update(chunk)
       bytes += chunk.length
       held += chunk.length
@@ -52,5 +58,6 @@ export async function receiveUpload(
     clearTimeout(stalled)
   }
   if (held > 0) await flush()
+  await storing
   return { id, bytes, sha256: hash.digest('hex') }
 }

@@ -1,13 +1,12 @@
 import type { InputError } from '@postern/contracts'
 import {
-  type ChangeRange,
   type OpenChange,
   countRefused,
   doubtKnownRows,
   listOpenChangeKeys,
   listOpenChanges,
-  markChangesApplied,
   markChangesRefused,
+  noteApplied,
 } from '../diff/open-store.ts'
 import { type Comparison, doubtOverlapped, learnRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
@@ -54,34 +53,47 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
   })
   const next = async (after: number): Promise<OpenChange[]> =>
     await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  const begin = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
+    await hold.assertNotSuspended()
+    return await send(hold, universe, batch)
+  }
   // What was taken in is noted while the universe has the next batch. One that is not noted yet is sent again after a crash.
   let noting = Promise.resolve()
-  const note = async ({ first, last }: ChangeRange): Promise<void> =>
-    await hold.step(async (tx) => {
-      const marked = await markChangesApplied(tx, hold.run.id, { first, last })
-      return { counts: { applied: hold.counts.applied + marked } }
-    })
   let isCancelled = false
+  // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again then.
+  const noted = async (): Promise<void> => {
+    await noting.catch((error: unknown) => {
+      if (!(error instanceof RunCancelled)) throw error
+      isCancelled = true
+    })
+  }
+  const note = async (last: number, changes: number): Promise<void> =>
+    await hold.step(async (tx) => {
+      await noteApplied(tx, hold.run.id, last)
+      return { counts: { applied: hold.counts.applied + changes } }
+    })
+  let underWay: Promise<ApplicationOutcome> | undefined
   try {
     let batch = await next(0)
     if (isWhole) await assertWhole(hold, batch)
     for (;;) {
       const [first, last] = [batch[0], batch.at(-1)]
       if (first === undefined || last === undefined) break
-      await hold.assertNotSuspended()
-      const [outcome, following] = await Promise.all([send(hold, universe, batch), next(last.seq)])
-      // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again then.
-      await noting.catch((error: unknown) => {
-        if (!(error instanceof RunCancelled)) throw error
-        isCancelled = true
-      })
+      underWay ??= handled(begin(batch))
+      const [following] = await Promise.all([next(last.seq), noted()])
+      // The universe reads it while it takes the one before in, under the tenant's lock.
+      const ahead = following.length === 0 || isCancelled ? undefined : handled(begin(following))
+      const outcome = await underWay
       if (outcome.kind === 'applied') {
-        noting = note({ first: first.seq, last: last.seq })
-        noting.catch(() => undefined)
-        if (isCancelled) break
+        noting = handled(note(last.seq, batch.length))
+        if (ahead === undefined) break
         batch = following
+        // What was refused may have needed the batch before, and what was not answered waited for it.
+        underWay = handled(ahead.then(async (early) => (early.kind === 'applied' ? early : await begin(following))))
         continue
       }
+      await ahead?.catch(() => undefined)
+      underWay = undefined
       const faults = refusalsOf(outcome, batch)
       await hold.step(async (tx) => {
         await insertErrors(tx, hold.run.id, faults.map(toError))
@@ -96,8 +108,14 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
     }
     await noting
   } finally {
-    await noting.catch(() => undefined)
+    await Promise.allSettled([noting, underWay])
   }
+}
+
+/** The promise, whose failure is told when it is waited for. */
+function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(() => undefined)
+  return promise
 }
 
 /** Throws RunRefused where the changes of a hierarchy are more than one push: its shape would change in parts. */

@@ -98,14 +98,11 @@ export async function findChanges(hold: Hold, universe: Universe, compared: numb
   const comparison = comparisonOf(hold)
   await hold.step(async () => ({ status: 'diffing' }))
   if (compared > 0) {
-    let first = 0
-    for (const last of await fetchCurrent(hold, universe)) {
-      const range = { first, last }
+    for (const range of await fetchCurrent(hold, universe)) {
       await hold.step(async (tx) => {
         await recordChanges(tx, comparison, range)
         return {}
       })
-      first = last
     }
   }
   const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
@@ -117,18 +114,26 @@ export async function findChanges(hold: Hold, universe: Universe, compared: numb
 /** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */
 const pagesAStatement = 50
 
+/** Rows after `first`, up to `last`; `isNew`: the universe has none of them. */
+interface RowRange {
+  readonly first: number
+  readonly last: number
+  readonly isNew: boolean
+}
+
 /**
  * Fetches how the universe has the rows that are compared; what was fetched is kept while the next is asked for. Answers the
- * rows up to which one statement after the other is to compare them.
+ * ranges of rows that one statement each is to compare.
  */
-async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly number[]> {
+async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly RowRange[]> {
   const next = async (after: number): Promise<Candidate[]> =>
     await hold.read(async (tx) => await listCandidates(tx, hold.run.id, after, maxCurrentRows))
-  const ends: number[] = []
+  const ranges: RowRange[] = []
+  let range: RowRange | undefined
   let candidates = await next(0)
   for (let page = 1; ; page += 1) {
     const [first, last] = [candidates[0], candidates.at(-1)]
-    if (first === undefined || last === undefined) return ends
+    if (first === undefined || last === undefined) return ranges
     const isLast = candidates.length < maxCurrentRows
     const [current, following] = await Promise.all([
       askCurrent(
@@ -142,7 +147,15 @@ async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly nu
       await keepCurrent(tx, hold.run.id, { first: first.row, last: last.row }, current)
       return {}
     })
-    if (following.length === 0 || page % pagesAStatement === 0) ends.push(last.row)
+    range = {
+      first: range?.first ?? first.row - 1,
+      last: last.row,
+      isNew: (range?.isNew ?? true) && current.length === 0,
+    }
+    if (following.length === 0 || page % pagesAStatement === 0) {
+      ranges.push(range)
+      range = undefined
+    }
     candidates = following
   }
 }

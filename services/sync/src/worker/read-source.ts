@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream'
+import { countPassedBytes } from '@postern/service-kit'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter } from '../mapping/fingerprint.ts'
@@ -11,8 +12,11 @@ import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } 
 import { findChunk } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
 
-/** Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time. */
-const batchRows = 4000
+/**
+ * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
+ * collection of what is young.
+ */
+const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 
 /** Most errors that a run keeps, in all and of one row; the rows behind them are counted all the same. */
@@ -166,6 +170,8 @@ function openUpload(hold: Hold, uploadId: string): Readable {
     for (let index = 0; ; index += 1) {
       const chunk = await hold.read(async (tx) => await findChunk(tx, uploadId, index))
       if (chunk === undefined) return
+      // As it came, the text that it was read from, and what was made of it.
+      countPassedBytes(chunk.length * 3)
       yield chunk
     }
   }
