@@ -110,6 +110,11 @@ describe('what is watched exists', () => {
     expect(labelsIn(expression).filter((label) => !known.has(label))).toEqual([])
   })
 
+  test('no bound of a histogram is asked for as a whole number, which Prometheus 2 and 3 spell differently', () => {
+    expect(expressions.filter(([, expression]) => /\ble="\d+"/.test(expression))).toEqual([])
+    expect(expressions.filter(([, expression]) => expression.includes('le=~"1|1[.]0"'))).toHaveLength(2)
+  })
+
   test('what is recorded is looked at', () => {
     const used = new Set(expressions.flatMap(([, expression]) => recordsIn(expression)))
     expect(records.filter(({ record }) => !used.has(record))).toEqual([])

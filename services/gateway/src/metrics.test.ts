@@ -53,14 +53,20 @@ test('the durations of requests read as those of the usual histogram, whatever w
   )
 })
 
-test('requests are counted by route and status, however often they are read', async () => {
+function zeros(route: string): string[] {
+  return [500, 502, 503, 504].map((status) => `postern_gateway_requests_total{route="${route}",status="${status}"} 0`)
+}
+
+test('requests are counted by route and status, however often they are read, and failures of a route from nothing on', async () => {
   const registry = new Registry()
   const metrics = createGatewayMetrics(registry, gauges)
   for (const status of [200, 200, 404]) metrics.request('findings.list', status, 0.01, true)
   metrics.request('none', 0, 0.01, false)
   const expected = [
+    ...zeros('findings.list'),
     'postern_gateway_requests_total{route="findings.list",status="200"} 2',
     'postern_gateway_requests_total{route="findings.list",status="404"} 1',
+    ...zeros('none'),
     'postern_gateway_requests_total{route="none",status="0"} 1',
   ]
   expect(await seriesOf(registry, 'postern_gateway_requests_total')).toEqual(expected)
@@ -75,7 +81,8 @@ test('what services were given is counted by service, without what the gateway r
   metrics.request('evidence.read-upload', 0, 0.002, true)
   metrics.request('findings.list', 429, 0.001, false)
   metrics.request('none', 404, 0.001, false)
-  expect((await seriesOf(registry, 'postern_gateway_upstream_requests_total')).toSorted()).toEqual([
+  const counted = await seriesOf(registry, 'postern_gateway_upstream_requests_total')
+  expect(counted.filter((line) => !line.endsWith(' 0')).toSorted()).toEqual([
     'postern_gateway_upstream_requests_total{upstream="evidence",status="0"} 1',
     'postern_gateway_upstream_requests_total{upstream="findings",status="200"} 1',
     'postern_gateway_upstream_requests_total{upstream="findings",status="503"} 1',

@@ -174,6 +174,8 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   }
 }
 
+const failureStatuses = [500, 502, 503, 504]
+
 /** Rate, errors and duration by route and by service, out of one note a request. */
 function countRequests(registry: Registry): GatewayMetrics['request'] {
   const forwarded: FiguresByName = new Map()
@@ -184,6 +186,8 @@ function countRequests(registry: Registry): GatewayMetrics['request'] {
   function show(counter: Counter, label: string, figures: FiguresByName): void {
     counter.reset()
     for (const [name, { byStatus }] of figures) {
+      // Known with the first request of a route: its first failure would else be no increase, and one in each of many series none at all.
+      for (const status of failureStatuses) counter.inc({ [label]: name, status }, 0)
       for (const [status, { count }] of byStatus) counter.inc({ [label]: name, status }, count)
     }
   }

@@ -5,7 +5,6 @@ import { Gauge } from 'prom-client'
 import { countLeases, pruneLog } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
-const everyMs = 10_000
 /** The log keeps entries twice as long as any gateway needs them. */
 const keepLogMs = 2 * floorTtlMs
 const maxRows = 5000
@@ -15,24 +14,33 @@ export function startHousekeeping({
   db,
   logger,
   metrics,
+  everyMs = 10_000,
 }: {
   readonly db: Pick<TenantDb, 'system'>
   readonly logger: Logger
   readonly metrics: Registry
+  readonly everyMs?: number
 }): { stop(): Promise<void> } {
   const leases = new Gauge({
     name: 'postern_keys_leases',
-    help: 'Gateways that hold a lease',
+    help: 'Gateways that hold a lease; 0 while PostgreSQL does not tell',
     registers: [metrics],
   })
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
     try {
+      leases.set(await db.system(countLeases))
+    } catch (error) {
+      // Whoever watches must not see the last number for as long as nobody can renew a lease.
+      leases.set(0)
+      logger.warn({ event: 'housekeeping_failed', err: error })
+      return
+    }
+    try {
       await db.system(async (tx) => await pruneLog(tx, { olderThanMs: keepLogMs, limit: maxRows }))
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
-      leases.set(await db.system(countLeases))
     } catch (error) {
       logger.warn({ event: 'housekeeping_failed', err: error })
     }

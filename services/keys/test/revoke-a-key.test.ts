@@ -23,6 +23,14 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
+/** How many narrowings of keys the service says it could not confirm. */
+async function unconfirmed(): Promise<number> {
+  const text = await (await fetch(`${service.url}/internal/metrics`)).text()
+  const series =
+    /^postern_keys_enforcement_seconds_count\{(?=[^}]*kind="key")(?=[^}]*outcome="unconfirmed")[^}]*\} (\d+)$/m
+  return Number(series.exec(text)?.[1])
+}
+
 describe('revoking is refused', () => {
   test('to a request that a stranger has signed, and the key stays active', async () => {
     const admin = await newTenant(service)
@@ -207,6 +215,7 @@ describe('a revoke answers', () => {
   test('503 when the database does not let it commit: then nothing has changed, and the repeat succeeds', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
+    const before = await unconfirmed()
     const isLocked = Promise.withResolvers<void>()
     const mayEnd = Promise.withResolvers<void>()
     const lock = service.asSuperuser.system(async (tx) => {
@@ -219,6 +228,7 @@ describe('a revoke answers', () => {
     mayEnd.resolve()
     await lock
     expect(answer.json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })
+    expect(await unconfirmed()).toBe(before + 1)
     expect(await getKey(service, admin, id)).toMatchObject({ state: 'active', version: 1 })
     expect(await eventTypes(service, admin, id)).toEqual(['created'])
     expect((await revoke(service, admin, id)).status).toBe(200)

@@ -22,7 +22,6 @@ import {
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
 import { findKeyPolicy } from '../policy/store.ts'
-import { confirmed } from '../revocation/revoke.ts'
 import { etagOf, matchesVersion, toApiKey } from './answer.ts'
 import { allowedBy } from './refuse.ts'
 import {
@@ -106,7 +105,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
   contractRoute(app, revokeApiKey, async ({ params, body, context, answer, log }) => {
     const actor = actorOf(context)
     const reason = body?.reason === undefined ? undefined : allowedBy(decideText('/reason', body.reason))
-    const key = await confirmed(
+    const key = await enforcer.confirmed(
+      'key',
       async () =>
         await db.write(
           context,
@@ -127,7 +127,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const actor = actorOf(context)
     const addresses =
       body.allowed_addresses === undefined ? undefined : allowedBy(decideAddresses(body.allowed_addresses))
-    const { key, isNarrowing, isLogged } = await confirmed(
+    const { key, isNarrowing, isLogged } = await enforcer.confirmed(
+      'key',
       async () =>
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
@@ -180,7 +181,8 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     const overlap = body?.overlap ?? '24h'
     const overlapMs = allowedBy(decideOverlap(overlap))
     const { value, hash, lastFour } = generateKey()
-    const { old, successor } = await confirmed(
+    const { old, successor } = await enforcer.confirmed(
+      'key',
       async () =>
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)

@@ -16,6 +16,11 @@ export interface Enforcer {
   enforceKey(hash: string): Promise<Enforcement | null>
   /** The same for a tenant's status. */
   enforceTenant(tenantId: string): Promise<Enforcement | null>
+  /**
+   * Runs what writes a narrowing. When the database fails in it, nobody knows whether it is committed and in force, and the
+   * answer says just that.
+   */
+  confirmed<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T>
   /** Tells the gateways without waiting: for a change that need not be in force at once. */
   announceKey(hash: string): Promise<void>
 }
@@ -39,7 +44,7 @@ export function openEnforcer({
 }): Enforcer {
   const waits = new Histogram({
     name: 'postern_keys_enforcement_seconds',
-    help: 'Time from the commit of a change to the moment when no gateway goes by the old state',
+    help: 'Time from the commit of a change to the moment when no gateway goes by the old state; unconfirmed: until it was given up, also where PostgreSQL failed',
     labelNames: ['kind', 'outcome'],
     buckets: [0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 3],
     registers: [metrics],
@@ -48,6 +53,17 @@ export function openEnforcer({
   // Known before the first: from nothing to one there would be no increase to see.
   for (const kind of ['key', 'tenant'] as const) {
     for (const outcome of ['enforced', 'unconfirmed']) waits.zero({ kind, outcome })
+  }
+
+  async function confirmed<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T> {
+    const startedAt = performance.now()
+    try {
+      return await work()
+    } catch (error) {
+      if (!(error instanceof ProblemError && error.code === 'service_unavailable')) throw error
+      waits.observe({ kind, outcome: 'unconfirmed' }, (performance.now() - startedAt) / 1000)
+      throw unconfirmed(error)
+    }
   }
 
   async function enforce(findChange: (tx: Tx) => Promise<Revocation | undefined>): Promise<Enforcement | null> {
@@ -71,9 +87,11 @@ export function openEnforcer({
   }
 
   return {
-    enforceKey: async (hash) => await confirmed(async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
+    enforceKey: async (hash) =>
+      await confirmed('key', async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
     enforceTenant: async (tenantId) =>
-      await confirmed(async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
+      await confirmed('tenant', async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
+    confirmed,
     announceKey: async (hash) => {
       try {
         const change = await db.system(async (tx) => await lastKeyChange(tx, hash))
@@ -82,19 +100,6 @@ export function openEnforcer({
         logger.warn({ event: 'announce_failed', err: error })
       }
     },
-  }
-}
-
-/**
- * Runs what writes or enforces a narrowing. When the database fails in it, nobody knows whether it is committed and in
- * force, and the answer says just that.
- */
-export async function confirmed<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (error instanceof ProblemError && error.code === 'service_unavailable') throw unconfirmed(error)
-    throw error
   }
 }
 

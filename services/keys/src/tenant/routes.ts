@@ -3,7 +3,6 @@ import { type App, internalRoute, problem } from '@postern/service-kit'
 import { sqlError } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { confirmed } from '../revocation/revoke.ts'
 import { insertTenant, listTenants, setTenantStatus } from './store.ts'
 
 const operatorOnly = { signedBy: ['operator'], callers: ['operator'] } as const
@@ -38,7 +37,8 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     app,
     { ...operatorOnly, method: 'POST', path: `${internalPaths.tenants}/:id/suspend`, params: tenantParams },
     async ({ params, context, log }) => {
-      const tenant = await confirmed(
+      const tenant = await enforcer.confirmed(
+        'tenant',
         async () => await db.write(context, async (tx) => await setTenantStatus(tx, params.id, 'suspended')),
       )
       if (tenant === undefined) throw problem('not_found')
