@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { componentNames, filesOf, rotatableNames } from '@postern/installation'
+import { loginRoles } from '@postern/tenant-db'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { readResources, workloadsOf } from '../support/manifests.ts'
@@ -8,6 +9,9 @@ import { readResources, workloadsOf } from '../support/manifests.ts'
 const root = join(import.meta.dirname, '..', '..')
 const deploy = join(root, 'deploy')
 const base = readResources(join(deploy, 'kubernetes/base'))
+
+const { migrator: _migrator, ...ofServices } = loginRoles
+const runtimeRoles = Object.values(ofServices)
 
 function read(path: string): string {
   return readFileSync(join(root, path), 'utf8')
@@ -36,10 +40,22 @@ describe('PgBouncer', () => {
       })
       .parse(base.find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'pgbouncer')?.['spec'])
     const pods = replicas + strategy.rollingUpdate.maxSurge
-    // Five roles; ten are left for the migrations, whoever looks, and those that PostgreSQL keeps for superusers.
-    const connections = pods * Math.min(settingOf('max_db_connections'), 5 * settingOf('default_pool_size'))
-    expect(connections).toBeLessThanOrEqual(100 - 10)
-    expect(settingOf('max_db_connections')).toBeGreaterThanOrEqual(settingOf('default_pool_size'))
+    // Ten are left for the migrations, whoever looks, and those that PostgreSQL keeps for superusers.
+    expect(pods * settingOf('max_db_connections')).toBeLessThanOrEqual(100 - 10)
+  })
+
+  test('keeps connections for each role that no other can take, and enough for the runs of all replicas of sync', () => {
+    const limits = new Map(
+      [...ini.matchAll(/^(postern_\w+) = max_user_connections=(\d+)$/gm)].map(([, role = '', n]) => [role, Number(n)]),
+    )
+    expect(limits.size).toBe(2 * runtimeRoles.length)
+    const total = runtimeRoles.reduce((sum, role) => sum + (limits.get(role) ?? Infinity), 0)
+    expect(total).toBeLessThanOrEqual(settingOf('max_db_connections'))
+    for (const role of runtimeRoles) expect(limits.get(`${role}_b`), role).toBe(limits.get(role))
+    expect(settingOf('default_pool_size')).toBeGreaterThanOrEqual(Math.max(...limits.values()))
+    const { maxReplicas } = z.looseObject({ maxReplicas: z.number() }).parse(scalingOf('sync'))
+    // Two for each run, two runs in each replica, over two pods of PgBouncer.
+    expect(2 * (limits.get('postern_sync') ?? 0)).toBeGreaterThanOrEqual(maxReplicas * 4)
   })
 
   test('gives up on what PostgreSQL should have ended, and no sooner', () => {
@@ -63,6 +79,72 @@ describe('PgBouncer', () => {
     }
     expect(ini).toMatch(/^\[databases\]\n%include \/etc\/pgbouncer\/site\/database\.ini$/m)
     expect(ini).toMatch(/^%include \/etc\/pgbouncer\/site\/tls\.ini$/m)
+  })
+})
+
+test('no service gives a statement up before PostgreSQL does: its own answer keeps the connection', () => {
+  const seconds = Number(/statement_timeout: '(\d+)s'/.exec(read('packages/tenant-db/src/roles.ts'))?.[1])
+  expect(seconds).toBeGreaterThan(0)
+  for (const { name } of workloadsOf(base).filter((each) =>
+    /^(?:keys|findings|universe|evidence|sync)$/.test(each.name),
+  )) {
+    const text = read(`services/${name}/src/deps.ts`)
+    const given = [...text.matchAll(/(?:queryTimeoutMs(?: =|:)|config\.maxConnections,) (\d[\d_]*)/g)]
+    expect(given.length, name).toBeGreaterThan(0)
+    for (const [, ms = ''] of given) expect(Number(ms.replaceAll('_', '')), name).toBeGreaterThan(seconds * 1000)
+  }
+})
+
+function numbersOf(text: string): number[] {
+  return [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Number(number))
+}
+
+/** What the autoscaler of a workload is told. */
+function scalingOf(name: string): unknown {
+  return base.find(({ kind, metadata }) => kind === 'HorizontalPodAutoscaler' && metadata.name === name)?.['spec']
+}
+
+describe('the sizes that are named', () => {
+  const section = read('deploy/README.md').split('\n## Sizes\n')[1]?.split('\n## ')[0] ?? ''
+  const [, least = 0, most = 0] = (/\*\*(\d+) to (\d+) µs of a processor\*\*/.exec(section) ?? []).map(Number)
+
+  test.each([
+    ['100,000 a minute', 100_000],
+    ['10 million a minute', 10_000_000],
+  ])('of gateways at %s follow from the cost of a request', (load, perMinute) => {
+    const [, cell = ''] = new RegExp(`^\\| ${load} [^|]*\\| ([^|]*) \\|`, 'm').exec(section) ?? []
+    const processors = [least, most].map((micros) => (perMinute / 60) * micros * 1e-6)
+    const planned = processors.map((each) => each * 2)
+    const gateways = planned.map((each) => Math.max(2, Math.ceil(each / 0.6)))
+    const [low, high, plannedLow, plannedHigh, ...counts] = numbersOf(cell)
+    const digits = perMinute > 1_000_000 ? 0 : 1
+    expect([low, high, plannedLow, plannedHigh].map((each) => each?.toFixed(digits))).toEqual(
+      [...processors, ...planned].map((each) => each.toFixed(digits)),
+    )
+    for (const count of new Set(gateways)) expect(counts).toContain(count)
+  })
+
+  test('of lists follow from what a page was measured to take', () => {
+    const { service } = z
+      .looseObject({
+        parts: z.looseObject({
+          list: z.looseObject({ figures: z.looseObject({ cpu: z.looseObject({ service: z.number() }) }) }),
+        }),
+      })
+      .parse(JSON.parse(read('bench/results.json'))).parts.list.figures.cpu
+    const [paragraph = ''] = section.split('\n\n').filter((text) => text.startsWith('**Lists are what costs**'))
+    expect(paragraph).toContain(`takes ${service} ms of a processor`)
+    const all = ((100_000 / 60) * service) / 1000
+    const stated = [all / 10, (all / 10) * 2, all, all * 2, all * 10, all * 20].map((each) =>
+      each < 2 ? each.toFixed(1) : each.toFixed(0),
+    )
+    for (const number of stated) expect(paragraph).toMatch(new RegExp(`\\b${number.replace('.', '\\.')}\\b`))
+  })
+
+  test('of the overlays are those that are said to be their end', () => {
+    expect(scalingOf('gateway')).toMatchObject({ maxReplicas: 10 })
+    expect(scalingOf('keys')).toMatchObject({ maxReplicas: 4 })
+    expect(section).toContain('stop at 10 gateways and 4 replicas of keys')
   })
 })
 

@@ -41,7 +41,7 @@ export async function openDeps(
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
-    queryTimeoutMs: 5_000,
+    queryTimeoutMs: 6_000,
     applicationName: 'postern-evidence',
     observer: observeDatabase(metrics),
   })
