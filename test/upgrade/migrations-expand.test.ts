@@ -33,6 +33,13 @@ const refusals: readonly (readonly [string, RegExp])[] = [
   ['sets a trigger on', /\bcreate\s+(?:or\s+replace\s+)?(?:constraint\s+)?trigger\s+\w+\s[^;]*?\bon\s+([\w.]+)/gi],
 ]
 
+/**
+ * A file is one transaction, in which no index is built concurrently: until it is committed nobody writes to the table, and services give
+ * up after five seconds. `-- holds up writes: why that is short` lets it do so in a table that was there.
+ */
+const indexes = /\bcreate\s+(?:unique\s+)?index\s+(?:\w+\s+)?on\s+(?:only\s+)?([\w.]+)/gi
+const brief = /^-- holds up writes: .{20,}$/m
+
 /** `-- contract: why the release before does without it` in a migration lets it take something away. */
 const reasoned = /^-- contract: .{20,}$/m
 
@@ -53,6 +60,18 @@ function faultsIn(text: string): string[] {
     ...contractions.filter(([, pattern]) => pattern.test(statements)).map(([what]) => what),
     ...taken.map(([, table]) => `takes a right on ${table} away`),
   ]
+}
+
+/** The tables that were there and that a migration builds an index of. */
+function heldUpBy(text: string): string[] {
+  if (brief.test(text)) return []
+  const statements = withoutComments(text)
+  const made = [...statements.matchAll(/\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?([\w.]+)/gi)].map(
+    ([, name]) => name,
+  )
+  return [...statements.matchAll(indexes)].flatMap(([, table]) =>
+    made.includes(table) ? [] : [`holds up writes to ${table}`],
+  )
 }
 
 /** What a migration refuses, or does otherwise, from now on, in tables and functions that were there before it. */
@@ -117,6 +136,23 @@ test('migrations refuse nothing that the running release writes, or say why it n
     ]),
   )
 })
+
+test('migrations since then build no index of a table that was there, or say why writes are not held up for long', () => {
+  // Made before the rule, and released in no version yet: a file that is applied somewhere is never changed.
+  const known = [
+    'services/sync/migrations/000010_list_what_is_missing.sql',
+    'services/universe/migrations/000010_read_by_levels.sql',
+  ]
+  const found = faultsAfter(beforeFirstRelease, heldUpBy).map((fault) => fault.split(' ')[0])
+  expect([...new Set(found)].toSorted()).toEqual(known)
+})
+
+test.each([
+  ['create index a_b on a.b (c);', ['holds up writes to a.b']],
+  ['create unique index a_b on a.b (c);', ['holds up writes to a.b']],
+  ['create table a.b (c int);\ncreate index a_b on a.b (c);', []],
+  ['-- holds up writes: a row for each tenant, of which there are few\ncreate index a_b on a.b (c);', []],
+])('%s', (statement, tables) => expect(heldUpBy(statement)).toEqual(tables))
 
 test.each([
   ['alter table keys.api_key drop column label;', 1],

@@ -17,6 +17,11 @@ const isThere = await execute('git', ['cat-file', '-e', `${commit}^{commit}`], {
   () => true,
   () => false,
 )
+const isShallow = await execute('git', ['rev-parse', '--is-shallow-repository'], { cwd: root }).then(
+  ({ stdout }) => stdout.trim() === 'true',
+  // No clone at all: an archive of the sources.
+  () => true,
+)
 if (!isThere) process.stdout.write(`SKIPPED the services of ${version}: this clone does not have its commit\n`)
 
 let sources: string
@@ -40,6 +45,8 @@ async function checkOut(folder: string): Promise<void> {
     }
   }
 }
+
+test(`the commit of ${version} is there, where the clone is whole`, () => expect(isThere || isShallow).toBe(true))
 
 beforeAll(async () => {
   if (!isThere) return
