@@ -160,12 +160,15 @@ function describeObjects(read: () => Manifest[]): void {
     expect(drainMs).toBeGreaterThan(idleConnections.keepAliveMaxTimeout + 1000)
   })
 
-  test('tell a gateway how many share the limits: as many as the autoscaler may make', () => {
+  test('tell a gateway how many share the limits: as many as the autoscaler may make, and one more in a rollout', () => {
     const count = environmentOf(findWorkload(read(), 'gateway'))['POSTERN_GATEWAY_COUNT']
     const autoscaler = read().find(
       (each) => each.kind === 'HorizontalPodAutoscaler' && each.metadata.name === 'gateway',
     )
-    expect(z.looseObject({ maxReplicas: z.number() }).parse(autoscaler?.['spec']).maxReplicas).toBe(Number(count))
+    const { maxReplicas } = z.looseObject({ maxReplicas: z.number() }).parse(autoscaler?.['spec'])
+    const deployed = read().find(({ kind, metadata }) => kind === 'Deployment' && metadata.name === 'gateway')
+    expect(deployed?.['spec']).toMatchObject({ strategy: { rollingUpdate: { maxSurge: 1 } } })
+    expect(Number(count)).toBe(maxReplicas + 1)
   })
 
   test('keep one replica of whatever answers requests while nodes are drained', () => {
@@ -197,11 +200,17 @@ function describeObjects(read: () => Manifest[]): void {
       podSelector: { matchLabels: { 'k8s-app': 'kube-dns' } },
     }
     const ports = ['UDP', 'TCP'].map((protocol) => ({ protocol, port: 53 }))
-    const dns = { podSelector: {}, policyTypes: ['Egress'], ingress: [], egress: [{ to: [names], ports }] }
+    const mute = { key: 'app.kubernetes.io/name', operator: 'NotIn', values: ['postgres', 'redis'] }
+    const dns = {
+      podSelector: { matchExpressions: [mute] },
+      policyTypes: ['Egress'],
+      ingress: [],
+      egress: [{ to: [names], ports }],
+    }
     expect(policies.find(({ metadata }) => metadata.name === 'allow-dns')?.spec).toEqual(dns)
-    // Those two are about every pod; each other one is about pods that it names.
+    // That one is about every pod; each other one is about pods that it names.
     const everywhere = policies.filter(({ spec }) => Object.keys(spec.podSelector).length === 0)
-    expect(everywhere.map(({ metadata }) => metadata.name).toSorted()).toEqual(['allow-dns', 'default-deny'])
+    expect(everywhere.map(({ metadata }) => metadata.name).toSorted()).toEqual(['default-deny'])
   })
 
   test('open no way to everywhere', () => {
@@ -300,19 +309,34 @@ describe.skipIf(program === '')('the production overlay', () => {
     expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(base, 'ingress'))
   })
 
-  test('lets bodies through what stands in front, whole, unlimited and as they come', () => {
-    const ingresses = render().filter(({ kind }) => kind === 'Ingress')
-    expect(ingresses.map(({ metadata }) => metadata.name).toSorted()).toEqual(['console', 'gateway'])
-    for (const { metadata } of ingresses) {
-      expect(metadata['annotations'], metadata.name).toEqual({
-        'nginx.ingress.kubernetes.io/proxy-body-size': '0',
-        'nginx.ingress.kubernetes.io/proxy-request-buffering': 'off',
-        'nginx.ingress.kubernetes.io/proxy-buffering': 'off',
-        'nginx.ingress.kubernetes.io/proxy-http-version': '1.1',
-        'nginx.ingress.kubernetes.io/proxy-read-timeout': '3600',
-        'nginx.ingress.kubernetes.io/proxy-send-timeout': '3600',
+  test('leads from what stands in front to gateway and console alone, for as long as a large body takes', () => {
+    expect(render().filter(({ kind }) => kind === 'Ingress')).toEqual([])
+    const routes = render().filter(({ kind }) => kind === 'HTTPRoute')
+    expect(routes.map(({ metadata }) => metadata.name).toSorted()).toEqual(['console', 'gateway'])
+    for (const { metadata, spec } of routes) {
+      const service = render().find((each) => each.kind === 'Service' && each.metadata.name === metadata.name)
+      expect(service?.['spec']).toMatchObject({ ports: [{ port: 8080 }] })
+      expect(spec, metadata.name).toMatchObject({
+        parentRefs: [{ sectionName: 'https' }],
+        rules: [
+          {
+            timeouts: { request: '1h', backendRequest: '1h' },
+            backendRefs: [{ name: metadata.name, port: 8080 }],
+          },
+        ],
       })
     }
+  })
+
+  test.each(['gateway', 'keys', 'pgbouncer'])('puts no two of %s on one node while others have fewer', (name) => {
+    const spread = findWorkload(render(), name).pod['topologySpreadConstraints']
+    expect(spread).toContainEqual(
+      expect.objectContaining({
+        topologyKey: 'kubernetes.io/hostname',
+        maxSkew: 1,
+        whenUnsatisfiable: 'DoNotSchedule',
+      }),
+    )
   })
 
   test('names a version of every image', () => {
@@ -373,6 +397,9 @@ test('the check against the schemas finds a wrong type, a wrong word and an unkn
   const port = { name: 'http', port: 80 }
   expect(await kubernetesFaults({ ...service, spec: { ports: [port] } })).toEqual([])
   expect(await kubernetesFaults({ ...service, spec: { ports: [{ ...port, port: '80' }] } })).not.toEqual([])
+  const route = { apiVersion: 'gateway.networking.k8s.io/v1', kind: 'HTTPRoute', metadata: { name: 'a' } }
+  expect(await kubernetesFaults({ ...route, spec: { hostnames: ['a.example'] } })).toEqual([])
+  expect(await kubernetesFaults({ ...route, spec: { rules: [{ timeouts: { request: 'an hour' } }] } })).not.toEqual([])
   expect(await kubernetesFaults({ ...service, spec: { prots: [port] } })).toEqual([
     '/spec/prots is not a field of IoK8sApiCoreV1Service',
     '/spec/prots/0/name is not a field of IoK8sApiCoreV1Service',

@@ -4,7 +4,7 @@ const moduleSchema = z.looseObject({ validate: z.custom<Validate>((value) => typ
 type Validate = ((data: unknown) => boolean) & { errors?: readonly { instancePath: string; message?: string }[] | null }
 
 /**
- * What the schemas of Kubernetes say against an object, nothing when it is valid. Fields that no schema knows count as
+ * What the schemas of Kubernetes, and those of the Gateway API, say against an object, nothing when it is valid. Fields that no schema knows count as
  * faults: the validators let them pass but never read them, so what is left unread after a validation is unknown.
  */
 export async function kubernetesFaults(manifest: {
@@ -14,8 +14,11 @@ export async function kubernetesFaults(manifest: {
 }): Promise<string[]> {
   const [version = '', group = 'core'] = manifest.apiVersion.split('/').toReversed()
   const words = [group.split('.')[0] ?? '', version].map((word) => word.slice(0, 1).toUpperCase() + word.slice(1))
-  const name = `IoK8sApi${words.join('')}${manifest.kind}`
-  const { validate } = moduleSchema.parse(await import(`kubernetes-models/_schemas/${name}`))
+  const [folder, name] =
+    group === 'gateway.networking.k8s.io'
+      ? ['@kubernetes-models/gateway-api', `IoK8sSigsGatewayApiApis${words[1] ?? ''}${manifest.kind}`]
+      : ['kubernetes-models', `IoK8sApi${words.join('')}${manifest.kind}`]
+  const { validate } = moduleSchema.parse(await import(`${folder}/_schemas/${name}`))
   const unread = new Set<string>()
   const isValid = validate(watched(manifest, '', unread))
   if (!isValid) return (validate.errors ?? []).map(({ instancePath, message }) => `${instancePath} ${message ?? ''}`)

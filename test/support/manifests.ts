@@ -109,7 +109,7 @@ const policySchema = z.looseObject({
     podSelector: z.strictObject({
       matchLabels: z.record(z.string(), z.string()).optional(),
       matchExpressions: z
-        .array(z.strictObject({ key: z.string(), operator: z.literal('In'), values: z.array(z.string()) }))
+        .array(z.strictObject({ key: z.string(), operator: z.enum(['In', 'NotIn']), values: z.array(z.string()) }))
         .optional(),
     }),
     policyTypes: z.array(z.enum(['Ingress', 'Egress'])),
@@ -134,7 +134,9 @@ function peerName({ podSelector, namespaceSelector, ipBlock }: z.infer<typeof pe
 /** The pods that a policy is about: their names, `*` for every pod. */
 function subjectsOf({ spec: { podSelector } }: NetworkPolicy): string[] {
   const name = podSelector.matchLabels?.['app.kubernetes.io/name']
-  const names = (podSelector.matchExpressions ?? []).flatMap(({ values }) => values)
+  const names = (podSelector.matchExpressions ?? []).flatMap(({ operator, values }) =>
+    operator === 'In' ? values : [],
+  )
   return name === undefined ? (names.length > 0 ? names : ['*']) : [name]
 }
 
