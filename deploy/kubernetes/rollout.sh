@@ -1,6 +1,7 @@
 #!/bin/sh
 # Rolls a release out: rollout.sh overlays/production. Migrations run to their end before any Deployment changes; they suit the
-# running release too, so nothing has to stop for them. Then come the services, and when they are all new, gateways and consoles:
+# running release too, so nothing has to stop for them. Then come the services, those that others ask first, and when they
+# are all new, gateways and consoles:
 # a service does what an older gateway asks of it, but cannot do what only a newer one knows to ask.
 # To go back, with the older image in the overlay: rollout.sh --back overlays/production. The same in the reverse order, and the
 # schema stays as it is.
@@ -43,9 +44,18 @@ finished() {
     kubectl --namespace "$namespace" rollout status "deployment/$name" --timeout=10m
   done
 }
-services() {
-  kubectl apply --kustomize "$overlay" --selector 'postern/phase notin (migrate, edge)'
-  finished pgbouncer keys findings universe evidence sync
+# Services that ask another come behind it: what only a new one knows to answer would be refused by the older.
+asked() {
+  kubectl apply --kustomize "$overlay" --selector 'postern/phase notin (migrate, asks-universe, asks-evidence, edge)'
+  finished pgbouncer keys universe
+}
+asking_universe() {
+  kubectl apply --kustomize "$overlay" --selector postern/phase=asks-universe
+  finished evidence sync
+}
+asking_evidence() {
+  kubectl apply --kustomize "$overlay" --selector postern/phase=asks-evidence
+  finished findings
 }
 edge() {
   kubectl apply --kustomize "$overlay" --selector postern/phase=edge
@@ -78,12 +88,16 @@ kubectl apply --kustomize "$overlay" --selector postern/phase=before
 case "$what" in
   back)
     edge
-    services
+    asking_evidence
+    asking_universe
+    asked
     ;;
   migrate) migrate ;;
   forward)
     migrate
-    services
+    asked
+    asking_universe
+    asking_evidence
     edge
     ;;
 esac

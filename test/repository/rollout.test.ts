@@ -16,6 +16,14 @@ if (typeof kubectl === 'string') process.stdout.write(`the patch of rollout.sh i
 const edge = ['gateway', 'console']
 const services = ['pgbouncer', 'keys', 'findings', 'universe', 'evidence', 'sync']
 
+/** Who asks whom while carrying out a write (ARCHITECTURE.md, "Who speaks to whom"). */
+const asking = [
+  ['findings', 'universe'],
+  ['findings', 'evidence'],
+  ['evidence', 'universe'],
+  ['sync', 'universe'],
+] as const
+
 const pinned = `registry.example/postern@sha256:${'0a'.repeat(32)}`
 
 /**
@@ -46,7 +54,7 @@ function rollout(
 /** The objects that a selector of ours picks. */
 function picked(selector: string | undefined): { readonly kind: string; readonly name: string }[] {
   const [, list] = /^postern\/phase notin \((.*)\)$/.exec(selector ?? '') ?? []
-  const [, phase] = /^postern\/phase=(\w+)$/.exec(selector ?? '') ?? []
+  const [, phase] = /^postern\/phase=([\w-]+)$/.exec(selector ?? '') ?? []
   if (selector !== undefined && list === undefined && phase === undefined) throw new Error(`cannot read ${selector}`)
   return base
     .filter(({ metadata: { labels } }) => {
@@ -91,6 +99,11 @@ describe('a release is rolled out', () => {
     expect(picked(/ --selector (.*)$/.exec(calls[0] ?? '')?.[1]).map(({ kind }) => kind)).toContain('NetworkPolicy')
     const [migrated = -1] = positions(steps, 'wait', ['migrate'])
     expect(Math.min(...positions(steps, 'change', [...services, ...edge]))).toBeGreaterThan(migrated)
+  })
+
+  test.each(asking)('to %s when every %s is the new one, which it asks', (asker, asked) => {
+    const [changed = -1] = positions(steps, 'change', [asker])
+    expect(changed).toBeGreaterThan(Math.max(...positions(steps, 'wait', [asked])))
   })
 
   test('to gateways and consoles when every service is the new one', () => {
@@ -174,6 +187,10 @@ test('going back, gateways and consoles are the older ones before any service is
   const steps = stepsOf(calls)
   const entered = Math.max(...positions(steps, 'wait', edge))
   expect(Math.min(...positions(steps, 'change', services))).toBeGreaterThan(entered)
+  for (const [asker, asked] of asking) {
+    const [changed = -1] = positions(steps, 'change', [asked])
+    expect(changed, asked).toBeGreaterThan(Math.max(...positions(steps, 'wait', [asker])))
+  }
   expect(steps.filter((step) => step.endsWith(' migrate'))).toEqual([])
 })
 
