@@ -6,7 +6,7 @@ import { type Fingerprint, createFingerprinter } from '../mapping/fingerprint.ts
 import { createMapper, excerptOf, readableKey } from '../mapping/map-row.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceType } from '../source/types.ts'
-import { type KnownRow, stageKnown } from '../staging/block-store.ts'
+import { type KnownRow, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'

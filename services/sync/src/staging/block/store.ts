@@ -1,6 +1,6 @@
 import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
-import type { Comparison } from '../diff/store.ts'
-import { Remembered, heldBytes } from './remembered.ts'
+import type { Comparison } from '../../diff/store.ts'
+import { Remembered, heldBytes } from '../remembered.ts'
 
 function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text, values })
