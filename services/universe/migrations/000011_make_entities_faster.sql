@@ -4,6 +4,9 @@
 -- suits the running release: labels and paths are the same, and what is refused is what foreign keys have refused: a parent that is
 -- nowhere, a path of no entity, and to take away what others need. The service writes none of them.
 
+-- In the order in which readers take them, and before anything is held that a push waits for: neither waits for the other for ever.
+lock table universe.reference_counter, universe.entity_path, universe.entity in access exclusive mode;
+
 -- A function with settings of its own is called for each row; its body was read when it was made, hence needs no search_path.
 create or replace function universe.path_label(number integer) returns text
   language sql

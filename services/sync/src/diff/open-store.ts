@@ -21,7 +21,8 @@ const nextChanges = statement(
   )
   select next.seq, next.source_key, next.after
   from next
-  where next.bytes <= $4::integer or next.place = 1`,
+  where next.bytes <= $4::integer or next.place = 1
+  order by next.seq`,
 )
 
 export interface OpenChange {

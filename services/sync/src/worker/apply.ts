@@ -79,21 +79,17 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
     for (;;) {
       const [first, last] = [batch[0], batch.at(-1)]
       if (first === undefined || last === undefined) break
-      underWay ??= handled(begin(batch))
+      // INVARIANT: one batch at a time. One that was sent before the one before it was answered could be taken in, and be noted
+      // nowhere where that one ends the run.
+      underWay = handled(begin(batch))
       const [following] = await Promise.all([next(last.seq), noted()])
-      // The universe reads it while it takes the one before in, under the tenant's lock.
-      const ahead = following.length === 0 || isCancelled ? undefined : handled(begin(following))
       const outcome = await underWay
       if (outcome.kind === 'applied') {
         noting = handled(note(last.seq, batch.length))
-        if (ahead === undefined) break
+        if (following.length === 0 || isCancelled) break
         batch = following
-        // What was refused may have needed the batch before, and what was not answered waited for it.
-        underWay = handled(ahead.then(async (early) => (early.kind === 'applied' ? early : await begin(following))))
         continue
       }
-      await ahead?.catch(() => undefined)
-      underWay = undefined
       const faults = refusalsOf(outcome, batch)
       await hold.step(async (tx) => {
         await insertErrors(tx, hold.run.id, faults.map(toError))
