@@ -113,6 +113,16 @@ describe('with Redis up', () => {
     expect(await redis.exists(key)).toBe(0)
   })
 
+  test('a record of a database whose clock runs ahead lives no longer than any other', async () => {
+    const admin = await newTenant(service)
+    const { hash } = await newKey(service, admin)
+    const { record } = await lookUp(service, hash)
+    if (record === null) throw new Error('the key was not found')
+    const ahead = codec().encodeRecord({ ...record, readAt: record.readAt + 3_600_000 })
+    expect(await redis.eval(storeRecordScript, 1, ahead.key, ahead.value, ahead.endsAt)).toBe(1)
+    expect(await redis.pttl(ahead.key)).toBeLessThanOrEqual(recordTtlMs)
+  })
+
   test('what is no record of ours is replaced, and nothing but a record is stored', async () => {
     const admin = await newTenant(service)
     const { hash } = await newKey(service, admin)

@@ -19,6 +19,8 @@ export interface DatabaseClock {
    * late. Undefined before the first observation.
    */
   latest(): number | undefined
+  /** The latest that it has ever shown here: later than `latest` after it was set back. Undefined as `latest` is. */
+  highest(): number | undefined
 }
 
 /** What is read by other servers of one database may seem to come from this far ahead, in milliseconds. */
@@ -36,10 +38,17 @@ export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'late
 /** Carries the database's clock on with the monotonic one. */
 export function createDatabaseClock(clocks: Clocks): DatabaseClock {
   let offset: number | undefined
+  let highest = -Infinity
+  const latest = (): number | undefined => (offset === undefined ? undefined : offset + clocks.monotonic())
   return {
     observe: (nowMs, sentMonotonic) => {
+      highest = Math.max(highest, latest() ?? -Infinity)
       offset = nowMs - sentMonotonic
     },
-    latest: () => (offset === undefined ? undefined : offset + clocks.monotonic()),
+    latest,
+    highest: () => {
+      const now = latest()
+      return now === undefined ? undefined : Math.max(highest, now)
+    },
   }
 }

@@ -2,7 +2,7 @@ import { type Revocation, floorTtlMs } from '@postern/contracts/internal'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord } from '../../test/builders.ts'
-import { createDatabaseClock } from './clocks.ts'
+import { createDatabaseClock, isFresh } from './clocks.ts'
 import { createFloors } from './floors.ts'
 
 const record = keyRecord({ version: 3, tenantVersion: 5 })
@@ -77,6 +77,20 @@ describe('floors', () => {
     clocks.pass(3_600_000 + floorTtlMs + 1)
     floors.prune()
     expect([floors.isRevoked(hash), floors.isTenantOutdated(tenantId, 5)]).toEqual([false, false])
+  })
+
+  test('overrule a record of before the clock was set back for as long as it can be young again', () => {
+    const { clocks, databaseClock, floors } = floorsWith()
+    // Read, then set back, then revoked.
+    const { readAt } = record
+    databaseClock.observe(databaseStart - 3_600_000, clocks.monotonic())
+    floors.apply(keyChange(4, true))
+    for (let minute = 0; minute < 75; minute += 1) {
+      floors.prune()
+      expect(isFresh(readAt, databaseClock) && !floors.isRevoked(hash)).toBe(false)
+      clocks.pass(60_000)
+    }
+    expect(isFresh(readAt, databaseClock)).toBe(false)
   })
 
   test('count from when the database is heard of, where they were raised before', () => {

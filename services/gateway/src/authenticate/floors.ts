@@ -4,7 +4,7 @@ import type { Clocks, DatabaseClock } from './clocks.ts'
 interface Raised {
   /** On the monotonic clock. */
   readonly at: number
-  /** On the database's; undefined while nothing is known of it. */
+  /** The highest that the database's has shown; undefined while nothing is known of it. */
   readonly databaseAt: number | undefined
 }
 
@@ -35,12 +35,12 @@ export interface Floors {
 }
 
 /** Starts with nothing revoked. */
-export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 'latest'>): Floors {
+export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>): Floors {
   const keys = new Map<string, KeyFloor>()
   const tenants = new Map<string, TenantFloor>()
 
   function raisedNow(): Raised {
-    return { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
+    return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
   }
 
   function applyToKey({ hash, version, revoked }: Extract<Revocation, { kind: 'key' }>): void {
@@ -73,7 +73,7 @@ export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 
     },
     isTenantOutdated: (tenantId, version) => version < (tenants.get(tenantId)?.version ?? 0),
     prune: () => {
-      const now = raisedNow()
+      const now = { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
       pruneAmong(keys, now)
       pruneAmong(tenants, now)
     },
@@ -89,8 +89,9 @@ function pruneAmong<T extends Raised>(floors: Map<string, T>, now: Raised): void
 }
 
 /**
- * INVARIANT: a record is too old by the database's clock before the floor that overrules it is forgotten. So a floor
- * goes by that clock as well: one that is set back makes records of before young again.
+ * INVARIANT: a record is too old by the database's clock before the floor that overrules it is forgotten. So a floor goes by
+ * that clock as well, and from the highest that it has shown: a record of before it was set back is young again when it gets
+ * there.
  */
 function isOver(floor: Raised, now: Raised): boolean {
   if (floor.at >= now.at - floorTtlMs) return false
