@@ -26,7 +26,7 @@ describe('the judge of mutation tests', () => {
       { ...survivor, status: 'Timeout' },
       { ...survivor, status: 'CompileError' },
     ]
-    expect(judge(mutants, [reason])).toMatchObject({ noticed: 2, unnoticed: 2, score: 50 })
+    expect(judge(mutants, [reason])).toMatchObject({ noticed: 2, timedOut: 1, unnoticed: 2, score: 50 })
     expect(judge(mutants, [reason]).survivors[0]?.because).toBe('it always is')
   })
 

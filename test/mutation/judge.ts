@@ -20,6 +20,8 @@ export interface Reason {
 /** What the tests of an area are worth. */
 export interface Verdict {
   readonly noticed: number
+  /** Of these, what never came to an end: on a machine that is busy with something else it may be the machine. */
+  readonly timedOut: number
   readonly unnoticed: number
   /** Per cent of those that tests could notice. What has a reason counts as unnoticed all the same. */
   readonly score: number
@@ -41,6 +43,7 @@ export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): V
   const used = new Set(survivors.map(({ reason }) => reason))
   return {
     noticed,
+    timedOut: mutants.filter(({ status }) => status === 'Timeout').length,
     unnoticed: survivors.length,
     score: total === 0 ? Number.NaN : Math.floor((noticed / total) * 1000) / 10,
     survivors: survivors.map(({ mutant, reason }) => ({ mutant, because: reason?.because })),

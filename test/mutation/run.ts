@@ -52,7 +52,7 @@ function cut(source: string, { start, end }: { readonly start: Place; readonly e
   return source.slice(offset(start), offset(end))
 }
 
-function print({ name }: Area, { noticed, unnoticed, score, survivors, idle }: Verdict, minutes: number): void {
+function print({ name }: Area, { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict, minutes: number): void {
   for (const { mutant, because } of survivors) {
     const { file, line, original, replacement, status, mutator } = mutant
     process.stdout.write(
@@ -62,7 +62,8 @@ function print({ name }: Area, { noticed, unnoticed, score, survivors, idle }: V
   }
   for (const { file, original } of idle) process.stdout.write(`a reason for nothing: ${file} ${original}\n`)
   process.stdout.write(
-    `mutation: ${name}: ${noticed} of ${noticed + unnoticed} noticed, score ${score} %, ` +
+    `mutation: ${name}: ${noticed} of ${noticed + unnoticed} noticed (${timedOut} by never ending), ` +
+      `score ${score} %, ` +
       `${survivors.filter(({ because }) => because === undefined).length} survivors without a reason, ` +
       `${minutes.toFixed(1)} minutes\n`,
   )
