@@ -85,8 +85,14 @@ describe('the closing line of CI', () => {
     expect([lines.at(-1), status]).toEqual(['13 passed, 0 failed', 0])
   })
 
-  test('says in one line that containers are not wanted, and asks for them without conditions where they are', () => {
-    const off = runCi({ containers: 'exit 1' }, '')
+  test('asks for containers where nothing is set, on a machine that gives them a fair chance', () => {
+    const { lines, status } = runCi({ containers: write('containers.json', report(5, 0)) }, '')
+    expect(lines).toContain('asked: run test:containers -- --where-fair')
+    expect([lines.at(-1), status]).toEqual(['18 passed, 0 failed', 0])
+  })
+
+  test('says in one line that containers are not wanted, and asks for them without conditions where they are to run', () => {
+    const off = runCi({ containers: 'exit 1' }, 'off')
     expect(off.lines.filter((line) => line.startsWith('SKIPPED'))).toHaveLength(1)
     expect([off.lines.at(-1), off.status]).toEqual(['13 passed, 0 failed', 0])
     rmSync(join(folder, 'bin'), { recursive: true })
