@@ -206,7 +206,7 @@ export function attach(installation: Installation): Compose {
   const [command = '', ...first] = engine.compose
   const files = [composeFile, tlsFile, join(home, 'overlay.json')].flatMap((file) => ['--file', file])
   const compose = async (args: readonly string[], timeoutMs = 300_000): Promise<string> =>
-    await run(command, [...first, '--project-name', project, '--profile', 'console', ...files, ...args], {
+    await run(command, [...first, '--project-name', project, ...files, ...args], {
       env,
       timeoutMs,
     })

@@ -61,8 +61,11 @@ function environmentOf(name: string): Record<string, string> {
 const given: Readonly<Record<string, string>> = { POSTERN_OIDC_ISSUER: 'https://sign-in.example' }
 
 /** What Docker makes of a value: variables by what is given, else by their default. */
-function fill(value: string): string {
-  return value.replaceAll(/\$\{(\w+):-([^}]*)\}/g, (_all, name: string, fallback: string) => given[name] ?? fallback)
+function fill(value: string, variables = given): string {
+  return value.replaceAll(
+    /\$\{(\w+):-([^}]*)\}/g,
+    (_all, name: string, fallback: string) => variables[name] ?? fallback,
+  )
 }
 
 /** Hosts that a service is configured to reach, by its environment and its secrets. */
@@ -129,6 +132,13 @@ describe('the compose file', () => {
     expect(find(name).command).toEqual([`services/${name}/dist/main.js`])
   })
 
+  test('gives gateway and console one that they accept where nobody names an OpenID provider', () => {
+    const without = (name: string) => ({ ...environmentOf(name), POSTERN_OIDC_ISSUER: '' })
+    expect(fill(find('console').environment['POSTERN_OIDC_ISSUER'] ?? 'none', {})).toBe('')
+    expect(console.readConfig(without('console')).provider).toBeUndefined()
+    expect(gateway.readConfig(without('gateway'))).toMatchObject({ host: '0.0.0.0' })
+  })
+
   test.each(serviceNames)('lets %s drain for longer than its idle connections live', (name) => {
     const { drainMs } = services[name].readConfig(environmentOf(name))
     // undici closes them up to a second later than asked.
@@ -164,9 +174,8 @@ describe('the compose file', () => {
   test('starts services when migrations are done and what they connect to is ready, and the gateway when services are', () => {
     expect(find('console').depends_on['gateway']?.condition).toBe('service_healthy')
     const waited = ['pgbouncer', 'redis'] as const
-    for (const [name] of all.filter(
-      ([, service]) => service['profiles'] === undefined || service['profiles']?.toString() === 'console',
-    )) {
+    expect(all.flatMap(([name, service]) => (service['profiles'] === undefined ? [] : [name]))).toEqual(['operator'])
+    for (const [name] of all.filter(([, service]) => service['profiles'] === undefined)) {
       for (const other of waited.filter((each) => destinations(name).includes(each))) {
         expect(find(name).depends_on[other]?.condition, `${name} ${other}`).toBe('service_healthy')
       }

@@ -52,6 +52,7 @@ export const problemTypes = {
   service_unavailable: { status: 503, title: 'The service cannot answer now' },
   overloaded: { status: 503, title: 'More is asked of the service than it can do now' },
   auth_unavailable: { status: 503, title: 'The credentials cannot be checked now' },
+  sign_in_not_configured: { status: 503, title: 'Nobody can sign in here yet' },
   revocation_unconfirmed: { status: 503, title: 'The revocation is not yet confirmed everywhere' },
   gateway_timeout: { status: 504, title: 'The service behind the gateway took too long' },
   insufficient_storage: { status: 507, title: 'There is no room to store the content' },

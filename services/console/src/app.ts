@@ -16,6 +16,7 @@ import type { Config } from './config.ts'
 import type { Deps } from './deps.ts'
 import { secureAnswers } from './http/security-headers.ts'
 import { pageRoutes } from './pages/routes.ts'
+import { unconfiguredRoutes } from './pages/unconfigured.ts'
 import type { Session } from './session/content.ts'
 import { sessionRoutes } from './session/routes.ts'
 import { signInRoutes } from './sign-in/routes.ts'
@@ -57,10 +58,15 @@ export function createConsoleApp(
   measureRequests(app, metrics)
   if (config.requestLog) logRequests(app, logger)
   answerProblems(app, logger, false)
+  const { signIn } = deps
+  if (signIn === undefined) {
+    unconfiguredRoutes(app, deps.pages)
+    return app
+  }
   sendToOrigin(app, config)
-  signInRoutes(app, deps, config)
+  signInRoutes(app, { ...deps, ...signIn }, config)
   sessionRoutes(app, deps, config)
-  apiRoutes(app, deps, config)
+  apiRoutes(app, { ...deps, ...signIn }, config)
   pageRoutes(app, deps.pages)
   return app
 }

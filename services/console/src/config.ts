@@ -30,7 +30,8 @@ export interface Config extends BaseConfig {
     /** A session ends so long after the sign-in, however much it is used. */
     readonly absoluteMs: number
   }
-  readonly provider: ProviderConfig
+  /** Undefined where none is set: nobody can sign in then, and every page says so. */
+  readonly provider: ProviderConfig | undefined
 }
 
 /** The OpenID provider at which people sign in. */
@@ -69,7 +70,7 @@ const environment = {
   POSTERN_CONSOLE_SESSION: settings.keyRing,
   POSTERN_SESSION_IDLE_MINUTES: settings.integer({ min: 1, max: 1440, fallback: 30 }),
   POSTERN_SESSION_HOURS: settings.integer({ min: 1, max: 168, fallback: 12 }),
-  POSTERN_OIDC_ISSUER: protectedUrl,
+  POSTERN_OIDC_ISSUER: protectedUrl.optional(),
   POSTERN_OIDC_CLIENT_ID: settings.text('postern-console'),
   POSTERN_OIDC_CLIENT_SECRET: z.string().min(1).optional(),
   POSTERN_OIDC_SCOPE: settings
@@ -95,12 +96,15 @@ export function readConfig(env: Environment): Config {
       idleMs: values.POSTERN_SESSION_IDLE_MINUTES * 60_000,
       absoluteMs: values.POSTERN_SESSION_HOURS * 3_600_000,
     },
-    provider: {
-      issuer: values.POSTERN_OIDC_ISSUER,
-      clientId: values.POSTERN_OIDC_CLIENT_ID,
-      clientSecret: values.POSTERN_OIDC_CLIENT_SECRET,
-      scope: values.POSTERN_OIDC_SCOPE,
-      resource: values.POSTERN_OIDC_RESOURCE,
-    },
+    provider:
+      values.POSTERN_OIDC_ISSUER === undefined
+        ? undefined
+        : {
+            issuer: values.POSTERN_OIDC_ISSUER,
+            clientId: values.POSTERN_OIDC_CLIENT_ID,
+            clientSecret: values.POSTERN_OIDC_CLIENT_SECRET,
+            scope: values.POSTERN_OIDC_SCOPE,
+            resource: values.POSTERN_OIDC_RESOURCE,
+          },
   })
 }

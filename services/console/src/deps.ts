@@ -6,21 +6,29 @@ import type { Config } from './config.ts'
 import { type Cookies, createCookies } from './http/cookies.ts'
 import { type BuiltPages, readBuiltPages } from './pages/assets.ts'
 import { openRedis } from './redis.ts'
-import { type Access, createAccess } from './session/access.ts'
+import { type Access, type AccessParts, createAccess } from './session/access.ts'
 import { type Seal, createSeal } from './session/seal.ts'
 import { type Sessions, createSessions, randomId } from './session/sessions.ts'
 import { type SessionStore, createSessionStore } from './session/store.ts'
 import type { Refusal } from './sign-in/complete.ts'
 import { type Provider, createProvider } from './sign-in/provider.ts'
 
+/** What people are signed in with. */
+export interface SignIn {
+  /** Of the provider, to the letter. */
+  readonly issuer: string
+  readonly provider: Provider
+  readonly access: Access
+  readonly attemptSeal: Seal
+}
+
 /** What the console works with. */
 export interface Deps extends BaseDeps {
-  readonly provider: Provider
+  /** Undefined where no provider is configured. */
+  readonly signIn: SignIn | undefined
   readonly gateway: GatewayClient
   readonly store: SessionStore
   readonly sessions: Sessions
-  readonly access: Access
-  readonly attemptSeal: Seal
   readonly cookies: Cookies
   readonly pages: BuiltPages | undefined
   /** Counts sign-ins by how they ended. */
@@ -39,7 +47,6 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
   const redis = openRedis(config.redisUrl, logger)
   const gateway = openGateway(config.gatewayUrl)
   let gatewayFound = false
-  const provider = createProvider(config, now)
   const store = createSessionStore(redis, createSeal(config.sessionRing, 'session'), randomId)
   const sessions = createSessions(store, config.session, now)
   const signIns = new Counter({
@@ -49,12 +56,10 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     registers: [base.metrics],
   })
   return {
-    provider,
+    signIn: openSignIn(config, { sessions, store, gateway, now, logger }),
     gateway,
     store,
     sessions,
-    access: createAccess({ sessions, store, provider, gateway, now, logger }),
-    attemptSeal: createSeal(config.sessionRing, 'attempt'),
     cookies: createCookies(config.isSecure),
     pages: readBuiltPages(pagesFolder),
     count: (outcome) => signIns.inc({ outcome }),
@@ -63,6 +68,8 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     // Without the provider nobody new is signed in, but whoever is works on: it is not asked here. A gateway must have answered once, whatever
     // it said, which shows that it is found. Gateways that go away later must not take all consoles with them: pages say what is the matter.
     ready: async () => {
+      // What it has to say then, it can say without anybody.
+      if (config.provider === undefined) return
       await Promise.all([store.ping(), gatewayFound || gateway.ping()])
       gatewayFound = true
     },
@@ -70,5 +77,19 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
       await gateway.close()
       redis.close()
     },
+  }
+}
+
+function openSignIn(config: Config, parts: Omit<AccessParts, 'provider'>): SignIn | undefined {
+  if (config.provider === undefined) {
+    parts.logger.warn({ event: 'sign_in_not_configured' })
+    return undefined
+  }
+  const provider = createProvider(config.provider, config, parts.now)
+  return {
+    issuer: config.provider.issuer,
+    provider,
+    access: createAccess({ ...parts, provider }),
+    attemptSeal: createSeal(config.sessionRing, 'attempt'),
   }
 }

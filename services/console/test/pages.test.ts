@@ -112,6 +112,70 @@ describe('the pages', () => {
   })
 })
 
+describe('without an OpenID provider', () => {
+  const logs: string[] = []
+  let alone: RunningConsole
+  beforeAll(async () => {
+    alone = await startConsole(
+      { ...env, POSTERN_OIDC_ISSUER: '', POSTERN_OIDC_CLIENT_SECRET: 'of compose' },
+      { overrides: { pages: readBuiltPages(folder) }, writeLog: (line) => void logs.push(line) },
+    )
+  })
+  afterAll(async () => await alone.close())
+
+  const ask = async (path: string, options: { method?: string; accept?: string; body?: string } = {}) => {
+    const { method = 'GET', accept = 'text/html', body } = options
+    const headers = { accept, origin: env.POSTERN_CONSOLE_URL, cookie: `__Host-postern-session=${'A'.repeat(43)}` }
+    const answer = await request(alone.url + path, { method, headers, ...(body === undefined ? {} : { body }) })
+    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
+  }
+
+  test('it is ready, without Redis and without a gateway', async () => {
+    const answer = await fetch(`http://127.0.0.1:${alone.adminPort}/internal/health/ready`)
+    expect([answer.status, await answer.json()]).toEqual([200, { status: 'ok' }])
+    expect(logs.filter((line) => line.includes('"event":"sign_in_not_configured"'))).toHaveLength(1)
+  })
+
+  test.each(['/', '/settings/api-keys', '/auth/login?return_to=/x', '/auth/callback?code=x&state=y', '/verify'])(
+    '%s says that nobody can sign in, and which setting is missing',
+    async (path) => {
+      const { status, headers, text } = await ask(path)
+      expect([status, headers['content-type'], headers['location']]).toEqual([
+        503,
+        'text/html; charset=utf-8',
+        undefined,
+      ])
+      expect(text).toContain('Sign-in is not configured')
+      expect(text).toContain('POSTERN_OIDC_ISSUER')
+      expect(headers).toMatchObject({ 'cache-control': 'no-store', 'x-frame-options': 'DENY' })
+      expect(text).not.toMatch(/<script|href=/)
+    },
+  )
+
+  test.each([
+    ['GET', '/api/v1/findings'],
+    ['POST', '/api/v1/api-keys'],
+    ['GET', '/.well-known/jwks.json'],
+    ['GET', '/auth/session'],
+    ['POST', '/auth/logout'],
+    ['POST', '/auth/backchannel-logout'],
+    ['DELETE', '/anything'],
+  ])('%s %s is a problem that says so, whoever asks', async (method, path) => {
+    const body = method === 'POST' ? '{"a":' : undefined
+    const answer = await ask(path, { method, accept: 'application/json', ...(body === undefined ? {} : { body }) })
+    expect([answer.status, answer.headers['content-type']]).toEqual([503, 'application/problem+json'])
+    expect(JSON.parse(answer.text)).toMatchObject({
+      code: 'sign_in_not_configured',
+      detail: expect.stringContaining('POSTERN_OIDC_ISSUER is not set'),
+    })
+  })
+
+  test('files of the pages are there all the same', async () => {
+    expect((await ask('/favicon.svg')).text).toBe('<svg/>')
+    expect((await ask('/assets/none.js', { accept: '*/*' })).headers['content-type']).toBe('application/problem+json')
+  })
+})
+
 describe('over https', () => {
   test('cookies are Secure and bound to this host', async () => {
     const browser = createTestBrowser()

@@ -56,6 +56,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   service_unavailable: 'Nothing was done. Repeat after Retry-After.',
   overloaded: 'Nothing was done. Repeat after Retry-After, and with fewer requests at a time.',
   auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
+  sign_in_not_configured:
+    'The operators of the console have not named an OpenID provider. API keys work all the same, at the gateway.',
   revocation_unconfirmed: 'Repeat the call: it is safe, and answers when the revocation is enforced everywhere.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',
   insufficient_storage: 'Ask the operators of your Postern for room.',

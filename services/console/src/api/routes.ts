@@ -4,7 +4,7 @@ import { problem } from '@postern/service-kit'
 import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
-import type { Deps } from '../deps.ts'
+import type { Deps, SignIn } from '../deps.ts'
 import { assertCsrfToken, assertSameOrigin, isChange } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 import type { GatewayAnswer } from './gateway.ts'
@@ -53,11 +53,13 @@ const withheldHeaders: ReadonlySet<string> = new Set([
   'cache-control',
 ])
 
+type ApiDeps = Pick<Deps, 'cookies' | 'sessions' | 'gateway'> & Pick<SignIn, 'access'>
+
 /** No limit of ours: the gateway has one for each operation. */
 const bodyLimit = Number.MAX_SAFE_INTEGER
 
 /** `/api/v1/*`, and the keys that verify receipts: to the gateway with the person's access token, and its answer back as it is. */
-export function apiRoutes(parent: FastifyInstance, deps: Deps, { origin }: Pick<Config, 'origin'>): void {
+export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, { origin }: Pick<Config, 'origin'>): void {
   void parent.register(async (app) => {
     // Bodies are not read here, they flow through.
     app.removeAllContentTypeParsers()
@@ -80,7 +82,7 @@ export function apiRoutes(parent: FastifyInstance, deps: Deps, { origin }: Pick<
   })
 }
 
-async function pass(request: FastifyRequest, reply: FastifyReply, deps: Deps): Promise<FastifyReply> {
+async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps): Promise<FastifyReply> {
   const target = request.raw.url ?? ''
   const { session } = request
   if (session === undefined) throw signInRequired()

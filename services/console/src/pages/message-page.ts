@@ -53,6 +53,17 @@ export function answerMessage(reply: FastifyReply, reason: Refusal, returnTo = '
   return answerPage(reply, status, title, `<p>${text}</p><a class="button" href="${retry}">Sign in again</a>`)
 }
 
+/** What every page is as long as nobody can sign in: whoever sees it is who sets the console up. */
+export function answerUnconfigured(reply: FastifyReply): FastifyReply {
+  return answerPage(
+    reply,
+    503,
+    'Sign-in is not configured',
+    `<p>Nobody can sign in to this console yet: its setting <code>POSTERN_OIDC_ISSUER</code> is empty.</p>
+<p>Set it, here and at the gateway, to the address of your OpenID provider, and start both anew. Integrations with an API key are not concerned.</p>`,
+  )
+}
+
 /** What is shown as long as the pages have not been built. */
 export function answerUnbuilt(reply: FastifyReply): FastifyReply {
   const links = '<p><a href="/auth/login">Sign in</a> · <a href="/auth/session">Session</a></p>'
@@ -79,6 +90,7 @@ function answerPage(reply: FastifyReply, status: number, title: string, body: st
     box-shadow: 0 12px 40px light-dark(rgb(16 32 27 / 12%), rgb(0 0 0 / 60%)) }
   h1 { margin: 0; font-size: 1.5rem; line-height: 1.25; letter-spacing: -.015em }
   p { margin: 0; color: light-dark(#465651, #b0beb9) }
+  code { overflow-wrap: anywhere; color: light-dark(#12201c, #e9f0ed) }
   a { color: light-dark(#085746, #74dcc3) }
   .button { margin-top: .6rem; padding: 9px 16px; border-radius: 8px; font-weight: 560; text-align: center;
     text-decoration: none; color: light-dark(#fff, #04211a); background: light-dark(#0b6b58, #56cfb3) }

@@ -31,7 +31,8 @@ function isPage(request: FastifyRequest, path: string): boolean {
   return accept === undefined || /text\/html|\*\/\*/.test(accept)
 }
 
-function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
+/** A file of the pages, compressed for who takes it. */
+export function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: Asset): FastifyReply {
   reply.type(asset.type)
   if (asset.isHashed) reply.header('cache-control', forEver)
   if (asset.gzip === undefined) return reply.send(asset.bytes)

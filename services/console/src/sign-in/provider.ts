@@ -1,6 +1,6 @@
 import { type JWTVerifyGetKey, createRemoteJWKSet } from 'jose'
 import * as openid from 'openid-client'
-import type { Config } from '../config.ts'
+import type { Config, ProviderConfig } from '../config.ts'
 import { type LogoutNotice, verifyLogoutToken } from './logout-token.ts'
 
 /** What the console keeps of a token answer. */
@@ -80,7 +80,11 @@ interface Known {
 }
 
 /** `now` gives milliseconds since the epoch. */
-export function createProvider({ provider, origin }: Pick<Config, 'provider' | 'origin'>, now: () => number): Provider {
+export function createProvider(
+  provider: ProviderConfig,
+  { origin }: Pick<Config, 'origin'>,
+  now: () => number,
+): Provider {
   const redirectUri = `${origin}/auth/callback`
   const resource = provider.resource === undefined ? {} : { resource: provider.resource }
   let known: Promise<Known> | undefined

@@ -2,7 +2,7 @@ import { problem } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import type { Config } from '../config.ts'
-import type { Deps } from '../deps.ts'
+import type { Deps, SignIn } from '../deps.ts'
 import { parseCookies } from '../http/cookies.ts'
 import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession } from '../http/session-guard.ts'
@@ -28,13 +28,16 @@ const logoutBody = z.object({ logout_token: z.string() })
 const logoutBodyLimit = 16_384
 
 /** Signing in and out: `/auth/login`, `/auth/callback`, `/auth/logout`, `/auth/backchannel-logout`. */
-export function signInRoutes(app: FastifyInstance, deps: Deps, config: Config): void {
-  const { cookies, provider, sessions, store, logger } = deps
-  const { origin } = config
+export function signInRoutes(
+  app: FastifyInstance,
+  deps: Omit<Deps, 'signIn'> & SignIn,
+  { origin }: Pick<Config, 'origin'>,
+): void {
+  const { cookies, issuer: ownIssuer, provider, sessions, store, logger } = deps
 
   app.get('/auth/login', async (request, reply) => {
     const returnTo = safeReturnTo(loginQuery.parse(request.query).return_to, origin)
-    const attempt = newAttempt({ issuer: config.provider.issuer, begunAt: deps.now(), returnTo })
+    const attempt = newAttempt({ issuer: ownIssuer, begunAt: deps.now(), returnTo })
     try {
       const url = await provider.signInUrl(attempt)
       const given = attemptCookies(request)
@@ -137,7 +140,7 @@ export function signInRoutes(app: FastifyInstance, deps: Deps, config: Config): 
     reply.header('set-cookie', cookies.clear(name))
     const attempt = openAttempt(deps.attemptSeal, sealed, state, deps.now())
     // Begun with another provider than the one that is configured now (mix-up, RFC 9700 §4.4).
-    return attempt?.issuer === config.provider.issuer ? attempt : undefined
+    return attempt?.issuer === ownIssuer ? attempt : undefined
   }
 }
 
