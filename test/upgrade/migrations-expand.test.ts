@@ -1,7 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { type Schema, migrationsOf, previousRelease, root, schemas } from './releases.ts'
+import { type Schema, migrationsOf, readReleases, root, runningRelease, schemas } from './releases.ts'
 
 /** What takes something away that the release before still uses, or asks of it what it does not give. */
 const contractions: readonly (readonly [string, RegExp])[] = [
@@ -90,19 +90,6 @@ function refusalsIn(text: string): string[] {
   return [...new Set([...found, ...replaced.map(([, name]) => `replaces ${name}`)])]
 }
 
-/**
- * The last migrations that were made before anything was released: 1.0.0-beta.0 is a mark in the history that nobody runs, and some of
- * them refuse what it does (a move of a finding that its log does not tell, people who cannot be told apart).
- */
-const beforeFirstRelease: Readonly<Record<Schema, string>> = {
-  tenancy: '000007',
-  keys: '000005',
-  universe: '000009',
-  findings: '000011',
-  evidence: '000010',
-  sync: '000009',
-}
-
 function faultsAfter(last: Readonly<Record<Schema, string>>, find: (text: string) => string[]): string[] {
   return schemas.flatMap((schema) => {
     const folder = migrationsOf(schema)
@@ -114,20 +101,23 @@ function faultsAfter(last: Readonly<Record<Schema, string>>, find: (text: string
   })
 }
 
+const [first] = readReleases()
+const running = runningRelease()
+
 test('migrations since the last release take nothing away that its services use', () => {
-  expect(faultsAfter(previousRelease().migrations, faultsIn)).toEqual([])
+  expect(faultsAfter(running.migrations, faultsIn)).toEqual([])
 })
 
 test('migrations refuse nothing that the running release writes, or say why it never does', () => {
-  const { migrations } = previousRelease()
-  const later = Object.fromEntries(
-    schemas.map((schema) => [
-      schema,
-      migrations[schema] > beforeFirstRelease[schema] ? migrations[schema] : beforeFirstRelease[schema],
-    ]),
-  )
-  expect(faultsAfter({ ...beforeFirstRelease, ...later }, refusalsIn)).toEqual([])
-  // Those from before the first release would be found.
+  expect(faultsAfter(running.migrations, refusalsIn)).toEqual([])
+})
+
+test('migrations build no index of a table that was there, or say why writes are not held up for long', () => {
+  expect(faultsAfter(running.migrations, heldUpBy)).toEqual([])
+})
+
+test('what migrations of before these rules do is found in their files', () => {
+  const migrations = first?.migrations ?? running.migrations
   expect(faultsAfter(migrations, refusalsIn)).toEqual(
     expect.arrayContaining([
       'services/findings/migrations/000009_tell_people_apart.sql sets a trigger on findings.finding',
@@ -135,16 +125,11 @@ test('migrations refuse nothing that the running release writes, or say why it n
       'services/evidence/migrations/000010_review_evidence.sql makes unique what is in evidence.file_decision',
     ]),
   )
-})
-
-test('migrations since then build no index of a table that was there, or say why writes are not held up for long', () => {
-  // Made before the rule, and released in no version yet: a file that is applied somewhere is never changed.
-  const known = [
-    'services/sync/migrations/000010_list_what_is_missing.sql',
-    'services/universe/migrations/000010_read_by_levels.sql',
-  ]
-  const found = faultsAfter(beforeFirstRelease, heldUpBy).map((fault) => fault.split(' ')[0])
-  expect([...new Set(found)].toSorted()).toEqual(known)
+  expect(faultsAfter(migrations, heldUpBy)).toEqual(
+    expect.arrayContaining([
+      expect.stringMatching(/^services\/universe\/migrations\/000010_read_by_levels\.sql holds up/),
+    ]),
+  )
 })
 
 test.each([

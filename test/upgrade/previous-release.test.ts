@@ -1,34 +1,37 @@
 import { execFile } from 'node:child_process'
-import { createHash } from 'node:crypto'
-import { cp, mkdir, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
+import { cp, mkdtemp, readdir, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { internalPaths } from '@postern/contracts/internal'
-import { type TestStack, operator, startTestStack } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { z } from 'zod'
-import { send } from '../support/http.ts'
-import { previousRelease, root } from './releases.ts'
+import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { readReleases, root } from './releases.ts'
+import { documentFinding, openSite, revokeKey, runConnector, type Site, uploadEvidence } from './work.ts'
 
 const execute = promisify(execFile)
-const { commit, version } = previousRelease()
-const isThere = await execute('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root }).then(
-  () => true,
-  () => false,
-)
+
 const isShallow = await execute('git', ['rev-parse', '--is-shallow-repository'], { cwd: root }).then(
   ({ stdout }) => stdout.trim() === 'true',
   // No clone at all: an archive of the sources.
   () => true,
 )
-if (!isThere) process.stdout.write(`SKIPPED the services of ${version}: this clone does not have its commit\n`)
 
-let sources: string
-let stack: TestStack
+async function isThere(commit: string): Promise<boolean> {
+  return await execute('git', ['cat-file', '-e', `${commit}^{commit}`], { cwd: root }).then(
+    () => true,
+    () => false,
+  )
+}
 
-/** The sources of the release, with the packages that are installed here. */
-async function checkOut(folder: string): Promise<void> {
+// The one that runs when this release is rolled out, and the one before it.
+const releases = await Promise.all(
+  readReleases()
+    .slice(-2)
+    .map(async (release) => ({ ...release, isThere: await isThere(release.commit) })),
+)
+
+/** The sources of a release, with the packages that are installed here. */
+async function checkOut(commit: string, folder: string): Promise<void> {
   const archive = join(folder, 'release.tar')
   await execute('git', ['archive', `--output=${archive}`, commit, 'package.json', 'packages', 'services'], {
     cwd: root,
@@ -46,86 +49,38 @@ async function checkOut(folder: string): Promise<void> {
   }
 }
 
-test(`the commit of ${version} is there, where the clone is whole`, () => expect(isThere || isShallow).toBe(true))
+describe.each(releases)(
+  'the services of $version on the schema of this release',
+  ({ version, commit, migrations, isThere: isHere }) => {
+    let sources: string
+    let stack: TestStack
+    let site: Site
 
-beforeAll(async () => {
-  if (!isThere) return
-  sources = await mkdtemp(join(tmpdir(), 'postern-release-'))
-  await mkdir(sources, { recursive: true })
-  await checkOut(sources)
-  stack = await startTestStack({ sources })
-})
+    if (!isHere) process.stdout.write(`SKIPPED the services of ${version}: this clone does not have its commit\n`)
 
-afterAll(async () => {
-  await stack?.stop()
-  if (sources !== undefined) await rm(sources, { recursive: true, force: true })
-})
+    test('can be had, where the clone is whole', () => expect(isHere || isShallow).toBe(true))
 
-test.skipIf(!isThere)(`the services of ${version} do their work on the schema of this release`, async () => {
-  const gateway = stack.gateways[0] ?? ''
-  const idSchema = z.looseObject({ id: z.string() })
-  const asOperator = async (path: string, body: unknown, tenantId = operator.tenantId): Promise<unknown> => {
-    const answer = await stack.operator.call({ ...operator, tenantId }, 'POST', path, { body })
-    expect([200, 201], answer.text).toContain(answer.status)
-    return answer.json
-  }
-  const tenant = idSchema.parse(await asOperator(internalPaths.tenants, { slug: 'upgrade', name: 'Upgrade' }))
-  const made = idSchema
-    .extend({ key: z.string() })
-    .parse(await asOperator('/api/v1/api-keys', { label: 'x', scopes: ['*'], expires_in: '30d' }, tenant.id))
-  const { key } = made
+    describe.skipIf(!isHere)('do their work', () => {
+      beforeAll(async () => {
+        sources = await mkdtemp(join(tmpdir(), 'postern-release-'))
+        await checkOut(commit, sources)
+        stack = await startTestStack({ sources })
+        site = await openSite(stack)
+      })
 
-  const json = { key, method: 'POST' } as const
-  const pushed = await send(gateway, '/api/v1/sync/entities', {
-    ...json,
-    body: [{ external_id: 'bank', name: 'Bank', type: 'legal_entity' }],
-  })
-  expect(pushed.status, pushed.text).toBe(200)
-  const entities = await send(gateway, '/api/v1/entities', { key })
-  expect(entities.json).toMatchObject([{ external_id: 'bank' }])
+      afterAll(async () => {
+        await stack?.stop()
+        if (sources !== undefined) await rm(sources, { recursive: true, force: true })
+      })
 
-  const finding = await send(gateway, '/api/v1/findings', {
-    ...json,
-    body: {
-      title: 'Old and new',
-      condition: 'Seen.',
-      criteria: 'Asked.',
-      cause: 'Forgotten.',
-      consequence: 'Little.',
-      severity: 'low',
-      entity_ids: z
-        .array(idSchema)
-        .parse(entities.json)
-        .map((entity) => entity.id),
-      owner: { name: 'Ada', email: 'ada@example.com' },
-    },
-  })
-  expect(finding.status, finding.text).toBe(201)
-  const { id } = idSchema.parse(finding.json)
-  const changed = await send(gateway, `/api/v1/findings/${id}`, {
-    key,
-    method: 'PATCH',
-    headers: { 'content-type': 'application/merge-patch+json', 'if-match': String(finding.headers['etag']) },
-    body: JSON.stringify({ severity: 'high' }),
-  })
-  expect(changed.status, changed.text).toBe(200)
-  expect((await send(gateway, '/api/v1/findings', { key })).json).toMatchObject([{ severity: 'high' }])
-  const moved = await send(gateway, `/api/v1/findings/${id}/status`, {
-    ...json,
-    headers: { 'if-match': String(changed.headers['etag']) },
-    body: { to: 'open' },
-  })
-  expect(moved.status, moved.text).toBe(200)
-  expect((await send(gateway, `/api/v1/findings/${id}`, { key })).json).toMatchObject({ status: 'open' })
+      test('a finding is documented, and a plan for it', async () => await documentFinding(site))
 
-  const upload = await send(gateway, '/api/v1/evidence?file_name=a.txt', {
-    ...json,
-    headers: { 'content-type': 'text/plain' },
-    body: Buffer.from('Seen.'),
-  })
-  expect(upload.json).toMatchObject({ sha256: createHash('sha256').update('Seen.').digest('hex') })
-  expect((await send(gateway, '/api/v1/changes', { key })).status).toBe(200)
+      test('evidence is uploaded, at once and in pieces', async () => await uploadEvidence(site))
 
-  await asOperator(`/api/v1/api-keys/${made.id}/revoke`, {}, tenant.id)
-  expect((await send(gateway, '/api/v1/whoami', { key })).status).toBe(401)
-})
+      // Connectors came with the fourth migration of sync.
+      test.skipIf(migrations.sync < '000004')('a connector reads a table', async () => await runConnector(site))
+
+      test('a key is revoked', async () => await revokeKey(site))
+    })
+  },
+)

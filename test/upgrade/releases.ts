@@ -15,10 +15,17 @@ const releaseSchema = z.strictObject({
   migrations: z.record(z.enum(schemas), z.string().regex(/^\d{6}$/)),
 })
 
-/** The release that runs when this one is rolled out. */
-export function previousRelease(): z.infer<typeof releaseSchema> {
+export type Release = z.infer<typeof releaseSchema>
+
+/** All that were made, the first one first. */
+export function readReleases(): readonly Release[] {
   const text = readFileSync(join(root, 'deploy', 'releases.json'), 'utf8')
-  const last = z.array(releaseSchema).min(1).parse(JSON.parse(text)).at(-1)
+  return z.array(releaseSchema).min(1).parse(JSON.parse(text))
+}
+
+/** The release that runs when this one is rolled out. */
+export function runningRelease(): Release {
+  const last = readReleases().at(-1)
   if (last === undefined) throw new Error('no release is recorded')
   return last
 }
