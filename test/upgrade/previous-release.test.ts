@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { readReleases, root } from './releases.ts'
-import { documentFinding, openSite, revokeKey, runConnector, type Site, uploadEvidence } from './work.ts'
+import { documentFinding, openSite, revokeKey, hash, runConnector, type Site, uploadEvidence } from './work.ts'
 
 const execute = promisify(execFile)
 
@@ -73,14 +73,18 @@ describe.each(releases)(
         if (sources !== undefined) await rm(sources, { recursive: true, force: true })
       })
 
-      test('a finding is documented, and a plan for it', async () => await documentFinding(site))
+      test('a finding is documented, and a plan for it', async () =>
+        expect(await documentFinding(site)).toMatchObject({ status: 'in_remediation' }))
 
-      test('evidence is uploaded, at once and in pieces', async () => await uploadEvidence(site))
+      test('evidence is uploaded, at once and in pieces', async () =>
+        expect(await uploadEvidence(site)).toContain(hash('Seen again')))
 
       // Connectors came with the fourth migration of sync.
-      test.skipIf(migrations.sync < '000004')('a connector reads a table', async () => await runConnector(site))
+      test.skipIf(migrations.sync < '000004')('a connector reads a table', async () =>
+        expect(await runConnector(site)).toHaveLength(2),
+      )
 
-      test('a key is revoked', async () => await revokeKey(site))
+      test('a key is revoked', async () => expect(await revokeKey(site)).toBe(401))
     })
   },
 )
