@@ -99,6 +99,15 @@ export function digesterGone(cause: unknown): Error {
   })
 }
 
+/** The problem for bytes that waited too long for a store that takes too little. */
+export function storeTooSlow(cause: unknown): Error {
+  return problem('service_unavailable', {
+    detail: 'The store of evidence takes no more at present. Nothing was kept; send the file again later.',
+    retryAfterSeconds: 30,
+    cause,
+  })
+}
+
 /** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
