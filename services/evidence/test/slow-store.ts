@@ -13,12 +13,15 @@ export interface SlowStore {
   close(): Promise<void>
 }
 
+function refuse(answer: ServerResponse): void {
+  answer.writeHead(503).end()
+}
+
 export async function startSlowStore(endpoint: string): Promise<SlowStore> {
   const { hostname, port } = new URL(endpoint)
   const held = new Set<ServerResponse>()
   let stalled: RegExp | undefined
   let isRefusing = false
-  const refuse = (answer: ServerResponse): void => void answer.writeHead(503).end()
   const server = createServer((incoming: IncomingMessage, answer) => {
     incoming.on('error', () => undefined)
     if (stalled?.test(incoming.url ?? '') === true) {
