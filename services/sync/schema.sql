@@ -39,6 +39,7 @@ create table sync.connector (
   safety jsonb not null default '{"min_rows": 1, "max_change_pct": 40, "max_deactivate": 50, "max_deactivate_pct": 10}'::jsonb,
   consecutive_failures integer not null default 0,
   retired_at timestamp with time zone,
+  telling integer not null default 0,
   constraint connector_pk PRIMARY KEY (tenant_id, id),
   constraint connector_key_unique UNIQUE (tenant_id, key),
   constraint connector_config_is_object CHECK ((jsonb_typeof(config) = 'object'::text)),
@@ -65,6 +66,7 @@ comment on table sync.connector is 'Where the audit universe comes from. The con
 comment on column sync.connector.last_run_at is 'When the last run began. Not a change of the connector: version and updated_at stay.';
 comment on column sync.connector.next_run_at is 'When the schedule is due next. Not a change of the connector.';
 comment on column sync.connector.retired_at is 'Deleted for its clients: kept because runs point at it. Its key is then made of its id, so that it can be given again.';
+comment on column sync.connector.telling is 'How often a worker has begun to tell the universe. By it the universe knows who comes too late. Not a change of the connector.';
 
 create table sync.connector_secret (
   tenant_id uuid not null,
@@ -119,10 +121,12 @@ create table sync.known_row (
   hash bytea,
   run_id uuid,
   missing_since timestamp with time zone,
+  told boolean not null default false,
   constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key)
 );
 CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
 CREATE INDEX known_row_missing ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
+CREATE INDEX known_row_untold ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE ((NOT told) AND (scope = 'auditable_entities'::text));
 CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.known_row enable row level security;
@@ -135,6 +139,7 @@ create policy tenant_only on sync.known_row as restrictive for all to public usi
 grant delete, insert, select, update on table sync.known_row to postern_sync;
 comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
 comment on column sync.known_row.hash is 'Of what the source said of the row when it was taken in, and of how that is mapped. Null: somebody else has written it since, or how it stands is not known.';
+comment on column sync.known_row.told is 'Of entities: the universe knows that this connector brings the row, and since when it is missing.';
 
 create table sync.run (
   tenant_id uuid not null,

@@ -36,6 +36,10 @@ CASE
     WHEN ((last_audit_on IS NOT NULL) AND (audit_frequency_months IS NOT NULL)) THEN LEAST(((last_audit_on + make_interval(months => audit_frequency_months)))::date, '9999-12-31'::date)
     ELSE NULL::date
 END, regulatory_next_due_on)) stored,
+  source_connector_id text,
+  source_first_seen_at timestamp(3) with time zone,
+  source_last_seen_at timestamp(3) with time zone,
+  source_missing_since timestamp(3) with time zone,
   constraint entity_pk PRIMARY KEY (tenant_id, id),
   constraint entity_external_id_unique UNIQUE (tenant_id, external_id),
   constraint entity_number_unique UNIQUE (tenant_id, number),
@@ -61,6 +65,7 @@ END, regulatory_next_due_on)) stored,
   constraint entity_residual_risk_whole CHECK (((residual_rating IS NULL) = (residual_score IS NULL))),
   constraint entity_residual_score_range CHECK (((residual_score >= (0)::double precision) AND (residual_score <= (100)::double precision))),
   constraint entity_risk_assessed_on_range CHECK (((risk_assessed_on >= '1900-01-01'::date) AND (risk_assessed_on <= '9999-12-31'::date))),
+  constraint entity_source_whole CHECK ((((source_connector_id IS NULL) = (source_first_seen_at IS NULL)) AND ((source_last_seen_at IS NULL) = (source_missing_since IS NULL)))),
   constraint entity_status_known CHECK ((status = ANY (ARRAY['draft'::text, 'active'::text, 'archived'::text]))),
   constraint entity_type_known CHECK ((type = ANY (ARRAY['legal_entity'::text, 'business_unit'::text, 'department'::text, 'process'::text, 'product'::text, 'it_system'::text, 'location'::text, 'vendor'::text, 'project'::text, 'regulation'::text, 'other'::text]))),
   constraint entity_version_positive CHECK ((version > 0))
@@ -69,6 +74,7 @@ CREATE INDEX entity_by_change ON universe.entity USING btree (tenant_id, updated
 CREATE INDEX entity_by_name ON universe.entity USING btree (tenant_id, name, number);
 CREATE INDEX entity_by_next_audit_due ON universe.entity USING btree (tenant_id, COALESCE(next_audit_due_on, 'infinity'::date), number);
 CREATE INDEX entity_by_parent_number ON universe.entity USING btree (tenant_id, parent_id, number);
+CREATE INDEX entity_missing ON universe.entity USING btree (tenant_id, number) WHERE (source_missing_since IS NOT NULL);
 CREATE TRIGGER entity_guard BEFORE UPDATE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.guard_entity();
 CREATE TRIGGER entity_needed BEFORE DELETE ON universe.entity FOR EACH ROW EXECUTE FUNCTION universe.keep_needed_entity();
 CREATE TRIGGER entity_never_emptied BEFORE TRUNCATE ON universe.entity FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_needed_entity();
@@ -88,6 +94,9 @@ comment on table universe.entity is 'What can be audited, as its source describe
 comment on column universe.entity.external_id is 'The source''s own key: by it a push finds the row that it speaks of.';
 comment on column universe.entity.created_at is 'Milliseconds, as clients see it.';
 comment on column universe.entity.next_audit_due_on is 'The last audit plus the frequency, or the regulator''s date where that is earlier.';
+comment on column universe.entity.source_connector_id is 'The connector that brings the entity, where it is not the one that has made it.';
+comment on column universe.entity.source_first_seen_at is 'Since when that connector brings it.';
+comment on column universe.entity.source_last_seen_at is 'Of what is missing: when its source was last read and had it.';
 
 create table universe.entity_path (
   tenant_id uuid not null,
@@ -326,6 +335,28 @@ create policy postern_universe_update on universe.reference_counter as permissiv
 create policy tenant_only on universe.reference_counter as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table universe.reference_counter to postern_universe;
 comment on table universe.reference_counter is 'The last number given out in AE-<number>, one row a tenant. Its lock is the tenant''s lock for changes of the tree.';
+
+create table universe.source_connector (
+  tenant_id uuid not null,
+  connector_id text not null,
+  telling integer not null,
+  seen_at timestamp(3) with time zone,
+  seen_run_id uuid,
+  constraint source_connector_pk PRIMARY KEY (tenant_id, connector_id),
+  constraint source_connector_id_form CHECK ((connector_id ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'::text)),
+  constraint source_connector_seen_whole CHECK (((seen_at IS NULL) = (seen_run_id IS NULL))),
+  constraint source_connector_telling_positive CHECK ((telling > 0))
+);
+alter table universe.source_connector enable row level security;
+alter table universe.source_connector force row level security;
+create policy postern_universe_insert on universe.source_connector as permissive for insert to postern_universe with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_select on universe.source_connector as permissive for select to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_universe_update on universe.source_connector as permissive for update to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on universe.source_connector as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table universe.source_connector to postern_universe;
+comment on table universe.source_connector is 'Connectors that bring entities. What an entity was made by that is not among them is no source.';
+comment on column universe.source_connector.telling is 'The number of the last telling of the connector that was taken in: one with a lower number comes too late.';
+comment on column universe.source_connector.seen_at is 'When its source was last read to its end, hence when it last had each entity that is not missing.';
 
 create table universe.staged_node (
   tenant_id uuid not null,

@@ -28,7 +28,7 @@ async function spawnSync(): Promise<{ readonly url: string; readonly child: Chil
       PATH: '/usr/bin:/bin',
       NODE_COMPILE_CACHE: compileCache,
       ...world.syncEnvironment(universe.url),
-      POSTERN_SYNC_WORKERS: '6',
+      POSTERN_SYNC_WORKERS: '8',
       POSTERN_PORT: '0',
     },
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -62,11 +62,27 @@ const pauseAtSteps = `
 const pauseTrigger =
   'create trigger pause_for_test before update on sync.run for each row execute function sync.pause_for_test()'
 
-const steps = ['fetching', 'validating', 'diffing', 'applying', 'applied'] as const
+// What was learned is committed, and the universe has not been told; later it has, and nobody has noted that.
+const pauseWhenTelling = `
+  create function sync.pause_telling_for_test() returns trigger language plpgsql as $$
+  begin
+    if new.name = 'pause when telling'
+      and exists (select from sync.run r where r.connector_id = new.id and r.attempt = 1) then
+      perform pg_sleep(110);
+    end if;
+    return new;
+  end
+  $$`
+const tellingTrigger =
+  'create trigger pause_telling_for_test before update of telling on sync.connector for each row execute function sync.pause_telling_for_test()'
+
+const steps = ['fetching', 'validating', 'diffing', 'applying', 'applied', 'telling', 'succeeded'] as const
 
 test('a worker that is killed at any step is followed by another: nothing is lost, nothing is done twice', async () => {
   await world.rows(pauseAtSteps)
   await world.rows(pauseTrigger)
+  await world.rows(pauseWhenTelling)
+  await world.rows(tellingTrigger)
   const before = await spawnSync()
   const begun = await Promise.all(
     steps.map(async (step) => {
@@ -115,6 +131,11 @@ test('a worker that is killed at any step is followed by another: nothing is los
       [tenant.tenantId],
     )
     expect(stored).toEqual(['A', 'B', 'C'].map((external_id) => ({ external_id, version: 1 })))
+    const read = await world.rows(
+      'select seen_run_id, (select bool_and(told) from sync.known_row k where k.tenant_id = $1) as told from universe.source_connector where tenant_id = $1',
+      [tenant.tenantId],
+    )
+    expect(read).toEqual([{ seen_run_id: run.id, told: true }])
     // What a run needs no more is removed after its end.
     const left = `select 'staged' from sync.staged_row where tenant_id = $1
       union all select 'staged' from sync.staged_block where tenant_id = $1

@@ -9,6 +9,7 @@ import { pushPeopleRoutes } from './push-people/routes.ts'
 import { pushTestProcedureRoutes } from './push-test-procedures/routes.ts'
 import { pushRoutes } from './push/routes.ts'
 import { referenceRoutes } from './reference/routes.ts'
+import { sourceRoutes } from './source/routes.ts'
 import { subtreeRoutes } from './subtree/routes.ts'
 import { testProcedureRoutes } from './test-procedure/routes.ts'
 
@@ -21,6 +22,7 @@ export function buildApp(app: App, deps: Deps): void {
   subtreeRoutes(app, deps)
   referenceRoutes(app, deps)
   currentRowRoutes(app, deps)
+  sourceRoutes(app, deps)
   pushRoutes(app, deps)
   pushHierarchyRoutes(app, deps)
   pushTestProcedureRoutes(app, deps)

@@ -1,8 +1,9 @@
+import { internalPaths } from '@postern/contracts/internal'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { randomRing } from '@postern/local-stack/testing'
 import { type Statement, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type UniverseUnderTest, legal, newTenant, node, row, startUniverse } from './service.ts'
+import { type UniverseUnderTest, legal, newTenant, node, row, startUniverse, syncOf } from './service.ts'
 
 let universe: UniverseUnderTest
 let [mine, theirs] = ['', '']
@@ -23,8 +24,12 @@ async function someTenant(): Promise<string> {
     test_procedures: [{ external_id: 'T', title: 'T', entities: ['A'] }],
   })
   await universe.pushTo(tenant, 'people', { people: [{ external_id: 'P', name: 'P', email: 'p@example.com' }] })
+  const told = { run_id: crypto.randomUUID(), telling: 1, rows: [], complete: true }
+  await universe.sync.call({ ...syncOf(tenant), id: connector }, 'POST', internalPaths.entitySources, { body: told })
   return tenant.tenantId
 }
+
+const connector = crypto.randomUUID()
 
 /** How many rows each table holds of such a tenant, and what the service may do beside reading. */
 const tables = [
@@ -41,6 +46,7 @@ const tables = [
   ['test_procedure_counter', 1, 'last_number', ['update']],
   ['test_procedure_entity', 1, 'entity_id', ['delete']],
   ['person', 1, 'name', ['update']],
+  ['source_connector', 1, 'telling', ['update']],
 ] as const
 
 const sql = (text: string, values: readonly unknown[] = []): Statement => ({ text, values })

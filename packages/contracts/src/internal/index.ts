@@ -1,5 +1,6 @@
 export * from './current-rows.ts'
 export * from './entities.ts'
+export * from './entity-sources.ts'
 export * from './findings.ts'
 export * from './leases.ts'
 export * from './people.ts'

@@ -174,6 +174,7 @@ export const internalPaths = {
   pushPeople: '/internal/v1/people',
   subtree: '/internal/v1/entities/subtree',
   entityNames: '/internal/v1/entities/names',
+  entitySources: '/internal/v1/entities/sources',
   lookupPeople: '/internal/v1/people/lookup',
   lookupTestProcedures: '/internal/v1/test-procedures/lookup',
   unknownReferences: '/internal/v1/references/unknown',

@@ -77,6 +77,22 @@ export const entityFields = {
   custom: customSchema.optional(),
 }
 
+/** Which connector brings an entity, and when its source had it. */
+const entitySourceSchema = z
+  .object({
+    connector_id: uuidSchema.meta({ description: 'The connector that brought it last' }),
+    source_key: z.string().meta({ description: 'Its key there' }),
+    first_seen_at: timestampSchema.meta({ description: 'Since when the connector brings it' }),
+    last_seen_at: timestampSchema.meta({
+      description:
+        'When the source was last read to its end and had it. Moves with each run, without a new version of the entity',
+    }),
+    missing_since: timestampSchema
+      .nullable()
+      .meta({ description: 'Since when the source has it no longer; null: it is there' }),
+  })
+  .meta({ id: 'EntitySource' })
+
 export const entitySchema = z
   .object({
     id: uuidSchema,
@@ -102,6 +118,10 @@ export const entitySchema = z
       .nullable()
       .meta({ description: 'Last audit plus frequency, or the regulatory date if that is earlier' }),
     custom: customSchema,
+    source: entitySourceSchema.nullable().meta({
+      description:
+        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it',
+    }),
     created_by: createdBySchema,
     created_at: timestampSchema,
     updated_at: timestampSchema,
@@ -194,7 +214,11 @@ export const listEntities = defineRoute({
       .meta({ description: 'The residual rating, or the inherent one where there is no residual' }),
     next_audit_due_before: dateSchema.optional(),
     external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
-    connector_id: anyId('Made by this connector (`created_by`)'),
+    connector_id: anyId('Brought by this connector (`source`), or made by it (`created_by`)'),
+    missing: z
+      .enum(['true', 'false'])
+      .optional()
+      .meta({ description: 'Whether its source has it no longer (`source.missing_since`)' }),
     updated_since: updatedSince,
     q: search,
     sort: z

@@ -4,7 +4,6 @@ import { bodyError, problem } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { UploadStalled, discardRest } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
-import { type Stall, watchStall } from './stall.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -57,14 +56,11 @@ export async function readMultipart(
     await reader.onFile({ fileName: given, contentType: mime, stream })
   }
 
-  let stall: Stall | undefined
+  let stall: NodeJS.Timeout | undefined
   const refresh = () => stall?.refresh()
   try {
     await new Promise<void>((resolve, reject) => {
-      stall = watchStall(stallMs, {
-        isHeld: () => body.isPaused() || body.readableEnded,
-        onStall: () => reject(new UploadStalled()),
-      })
+      stall = setTimeout(() => reject(new UploadStalled()), stallMs)
       parser.on('file', (name, stream, given, _encoding, mime) => {
         streams.add(stream)
         stream.once('close', () => streams.delete(stream))
@@ -106,7 +102,7 @@ export async function readMultipart(
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     throw error
   } finally {
-    stall?.stop()
+    clearTimeout(stall)
     body.off('data', refresh)
   }
 }

@@ -158,9 +158,9 @@ const listMissingRows = statement(
 )
 const countKnownRows = statement(
   'sync_count_known',
-  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present
+  `select count(*)::integer as total
   from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text`,
+  where k.connector_id = $1::uuid and k.scope = $2::text and k.missing_since is null`,
 )
 
 export interface MissingCounts {
@@ -186,14 +186,10 @@ export async function listMissing(
   return rows.map(({ key }) => key)
 }
 
-/** Rows that the connector has brought, and those among them that were there when it last ran. */
-export async function countKnown(
-  tx: Tx,
-  { connectorId, scope }: Comparison,
-): Promise<{ readonly total: number; readonly present: number }> {
-  const [row] = await tx.query<{ total: number; present: number }>(countKnownRows([connectorId, scope]))
-  if (row === undefined) throw new Error('an aggregate always has a row')
-  return row
+/** Rows that the connector has brought and that were there when it last ran. */
+export async function countKnown(tx: Tx, { connectorId, scope }: Comparison): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countKnownRows([connectorId, scope]))
+  return row?.total ?? 0
 }
 
 const insertDeactivations = statement(
@@ -284,29 +280,27 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCou
   return row
 }
 
-// What the source holds and the universe has taken in. A row that is known just so is not written.
+// What the source holds and the universe has taken in. A row that is known just so is not written. That the connector brings what
+// it has just made the universe knows without being told.
 const learn = statement(
   'sync_learn_rows',
-  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id)
-  select (select tenancy.tenant_id()), $2::text, s.source_key, $3::uuid, s.hash, $1::uuid
+  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id, told)
+  select (select tenancy.tenant_id()), $2::text, s.source_key, $3::uuid, s.hash, $1::uuid, c.op is not distinct from 'create'
   from sync.staged_row s
   left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
+  left join sync.run_change c on c.run_id = $1::uuid and c.source_key = s.source_key
   where s.run_id = $1::uuid and s.state = 'valid'
     and (k.hash, k.connector_id, k.missing_since) is distinct from (s.hash, $3::uuid, null::timestamptz)
-    and not exists (
-      select
-      from sync.run_change c
-      where c.run_id = $1::uuid and c.source_key = s.source_key and c.applied_at is null
-        and (c.error is not null or c.seq > ${appliedUpTo('$1')})
-    )
+    and (c.seq is null or c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$1')})
   on conflict (tenant_id, scope, source_key) do update
-  set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null`,
+  set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null,
+    told = known.told and known.connector_id = excluded.connector_id and known.missing_since is null`,
 )
 // A row whose key cannot be read may be any of those that seem to be gone.
 const miss = statement(
   'sync_miss_rows',
   `update sync.known_row k
-  set missing_since = coalesce(k.missing_since, now()), hash = null
+  set missing_since = coalesce(k.missing_since, now()), hash = null, told = k.told and k.missing_since is not null
   where k.connector_id = $1::uuid and k.scope = $2::text
     and (k.missing_since is null or k.hash is not null) ${isMissing}
     and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
@@ -343,9 +337,5 @@ export async function doubtOverlapped(tx: Tx, { runId, scope, connectorId }: Com
 /** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */
 export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
   await tx.execute(learn([runId, scope, connectorId]))
-}
-
-/** Remembers what the source has no longer. */
-export async function missRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
   await tx.execute(miss([connectorId, scope, runId]))
 }

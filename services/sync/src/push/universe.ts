@@ -2,6 +2,7 @@ import {
   type ApplyAnswer,
   type CurrentRowsAnswer,
   type CurrentRowsBody,
+  type EntitySourcesBody,
   applyAnswerSchema,
   currentRowsAnswerSchema,
   internalPaths,
@@ -82,7 +83,7 @@ export type ApplicationOutcome =
   /** It answered what the contract does not have. */
   | { readonly kind: 'unexpected'; readonly status: number }
 
-/** The universe gave no answer that could be used. Nothing was changed by asking. */
+/** The universe gave no answer that could be used. To ask again changes nothing. */
 export class UniverseUnavailable extends Error {
   override readonly name = 'UniverseUnavailable'
 }
@@ -92,6 +93,8 @@ export interface Universe {
   applyRows(application: RowsApplication): Promise<ApplicationOutcome>
   /** How rows stand now, by their keys. Throws UniverseUnavailable. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']>
+  /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
+  tellSources(asker: Asker, body: EntitySourcesBody): Promise<void>
   close(): Promise<void>
 }
 
@@ -149,6 +152,13 @@ export function openUniverse(
       return failureOf(error)
     }
   }
+  const ask = async (asker: Asker, path: string, body: object): Promise<unknown> => {
+    const answer = await post(asker, path, JSON.stringify(body)).catch((cause: unknown) => {
+      throw new UniverseUnavailable('the universe cannot be asked', { cause })
+    })
+    if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)
+    return answer.body
+  }
   return {
     apply: async (application) =>
       await applyText(
@@ -160,13 +170,9 @@ export function openUniverse(
       const head = JSON.stringify({ run_id: asker.runId, ...more }).slice(0, -1)
       return await applyText(asker, dataset, `${head},"${destinations[dataset].rows}":[${rows.join(',')}]}`)
     },
-    currentRows: async (asker, body) => {
-      const answer = await post(asker, internalPaths.currentRows, JSON.stringify(body)).catch((cause: unknown) => {
-        throw new UniverseUnavailable('the universe cannot be asked', { cause })
-      })
-      if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)
-      return currentRowsAnswerSchema.parse(answer.body).rows
-    },
+    currentRows: async (asker, body) =>
+      currentRowsAnswerSchema.parse(await ask(asker, internalPaths.currentRows, body)).rows,
+    tellSources: async (asker, body) => void (await ask(asker, internalPaths.entitySources, body)),
     close: async () => await pool.close(),
   }
 }

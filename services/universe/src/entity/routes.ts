@@ -81,7 +81,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     const expanded = wanted.length === 0 ? {} : (await expand(deps, input, [stored.id], wanted)).get(stored.id)
     // What is expanded changes without the entity.
     const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
-    answer.etag(entityTag(stored.version, day, tag))
+    answer.etag(entityTag(stored, day, tag))
     return { ...asRead(stored, day), ...expanded }
   })
 
@@ -167,6 +167,7 @@ function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter
     nextAuditDueBefore: query.next_audit_due_before,
     externalId: query.external_id,
     connectorId: query.connector_id,
+    missing: query.missing === undefined ? undefined : query.missing === 'true',
     updatedSince: query.updated_since,
     search: query.q,
   }

@@ -22,11 +22,17 @@ const stored: StoredEntity = {
   regulatory_next_due: null,
   next_audit_due: '2027-01-31',
   custom: {},
+  source: null,
   created_by: { type: 'connector', id: 'c', label: 'l' },
   created_at: '2026-03-01T09:00:00.000Z',
   updated_at: '2026-03-01T09:00:00.000Z',
   version: 1,
 }
+
+const seen = (last_seen_at: string) => ({
+  version: 1,
+  source: { connector_id: 'c', source_key: 'k', first_seen_at: last_seen_at, last_seen_at, missing_since: null },
+})
 
 describe('an entity as it is read', () => {
   test('is stale when its risk was never assessed, or more than twelve months ago', () => {
@@ -36,7 +42,14 @@ describe('an entity as it is read', () => {
   })
 
   test('has another entity tag on another day and in another version', () => {
-    expect(new Set([entityTag(1, '2026-03-01'), entityTag(1, '2026-03-02'), entityTag(2, '2026-03-01')]).size).toBe(3)
+    const other = { version: 2, source: null }
+    const tags = [entityTag(stored, '2026-03-01'), entityTag(stored, '2026-03-02'), entityTag(other, '2026-03-01')]
+    expect(new Set(tags).size).toBe(3)
+  })
+
+  test('has another entity tag once its source was read again', () => {
+    const [one, other] = [seen('2026-03-01T10:00:00.000Z'), seen('2026-03-01T10:00:00.001Z')]
+    expect(entityTag(one, '2026-03-01')).not.toBe(entityTag(other, '2026-03-01'))
   })
 })
 

@@ -37,7 +37,12 @@ function pad(number: number): string {
   return String(number).padStart(2, '0')
 }
 
-/** The entity tag: an entity reads differently when its version or the day has changed. */
-export function entityTag(version: number, today: CalendarDate, expanded?: string): string {
-  return `"${[version, today, ...(expanded === undefined ? [] : [expanded])].join('.')}"`
+/** The entity tag: an entity reads differently when its version, the day, or when its source was read has changed. */
+export function entityTag(
+  { version, source }: Pick<StoredEntity, 'version' | 'source'>,
+  today: CalendarDate,
+  expanded?: string,
+): string {
+  const seen = source === null ? [] : [`s${Date.parse(source.last_seen_at)}`]
+  return `"${[version, today, ...seen, ...(expanded === undefined ? [] : [expanded])].join('.')}"`
 }

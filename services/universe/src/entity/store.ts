@@ -3,6 +3,7 @@ import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
 import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+import { type EntityRow, entitySource, storedColumns, toEntity } from './row-store.ts'
 import type { StoredEntity } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -26,8 +27,10 @@ export interface EntityFilter {
   readonly riskRating?: readonly string[] | undefined
   readonly nextAuditDueBefore?: string | undefined
   readonly externalId?: readonly string[] | undefined
-  /** Made by one of these connectors. */
+  /** Brought or made by one of these connectors. */
   readonly connectorId?: readonly string[] | undefined
+  /** Whether its source has it no longer. */
+  readonly missing?: boolean | undefined
   /** Changed at this time or later. */
   readonly updatedSince?: string | undefined
   readonly search?: string | undefined
@@ -90,50 +93,6 @@ export async function listAncestors(tx: Tx, address: ResourceAddress): Promise<S
   return rows.filter((row) => !row.is_self).map(({ is_self: _self, ...row }) => toEntity(row))
 }
 
-interface EntityRow extends Omit<
-  StoredEntity,
-  'created_by' | 'created_at' | 'updated_at' | 'inherent_risk' | 'residual_risk'
-> {
-  readonly number: number
-  readonly path: string | null
-  readonly inherent_rating: Risk['rating'] | null
-  readonly inherent_score: number | null
-  readonly residual_rating: Risk['rating'] | null
-  readonly residual_score: number | null
-  readonly created_by_type: StoredEntity['created_by']['type']
-  readonly created_by_id: string
-  readonly created_by_label: string
-  readonly created_at: Date
-  readonly updated_at: Date
-}
-
-type Risk = NonNullable<StoredEntity['inherent_risk']>
-
-function toEntity(row: EntityRow): StoredEntity {
-  const {
-    number: _number,
-    path: _path,
-    inherent_rating,
-    inherent_score,
-    residual_rating,
-    residual_score,
-    ...rest
-  } = row
-  const { created_by_type: type, created_by_id: id, created_by_label: label, created_at, updated_at, ...same } = rest
-  return {
-    ...same,
-    inherent_risk: toRisk(inherent_rating, inherent_score),
-    residual_risk: toRisk(residual_rating, residual_score),
-    created_by: { type, id, label },
-    created_at: created_at.toISOString(),
-    updated_at: updated_at.toISOString(),
-  }
-}
-
-function toRisk(rating: Risk['rating'] | null, score: number | null): Risk | null {
-  return rating === null || score === null ? null : { rating, score }
-}
-
 function keyOf(row: EntityRow, sort: EntitySort): ListKey {
   const tie = row.number
   switch (sort) {
@@ -187,6 +146,7 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     node?.by === 'key' ? node.key : null,
     filter.connectorId ?? null,
     ...several,
+    filter.missing ?? null,
   ]
 }
 
@@ -209,14 +169,6 @@ function addressValues(address: ResourceAddress): readonly [string | null, strin
   }
 }
 
-// Row level security narrows every statement to the tenant of the assertion: none of them names one.
-const storedColumns = `
-  e.number, e.id, e.reference, e.external_id, e.name, e.description, e.type, e.status, e.parent_id, e.owner,
-  e.audit_lead, e.executive, e.inherent_rating, e.inherent_score, e.residual_rating, e.residual_score,
-  e.risk_assessed_on as risk_assessed_at, e.audit_frequency_months, e.last_audit_on as last_audit_date,
-  e.last_audit_opinion, e.regulatory_next_due_on as regulatory_next_due, e.next_audit_due_on as next_audit_due,
-  e.custom, e.created_by_type, e.created_by_id, e.created_by_label, e.created_at, e.updated_at, e.version`
-
 const hasNoNode = '$15::uuid is null and $16::text is null'
 const nodePath = `(
   select top.path
@@ -224,6 +176,7 @@ const nodePath = `(
   where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text)
     and (top.id = $15::uuid or top.node_key = $16::text))`
 
+// Row level security narrows every statement to the tenant of the assertion: none of them names one.
 // The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
 // up once; entities of nodes are found by node_path_unique and node_entity_by_entity.
 const filtered = `
@@ -266,7 +219,11 @@ const filtered = `
         and n.path < (select case when ${hasNoNode} then 'g' else ${nodePath} || 'g' end)
     )
   )
-  and ($17::text[] is null or e.created_by_type = 'connector' and e.created_by_id = any($17::text[]))
+  and (
+    $17::text[] is null
+    or e.source_connector_id = any($17::text[])
+    or e.created_by_type = 'connector' and e.created_by_id = any($17::text[])
+  )
   and (
     $18::uuid[] is null
     or e.parent_id = any(array(
@@ -274,7 +231,8 @@ const filtered = `
       from universe.entity above
       where above.id = any($18::uuid[]) or above.reference = any($19::text[]) or above.external_id = any($20::text[])
     ))
-  )`
+  )
+  and ($21::boolean is null or (e.source_missing_since is not null) = $21::boolean)`
 
 const sorts = {
   reference: { expression: 'e.number', type: 'integer' },
@@ -284,13 +242,14 @@ const sorts = {
 } as const
 const tie = { column: 'e.number', type: 'integer' } as const
 
-// entity_number_unique, entity_by_name, entity_by_change, entity_by_next_audit_due; with a parent entity_by_parent_number.
+// entity_number_unique, entity_by_name, entity_by_change, entity_by_next_audit_due; with a parent entity_by_parent_number, of what is
+// missing entity_missing.
 const flat = listStatements({
   name: 'universe_entities',
   columns: `${storedColumns}, null as path`,
-  from: 'universe.entity e',
+  from: `universe.entity e ${entitySource}`,
   where: filtered,
-  filters: 20,
+  filters: 21,
   sorts,
   tie,
 })
@@ -300,23 +259,23 @@ const topPath = `
   select above.path
   from universe.entity top
   join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
-  where top.id = $21::uuid or top.reference = $22::text or top.external_id = $23::text`
+  where top.id = $22::uuid or top.reference = $23::text or top.external_id = $24::text`
 const subtreeFrom = `
   universe.entity_path place
-  join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id`
+  join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id ${entitySource}`
 const inRange = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $24::boolean or place.path <> (${topPath}))`
+  and (not $25::boolean or place.path <> (${topPath}))`
 const inSubtree = `${inRange}
-  and ($25::integer is null or place.depth <= char_length((${topPath})) / 8 + $25::integer)`
+  and ($26::integer is null or place.depth <= char_length((${topPath})) / 8 + $26::integer)`
 
 const subtree = listStatements({
   name: 'universe_entities_below',
   columns: `${storedColumns}, place.path`,
   from: subtreeFrom,
   where: `${inSubtree} and ${filtered}`,
-  filters: 25,
+  filters: 26,
   sorts,
   tie,
 })
@@ -326,9 +285,9 @@ const treePage = statement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inRange} and $25::integer is null and ${filtered} and place.path > $26::text
+  where ${inRange} and $26::integer is null and ${filtered} and place.path > $27::text
   order by place.path
-  limit $27`,
+  limit $28`,
 )
 
 // entity_path_by_depth, of each level to the end of the page and no further.
@@ -336,18 +295,18 @@ const levelsPage = statement(
   'universe_entity_levels_as_tree',
   `select listed.*
   from (
-    select generate_series(top.depth, least(top.depth + $25::integer, 12)) as depth
+    select generate_series(top.depth, least(top.depth + $26::integer, 12)) as depth
     from (select char_length((${topPath})) / 8 as depth) as top
   ) as level
   cross join lateral (
     select ${storedColumns}, place.path
     from ${subtreeFrom}
-    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $26::text
+    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $27::text
     order by place.path
-    limit $27
+    limit $28
   ) as listed
   order by listed.path
-  limit $27`,
+  limit $28`,
 )
 
 // The numbers above stand in the path itself: each is one look into entity_number_unique.
@@ -366,7 +325,7 @@ const ancestors = statement(
     where self.id = $1::uuid or self.reference = $2::text or self.external_id = $3::text
   )
   select ${storedColumns}, null as path, e.number = (select line.number from line) as is_self
-  from universe.entity e
+  from universe.entity e ${entitySource}
   where e.number = any ((select line.numbers from line)::integer[])
   order by array_position((select line.numbers from line), e.number)`,
 )
@@ -387,7 +346,10 @@ function findStatement(address: ResourceAddress): Statement {
 const columns = `${storedColumns}, null as path`
 
 const findBy = (what: string, condition: string) =>
-  statement(`universe_find_entity_by_${what}`, `select ${columns} from universe.entity e where ${condition}`)
+  statement(
+    `universe_find_entity_by_${what}`,
+    `select ${columns} from universe.entity e ${entitySource} where ${condition}`,
+  )
 
 // entity_pk, entity_reference_unique, entity_external_id_unique
 const findById = findBy('id', 'e.id = $1::uuid')

@@ -1,0 +1,36 @@
+import { uuidSchema } from '@postern/contracts'
+import { type EntitySourcesAnswer, entitySourcesBodySchema, internalPaths } from '@postern/contracts/internal'
+import { type App, internalRoute, problem } from '@postern/service-kit'
+import type { Deps } from '../deps.ts'
+import { maxBodyBytes } from '../push/routes.ts'
+import { completeReading, noteSources, openTelling } from './store.ts'
+
+/** Takes in what the sync service tells of where entities come from: what a connector brings, and what its source has lost. */
+export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
+  internalRoute(
+    app,
+    {
+      method: 'POST',
+      path: internalPaths.entitySources,
+      body: entitySourcesBodySchema,
+      maxBodyBytes,
+      signedBy: ['sync-universe'],
+      callers: ['service'],
+    },
+    async ({ body, context, requestId, log }): Promise<EntitySourcesAnswer> => {
+      const connectorId = uuidSchema.safeParse(context.id).data
+      if (connectorId === undefined) throw problem('bad_request', { detail: 'Only a connector is a source.' })
+      const changed = await db.write(context, async (tx) => {
+        const isLast = await openTelling(tx, connectorId, body.telling, body.rows.length > 0)
+        // A worker that has lost its run, and does not know it yet.
+        if (!isLast) throw problem('conflict', { detail: 'A later telling of the connector has come before this one.' })
+        const rows = body.rows.length === 0 ? 0 : await noteSources(tx, connectorId, body.rows)
+        if (body.complete) await completeReading(tx, connectorId, body.run_id)
+        return rows
+      })
+      const { run_id, complete } = body
+      log.info({ event: 'sources_noted', request_id: requestId, run_id, changed, complete })
+      return { changed }
+    },
+  )
+}

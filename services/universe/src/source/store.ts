@@ -1,0 +1,94 @@
+import type { EntitySourcesBody } from '@postern/contracts/internal'
+import { type Tx, arrayLiteral } from '@postern/tenant-db'
+import { statement } from '../list/store.ts'
+import { lockTree } from '../push/store.ts'
+
+/**
+ * Makes the transaction the only one that tells of the connector, until it ends; `forRows`: also the only one that writes entities of
+ * the tenant, as a push does, so that neither waits for the other for ever. False where a later telling was taken in before.
+ */
+export async function openTelling(tx: Tx, connectorId: string, telling: number, forRows: boolean): Promise<boolean> {
+  if (forRows) await lockTree(tx)
+  return (await tx.execute(open([connectorId, telling]))) > 0
+}
+
+/** Notes of entities, by their external ids, that the connector brings them, and since when its source has them no longer. */
+export async function noteSources(tx: Tx, connectorId: string, rows: EntitySourcesBody['rows']): Promise<number> {
+  return await tx.execute(
+    note([
+      connectorId,
+      arrayLiteral(rows.map(({ external_id: key }) => key)),
+      arrayLiteral(rows.map(({ missing_since: since }) => since)),
+    ]),
+  )
+}
+
+/** Notes that the source was read to its end by a run; the same run again changes nothing. */
+export async function completeReading(tx: Tx, connectorId: string, runId: string): Promise<void> {
+  await tx.execute(complete([connectorId, runId]))
+}
+
+// source_connector_pk
+const open = statement(
+  'universe_open_telling',
+  `insert into universe.source_connector as s (tenant_id, connector_id, telling)
+  values ((select tenancy.tenant_id()), $1::text, $2::integer)
+  on conflict (tenant_id, connector_id) do update
+  set telling = excluded.telling
+  where s.telling <= excluded.telling`,
+)
+
+const complete = statement(
+  'universe_complete_reading',
+  `update universe.source_connector s
+  set seen_at = now(), seen_run_id = $2::uuid
+  where s.connector_id = $1::text and s.seen_run_id is distinct from $2::uuid`,
+)
+
+// entity_external_id_unique, once a key. What the connector has made itself is its own without being said; what is missing was last
+// there when its source was read to its end before. A row that reads as before is not written.
+const note = statement(
+  'universe_note_sources',
+  `with told as materialized (
+    select
+      known.id, given.missing_since,
+      case when not known.is_made_by_it then $1::text end as connector_id,
+      case
+        when known.is_made_by_it then null
+        when known.source_connector_id = $1::text then known.source_first_seen_at
+        else now()
+      end as first_seen_at,
+      case when given.missing_since is not null then
+        coalesce(
+          case when known.is_its then known.source_last_seen_at end,
+          greatest(
+            (select s.seen_at from universe.source_connector s where s.connector_id = $1::text),
+            case
+              when known.is_made_by_it then known.created_at
+              when known.source_connector_id = $1::text then known.source_first_seen_at
+            end
+          ),
+          now()
+        )
+      end as last_seen_at
+    from unnest($2::text[], $3::timestamptz[]) as given (external_id, missing_since)
+    cross join lateral (
+      select
+        e.id, e.created_at, e.source_connector_id, e.source_first_seen_at, e.source_last_seen_at,
+        made.by_it as is_made_by_it, coalesce(e.source_connector_id = $1::text, made.by_it) as is_its
+      from universe.entity e
+      cross join lateral (select e.created_by_type = 'connector' and e.created_by_id = $1::text as by_it) as made
+      where e.external_id = given.external_id
+      limit 1
+    ) as known
+  )
+  update universe.entity e
+  set
+    source_connector_id = told.connector_id, source_first_seen_at = told.first_seen_at,
+    source_last_seen_at = told.last_seen_at, source_missing_since = told.missing_since,
+    updated_at = now(), version = e.version + 1
+  from told
+  where e.id = told.id
+    and (e.source_connector_id, e.source_first_seen_at, e.source_last_seen_at, e.source_missing_since)
+      is distinct from (told.connector_id, told.first_seen_at, told.last_seen_at, told.missing_since)`,
+)
