@@ -19,6 +19,7 @@ create table evidence.attachment (
   constraint attachment_file_fk FOREIGN KEY (tenant_id, file_id) REFERENCES evidence.file(tenant_id, id)
 );
 CREATE INDEX attachment_test_procedure ON evidence.attachment USING btree (tenant_id, test_procedure, file_id);
+CREATE TRIGGER attachment_at_most AFTER INSERT ON evidence.attachment REFERENCING NEW TABLE AS added FOR EACH STATEMENT EXECUTE FUNCTION evidence.guard_attachments();
 CREATE TRIGGER attachment_is_never_emptied BEFORE TRUNCATE ON evidence.attachment FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER attachment_never_changes BEFORE DELETE OR UPDATE ON evidence.attachment FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER count_new_links AFTER INSERT ON evidence.attachment REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.count_new_links('evidence', 'test_procedure');
@@ -301,6 +302,7 @@ create table evidence.upload (
   constraint upload_turn_not_negative CHECK ((turn >= 0))
 );
 CREATE INDEX upload_expires_at ON evidence.upload USING btree (tenant_id, expires_at);
+CREATE INDEX upload_open ON evidence.upload USING btree (tenant_id, expires_at) INCLUDE (length, id) WHERE (receipt_jws IS NULL);
 alter table evidence.upload enable row level security;
 alter table evidence.upload force row level security;
 create policy postern_evidence_delete on evidence.upload as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -333,6 +335,32 @@ create policy postern_evidence_update on evidence.upload_piece as permissive for
 create policy tenant_only on evidence.upload_piece as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.upload_piece to postern_evidence;
 comment on table evidence.upload_piece is 'What was written in one turn. length is null for as long as the turn lasts; is_checked says that it counts whole or not at all.';
+
+CREATE OR REPLACE FUNCTION evidence.guard_attachments()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+declare
+  touched record;
+begin
+  for touched in select distinct a.tenant_id, a.file_id from added a order by a.file_id loop
+    -- One at a time for a file: what others have attached meanwhile is seen by the count.
+    perform pg_advisory_xact_lock(
+      hashtextextended('evidence.attachment:' || touched.tenant_id || ':' || touched.file_id, 0));
+    -- attachment_once
+    if (
+      select count(*) from evidence.attachment a
+      where a.tenant_id = touched.tenant_id and a.file_id = touched.file_id
+    ) > 1000 then
+      raise exception using
+        errcode = 'check_violation', schema = 'evidence', table = 'attachment', constraint = 'attachment_at_most',
+        message = 'a file is attached to at most 1000 test procedures';
+    end if;
+  end loop;
+  return null;
+end
+$function$;
 
 CREATE OR REPLACE FUNCTION evidence.guard_file_decision()
  RETURNS trigger

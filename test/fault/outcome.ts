@@ -1,8 +1,6 @@
-import { writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { describeMachine } from '../bench/report.ts'
+import type { Served } from '../containers/machine.ts'
 import type { Revocation } from '../support/churn.ts'
-import { costBetween } from '../support/promises.ts'
+import { type Change, type Violation, costBetween } from '../support/promises.ts'
 import type { Traffic } from '../support/traffic.ts'
 
 /** What one trial cost. Times in milliseconds. */
@@ -25,6 +23,8 @@ export interface Outcome {
   readonly longest_revocation_ms: number
   /** The longest that one call waited for the gateways. */
   readonly longest_wait_ms: number
+  /** The longest time in which the machine had no processor free. */
+  readonly no_processor_ms: number
 }
 
 interface Span {
@@ -32,11 +32,12 @@ interface Span {
   readonly from: number
   readonly healedAt: number
   readonly to: number
+  readonly served: Served
 }
 
 /** Reckons what became of requests and revocations while a fault lasted and after it. */
 export function outcomeOf(span: Span, traffic: Traffic, all: readonly Revocation[]): Outcome {
-  const { name, from, healedAt, to } = span
+  const { name, from, healedAt, to, served } = span
   const cost = costBetween(traffic.requests, from, to)
   const revocations = all.filter(
     ({ change }) => change.calledAt > from && change.returnedAt !== undefined && change.returnedAt <= to,
@@ -55,6 +56,7 @@ export function outcomeOf(span: Span, traffic: Traffic, all: readonly Revocation
       Math.max(0, ...revocations.map(({ change }) => (change.returnedAt ?? 0) - change.calledAt)),
     ),
     longest_wait_ms: Math.max(0, ...revocations.map(({ enforcement }) => enforcement?.waited_ms ?? 0)),
+    no_processor_ms: Math.round(served.fullMs),
   }
 }
 
@@ -64,7 +66,8 @@ export function describeOutcome(outcome: Outcome): string {
     `fault: ${outcome.name}, ${seconds(outcome.lasted_ms)}: ${outcome.requests} requests, ` +
     `failed ${JSON.stringify(outcome.failed)}, longest gap ${seconds(outcome.longest_gap_ms)}, ` +
     `recovered ${seconds(outcome.recovered_ms)} after it; ${outcome.revocations} revocations ` +
-    `(${outcome.revocation_calls} calls, ${outcome.fenced} with a gateway fenced), longest ${seconds(outcome.longest_revocation_ms)}\n`
+    `(${outcome.revocation_calls} calls, ${outcome.fenced} with a gateway fenced), longest ${seconds(outcome.longest_revocation_ms)}; ` +
+    `no processor free for ${seconds(outcome.no_processor_ms)}\n`
   )
 }
 
@@ -72,17 +75,22 @@ function seconds(milliseconds: number): string {
   return `${(milliseconds / 1000).toFixed(2)} s`
 }
 
-export interface Run {
-  readonly measured_at: string
-  readonly seed: string
-  readonly left_out: readonly string[]
-  readonly load: Readonly<Record<string, number>>
-  readonly outcomes: readonly Outcome[]
-}
+/** Of each kind of violation so many are told one by one. */
+const mostOfAKind = 3
 
-/** Keeps what a whole run of the long form has shown. */
-export async function keepRun({ outcomes, ...run }: Run): Promise<void> {
-  const path = join(import.meta.dirname, '..', '..', 'bench', 'faults.json')
-  const text = JSON.stringify({ ...run, machine: describeMachine(), trials: outcomes.length, outcomes }, undefined, 2)
-  await writeFile(path, `${text}\n`)
+/** What was broken, a line for each kind with how often, and a line for each of the first of them. */
+export function describeViolations(violations: readonly Violation[], changes: readonly Change[]): string[] {
+  const kinds = Map.groupBy(violations, ({ promised, request: { operation, status, code } }) => {
+    return `${promised}: ${operation} was answered ${status} ${code ?? ''}`.trimEnd()
+  })
+  return [...kinds].flatMap(([kind, all]) => [
+    `${all.length} times ${kind}`,
+    ...all.slice(0, mostOfAKind).map(({ request }) => {
+      const { startedAt, endedAt, keyId, tenantId, gateway } = request
+      const known = changes
+        .filter(({ of }) => of === keyId || of === tenantId)
+        .map((change) => `${change.kind} ${Math.round((change.returnedAt ?? Infinity) - startedAt)} ms after it`)
+      return `  key ${keyId} at ${gateway}, took ${Math.round(endedAt - startedAt)} ms; ${known.join(', ')}`
+    }),
+  ])
 }

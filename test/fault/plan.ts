@@ -11,6 +11,9 @@ const freezesMs = [1000, 3000, 10_000, 30_000]
 export const seed: string = process.env['POSTERN_FAULT_SEED'] ?? '1'
 const hasAllPairs = process.env['POSTERN_FAULT_PAIRS'] === 'all'
 
+/** `3/8`: the third of eight parts of the long form; each takes an eighth of its time. Default: all of it. */
+const [nth, outOf] = (process.env['POSTERN_FAULT_PART'] ?? '1/1').split('/').map(Number)
+
 /** Faults that begin together, or none. */
 export interface Trial {
   readonly name: string
@@ -57,4 +60,12 @@ function pairs(faults: readonly Fault[]): Trial[] {
 export function planTrials(faults: readonly Fault[]): Trial[] {
   const single = faults.filter(({ inShortForm }) => isLong || inShortForm === true).flatMap(singles)
   return [trial(singleMs, []), ...single, ...(isLong ? pairs(faults) : [])]
+}
+
+/** The trials of the part that this run is to have. */
+export function partOf(trials: readonly Trial[]): Trial[] {
+  if (nth === undefined || outOf === undefined || !(nth >= 1 && nth <= outOf)) {
+    throw new Error('POSTERN_FAULT_PART is to be a number and how many parts there are, such as 3/8')
+  }
+  return trials.filter((_trial, index) => index % outOf === nth - 1)
 }

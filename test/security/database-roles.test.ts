@@ -220,6 +220,17 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     expect(given.filter(({ state }) => !['42501', '23514', '55000'].includes(state))).toEqual([])
   })
 
+  test('copies no row into a table, for whatever tenant', async () => {
+    const copying = tables.flatMap(({ full }) => [
+      `copy ${full} from stdin`,
+      `copy ${full} (tenant_id) from stdin with (format csv)`,
+    ])
+    const asA = await attempt(role, tenantA, copying)
+    // PostgreSQL has no COPY into what row security holds, whatever else is granted.
+    expect(asA.filter(({ state }) => state !== '42501' && state !== '0A000')).toEqual([])
+    expect(asA.some(({ state }) => state === '0A000')).toBe(true)
+  })
+
   test('cannot tell by a constraint whether another tenant has a value', async () => {
     const asked = probes.filter(({ schema }) => schema === role || schema === 'tenancy')
     const ask = async (versionOf: (probe: Probe) => Version): Promise<string[]> => {
@@ -233,6 +244,11 @@ describe.each(roles)('whoever has the role of the service %s', (role) => {
     const telling = asked.filter((_probe, at) => ofOther[at] !== ofNobody[at])
     expect(telling.map(({ constraint }) => constraint).filter((name) => !mayTell.has(name))).toEqual([])
     for (const text of ofOther) expect(text).not.toMatch(`${markB}|${tenantB}`)
+    const silent = asked.filter(({ constraint, isPartial }, at) => {
+      const isToBeTold = isPartial && constraint !== 'universe.hierarchy_one_primary'
+      return isToBeTold && !`${ofOwn[at]}`.startsWith('23505') && !`${ofOwn[at]}`.startsWith('42501')
+    })
+    expect(silent.map(({ constraint }) => constraint)).toEqual([])
     // The control: that there is one of one's own is told.
     for (const [kind, state] of [
       ['unique', '23505'],
@@ -352,6 +368,35 @@ test('the control: what is forbidden is right, and done for who may do it', asyn
     right.map(({ text }) => text),
   )
   expect(outcomes.filter(({ state }) => state !== 'done')).toEqual([])
+})
+
+test('the control: where nothing protects it, a table takes what is copied', async () => {
+  const client = new Client({ connectionString: database.url('superuser') })
+  await client.connect()
+  try {
+    for (const { full } of tables) {
+      // It waits for rows, and is given none.
+      await expect(client.query(`copy ${full} from stdin`)).rejects.toMatchObject({ code: '57014' })
+    }
+  } finally {
+    await client.end()
+  }
+})
+
+test('partial indexes and those of expressions are asked too', () => {
+  expect(new Set(probes.flatMap(({ constraint, isPartial }) => (isPartial ? constraint : [])))).toEqual(
+    new Set([
+      'evidence.file_decision_one_verdict',
+      'evidence.upload_piece_one_open',
+      'sync.run_one_a_connector',
+      'sync.scim_group_display_name',
+      'sync.scim_user_external_id',
+      'sync.scim_user_person_key',
+      'sync.scim_user_user_name',
+      'tenancy.change_batch_open',
+      'universe.hierarchy_one_primary',
+    ]),
+  )
 })
 
 test('all tables are read', () => {

@@ -59,12 +59,16 @@ interface Signing {
   readonly ring?: string
   readonly keyName?: string
   readonly ageMs?: number
+  /** How wrong the clock is by which the assertion was minted. */
+  readonly assertionOffMs?: number
 }
 
 /** A request as the gateway would sign it for a service, header by header. */
-function signed(service: Service, { target = targets[service], ring, keyName = service, ageMs = 0 }: Signing = {}) {
-  const isPublic = service === 'evidence'
-  const kind = isPublic ? ('service' as const) : service === 'keys' ? ('user' as const) : ('api_key' as const)
+function signed(service: Service, options: Signing = {}) {
+  const { target = targets[service], ring, keyName = service, ageMs = 0, assertionOffMs = 0 } = options
+  const isPublic = service === 'evidence' && target === targets.evidence
+  const isOfPerson = service === 'keys' || service === 'evidence'
+  const kind = isPublic ? ('service' as const) : isOfPerson ? ('user' as const) : ('api_key' as const)
   const context = serializeContext({
     tenantId: isPublic ? nilTenantId : tenantId,
     kind,
@@ -75,7 +79,7 @@ function signed(service: Service, { target = targets[service], ring, keyName = s
   })
   const assertion = isPublic
     ? noAssertion
-    : mintAssertion(parseKeyRing(stack.database.assertionKeys), tenantId, Date.now())
+    : mintAssertion(parseKeyRing(stack.database.assertionKeys), tenantId, Date.now() + assertionOffMs)
   const requestId = `forged-${randomUUID()}`
   const secret = parseKeyRing(ring ?? stack.ring(rings[service]))
   const { signatureInput, signature } = createSigner(secret, keyName).sign(
@@ -94,16 +98,21 @@ function signed(service: Service, { target = targets[service], ring, keyName = s
 type Headers = Readonly<Record<string, string>>
 
 /** Sends exactly these headers, and further lines if given, and gives the status. */
-async function statusOf(
-  service: Service,
-  headers: Headers,
-  options: { target?: string; method?: string; more?: string } = {},
-) {
+async function statusOf(service: Service, headers: Headers, options: Sending = {}) {
+  return (await answerTo(service, headers, options)).statuses[0]
+}
+
+interface Sending {
+  readonly target?: string
+  readonly method?: string
+  readonly more?: string
+}
+
+async function answerTo(service: Service, headers: Headers, options: Sending = {}) {
   const { target = targets[service], method = 'GET', more = '' } = options
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`)
   const head = `${method} ${target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n${lines.join('')}${more}\r\n`
-  const { statuses } = await sendRaw(stack.serviceUrl(service), Buffer.from(head, 'latin1'), { limitMs: 30_000 })
-  return statuses[0]
+  return await sendRaw(stack.serviceUrl(service), Buffer.from(head, 'latin1'), { limitMs: 30_000 })
 }
 
 /** With another character in one place of a header. */
@@ -177,7 +186,25 @@ describe.each(services)('the service %s, reached past the gateway,', (service) =
     // The control: nothing of all that has used it up, and it is good as it is.
     expect(await statusOf(service, whole)).toBe(200)
   })
+
+  test('says that it cannot answer now when PostgreSQL takes the time of an assertion for wrong', async () => {
+    const target = service === 'evidence' ? '/api/v1/evidence-files' : targets[service]
+    expect(await statusOf(service, signed(service, { target }), { target })).toBe(200)
+    const headers = signed(service, { target, assertionOffMs: 3_600_000 })
+    const { statuses, text } = await answerTo(service, headers, { target })
+    expect([statuses, /^retry-after: \d+\r$/im.test(text)], text).toEqual([[503], true])
+    expect(text).not.toContain('assertion')
+    await expect.poll(async () => await stack.logs()).toMatch(logged(headers['x-request-id']))
+    // To evidence alone an upload may have come that took longer than it was vouched for.
+    const over = await statusOf(service, signed(service, { target, assertionOffMs: -3_600_000 }), { target })
+    expect(over).toBe(service === 'evidence' ? 408 : 503)
+  })
 })
+
+/** The line that says why. */
+function logged(requestId: string): RegExp {
+  return new RegExp(`^(?=.*"request_id":"${requestId}")(?=.*"request_failed")(?=.*"28000").*$`, 'm')
+}
 
 /** Redis’s form of a record, written apart from the code: order, MAC, JSON. */
 function sealed(record: object & { version: number; tenantVersion: number; readAt: number }, ring: string): string {

@@ -46,7 +46,7 @@ async function forwarded(...headers: readonly string[]): Promise<Map<string, str
     `GET /api/v1/findings HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${key}\r\n${headers.map((line) => `${line}\r\n`).join('')}\r\n`,
   )
   expect(statuses, text).toEqual([200])
-  const [raw = []] = received
+  const raw = received.at(-1) ?? []
   const values = new Map<string, string[]>()
   for (let at = 0; at + 1 < raw.length; at += 2) {
     const name = (raw[at] ?? '').toLowerCase()
@@ -107,6 +107,27 @@ describe('a client cannot speak for the platform', () => {
 })
 
 describe('headers that Connection names end at the gateway', () => {
+  const given = ['If-Match: "7"', 'Idempotency-Key: nightly-2026-11-21', 'Accept: application/json', 'X-Note: here']
+  const platform = ['postern-context', 'postern-assertion', 'signature', 'signature-input', 'x-request-id']
+
+  test.each([...platform, 'host', 'authorization', 'content-length', 'transfer-encoding', 'connection', 'close'])(
+    'but with %s named, one name alone, the service is sent what it is sent without',
+    async (name) => {
+      const [usual, named] = [await forwarded(...given), await forwarded(...given, `Connection: ${name}`)]
+      expect(new Set(named.keys())).toEqual(new Set(usual.keys()))
+      for (const each of platform) expect(named.get(each), each).toHaveLength(1)
+      expect(named.get('postern-context')).toEqual(usual.get('postern-context'))
+      expect(named.get('if-match')).toEqual(['"7"'])
+    },
+  )
+
+  // What a client takes away with one header it could have left out: nothing that decides who it is.
+  test.each(['if-match', 'idempotency-key', 'accept', 'x-note'])('the control: %s named is gone', async (name) => {
+    const [usual, named] = [await forwarded(...given), await forwarded(...given, `Connection: ${name}`)]
+    expect([usual.has(name), named.has(name)]).toEqual([true, false])
+    for (const each of platform) expect(named.get(each), each).toHaveLength(1)
+  })
+
   test('but naming a header of the platform does not remove it', async () => {
     const headers = await forwarded(
       'Connection: close, X-Hop, postern-context, postern-assertion, signature, signature-input, x-request-id',

@@ -2,11 +2,17 @@ import { join } from 'node:path'
 import { openApi } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { findSlowText } from '../support/hostile-text.ts'
-import { type Pattern, readPatterns } from '../support/patterns.ts'
+import { type Pattern, findBuilt, loadBuilt, readPatterns } from '../support/patterns.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 
-const written = readPatterns(root, ['packages/*/src/**/*.ts', 'services/*/src/**/*.ts', 'packages/*/*.mjs'])
+const programs = [
+  'packages/*/src/**/*.ts',
+  'services/*/src/**/*.ts',
+  'services/console/web/src/**/*.{ts,tsx}',
+  'packages/*/*.mjs',
+]
+const written = readPatterns(root, programs)
 
 /** What schemas check texts with, those that zod brings included, as the API document shows them. */
 function documented(node: unknown, found = new Map<string, Pattern>()): Pattern[] {
@@ -27,9 +33,15 @@ const onShortTexts: Readonly<Record<string, string>> = {
   'packages/local-stack/src/demo/write-universe.ts <([^>]+)>; rel="next"': 'a header that the gateway has answered',
   'packages/service-kit/src/config.ts \\/+$': 'the environment of the process',
   'packages/tenant-db/src/migrate.ts ^\\s*(begin|commit|rollback|start\\s+transaction)\\s*;': 'migrations of ours',
+  'services/console/web/src/api/keys.ts <([^>]*)>\\s*;\\s*rel="?next"?': 'a header that the gateway has answered',
+  'services/console/web/src/connectors/setup/connector-form.tsx ^-+|-+$': 'a name, as whoever sits before it types it',
   'services/console/src/pages/assets.ts <meta[^>]*property="csp-nonce"': 'a page that was built with the release',
   'services/evidence/src/upload/file-kind.ts \\/.*$': 'a media type, of 330 characters at most',
   'services/evidence/src/upload/file-kind.ts [. ]+$': 'the name of a file, of 255 characters at most',
+}
+/** Those that are made of texts while a program runs, and whose text it is that they read. */
+const madeForOperators: Readonly<Record<string, string>> = {
+  'packages/installation/src/urls.ts': 'the address of Redis, as the operator gives it to the command',
 }
 const placeOf = ({ path, source }: Pattern): string => `${path} ${source}`
 
@@ -44,6 +56,16 @@ describe('a pattern takes a time in proportion to the text, whatever the text is
     expect(judged.length).toBeGreaterThan(120)
     // None is excused that is no longer there.
     expect(written.length - judged.length).toBe(Object.keys(onShortTexts).length)
+  })
+
+  test('every one that is made of texts', async () => {
+    const paths = findBuilt(root, programs).filter((path) => !Object.hasOwn(madeForOperators, path))
+    expect(paths.length).toBeGreaterThan(1)
+    for (const path of paths) {
+      const made = await loadBuilt(root, path)
+      expect(made.length, path).toBeGreaterThan(0)
+      expect(made.flatMap((pattern) => findSlowText(pattern) ?? [])).toEqual([])
+    }
   })
 
   test('every one that a schema of the API has', () => {

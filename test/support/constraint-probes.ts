@@ -8,6 +8,8 @@ export interface Probe {
   readonly schema: string
   readonly constraint: string
   readonly kind: 'unique' | 'foreign key'
+  /** Whether it is unique among some rows only, or in what is made of a column. */
+  readonly isPartial: boolean
   readonly ofOther: Version
   /** A value that nobody has. */
   readonly ofNobody: Version
@@ -29,6 +31,27 @@ interface Column {
 
 type Row = Readonly<Record<string, string | null>>
 
+/** What a row needs to be among those that a partial index is about: the same for both tenants, or of each its own. */
+interface Among {
+  readonly own: Row
+  readonly other: Row
+}
+
+const both = (row: Row): Among => ({ own: row, other: row })
+
+/** A partial index that is not here fails the search: nobody would ask it anything. */
+const among: Readonly<Record<string, Among>> = {
+  'evidence.file_decision_one_verdict': both({ kind: 'reviewed' }),
+  'evidence.upload_piece_one_open': both({ length: null }),
+  'sync.run_one_a_connector': both({ source: 'connector', status: 'queued' }),
+  'sync.scim_user_external_id': both({ deleted_at: null }),
+  'sync.scim_user_person_key': both({ deleted_at: null }),
+  'sync.scim_user_user_name': both({ deleted_at: null }),
+  'tenancy.change_batch_open': { own: { made_by: '7' }, other: { made_by: '8' } },
+  // One's own has none: would it be told that the other's has one?
+  'universe.hierarchy_one_primary': { own: { is_primary: 'false' }, other: { is_primary: 'true' } },
+}
+
 interface Known {
   readonly table: TenantTable
   readonly columns: readonly Column[]
@@ -36,12 +59,44 @@ interface Known {
   readonly other: Row
 }
 
-/** Asks every unique constraint and every foreign key of the tables whether another tenant has a value. */
+/** Puts the row of each tenant among those that the partial indexes are about, past all triggers. */
+async function putAmong(
+  client: Client,
+  { own, other }: { readonly own: string; readonly other: string },
+): Promise<void> {
+  const { rows } = await client.query<{ name: string; full: string }>(
+    `select i.indexrelid::regclass::text as name, i.indrelid::regclass::text as full
+       from pg_index as i join pg_class as c on c.oid = i.indrelid
+      where i.indisunique and i.indpred is not null and c.relnamespace::regnamespace::text <> 'pg_catalog'
+        and exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id')`,
+  )
+  await client.query('begin; set local session_replication_role = replica')
+  for (const { name, full } of rows) {
+    const rowOf = among[name]
+    if (rowOf === undefined) throw new Error(`nobody knows which rows ${name} is about`)
+    for (const [tenant, row] of [
+      [own, rowOf.own],
+      [other, rowOf.other],
+    ] as const) {
+      const sets = Object.entries(row).map(([column, value]) => {
+        return `${escapeIdentifier(column)} = ${value === null ? 'null' : escapeLiteral(value)}`
+      })
+      await client.query(`update ${full} set ${sets.join(', ')} where tenant_id = ${escapeLiteral(tenant)}`)
+    }
+  }
+  await client.query('commit')
+}
+
+/**
+ * Asks every unique index and every foreign key of the tables whether another tenant has a value. The rows of both are
+ * changed so that partial indexes are about them.
+ */
 export async function findProbes(
   client: Client,
   tables: readonly TenantTable[],
   { own, other }: { readonly own: string; readonly other: string },
 ): Promise<Probe[]> {
+  await putAmong(client, { own, other })
   const known = new Map<string, Known>()
   for (const table of tables) {
     const { rows: columns } = await client.query<Column>(
@@ -59,18 +114,25 @@ export async function findProbes(
     full: string
     name: string
     kind: 'unique' | 'foreign key'
+    isPartial: boolean
     columns: string[]
     target: string | null
     targets: string[] | null
   }>(
     `select format('"%s"."%s"', n.nspname, c.relname) as full, i.indexrelid::regclass::text as name, 'unique' as kind,
+            i.indpred is not null or i.indexprs is not null as "isPartial",
+            -- Also those that its expressions and its condition name.
             (select array_agg(attname::text order by attnum) from pg_attribute
-              where attrelid = i.indrelid and attnum = any (i.indkey)) as columns,
+              where attrelid = i.indrelid and (attnum = any (i.indkey) or attnum in (
+                select d.refobjsubid from pg_depend as d
+                 where d.classid = 'pg_class'::regclass and d.objid = i.indexrelid
+                   and d.refclassid = 'pg_class'::regclass and d.refobjid = i.indrelid and d.refobjsubid > 0
+              ))) as columns,
             null as target, null as targets
        from pg_index as i join pg_class as c on c.oid = i.indrelid join pg_namespace as n on n.oid = c.relnamespace
-      where i.indisunique and not 0 = any (i.indkey) and i.indpred is null
+      where i.indisunique
      union all
-     select format('"%s"."%s"', n.nspname, c.relname), k.conname, 'foreign key',
+     select format('"%s"."%s"', n.nspname, c.relname), k.conname, 'foreign key', false,
             (select array_agg(a.attname::text order by o.at) from unnest(k.conkey) with ordinality as o (num, at)
                join pg_attribute as a on a.attrelid = k.conrelid and a.attnum = o.num),
             (select format('"%s"."%s"', fn.nspname, f.relname) from pg_class as f
@@ -81,17 +143,19 @@ export async function findProbes(
       where k.contype = 'f' and k.conparentid = 0
       order by 1, 2`,
   )
-  return constraints.flatMap(({ full, name, kind, columns, target, targets }): Probe[] => {
+  return constraints.flatMap(({ full, name, kind, isPartial, columns, target, targets }): Probe[] => {
     const table = known.get(full)
     const asked = columns.filter((column) => column !== 'tenant_id')
     if (table === undefined || asked.length === 0) return []
-    const about = { schema: table.table.schema, constraint: name, kind }
+    const about = { schema: table.table.schema, constraint: name, kind, isPartial }
     if (kind === 'unique') {
       const valuesOf = (row: Row): Row => Object.fromEntries(asked.map((column) => [column, row[column] ?? null]))
       const version = (row: Row): Version => inserted(table, valuesOf(row), false)
       // A day on which both have something: it is one's own value that is told then.
       if (isDeepStrictEqual(valuesOf(table.own), valuesOf(table.other))) return []
-      return [{ ...about, ofOther: version(table.other), ofNobody: version(fresh(table)), ofOwn: version(table.own) }]
+      // What nobody has would be among those rows too.
+      const nobody = { ...fresh(table), ...among[name]?.own, ...madeBy(table) }
+      return [{ ...about, ofOther: version(table.other), ofNobody: version(nobody), ofOwn: version(table.own) }]
     }
     const pointed = known.get(target ?? '')
     if (pointed === undefined) return []
@@ -108,6 +172,13 @@ export async function findProbes(
       ofOwn: make(table, valuesOf(pointed.own)),
     }))
   })
+}
+
+/** Of a batch of changes, the transaction is what tells one from another. */
+function madeBy({ columns }: Known): Row {
+  return columns.some(({ name, type }) => name === 'made_by' && type === 'xid8')
+    ? { made_by: String(randomInt(10_000, 30_000)) }
+    : {}
 }
 
 /** A row of values that nobody has, where their type lets there be such. */

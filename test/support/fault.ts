@@ -19,6 +19,14 @@ export interface World {
   readonly disk: SmallDisk | undefined
 }
 
+/** What became of processes that were asked to end. */
+export interface Ending {
+  /** When they were asked, on the monotonic clock: what had reached them before is answered. */
+  readonly askedAt: number
+  /** Exit codes, or the signals that have ended them. */
+  readonly exits: readonly (number | NodeJS.Signals | null)[]
+}
+
 /** Something that breaks, and is mended. */
 export interface Fault {
   readonly name: string
@@ -36,6 +44,8 @@ export interface Fault {
   readonly outlastsLeases?: boolean
   /** Whether it is a process that stands still: the long form has it for 1, 3, 10 and 30 s. */
   readonly isFreeze?: boolean
+  /** How processes that were asked to end have ended, once they have. */
+  readonly ending?: () => Ending
   /** Gets ready what the fault needs, while all is well; gives the reason, in one line, why it cannot be had here. */
   prepare?(): Promise<string | undefined>
   apply(): Promise<void>

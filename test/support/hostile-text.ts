@@ -10,7 +10,7 @@ const limitMs = 50
 const characters = [...'aA0zf_-.:;,=/\\"\'<>()[]{}@%+*~#&?!| \t\n\r\u0000\u00e9\u{1f600}']
 
 /** Texts that make a pattern look again and again, if anything does: what it likes to read, many times, and then not. */
-function hostileTexts({ source, flags }: Pattern): Set<string> {
+export function hostileTexts({ source, flags }: Pattern): Set<string> {
   const pumps = new Set(characters.filter((one) => one.trim() === '' || source.includes(one) || /[aA0z]/.test(one)))
   for (const run of source.match(/[\w ,;:=<>"'@/-]{2,}/g) ?? []) pumps.add(run)
   try {
@@ -33,7 +33,7 @@ function hostileTexts({ source, flags }: Pattern): Set<string> {
 }
 
 /** Only a repetition without an upper bound can come upon ever more of a long text. */
-const isUnbounded = ({ source }: Pattern): boolean => /[*+]|\{\d+,\}/.test(source)
+export const isUnbounded = ({ source }: Pattern): boolean => /[*+]|\{\d+,\}/.test(source)
 
 /** Gives a text, shortened, on which the pattern takes more time than reading it once could; undefined when there is none. */
 export function findSlowText(pattern: Pattern): string | undefined {

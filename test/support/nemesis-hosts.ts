@@ -1,5 +1,6 @@
 import { type FakeClock, type ServiceProcessName, makeFakeClock } from '@postern/local-stack/testing'
-import { type Fault, type World, until, without } from './fault.ts'
+import { Client } from 'pg'
+import { type Fault, type World, nothing, until, without } from './fault.ts'
 
 /** What befalls the machines that the processes run on. */
 export function hostFaults(worldOf: () => World): Fault[] {
@@ -61,8 +62,28 @@ function clockFaults(worldOf: () => World): Fault[] {
     }),
     service('keys'),
     service('findings'),
+    {
+      name: 'PostgreSQL',
+      part: 'database',
+      // It believes no assertion: what tenants have is asked for in vain.
+      spares: nothing,
+      start: async (env) => await worldOf().postgres.restart(env),
+      now: async () => await timeOf(worldOf().stack.database.url('superuser')),
+    },
   ]
   return timed.flatMap((one) => [clockJumps(worldOf, one, hourMs), clockJumps(worldOf, one, -hourMs)])
+}
+
+async function timeOf(connectionString: string): Promise<number> {
+  const client = new Client({ connectionString })
+  client.on('error', () => undefined)
+  await client.connect()
+  try {
+    const { rows } = await client.query<{ at: Date }>('select clock_timestamp() as at')
+    return rows[0]?.at.getTime() ?? Number.NaN
+  } finally {
+    await client.end()
+  }
 }
 
 function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {

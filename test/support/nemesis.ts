@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Destination, ServiceProcessName } from '@postern/local-stack/testing'
-import { type Fault, type World, everything, gatewayNames, nothing, until, without } from './fault.ts'
+import { type Ending, type Fault, type World, everything, gatewayNames, nothing, until, without } from './fault.ts'
 import type { Source } from './links.ts'
 import { hostFaults } from './nemesis-hosts.ts'
 import { storeFaults } from './nemesis-stores.ts'
@@ -10,6 +10,10 @@ import type { Direction, TcpProxy, Which } from './tcp-proxy.ts'
 
 /** Long enough to answer all that stands before a gateway when it wakes. */
 const deafMs = 200
+/** For so long a process that ends goes on to answer, as in deploy/: what is on its way arrives. */
+const draining = { POSTERN_DRAIN_MS: '3000' }
+/** Longer than a process gives itself: one that cannot end says so by its exit code. */
+const endsWithinMs = 45_000
 
 /** All faults of a stack with three gateways and two processes of each service. The world is asked for when a fault is applied. */
 export function faultsOf(worldOf: () => World): Fault[] {
@@ -70,21 +74,31 @@ function processFaults(worldOf: () => World): Fault[] {
     heal: async () => await restart(target),
     ...given,
   })
-  const restarted = (target: Target): Fault => ({
-    name: `${target.name} ended in order, and started again`,
-    part: target.part,
-    spares: target.spares,
-    ...(target.gateway === undefined ? {} : { endsGateway: target.gateway }),
-    apply: async () => {
-      await Promise.all(ofProcesses(target).map(async (process) => await process.stop()))
-    },
-    seen: async () => {
-      for (const process of ofProcesses(target)) {
-        await until('a process that has ended', () => !process.running)
-      }
-    },
-    heal: async () => await restart(target),
-  })
+  const restarted = (target: Target): Fault => {
+    let ending: Ending = { askedAt: 0, exits: [] }
+    return {
+      name: `${target.name} ended in order, and started again`,
+      part: target.part,
+      spares: target.spares,
+      ...(target.gateway === undefined ? {} : { endsGateway: target.gateway }),
+      prepare: async () => {
+        await Promise.all(target.processes.map(async (name) => await worldOf().stack.restart(name, draining)))
+        return undefined
+      },
+      apply: async () => {
+        const askedAt = performance.now()
+        const exits = await Promise.all(ofProcesses(target).map(async (process) => await process.stop(endsWithinMs)))
+        ending = { askedAt, exits: exits.map(({ code, signal }) => signal ?? code) }
+      },
+      seen: async () => {
+        for (const process of ofProcesses(target)) {
+          await until('a process that has ended', () => !process.running)
+        }
+      },
+      heal: async () => await restart(target),
+      ending: () => ending,
+    }
+  }
   const frozen = (target: Target, given: Partial<Fault> = {}): Fault => ({
     name: `${target.name} frozen`,
     part: target.part,

@@ -28,6 +28,8 @@ export interface PostgresOptions {
   readonly durable: boolean
   /** Default 200. */
   readonly maxConnections?: number
+  /** Variables for the server, beside those that it always has. */
+  readonly env?: Readonly<Record<string, string>>
   /** Told what was found and mended, a line each. */
   readonly log?: (line: string) => void
 }
@@ -76,7 +78,7 @@ async function run(
     name: 'postgres',
     command,
     args: ['-D', data, ...Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])],
-    env: postgresEnv,
+    env: { ...postgresEnv, ...options.env },
     cwd: '/',
     logFile: join(options.home, 'logs', 'postgres.log'),
     account,

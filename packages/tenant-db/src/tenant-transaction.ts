@@ -4,7 +4,7 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
-import { NotMigrated, type SqlErrorKind, sqlError } from './sql-error.ts'
+import { DatabaseUnavailable, NotMigrated, type SqlErrorKind, sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
@@ -83,19 +83,48 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
 
 /**
  * The same database, whose outages and overload reject as what `refusal` makes of them, so that a service can tell its
- * callers to try again. Everything else rejects as it is.
+ * callers to try again. So does an assertion that was shown and not believed: the gateway mints one for each request, and
+ * PostgreSQL's clock or its secrets are other ones than the gateway's. Everything else rejects as it is, also that there was
+ * no assertion to show: then the service asks where it may not.
  */
 export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown) => Error): TenantDb {
-  const rethrow = (error: unknown): never => {
-    const { kind } = sqlError(error)
-    if (kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') throw refusal(error)
-    throw error
-  }
+  const refuse =
+    (tenant: TenantAssertion) =>
+    (error: unknown): never => {
+      const { kind } = sqlError(error)
+      const isDoubted = kind === 'assertion' && endOf(tenant) !== undefined
+      if (isDoubted || kind === 'unavailable' || kind === 'timeout' || kind === 'serialization') throw refusal(error)
+      throw error
+    }
   return {
     ...db,
-    read: async (tenant, fn) => await db.read(tenant, fn).catch(rethrow),
-    write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow),
+    read: async (tenant, fn) => await db.read(tenant, fn).catch(refuse(tenant)),
+    write: async (tenant, fn) => await db.write(tenant, fn).catch(refuse(tenant)),
   }
+}
+
+/**
+ * The same database, where an assertion that is not believed although its time is not over by our clock (`now`, milliseconds
+ * since the epoch) rejects as an outage: who asks has not taken too long.
+ */
+export function doubtingAsAway(db: TenantDb, now: () => number): TenantDb {
+  const doubt =
+    (tenant: TenantAssertion) =>
+    (error: unknown): never => {
+      if (sqlError(error).kind !== 'assertion' || (endOf(tenant) ?? 0) <= now()) throw error
+      throw new DatabaseUnavailable('PostgreSQL does not believe an assertion of now', { cause: error })
+    }
+  return {
+    ...db,
+    read: async (tenant, fn) => await db.read(tenant, fn).catch(doubt(tenant)),
+    write: async (tenant, fn) => await db.write(tenant, fn).catch(doubt(tenant)),
+  }
+}
+
+/** When an assertion ends, in milliseconds since the epoch; undefined for what is none. */
+function endOf({ assertion }: TenantAssertion): number | undefined {
+  const [version, , , seconds = ''] = assertion.split('.')
+  return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
 }
 
 // One snapshot for every statement. A read-only transaction never fails for being repeatable.

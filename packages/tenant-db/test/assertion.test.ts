@@ -1,8 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantDb } from '../src/index.ts'
-import { setAssertionSecret, sqlError } from '../src/index.ts'
-import type { TenantTables } from './tenant-tables.ts'
+import { doubtingAsAway, refusingWhenAway, setAssertionSecret, sqlError } from '../src/index.ts'
+import type { AssertionParts, TenantTables } from './tenant-tables.ts'
 import { addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
 
 const nilTenant = '00000000-0000-0000-0000-000000000000'
@@ -112,17 +112,25 @@ describe('an assertion that PostgreSQL does not believe', () => {
     expect(await names(db, { assertion })).toEqual(['of A'])
   })
 
-  test('every shortened or lengthened one is refused', async () => {
+  test('every beginning and every end of it is refused, and so is every longer one', async () => {
     const { assertion } = tables.mint(tenantA)
-    const changed = [
-      assertion.slice(0, -1),
-      assertion.slice(1),
-      `${assertion}=`,
-      `${assertion}A`,
-      ` ${assertion}`,
-      `${assertion}\n`,
-    ]
-    for (const text of changed) await expectRefused(text)
+    const changed = [`${assertion}=`, `${assertion}A`, ` ${assertion}`, `${assertion}\n`, `${assertion}${assertion}`]
+    for (let length = 0; length < assertion.length; length += 1) {
+      changed.push(assertion.slice(0, length), assertion.slice(assertion.length - length))
+    }
+    // One character less anywhere else, too.
+    for (let at = 1; at + 1 < assertion.length; at += 1) changed.push(assertion.slice(0, at) + assertion.slice(at + 1))
+    const outcomes = await Promise.all(
+      changed.map((text) =>
+        names(db, { assertion: text }).then(
+          () => 'believed',
+          (error: unknown) => sqlError(error).kind,
+        ),
+      ),
+    )
+    expect(new Set(outcomes)).toEqual(new Set(['assertion']))
+    expect(changed.length).toBeGreaterThan(3 * 100)
+    expect(await names(db, { assertion })).toEqual(['of A'])
   })
 
   test('changes nothing: inserting, updating and deleting are refused too', async () => {
@@ -137,6 +145,47 @@ describe('an assertion that PostgreSQL does not believe', () => {
       await expect(outcome).rejects.toMatchObject({ code: '28000' })
     }
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
+  })
+})
+
+describe('what a service makes of an assertion that is not believed', () => {
+  const away = new Error('try again')
+  const list = sql('select name from probe.parent')
+  const ask = async (asked: TenantDb, tenant: { readonly assertion: string }): Promise<unknown[]> =>
+    await Promise.allSettled([
+      asked.read(tenant, (tx) => tx.query(list)),
+      asked.write(tenant, (tx) => tx.query(list)),
+    ]).then((all) => all.map((one) => (one.status === 'rejected' ? one.reason : 'answered')))
+
+  const kinds = async (parts: AssertionParts): Promise<string[]> =>
+    (await ask(doubtingAsAway(db, Date.now), tables.mint(tenantA, parts))).map((error) => sqlError(error).kind)
+
+  test.each([
+    ['is from a time that is yet to come', { lifetimeSeconds: 330 }],
+    ['is over', { lifetimeSeconds: -3600 }],
+    ['has a secret that PostgreSQL does not know', { secret: randomBytes(32) }],
+  ])('one that %s: the caller may try again', async (_what, parts) => {
+    const answering = refusingWhenAway(db, (cause) => Object.assign(away, { cause }))
+    expect(await ask(answering, tables.mint(tenantA, parts))).toEqual([away, away])
+    expect(away.cause).toMatchObject({ code: '28000' })
+    expect(await ask(answering, tables.mint(tenantA))).toEqual(['answered', 'answered'])
+  })
+
+  test.each(['', 'none', 'v1.k'])('none at all, %j: the mistake is the service’s own', async (assertion) => {
+    const refused = expect.objectContaining({ code: '28000' })
+    expect(
+      await ask(
+        refusingWhenAway(db, () => away),
+        { assertion },
+      ),
+    ).toEqual([refused, refused])
+    expect(await ask(doubtingAsAway(db, Date.now), { assertion })).toEqual([refused, refused])
+  })
+
+  test('where work may take longer than an assertion lives, only one of now is an outage', async () => {
+    expect(await kinds({ lifetimeSeconds: 330 })).toEqual(['unavailable', 'unavailable'])
+    expect(await kinds({ secret: randomBytes(32) })).toEqual(['unavailable', 'unavailable'])
+    expect(await kinds({ lifetimeSeconds: -1 })).toEqual(['assertion', 'assertion'])
   })
 })
 

@@ -34,7 +34,7 @@ export interface Config extends BaseConfig {
   readonly allowedTypes: AllowedTypes
   /** The largest file, in bytes. Default, and at most, what the contract says. */
   readonly maxFileBytes: number
-  /** How many bytes a tenant may keep, every file counted. Undefined, the default: no limit but the disk's. */
+  /** How many bytes a tenant may keep, every file and the resumable uploads under way counted. Undefined, the default: no limit but the disk's. */
   readonly tenantQuotaBytes: number | undefined
   /** How long a resumable upload may take, from its creation to its last byte. Milliseconds, default 24 h. */
   readonly resumableForMs: number

@@ -1,6 +1,13 @@
 import { type Logger, type Registry, observeDatabase, problem } from '@postern/service-kit'
 import { Counter } from 'prom-client'
-import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, sqlError } from '@postern/tenant-db'
+import {
+  type AnswerMemory,
+  type TenantDb,
+  doubtingAsAway,
+  openAnswerMemory,
+  openTenantDb,
+  sqlError,
+} from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
 import type { PartialStore } from './blob/partial-store.ts'
@@ -37,7 +44,7 @@ export async function openDeps(
   const stores = await openStores(config.store)
   const { blobs, partials } = stores
   const receipts = await openReceiptSigner(config.receiptKeys)
-  const db = openTenantDb({
+  const pooled = openTenantDb({
     connectionString: config.databaseUrl,
     maxConnections: config.maxConnections,
     connectTimeoutMs: 2_000,
@@ -45,6 +52,7 @@ export async function openDeps(
     applicationName: 'postern-evidence',
     observer: observeDatabase(metrics),
   })
+  const db = doubtingAsAway(pooled, now)
   const universe = openUniverse(config.universe, now)
   const damaged = new Counter({
     name: 'postern_evidence_damaged_total',

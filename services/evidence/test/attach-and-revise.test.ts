@@ -85,6 +85,33 @@ describe('attaching', () => {
     expect([answer.status, codeOf(answer)]).toEqual([422, 'invalid_content'])
   })
 
+  test('stops at a thousand test procedures, also for those who attach at once', async () => {
+    const principal = uploader()
+    const { id } = await uploaded(service.caller, principal, 'evidence')
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2', 'SOX-3', 'SOX-4'])
+    const count = async () => await service.rows('select from evidence.attachment where file_id = $1', [id])
+    await service.rows(
+      `insert into evidence.attachment
+        (tenant_id, file_id, test_procedure, attached_at, attached_by_type, attached_by_id, attached_by_label)
+      select $1, $2, uuidv7()::text, now(), 'api_key', 'x', 'x' from generate_series(1, 998)`,
+      [principal.tenantId, id],
+    )
+    // All that are named, or none.
+    const all = await attach(principal, id, { test_procedures: ['ref:TP-0001', 'ref:TP-0002', 'ref:TP-0003'] })
+    expect([all.status, problemSchema.parse(all.json).errors]).toMatchObject([
+      422,
+      [{ pointer: '/test_procedures', code: 'too_many' }],
+    ])
+    expect(await count()).toHaveLength(998)
+    const names = ['ref:TP-0001', 'ref:TP-0002', 'ref:TP-0003', 'ref:TP-0004']
+    const answers = await Promise.all(names.map((name) => attach(principal, id, { test_procedures: [name] })))
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([201, 201, 422, 422])
+    expect(await count()).toHaveLength(1000)
+    // Where it is attached already nothing is added.
+    const done = names.filter((_, at) => answers[at]?.status === 201)
+    expect((await attach(principal, id, { test_procedures: done })).status).toBe(201)
+  })
+
   test('is proved by a receipt, is on record, and is done once however often it is asked for', async () => {
     const principal = uploader()
     const { id, reference, sha256: digest } = await uploaded(service.caller, principal, 'evidence')

@@ -20,7 +20,7 @@ export interface FakeClocks extends Clocks {
 
 export function fakeClocks(): FakeClocks {
   let monotonic = 1_000_000
-  let wall = 1_700_000_000_000
+  let wall = databaseStart
   return {
     monotonic: () => monotonic,
     wall: () => wall,

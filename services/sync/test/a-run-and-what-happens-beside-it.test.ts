@@ -278,6 +278,19 @@ describe('changes that are applied', () => {
   })
 })
 
+describe('a line that is as it was', () => {
+  test('is known once: where it stands again it is refused, and where its header means something else it is read', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, csvOf(2))
+    const twice = await runCsv(tenant, connector, `${csvOf(2)}\nE1,Entity 1,process\n`)
+    expect(twice).toMatchObject({ status: 'partial', counts: { fetched: 3, valid: 2, invalid: 1, unchanged: 2 } })
+    const turned = await runCsv(tenant, connector, csvOf(2).replace('external_id,name', 'name,external_id'))
+    expect(turned).toMatchObject({ counts: { fetched: 2, created: 2, missing: 2 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'E0 active', 'E1 active'])
+  })
+})
+
 describe('rows that a source has no longer', () => {
   test('are held against the limits once: what was approved needs no approval again', async () => {
     const tenant = admin()

@@ -11,6 +11,9 @@ export const maxEvidenceBytes = 5 * 1024 * 1024 * 1024
 /** The largest number of files in one upload: all are taken, or none. */
 export const maxFilesAtOnce = 10
 
+/** The largest number of test procedures that a file is attached to, over all requests. */
+export const maxAttachments = 1_000
+
 // Of what a name may not hold: controls, lone surrogates, separators of paths and lines, marks that turn text around or
 // are not to be seen.
 const fileNameCharacters = /^[^\p{Cc}\p{Cs}/\\\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]+$/u

@@ -40,8 +40,8 @@ export interface TestPostgres {
   kill(signal: NodeJS.Signals): Promise<void>
   /** Stops it in order, or waits for the end of what was killed. */
   stop(): Promise<void>
-  /** Stops it in order if it runs, and starts it again on its port, with its data. */
-  restart(): Promise<void>
+  /** Stops it in order if it runs, and starts it again on its port, with its data, and with more variables if given. */
+  restart(env?: Readonly<Record<string, string>>): Promise<void>
 }
 
 export interface RunningCluster {
@@ -63,7 +63,8 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
   const secrets = await openSecrets(home)
   const { superuser } = secrets.passwords
   const port = await findFreePort()
-  const launch = async () => await startPostgres({ home, port, password: superuser, durable, maxConnections: 400 })
+  const launch = async (env: Readonly<Record<string, string>> = {}) =>
+    await startPostgres({ home, port, password: superuser, durable, maxConnections: 400, env })
   let postgres = await launch()
   const stop = async (): Promise<void> => {
     // One that was started inside a test leaves the others to theirs.
@@ -106,9 +107,9 @@ export async function startTestCluster({ durable = false } = {}): Promise<Runnin
       postgres: {
         kill: async (signal) => await signalAll(postgres.pid, signal),
         stop: async () => void (await postgres.stop()),
-        restart: async () => {
+        restart: async (env) => {
           await postgres.stop()
-          postgres = await launch()
+          postgres = await launch(env)
         },
       },
       stop,

@@ -32,6 +32,11 @@ export interface BlobStore {
 
 export interface IncomingBlob {
   /**
+   * Resolves when a block would be taken without waiting for the store; rejects when the store fails. To be called between
+   * writes. Only where bytes go over a network, and the wait has a limit.
+   */
+  ready?(): Promise<void>
+  /**
    * Appends whole chunks, one call after the other; resolves when they are no longer needed. A failure to bring them to the
    * disk shows in `settle` at the latest.
    */

@@ -12,7 +12,7 @@ let block: Block
 let folder: string
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'growing-'))
-  block = await take()
+  block = await take(0)
   randomBytes(blockBytes).copy(block.bytes)
 })
 afterAll(async () => await rm(folder, { recursive: true }))

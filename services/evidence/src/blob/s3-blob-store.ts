@@ -116,6 +116,10 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
     buffer.clear()
   }
   return {
+    // A part is a whole number of blocks, so that one that comes finds room for all of it, or for none.
+    ready: async () => {
+      if (buffer.isFull()) await sendPart()
+    },
     write: async (...chunks) => {
       for (const chunk of chunks) {
         sizeBytes += chunk.byteLength

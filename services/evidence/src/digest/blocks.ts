@@ -16,9 +16,12 @@ export interface Block {
 export interface Blocks {
   /** All of them, to be shared with a thread. */
   readonly memory: SharedArrayBuffer
-  /** The next block that is free, in the order of asking. */
-  take(): Promise<Block>
+  /** The next block that is free, in the order of asking. Rejects with NoBlockFree where there is none for so long (milliseconds). */
+  take(waitMs: number): Promise<Block>
 }
+
+/** All blocks are with others, who wait for a store that has stopped taking bytes. */
+export class NoBlockFree extends Error {}
 
 // The one kind of memory in JavaScript that begins at a page: that of an ArrayBuffer begins where malloc happens to give it.
 declare const WebAssembly: {
@@ -42,21 +45,31 @@ export function openBlocks(count: number): Blocks {
   aligned.add(buffer)
   // The last that was given back first: it is in the processor's cache.
   const free = Array.from({ length: count }, (_none, at) => (count - 1 - at) * blockBytes)
-  const waiting: ((offset: number) => void)[] = []
+  const waiting = new Set<(offset: number) => void>()
+  const next = async (waitMs: number): Promise<number> =>
+    await new Promise((resolve, reject) => {
+      const give = (offset: number): void => {
+        clearTimeout(limit)
+        waiting.delete(give)
+        resolve(offset)
+      }
+      const limit = setTimeout(() => {
+        waiting.delete(give)
+        reject(new NoBlockFree('no block was free in time'))
+      }, waitMs)
+      waiting.add(give)
+    })
   const blockAt = (offset: number): Block => ({
     bytes: Buffer.from(buffer, offset, blockBytes),
     offset,
     release: () => {
-      const next = waiting.shift()
-      if (next === undefined) free.push(offset)
-      else next(offset)
+      const [first] = waiting
+      if (first === undefined) free.push(offset)
+      else first(offset)
     },
   })
   return {
     memory: buffer,
-    take: async () => {
-      const offset = free.pop()
-      return blockAt(offset ?? (await new Promise<number>((resolve) => waiting.push(resolve))))
-    },
+    take: async (waitMs) => blockAt(free.pop() ?? (await next(waitMs))),
   }
 }

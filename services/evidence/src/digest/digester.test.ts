@@ -9,7 +9,7 @@ afterEach(async () => await digester.close())
 const hexOf = (bytes: Buffer) => createHash('sha256').update(bytes).digest('hex')
 
 async function filled(bytes: Buffer): Promise<Block> {
-  const block = await digester.blocks.take()
+  const block = await digester.blocks.take(0)
   bytes.copy(block.bytes)
   return block
 }
@@ -54,12 +54,12 @@ test('digests that are made at the same time are those of their own bytes', asyn
 
 test('blocks are given out once, to who has waited longest, and begin at a page', async () => {
   const { take } = openBlocks(2)
-  const [first, second] = [await take(), await take()]
+  const [first, second] = [await take(0), await take(0)]
   expect(first.offset).not.toBe(second.offset)
   const got: string[] = []
   const [third, fourth] = [
-    take().then((block) => (got.push('third'), block)),
-    take().then((block) => (got.push('fourth'), block)),
+    take(0).then((block) => (got.push('third'), block)),
+    take(0).then((block) => (got.push('fourth'), block)),
   ]
   second.release()
   expect((await third).offset).toBe(second.offset)

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { countPassedBytes, problem } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
+import { watchStall } from '../upload/stall.ts'
 import type { Checksum } from './rules.ts'
 
 /**
@@ -26,7 +27,11 @@ export async function append(
   if (!(body instanceof Readable)) return
   const hash = checksum === undefined ? undefined : createHash(checksum.algorithm)
   let length = 0
-  const stall = setTimeout(() => body.destroy(new Error('the upload stands still')), stallMs)
+  let isWriting = false
+  const stall = watchStall(stallMs, {
+    isHeld: () => isWriting,
+    onStall: () => body.destroy(new Error('the upload stands still')),
+  })
   const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
@@ -40,14 +45,17 @@ export async function append(
         throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
       hash?.update(chunk)
       countPassedBytes(chunk.length)
+      isWriting = true
       await writer.write(chunk)
+      isWriting = false
+      stall.refresh()
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {
       throw problem('checksum_mismatch', { detail: 'Nothing of the piece was kept; send it again.' })
     }
     isWhole = true
   } finally {
-    clearTimeout(stall)
+    stall.stop()
     signal.removeEventListener('abort', onAbort)
     if (!isWhole && (checksum !== undefined || length > atMost)) await writer.rollBack()
   }

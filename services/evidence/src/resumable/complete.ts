@@ -41,7 +41,8 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   return {
     complete: async (upload, request) => {
       const { context, requestId, log } = request
-      await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
+      const room = { bytes: upload.length, uploadId: upload.id }
+      await assertRoom(deps, context, room, limits.tenantQuotaBytes)
       const file = await assembleOnce(upload, context)
       const named = upload.details.test_procedures ?? []
       const { addresses, ids } = await openTestProcedures(deps.universe, { context, requestId }, named)

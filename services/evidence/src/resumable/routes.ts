@@ -27,7 +27,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { discardRest } from '../upload/receive.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
-import { assertRoom, reading } from '../upload/room.ts'
+import { assertRoom, promiseRoom, reading } from '../upload/room.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
@@ -55,12 +55,13 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     answer.header('tus-extension', tusExtensions)
     answer.header('tus-max-size', String(limits.maxFileBytes))
     const upload = readCreation(raw.headers, limits)
-    await assertRoom(deps, context, upload.length, limits.tenantQuotaBytes)
+    await assertRoom(deps, context, { bytes: upload.length }, limits.tenantQuotaBytes)
     const named = upload.details.test_procedures ?? []
     await requireTestProcedures(deps.universe, { context, requestId }, named, inMetadata)
     await reading(async () =>
       db.write(context, async (tx) => {
         const actor = actorOf(context)
+        await promiseRoom(tx, upload.length, limits.tenantQuotaBytes)
         await expireUploads(tx, requestId)
         const { id, expiresAt } = await insertUpload(tx, upload, actor, limits.resumableForMs)
         const begun = {

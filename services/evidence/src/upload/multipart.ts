@@ -4,6 +4,7 @@ import { bodyError, problem } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { UploadStalled, discardRest } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
+import { type Stall, watchStall } from './stall.ts'
 
 export interface FilePart {
   readonly fileName: string
@@ -56,11 +57,14 @@ export async function readMultipart(
     await reader.onFile({ fileName: given, contentType: mime, stream })
   }
 
-  let stall: NodeJS.Timeout | undefined
+  let stall: Stall | undefined
   const refresh = () => stall?.refresh()
   try {
     await new Promise<void>((resolve, reject) => {
-      stall = setTimeout(() => reject(new UploadStalled()), stallMs)
+      stall = watchStall(stallMs, {
+        isHeld: () => body.isPaused() || body.readableEnded,
+        onStall: () => reject(new UploadStalled()),
+      })
       parser.on('file', (name, stream, given, _encoding, mime) => {
         streams.add(stream)
         stream.once('close', () => streams.delete(stream))
@@ -102,7 +106,7 @@ export async function readMultipart(
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     throw error
   } finally {
-    clearTimeout(stall)
+    stall?.stop()
     body.off('data', refresh)
   }
 }

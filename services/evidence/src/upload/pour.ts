@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { freeChunk } from '@postern/service-kit'
+import type { IncomingBlob } from '../blob/blob-store.ts'
 import { blockBytes } from '../digest/blocks.ts'
 import type { Digest, Digester } from '../digest/digester.ts'
 
@@ -19,16 +20,18 @@ const mostUnderWay = 2
 const mostPieces = 64
 
 /**
- * What is less than a block waits where it arrived: who sends slowly holds no block. A body that is no larger never sees the
- * thread of digests. `write` keeps whole chunks, one call after the other. `isFree` says that the chunks are nobody else's, so
- * that their memory goes back as soon as they are copied.
+ * What is less than a block waits where it arrived: who sends slowly holds no block, and neither does who waits for a store
+ * that says when it is ready. A body that is no larger than a block never sees the thread of digests. `isFree` says that the
+ * chunks are nobody else's, so that their memory goes back as soon as they are copied. Who finds no block free for `waitMs`
+ * is told so (NoBlockFree).
  */
 export function pourInto(
-  write: (...chunks: readonly Uint8Array[]) => Promise<void>,
+  { write, ready }: Pick<IncomingBlob, 'write' | 'ready'>,
   {
     digester: { blocks, begin },
     isFree,
-  }: { readonly digester: Pick<Digester, 'blocks' | 'begin'>; readonly isFree: boolean },
+    waitMs,
+  }: { readonly digester: Pick<Digester, 'blocks' | 'begin'>; readonly isFree: boolean; readonly waitMs: number },
 ): Pour {
   let rest: Buffer[] = []
   let restBytes = 0
@@ -68,7 +71,11 @@ export function pourInto(
     while (underWay.size >= mostUnderWay) await Promise.race(underWay)
     assertWell()
     digest ??= begin()
-    const block = await blocks.take()
+    if (ready !== undefined) {
+      await written
+      await ready()
+    }
+    const block = await blocks.take(waitMs)
     fill(block.bytes, length)
     const added = digest.add(block, length)
     written = written.then(async () => await write(block.bytes.subarray(0, length)))

@@ -2,13 +2,15 @@ import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import { countPassedBytes, problem } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
+import { NoBlockFree } from '../digest/blocks.ts'
 import { type Digester, DigesterGone } from '../digest/digester.ts'
 import { type Scan, type ScanOutcome, type Scanner, ScannerAway, noScanner } from '../scan/scanner.ts'
 import { type AllowedTypes, headBytes, judgeBytes } from './file-kind.ts'
 import { pourInto } from './pour.ts'
 import { readBatches } from './read-batches.ts'
-import { brokenOff, digesterGone, noRoom, refused, scannerAway } from './refusal.ts'
+import { brokenOff, digesterGone, noRoom, refused, scannerAway, storeTooSlow } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
+import { watchStall } from './stall.ts'
 
 export interface ReceivedBody {
   readonly sizeBytes: number
@@ -47,8 +49,11 @@ export async function receiveBody(
   // The chunks of a request are nobody else's. A part of a form shares them with its parser, and a scanner may still be
   // sending what it has taken.
   const isFree = body instanceof IncomingMessage && scanner === noScanner
-  const pour = pourInto(incoming.write, { digester, isFree })
-  const stall = setTimeout(() => body.destroy(new UploadStalled()), stallMs)
+  const pour = pourInto(incoming, { digester, isFree, waitMs: stallMs })
+  const stall = watchStall(stallMs, {
+    isHeld: () => body.isPaused() || body.readableEnded,
+    onStall: () => body.destroy(new UploadStalled()),
+  })
   try {
     scan = await scanner.begin()
     const { write } = scan
@@ -70,7 +75,7 @@ export async function receiveBody(
     const received = { sizeBytes, sha256: await pour.end(), detected }
     const refusal = judgeBody(declared, received)
     if (refusal !== undefined) throw refused(refusal)
-    clearTimeout(stall)
+    stall.stop()
     return { ...received, scan: await scan.finish() }
   } catch (error) {
     discardRest(body)
@@ -78,11 +83,12 @@ export async function receiveBody(
     if (isNoRoom(error)) throw noRoom(error)
     if (error instanceof ScannerAway) throw scannerAway(error)
     if (error instanceof DigesterGone) throw digesterGone(error)
+    if (error instanceof NoBlockFree) throw storeTooSlow(error)
     if (error instanceof UploadStalled) throw problem('request_timeout', { detail: 'The upload stood still.' })
     if (isAbort(error)) throw brokenOff()
     throw error
   } finally {
-    clearTimeout(stall)
+    stall.stop()
     scan?.abandon()
   }
 }

@@ -5,9 +5,10 @@ import { isNoRoom } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
-import { noRoom, notRecorded, overQuota } from './refusal.ts'
+import { noRoom, notRecorded } from './refusal.ts'
+import { takeRoom } from './room.ts'
 import { formatReference } from './rules.ts'
-import { addUsage, insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
+import { insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
 import type { Actor } from './store.ts'
 import type { TakenFile } from './take.ts'
 
@@ -44,8 +45,7 @@ export async function record<T>(
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
       for (const sha256 of digests) await lockBlob(tx, sha256)
       for (const { blob } of files) await blobs.place(blob)
-      const usage = await addUsage(tx, totalBytes, files.length)
-      if (tenantQuotaBytes !== undefined && usage > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+      await takeRoom(tx, { bytes: totalBytes, files: files.length, uploadId }, tenantQuotaBytes)
       const signed: Receipt[] = []
       for (const { fileName, contentType, body } of files) {
         const { id, year, number, receivedAt, retentionUntil } = await takeNumber(tx)

@@ -1,3 +1,4 @@
+import { maxAttachments } from '@postern/contracts'
 import { bodyError, problem } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
@@ -60,7 +61,7 @@ export function replaced(): Error {
 /** The problem for a tenant that keeps as much as it may. */
 export function overQuota(quotaBytes: number): Error {
   return problem('insufficient_storage', {
-    detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more. Nothing was kept.`,
+    detail: `The tenant may keep ${quotaBytes} bytes of evidence, and this would be more, beside what it keeps and the resumable uploads that are under way. Nothing was kept.`,
   })
 }
 
@@ -99,6 +100,15 @@ export function digesterGone(cause: unknown): Error {
   })
 }
 
+/** The problem for bytes that waited too long for a store that takes too little. */
+export function storeTooSlow(cause: unknown): Error {
+  return problem('service_unavailable', {
+    detail: 'The store of evidence takes no more at present. Nothing was kept; send the file again later.',
+    retryAfterSeconds: 30,
+    cause,
+  })
+}
+
 /** The problem for an upload that could not be recorded. What nobody expected comes back as it is. */
 export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
   switch (failure) {
@@ -115,6 +125,14 @@ export function notRecorded(failure: RecordFailure, cause: unknown): unknown {
       })
     case 'replaced':
       return replaced()
+    case 'too_many_attachments': {
+      const detail = `A file may be attached to at most ${maxAttachments} test procedures.`
+      return problem('invalid_content', {
+        detail,
+        errors: [{ pointer: '/test_procedures', code: 'too_many', detail }],
+        cause,
+      })
+    }
     case 'unexpected':
       return cause
     default:

@@ -53,7 +53,7 @@ async function take(
     blobs,
     maxFiles,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
-    assertRoom: async (bytes) => await assertRoom({ db }, request.context, bytes, tenantQuotaBytes),
+    assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
     requireTestProcedures: async (addresses, placeOf) =>
       await requireTestProcedures(universe, request, addresses, placeOf),
   })

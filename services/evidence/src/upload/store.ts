@@ -164,6 +164,25 @@ export async function findUsage(tx: Tx): Promise<bigint> {
   return BigInt(row?.bytes ?? 0)
 }
 
+// Served by upload_open.
+const promisedText = `
+  select coalesce(sum(length), 0)::text as bytes
+  from evidence.upload
+  where tenant_id = (select tenancy.tenant_id())
+    and receipt_jws is null
+    and expires_at > now()
+    and id is distinct from $1::uuid`
+
+/** How many bytes the tenant's resumable uploads have been promised room for, but for the one named. */
+export async function findPromised(tx: Tx, except: string | undefined): Promise<bigint> {
+  const [row] = await tx.query<{ bytes: string }>({
+    name: 'evidence_promised',
+    text: promisedText,
+    values: [except ?? null],
+  })
+  return BigInt(row?.bytes ?? 0)
+}
+
 /** A file as those who brought it may go on with it. */
 export interface OwnFile {
   readonly id: string
@@ -271,7 +290,13 @@ export async function isBlobRecorded(tx: Tx, sha256: string): Promise<boolean> {
 }
 
 /** What a failed transaction means to the uploader. */
-export type RecordFailure = 'no_room' | 'assertion_refused' | 'unavailable' | 'replaced' | 'unexpected'
+export type RecordFailure =
+  | 'no_room'
+  | 'assertion_refused'
+  | 'unavailable'
+  | 'replaced'
+  | 'too_many_attachments'
+  | 'unexpected'
 
 // disk_full, and configuration_limit_exceeded, in which quota extensions report.
 const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
@@ -280,6 +305,7 @@ const noRoomStates: ReadonlySet<string> = new Set(['53100', '53400'])
 export function recordFailure(error: unknown): RecordFailure {
   const { kind, sqlState, constraint } = sqlError(error)
   if (constraint === 'file_version_unique') return 'replaced'
+  if (constraint === 'attachment_at_most') return 'too_many_attachments'
   if (sqlState !== undefined && noRoomStates.has(sqlState)) return 'no_room'
   switch (kind) {
     case 'assertion':

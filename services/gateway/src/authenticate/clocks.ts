@@ -21,10 +21,17 @@ export interface DatabaseClock {
   latest(): number | undefined
   /** The latest that it has ever shown here: later than `latest` after it was set back. Undefined as `latest` is. */
   highest(): number | undefined
+  /**
+   * Whether a moment has passed, by the database's clock. Undefined where that cannot be known: before the first observation,
+   * and where our own clock says the opposite and is further away than clocks of one installation are.
+   */
+  hasPassed(moment: number): boolean | undefined
 }
 
 /** What is read by other servers of one database may seem to come from this far ahead, in milliseconds. */
 const aheadMs = 5000
+/** Two clocks that are right, one of them known by an answer that took its time, lie no further apart, in milliseconds. */
+const apartMs = 10_000
 
 /**
  * Whether a record that was read at `readAt` may be used still. One from the future was read before the database's clock was
@@ -49,6 +56,14 @@ export function createDatabaseClock(clocks: Clocks): DatabaseClock {
     highest: () => {
       const now = latest()
       return now === undefined ? undefined : Math.max(highest, now)
+    },
+    hasPassed: (moment) => {
+      const now = latest()
+      if (now === undefined) return undefined
+      const wall = clocks.wall()
+      const isPassed = now >= moment
+      const isPassedHere = wall >= moment
+      return isPassed === isPassedHere || Math.abs(now - wall) <= apartMs ? isPassed : undefined
     },
   }
 }

@@ -51,6 +51,31 @@ describe('a key is refused', () => {
   })
 })
 
+describe('a key is neither accepted nor said to have expired', () => {
+  test.each([
+    ['the clock of the database was set back', -3_600_000, 0],
+    ['the clock of the database was set forward', 3_600_000, 1000],
+  ])('while %s, and ours says the opposite', (_what, byMs, leftMs) => {
+    const { decide, clocks, clock } = setUp()
+    const record = keyRecord({ expiresAt: databaseStart + leftMs })
+    clock.observe(databaseStart + byMs, clocks.monotonic())
+    expect(decide(record)).toBe('outdated')
+    // What both say is so.
+    expect(decide({ expiresAt: databaseStart - 3_600_001 })).toBe('key_expired')
+    expect(decide({ expiresAt: databaseStart + 3_600_001 })).toBe('accepted')
+    clock.observe(databaseStart, clocks.monotonic())
+    expect(decide(record)).toBe(leftMs > 0 ? 'accepted' : 'key_expired')
+  })
+
+  test('but where they are as near as clocks are, the database has the last word', () => {
+    const { decide, clocks } = setUp()
+    clocks.jumpWall(9000)
+    expect(decide({ expiresAt: databaseStart + 5000 })).toBe('accepted')
+    clocks.jumpWall(-18_000)
+    expect(decide({ expiresAt: databaseStart - 5000 })).toBe('key_expired')
+  })
+})
+
 describe('a key is read again', () => {
   test('when its tenant or itself has changed since', () => {
     const { decide, floors } = setUp()

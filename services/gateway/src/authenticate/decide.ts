@@ -19,10 +19,10 @@ export function decideKey(entry: KeyEntry, floors: Floors, clock: DatabaseClock,
   const standing = floors.standing(record)
   if (record.revoked || standing === 'revoked') return 'key_revoked'
   if (standing === 'outdated') return 'outdated'
-  const now = clock.latest()
-  // No idea of the time: nothing can be said to be unexpired.
-  if (now === undefined) return 'outdated'
-  if (now >= record.expiresAt) return 'key_expired'
+  const isExpired = clock.hasPassed(record.expiresAt)
+  // No idea of the time: it can be said neither to live nor to have expired.
+  if (isExpired === undefined) return 'outdated'
+  if (isExpired) return 'key_expired'
   if (record.tenantStatus !== 'active') return 'tenant_suspended'
   if (principal.isAddressAllowed !== undefined && !principal.isAddressAllowed(address)) return 'address_not_allowed'
   return 'accepted'

@@ -158,9 +158,9 @@ const listMissingRows = statement(
 )
 const countKnownRows = statement(
   'sync_count_known',
-  `select count(*)::integer as total
+  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present
   from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text and k.missing_since is null`,
+  where k.connector_id = $1::uuid and k.scope = $2::text`,
 )
 
 export interface MissingCounts {
@@ -186,10 +186,14 @@ export async function listMissing(
   return rows.map(({ key }) => key)
 }
 
-/** Rows that the connector has brought and that were there when it last ran. */
-export async function countKnown(tx: Tx, { connectorId, scope }: Comparison): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countKnownRows([connectorId, scope]))
-  return row?.total ?? 0
+/** Rows that the connector has brought, and those among them that were there when it last ran. */
+export async function countKnown(
+  tx: Tx,
+  { connectorId, scope }: Comparison,
+): Promise<{ readonly total: number; readonly present: number }> {
+  const [row] = await tx.query<{ total: number; present: number }>(countKnownRows([connectorId, scope]))
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return row
 }
 
 const insertDeactivations = statement(
@@ -337,5 +341,9 @@ export async function doubtOverlapped(tx: Tx, { runId, scope, connectorId }: Com
 /** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */
 export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
   await tx.execute(learn([runId, scope, connectorId]))
+}
+
+/** Remembers what the source has no longer. */
+export async function missRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
   await tx.execute(miss([connectorId, scope, runId]))
 }

@@ -1,12 +1,11 @@
 import type { MappingRule } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { datasetRules } from '../dataset/rules.ts'
-import { createFingerprinter } from './fingerprint.ts'
+import { createFingerprinter, createTextPrinter } from './fingerprint.ts'
 
 const print = (rules: readonly MappingRule[], values: Record<string, unknown>) =>
   createFingerprinter(rules, datasetRules.auditable_entities)(values)
-const hashOf = (rules: readonly MappingRule[], values: Record<string, unknown>) =>
-  print(rules, values)?.hash.toString('hex')
+const hashOf = (rules: readonly MappingRule[], values: Record<string, unknown>) => print(rules, values)?.hash
 
 const row = { external_id: 'A', name: 'Ab', description: 'c', type: 'process' }
 
@@ -39,5 +38,27 @@ describe('a row is known again', () => {
     expect(hashOf([], { ...row, 'last sign-in': 'today' })).toBe(hashOf([], { ...row, 'last sign-in': 'never' }))
     const values = { ...row, external_id: ' A ', parent_external_id: 'P ' }
     expect(print([], values)).toMatchObject({ key: 'A', also: 'P' })
+  })
+})
+
+describe('a line of a table is known again by its text', () => {
+  const table = { columns: ['external_id', 'name', 'type'], form: 'a', isWhole: true }
+  const prints = (more: Partial<typeof table> = {}, rules: readonly MappingRule[] = []) =>
+    createTextPrinter(rules, datasetRules.auditable_entities)({ ...table, ...more })
+
+  test('where the table is of the same form, and mapped in the same way', () => {
+    const hash = prints()?.hashOf('A,Ab,process')
+    expect(prints()?.hashOf('A,Ab,process')).toBe(hash)
+    expect(prints()?.hashOf('A,Ac,process')).not.toBe(hash)
+    expect(prints({ form: 'b' })?.hashOf('A,Ab,process')).not.toBe(hash)
+    const rules = table.columns.map((name) => ({ target: name, source: name }))
+    const upper: MappingRule[] = rules.map((rule) => ({ ...rule, transforms: [{ kind: 'upper' }] }))
+    expect(prints({}, rules)?.hashOf('A,Ab,process')).not.toBe(prints({}, upper)?.hashOf('A,Ab,process'))
+  })
+
+  test('not where the mapping leaves something of it out, or finds no key in it', () => {
+    expect(prints({ columns: [...table.columns, 'last sign-in'] })).toBeUndefined()
+    expect(prints({ isWhole: false })).toBeUndefined()
+    expect(prints({ columns: ['name', 'type'] })).toBeUndefined()
   })
 })

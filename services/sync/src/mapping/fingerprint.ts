@@ -2,12 +2,13 @@ import { hash } from 'node:crypto'
 import type { MappingRule } from '@postern/contracts'
 import type { DatasetRules } from '../dataset/rules.ts'
 import { TransformRefused } from './transform.ts'
+import type { SourceTexts } from '../source/types.ts'
 import { type Values, createRuleFinder, read, valueOf } from './map-row.ts'
 
 /** How a row is known again without being mapped. */
 export interface Fingerprint {
-  /** 16 bytes: over what the mapping reads of the row, and over the mapping. */
-  readonly hash: Buffer
+  /** 16 bytes, each a character: over what the mapping reads of the row, and over the mapping. */
+  readonly hash: string
   readonly key: string
   /** The value of the dataset's `comparedField`. */
   readonly also: string | undefined
@@ -34,8 +35,61 @@ export function createFingerprinter(
     if (key === undefined) return undefined
     let text = prepared.salt
     for (const { source } of effective) text += source === undefined ? '' : encode(read(values, source))
-    const digest = hash('sha256', text, 'buffer').subarray(0, hashBytes)
-    return { hash: digest, key, also: textOf(prepared.alsoRule, values, dataset) }
+    return {
+      hash: hash('sha256', text, 'binary').slice(0, hashBytes),
+      key,
+      also: textOf(prepared.alsoRule, values, dataset),
+    }
+  }
+}
+
+/** As a Fingerprint, of the text of a row. */
+export interface TextPrints {
+  hashOf(text: string): string
+  /** What else is to be known of the row of that place; undefined where it has to be read for that. */
+  keysAt(texts: SourceTexts, index: number): Pick<Fingerprint, 'key' | 'also'> | undefined
+}
+
+/**
+ * Tells the rows of tables apart by their texts, which costs a fraction of reading them. Undefined for a table of which the
+ * mapping does not read every column: what it leaves out makes no other row.
+ */
+export function createTextPrinter(
+  rules: readonly MappingRule[],
+  dataset: DatasetRules,
+): (table: Table) => TextPrints | undefined {
+  let made: { readonly form: string; readonly prints: TextPrints | undefined } | undefined
+  return (table) => {
+    const { form } = table
+    if (made?.form !== form) made = { form, prints: printsOf(rules, dataset, table) }
+    return made.prints
+  }
+}
+
+type Table = Pick<SourceTexts, 'columns' | 'form' | 'isWhole'>
+
+function printsOf(
+  rules: readonly MappingRule[],
+  dataset: DatasetRules,
+  { columns, form, isWhole }: Table,
+): TextPrints | undefined {
+  const effective = createRuleFinder(rules, dataset)(Object.fromEntries(columns.map((name) => [name, ''])))
+  const { keyRule, alsoRule, salt } = prepare(effective, dataset)
+  const sources = new Set(effective.map(({ source }) => source))
+  if (!isWhole || keyRule?.source === undefined || columns.some((name) => !sources.has(name))) return undefined
+  const tableSalt = hash('sha256', JSON.stringify(['text', salt, form]), 'base64')
+  const textAt = (rule: MappingRule, texts: SourceTexts, index: number): string | null | undefined => {
+    if (rule.source === undefined) return textOf(rule, {}, dataset) ?? null
+    const cell = texts.cell(index, rule.source)
+    return cell === undefined ? undefined : (textOf(rule, { [rule.source]: cell }, dataset) ?? null)
+  }
+  return {
+    hashOf: (text) => hash('sha256', tableSalt + text, 'binary').slice(0, hashBytes),
+    keysAt: (texts, index) => {
+      const key = textAt(keyRule, texts, index)
+      const also = alsoRule === undefined ? null : textAt(alsoRule, texts, index)
+      return typeof key !== 'string' || also === undefined ? undefined : { key, also: also ?? undefined }
+    },
   }
 }
 

@@ -27,6 +27,24 @@ export interface SourceRowError {
 
 export type SourceItem = SourceRow | SourceRowError
 
+/** Rows of a table that follow each other, each as the text of it until it is asked for. */
+export interface SourceTexts {
+  readonly kind: 'texts'
+  /** Columns that are read. */
+  readonly columns: readonly string[]
+  /** Whether these are all that the texts have. */
+  readonly isWhole: boolean
+  /** What else decides about values: the same text has the same values wherever form and columns are the same. */
+  readonly form: string
+  readonly texts: readonly string[]
+  /** The place of the first one in the source. */
+  readonly first: number
+  /** What stands in one column, where that is cheaply told from the text. */
+  cell(index: number, column: string): string | undefined
+  /** A row as it stands there; undefined where it has no value. */
+  at(index: number): SourceItem | undefined
+}
+
 /** Bounds on one read. What goes over one ends the read with a SourceFailure. */
 export interface SourceLimits {
   /** Bytes taken from the source, decompressed, over all its answers. */
@@ -68,54 +86,69 @@ export interface SourceType {
    * SourceFailure when it cannot be read to its end, and a ZodError for a `config` that is not of the schema.
    */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
+  /** As `read`, for who knows most rows by their text. Sources that have no texts do not have it. */
+  readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
+}
+
+interface Definition<Schema extends z.ZodType> {
+  readonly type: string
+  readonly configSchema: Schema
+  readonly secretNames: readonly string[]
+  read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
+  readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
 
 /**
  * Makes a source type of a reader that takes its configuration parsed. Its items are counted and its time is measured here, so
  * that no type can forget to.
  */
-export function defineSourceType<Schema extends z.ZodType>(definition: {
-  readonly type: string
-  readonly configSchema: Schema
-  readonly secretNames: readonly string[]
-  read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
-}): SourceType {
-  const { type, configSchema, secretNames } = definition
+export function defineSourceType<Schema extends z.ZodType>(definition: Definition<Schema>): SourceType {
+  const { type, configSchema, secretNames, readTexts } = definition
   return {
     type,
     configSchema,
     secretNames,
-    async *read(context) {
-      const config = configSchema.parse(context.config)
-      const { maxRows, maxDurationMs } = context.limits
-      const timeLimit = AbortSignal.timeout(maxDurationMs)
-      const over = new AbortController()
-      const signal = AbortSignal.any([context.signal, timeLimit, over.signal])
-      let items = 0
-      try {
-        signal.throwIfAborted()
-        for await (const item of definition.read({ ...context, config, signal })) {
-          items++
-          if (items > maxRows) {
-            throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
-          }
-          yield item
-          // Asking costs more than an item does, and those that wait for the source are ended by the signal themselves.
-          if (items % 256 === 0) signal.throwIfAborted()
-        }
-      } catch (error) {
-        // Whatever broke first when the read was ended, this is why.
-        context.signal.throwIfAborted()
-        if (!timeLimit.aborted) throw error
-        const minutes = Math.round(maxDurationMs / 60_000)
-        throw new SourceFailure('source_too_slow', `the source was not read to its end within ${minutes} minutes`, {
-          retryable: true,
-          cause: error,
-        })
-      } finally {
-        // Also where the reader has had enough: what was opened for it closes now, whatever it waits for.
-        over.abort(new Error('the read is over'))
+    read: (context) => bounded(configSchema, context, (parsed) => definition.read(parsed)),
+    ...(readTexts === undefined ? {} : { readTexts: (context) => bounded(configSchema, context, readTexts) }),
+  }
+}
+
+async function* bounded<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
+  configSchema: Schema,
+  context: SourceContext<unknown>,
+  read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<Item>,
+): AsyncGenerator<Item> {
+  const config = configSchema.parse(context.config)
+  const { maxRows, maxDurationMs } = context.limits
+  const timeLimit = AbortSignal.timeout(maxDurationMs)
+  const over = new AbortController()
+  const signal = AbortSignal.any([context.signal, timeLimit, over.signal])
+  let [items, asked] = [0, 0]
+  try {
+    signal.throwIfAborted()
+    for await (const item of read({ ...context, config, signal })) {
+      items += item.kind === 'texts' ? item.texts.length : 1
+      if (items > maxRows) {
+        throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }
-    },
+      yield item
+      // Asking costs more than an item does, and those that wait for the source are ended by the signal themselves.
+      if (items - asked >= 256) {
+        signal.throwIfAborted()
+        asked = items
+      }
+    }
+  } catch (error) {
+    // Whatever broke first when the read was ended, this is why.
+    context.signal.throwIfAborted()
+    if (!timeLimit.aborted) throw error
+    const minutes = Math.round(maxDurationMs / 60_000)
+    throw new SourceFailure('source_too_slow', `the source was not read to its end within ${minutes} minutes`, {
+      retryable: true,
+      cause: error,
+    })
+  } finally {
+    // Also where the reader has had enough: what was opened for it closes now, whatever it waits for.
+    over.abort(new Error('the read is over'))
   }
 }

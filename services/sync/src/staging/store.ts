@@ -14,7 +14,7 @@ export interface StagedRow {
   /** JSON of the row as the universe would take it; undefined where it cannot be. */
   readonly content: string | undefined
   /** By which the row is known again; undefined where it cannot be. */
-  readonly hash: Buffer | undefined
+  readonly hash: string | undefined
 }
 
 /** Something that is wrong with a row, for the owner of the data. */
@@ -91,7 +91,7 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[
       arrayLiteral(rows.map(({ parent }) => parent)),
       // JSON that was written holds no line feed, and is not empty.
       rows.map(({ content }) => content ?? '').join('\n'),
-      arrayLiteral(rows.map(({ hash }) => hash)),
+      arrayLiteral(rows.map(({ hash }) => (hash === undefined ? undefined : Buffer.from(hash, 'latin1')))),
     ]),
   )
 }

@@ -8,12 +8,12 @@ import {
   markChangesRefused,
   noteApplied,
 } from '../diff/open-store.ts'
-import { type Comparison, doubtOverlapped, learnRows } from '../diff/store.ts'
+import { type Comparison, doubtOverlapped, learnRows, missRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
-import { askCurrent, comparisonOf } from './plan.ts'
+import { type Found, askCurrent, comparisonOf } from './plan.ts'
 import { noteOutcome } from './store.ts'
 import { tellSources } from './tell-sources.ts'
 
@@ -125,12 +125,18 @@ async function assertWhole(hold: Hold, batch: readonly OpenChange[]): Promise<vo
   throw new RunRefused('too_large', message)
 }
 
-/** Notes what the run has brought, tells the universe of it, and notes that the run has come to its end. */
-export async function finishApplied(hold: Hold, universe: Universe): Promise<void> {
+/**
+ * Notes what the run has brought, tells the universe of it, and notes that the run has come to its end. `found`: what this worker
+ * has planned itself.
+ */
+export async function finishApplied(hold: Hold, universe: Universe, found: Found | undefined): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
-  if (hold.run.mode === 'apply') {
+  const isApplied = hold.run.mode === 'apply'
+  const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
+  if (learns || misses) {
     const learned = hold.step(async (tx) => {
-      await learnRows(tx, comparison)
+      if (learns) await learnRows(tx, comparison)
+      if (misses) await missRows(tx, comparison)
       return {}
     })
     // Everything is applied by now: there is nothing left to cancel.
@@ -140,7 +146,7 @@ export async function finishApplied(hold: Hold, universe: Universe): Promise<voi
   }
   await tellSources(hold, universe)
   await hold.step(async (tx) => {
-    if (hold.run.mode === 'apply') await doubtOverlapped(tx, comparison)
+    if (learns) await doubtOverlapped(tx, comparison)
     await noteOutcome(tx, hold.connector.id, false)
     const refused = await countRefused(tx, hold.run.id)
     return { status: refused > 0 || hold.counts.invalid > 0 ? 'partial' : 'succeeded' }

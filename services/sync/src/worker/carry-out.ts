@@ -15,7 +15,7 @@ import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
-import { comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
+import { type Found, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, noteOutcome, takeOverRun } from './store.ts'
 
@@ -103,20 +103,21 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promis
   const { universe } = parts
   const { run } = hold
   let status = run.status
+  let found: Found | undefined
   await hold.assertNotSuspended()
   if (status !== 'applying') {
     if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf)
-    else await plan(parts, hold, signal)
+    else found = await plan(parts, hold, signal)
     status = hold.status
   }
   if (status === 'applying') {
     if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
-    await applyChanges(hold, universe)
-    await finishApplied(hold, universe)
+    if (found?.changes !== 0) await applyChanges(hold, universe)
+    await finishApplied(hold, universe, found)
   }
 }
 
-async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<void> {
+async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promise<Found> {
   const { sources, outbound, limits, secretRing, universe } = parts
   const { connector } = hold
   const source = sources.get(connector.type)
@@ -137,7 +138,7 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
       await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered }),
   )
   await validateTogether(hold, universe, compared)
-  await findChanges(hold, universe, compared)
+  return await findChanges(hold, universe, compared)
 }
 
 /** Stages with what is remembered of the runs before; without it where that does not hold. */
@@ -150,7 +151,7 @@ async function stage(
   const remembered = await rememberRows(async (work) => await hold.read(work), comparison)
   const compared = await read(remembered)
   if (remembered === undefined) return compared
-  const doubtful = await hold.read(async (tx) => await countDoubtfulRows(tx, comparison))
+  const doubtful = await hold.read(async (tx) => await countDoubtfulRows(tx, comparison, compared))
   if (doubtful === 0) return compared
   logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful })
   return await read(undefined)

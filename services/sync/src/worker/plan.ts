@@ -5,6 +5,8 @@ import {
   type Candidate,
   type Comparison,
   type CurrentRow,
+  type MissingCounts,
+  type Tx,
   countKnown,
   countMissing,
   keepCurrent,
@@ -93,8 +95,17 @@ async function settleStoredParents(hold: Hold, universe: Universe): Promise<void
   }
 }
 
+/** What a plan has come to. */
+export interface Found {
+  /** Rows that are not known to be as they were. */
+  readonly compared: number
+  /** Rows that the connector has brought and the source does not have. */
+  readonly missing: number
+  readonly changes: number
+}
+
 /** Finds out what the run would change, and whether that is so much that somebody has to look at it first. */
-export async function findChanges(hold: Hold, universe: Universe, compared: number): Promise<void> {
+export async function findChanges(hold: Hold, universe: Universe, compared: number): Promise<Found> {
   const comparison = comparisonOf(hold)
   await hold.step(async () => ({ status: 'diffing' }))
   if (compared > 0) {
@@ -106,9 +117,26 @@ export async function findChanges(hold: Hold, universe: Universe, compared: numb
     }
   }
   const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
-  const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0
+  const rows = await hold.read(async (tx) => await countAgainstSource(tx, hold, comparison, compared))
+  const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0 && rows.missing.total > 0
   const gone = takesBack ? await findDeactivations(hold, universe, comparison) : 0
-  await conclude(hold, comparison, { gone, keyless })
+  const changes = await conclude(hold, comparison, { gone, keyless, ...rows })
+  return { compared, missing: rows.missing.total, changes }
+}
+
+interface Against {
+  /** Rows that the connector has brought and that were there when it last ran. */
+  readonly known: number
+  readonly missing: MissingCounts
+}
+
+async function countAgainstSource(tx: Tx, hold: Hold, comparison: Comparison, compared: number): Promise<Against> {
+  const { present, total } = await countKnown(tx, comparison)
+  if (total === 0) return { known: 0, missing: none }
+  if (compared > 0) return { known: present, missing: await countMissing(tx, comparison) }
+  // Each row of the source is another one of those.
+  const { valid } = hold.counts
+  return { known: present, missing: { total: total - valid, lately: present - valid } }
 }
 
 /** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */
@@ -191,18 +219,19 @@ export async function findInverse(hold: Hold, rollbackOf: string): Promise<void>
 async function conclude(
   hold: Hold,
   comparison: Comparison,
-  { gone, keyless }: { readonly gone: number; readonly keyless: number },
-): Promise<void> {
+  { gone, keyless, known, missing: counted }: Against & { readonly gone: number; readonly keyless: number },
+): Promise<number> {
   const { connector, run } = hold
+  let found = 0
   await hold.step(async (tx) => {
     const { hash, ...changes } = await summarizeChanges(tx, run.id)
     const policy = connector.missing_policy
-    const { total: missing, lately } = policy === 'ignore' ? none : await countMissing(tx, comparison)
+    const { total: missing, lately } = policy === 'ignore' ? none : counted
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
-    const known = await countKnown(tx, comparison)
     const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
     const { valid } = hold.counts
-    assertInOnePush(hold, changes.created + changed)
+    found = changes.created + changed
+    assertInOnePush(hold, found)
     const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
     const unchanged = Math.max(0, valid - changes.created - (changed - gone))
     const counts = { ...changes, missing, unchanged }
@@ -210,6 +239,7 @@ async function conclude(
     if (status !== 'applying') await noteOutcome(tx, connector.id, false)
     return { status, counts, breaches, diffHash: hash }
   })
+  return found
 }
 
 const none = { total: 0, lately: 0 } as const

@@ -2,10 +2,10 @@ import { Readable } from 'node:stream'
 import { countPassedBytes } from '@postern/service-kit'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
-import { type Fingerprint, createFingerprinter } from '../mapping/fingerprint.ts'
+import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { createMapper, excerptOf, readableKey } from '../mapping/map-row.ts'
 import { SourceFailure } from '../source/failure.ts'
-import type { SourceContext, SourceItem, SourceType } from '../source/types.ts'
+import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
@@ -18,6 +18,8 @@ import type { Hold } from './held-run.ts'
  */
 const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
+/** Of known rows, of which little is written. */
+const batchKnown = 20_000
 
 /** Most errors that a run keeps, in all and of one row; the rows behind them are counted all the same. */
 const maxErrors = 100_000
@@ -61,27 +63,42 @@ export async function stageSource(
     // Its failure is told when it is waited for.
     writing.catch(() => undefined)
   }
+  const isFull = (): boolean =>
+    batch.rows.length >= batchRows || batch.known.length >= batchKnown || batch.bytes >= batchBytes
+  const keep = (taken: Taken): void => {
+    fetched += 1
+    if (taken.kind === 'known') {
+      valid += 1
+      batch.known.push(taken.row)
+      batch.bytes += 100
+      return
+    }
+    compared += 1
+    if (taken.row.content !== undefined) valid += 1
+    batch.rows.push(taken.row)
+    batch.errors.push(...taken.faults)
+    batch.bytes += (taken.row.content?.length ?? 100) + taken.faults.length * 200
+  }
   try {
     let isFirst = isTable(source)
-    for await (const item of source.read({ ...context, upload })) {
-      fetched += 1
+    for await (const item of (source.readTexts ?? source.read)({ ...context, upload })) {
+      if (item.kind === 'texts') {
+        for (let index = 0; index < item.texts.length; index += 1) {
+          const taken = take.text(item, index)
+          if (taken === undefined) continue
+          if (isFirst) assertColumns(hold, rules, item.columns)
+          isFirst = false
+          keep(taken)
+          if (isFull()) await flush()
+        }
+        continue
+      }
       if (isFirst && item.kind === 'row') {
         assertColumns(hold, rules, Object.keys(item.values))
         isFirst = false
       }
-      const taken = take(item)
-      if (taken.kind === 'known') {
-        valid += 1
-        batch.known.push(taken.row)
-        batch.bytes += 100
-      } else {
-        compared += 1
-        if (taken.row.content !== undefined) valid += 1
-        batch.rows.push(taken.row)
-        batch.errors.push(...taken.faults)
-        batch.bytes += (taken.row.content?.length ?? 100) + taken.faults.length * 200
-      }
-      if (batch.rows.length + batch.known.length >= batchRows || batch.bytes >= batchBytes) await flush()
+      keep(take.item(item))
+      if (isFull()) await flush()
     }
     await flush()
     await writing
@@ -106,19 +123,43 @@ type Taken =
   | { readonly kind: 'known'; readonly row: KnownRow }
   | { readonly kind: 'new'; readonly row: StagedRow; readonly faults: readonly StagedError[] }
 
-function createTaker(
-  { connector }: Hold,
-  rules: DatasetRules,
-  remembered: Remembered | undefined,
-): (item: SourceItem) => Taken {
+function createTaker({ connector }: Hold, rules: DatasetRules, remembered: Remembered | undefined) {
   const mapper = createMapper(connector.mapping, rules)
   const fingerprint = createFingerprinter(connector.mapping, rules)
-  return (item) => {
+  const printerOf = createTextPrinter(connector.mapping, rules)
+  const takeNew = (item: SourceItem, print: Fingerprint | undefined): Taken => ({
+    kind: 'new',
+    ...toStaged(item, mapper, print),
+  })
+  const takeItem = (item: SourceItem): Taken => {
     const print = item.values === undefined ? undefined : fingerprint(item.values)
-    if (item.kind === 'row' && print !== undefined && remembered?.has(print.hash) === true) {
+    if (item.kind === 'row' && print !== undefined && remembered?.take(print.hash) === true) {
       return { kind: 'known', row: { row: item.row, ...print } }
     }
-    return { kind: 'new', ...toStaged(item, mapper, print) }
+    return takeNew(item, print)
+  }
+  const keysOf = (item: SourceItem | undefined): Omit<Fingerprint, 'hash'> | undefined =>
+    item?.values === undefined ? undefined : fingerprint(item.values)
+  return {
+    item: takeItem,
+    /** Undefined for a text without any value. */
+    text: (texts: SourceTexts, index: number): Taken | undefined => {
+      const prints = printerOf(texts)
+      if (prints === undefined) {
+        const item = texts.at(index)
+        return item === undefined ? undefined : takeItem(item)
+      }
+      const hash = prints.hashOf(texts.texts[index] ?? '')
+      const keys = prints.keysAt(texts, index) ?? keysOf(texts.at(index))
+      if (keys !== undefined && remembered?.take(hash) === true) {
+        return { kind: 'known', row: { row: texts.first + index, key: keys.key, also: keys.also, hash } }
+      }
+      const item = texts.at(index)
+      if (item === undefined) return undefined
+      // Of a row with too few cells nobody knows which of them is the key.
+      const isRead = keys !== undefined && item.values !== undefined
+      return takeNew(item, isRead ? { key: keys.key, also: keys.also, hash } : undefined)
+    },
   }
 }
 

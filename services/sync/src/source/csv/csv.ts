@@ -4,11 +4,11 @@ import { SourceFailure } from '../failure.ts'
 import { askOnceReady } from '../http/ask.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
-import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
+import { type SourceContext, type SourceItem, type SourceTexts, type SourceType, defineSourceType } from '../types.ts'
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { type Column, excerpt, readHeader } from './header.ts'
-import { findSeparator, parseRecords } from './parse.ts'
+import { type Records, findSeparator, parseRecords } from './parse.ts'
 
 const configSchema = z.strictObject({
   /** Where the file is fetched from; one that is not set is uploaded with each run. */
@@ -32,31 +32,97 @@ export const csv: SourceType = defineSourceType({
   type: 'csv',
   configSchema,
   secretNames: staticSecretNames,
-  read: readCsv,
+  read: readRows,
+  readTexts,
 })
 
-async function* readCsv(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
+async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
+  for await (const item of readTexts(context)) {
+    if (item.kind !== 'texts') {
+      yield item
+      continue
+    }
+    for (let index = 0; index < item.texts.length; index += 1) {
+      const row = item.at(index)
+      if (row !== undefined) yield row
+    }
+  }
+}
+
+async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, limits } = context
   const { sample, text } = await peek(decodeText(openTable(context), config.encoding))
   refuseOtherFormats(sample)
   const delimiter = config.delimiter ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
-  let columns: readonly Column[] | undefined
-  let width = 0
-  let row = 0
+  let shape: Shape | undefined
+  let before = 0
   for await (const records of parseRecords(text, options)) {
-    for (const record of records) {
-      row++
+    let index = 0
+    for (; shape === undefined && index < records.length; index += 1) {
+      const record = records.at(index)
       if (isEmpty(record)) continue
-      if (columns === undefined) {
-        columns = readHeader(record, config.columns, limits.maxColumns)
-        width = record.length
-        continue
+      const columns = readHeader(record, config.columns, limits.maxColumns)
+      shape = {
+        columns,
+        width: record.length,
+        shortRows: config.short_rows,
+        maxLength: limits.maxValueLength,
+        delimiter,
       }
-      yield toItem(record, row, { columns, width, shortRows: config.short_rows, maxLength: limits.maxValueLength })
     }
+    if (shape !== undefined) {
+      if (records.texts === undefined) yield* itemsOf(records, { from: index, before, shape })
+      else yield textsOf(records, records.texts, { from: index, before, shape })
+    }
+    before += records.length
   }
-  if (columns === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
+  if (shape === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
+}
+
+interface Place {
+  /** The first of the records that is no part of the header. */
+  readonly from: number
+  /** Records before them. */
+  readonly before: number
+  readonly shape: Shape
+}
+
+function* itemsOf(records: Records, { from, before, shape }: Place): Generator<SourceItem> {
+  for (let index = from; index < records.length; index += 1) {
+    const record = records.at(index)
+    if (!isEmpty(record)) yield toItem(record, before + index + 1, shape)
+  }
+}
+
+function textsOf(records: Records, texts: readonly string[], { from, before, shape }: Place): SourceTexts {
+  const { columns, width, shortRows, maxLength, delimiter } = shape
+  const places = new Map(columns.map(({ name, place }) => [name, place]))
+  const own = from === 0 ? texts : texts.slice(from)
+  return {
+    kind: 'texts',
+    columns: columns.map(({ name }) => name),
+    isWhole: columns.length === width,
+    form: JSON.stringify([delimiter, columns, width, shortRows, maxLength]),
+    texts: own,
+    first: before + from + 1,
+    cell: (index, column) => {
+      const place = places.get(column)
+      return place === undefined ? undefined : leadingCell(own[index] ?? '', place, delimiter)
+    },
+    at: (index) => {
+      const record = records.at(from + index)
+      return isEmpty(record) ? undefined : toItem(record, before + from + index + 1, shape)
+    },
+  }
+}
+
+/** The cell at a place, where no quote stands in it or before it. */
+function leadingCell(text: string, place: number, delimiter: string): string | undefined {
+  const quote = text.indexOf('"')
+  const cells = (quote === -1 ? text : text.slice(0, quote)).split(delimiter, place + 2)
+  // What a quote follows has not ended.
+  return quote === -1 || cells.length > place + 1 ? cells[place] : undefined
 }
 
 async function* openTable(context: SourceContext<CsvConfig>): AsyncGenerator<Uint8Array> {
@@ -83,6 +149,7 @@ interface Shape {
   readonly width: number
   readonly shortRows: boolean
   readonly maxLength: number
+  readonly delimiter: string
 }
 
 function toItem(record: readonly string[], row: number, { columns, width, shortRows, maxLength }: Shape): SourceItem {

@@ -2,7 +2,7 @@ import { Readable, pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
 import { expect, test } from 'vitest'
 import { SourceFailure } from '../failure.ts'
-import { parseRecords } from './parse.ts'
+import { type Records, parseRecords } from './parse.ts'
 
 const pieces = ['a', 'bb', ',', '"', '""', '\n', '\r\n', '\r', ';', '"x,\ny"', ',"q"', '\n"', '"\n', 'é']
 
@@ -18,10 +18,12 @@ function* texts(count: number): Generator<string> {
   }
 }
 
-async function read(records: AsyncIterable<readonly string[][]>): Promise<unknown> {
-  const all: string[][] = []
+async function read(records: AsyncIterable<Pick<Records, 'length' | 'at'>>): Promise<unknown> {
+  const all: (readonly string[])[] = []
   try {
-    for await (const some of records) all.push(...some)
+    for await (const some of records) {
+      for (let index = 0; index < some.length; index += 1) all.push(some.at(index))
+    }
   } catch (error) {
     if (error instanceof SourceFailure) return error.row
     if (error instanceof CsvError) return Number(error['records']) + 1
@@ -30,10 +32,10 @@ async function read(records: AsyncIterable<readonly string[][]>): Promise<unknow
   return all
 }
 
-async function* byTheParserAlone(text: string): AsyncGenerator<string[][]> {
+async function* byTheParserAlone(text: string): AsyncGenerator<Pick<Records, 'length' | 'at'>> {
   const parser = parse({ record_delimiter: ['\r\n', '\n', '\r'], relax_column_count: true })
   pipeline(Readable.from([text], { objectMode: false }), parser, () => undefined)
-  for await (const record of parser) yield [record]
+  for await (const record of parser) yield { length: 1, at: () => record }
 }
 
 async function* inPieces(text: string, size: number): AsyncGenerator<string> {
@@ -51,4 +53,20 @@ test('what is cut by hand is what the parser reads, in whatever pieces it comes'
     tried += Array.isArray(expected) ? 1 : 0
   }
   expect(tried).toBeGreaterThan(50)
+})
+
+test('a record is the same where its text is, and the text of the last one is without a line end too', async () => {
+  const options = { delimiter: ',', lenientQuotes: false, maxColumns: 100 }
+  const textsOf = async (text: string): Promise<(string | undefined)[]> => {
+    const found: (string | undefined)[] = []
+    for await (const { length, texts: cut } of parseRecords(inPieces(text, 5), options)) {
+      for (let index = 0; index < length; index += 1) found.push(cut?.[index])
+    }
+    return found
+  }
+  const records = ['a,b', '"x,\ny",c', '', 'd,"e ""f"""', 'g']
+  for (const end of ['\n', '\r\n', '\r']) {
+    expect(await textsOf(records.join(end))).toEqual(records)
+    expect(await textsOf(records.map((record) => `${record}${end}`).join(''))).toEqual(records)
+  }
 })

@@ -22,18 +22,24 @@ interface ParseOptions {
   readonly maxColumns: number
 }
 
+/** Records that follow each other. */
+export interface Records {
+  readonly length: number
+  /** The texts that they are cut from, without their line ends; undefined where they come from the parser. */
+  readonly texts: readonly string[] | undefined
+  /** The cells of one. Throws a SourceFailure. */
+  at(index: number): readonly string[]
+}
+
 /**
  * The records of a table, the header among them, as they are read, many at a time. A line without any value is a record of one
  * empty cell, so that counting records counts the rows of a spreadsheet. Throws a SourceFailure when what follows cannot be
  * told into rows.
  *
  * Lines in which no quote stands are cut at line ends and separators, which is all that they hold. Those with quotes go through
- * the parser, which takes ten times as long; all do, where quotes may stand anywhere.
+ * the parser, which takes ten times as long; all do, where quotes may stand anywhere. What nobody asks for is not cut at all.
  */
-export async function* parseRecords(
-  text: AsyncIterable<string>,
-  options: ParseOptions,
-): AsyncGenerator<readonly string[][]> {
+export async function* parseRecords(text: AsyncIterable<string>, options: ParseOptions): AsyncGenerator<Records> {
   if (options.lenientQuotes) {
     yield* parseStream(text, 0, options)
     return
@@ -51,7 +57,10 @@ export async function* parseRecords(
       // What has not ended by now goes to the parser, which says what is wrong with it.
       if (held.length > maxRowBytes) break
     }
-    yield* parseStream(followedBy(held, chunks), before, options)
+    // The last line may end with the file.
+    const last = held === '' || held.length > maxRowBytes ? undefined : recordsOf(`${held}\n`, before, options)
+    if (last?.end === held.length + 1) yield last.records
+    else yield* parseStream(followedBy(held, chunks), before, options)
   } finally {
     await chunks.return?.(undefined)
   }
@@ -62,27 +71,51 @@ function recordsOf(
   text: string,
   before: number,
   options: ParseOptions,
-): { readonly records: string[][]; readonly end: number } {
-  const records: string[][] = []
-  // Those with quotes are parsed together: to begin costs more than to parse one.
+): { readonly records: Records; readonly end: number } {
+  const texts: string[] = []
   const quotedAt: number[] = []
-  let quoted = ''
   let end = 0
   for (let block = nextBlock(text, end); block !== undefined; block = nextBlock(text, end)) {
     const lines = text.slice(end, block.end)
     end = block.end
     if (block.isQuoted) {
-      quotedAt.push(records.length)
-      records.push([])
-      quoted += lines
+      quotedAt.push(texts.length)
+      texts.push(lines.replace(/(?:\r\n|\n|\r)$/, ''))
     } else {
-      cutLines(lines, records, before, options)
+      cutLines(lines, texts, before)
     }
   }
-  const parsed = quoted === '' ? [] : parseLines(quoted, (index) => before + (quotedAt[index] ?? 0) + 1, options)
-  if (parsed.length !== quotedAt.length) throw new Error('a record with quotes is not the one that was found')
-  for (const [index, record] of parsed.entries()) records[quotedAt[index] ?? 0] = record
-  return { records, end }
+  return { records: cutRecords(texts, quotedAt, before, options), end }
+}
+
+function cutRecords(
+  texts: readonly string[],
+  quotedAt: readonly number[],
+  before: number,
+  options: ParseOptions,
+): Records {
+  const { delimiter, maxColumns } = options
+  // Those with quotes are parsed together: to begin costs more than to parse one.
+  let parsed: ReadonlyMap<number, readonly string[]> | undefined
+  const parseQuoted = (): ReadonlyMap<number, readonly string[]> => {
+    const lines = quotedAt.map((at) => `${texts[at] ?? ''}\n`).join('')
+    const found = parseLines(lines, (index) => before + (quotedAt[index] ?? 0) + 1, options)
+    if (found.length !== quotedAt.length) throw new Error('a record with quotes is not the one that was found')
+    return new Map(quotedAt.map((at, index) => [at, found[index] ?? []]))
+  }
+  return {
+    length: texts.length,
+    texts,
+    at: (index) => {
+      const text = texts[index] ?? ''
+      if (text.includes('"')) {
+        parsed ??= parseQuoted()
+        return parsed.get(index) ?? []
+      }
+      const cells = text.split(delimiter)
+      return cells.length <= maxColumns + 1 ? cells : cells.slice(0, maxColumns + 1)
+    },
+  }
 }
 
 interface Block {
@@ -126,17 +159,16 @@ function nextLineEnd(text: string, from: number): number | undefined {
   return lineEndings.test(text) ? lineEndings.lastIndex : undefined
 }
 
-/** Adds the records of whole lines without quotes. */
-function cutLines(lines: string, records: string[][], before: number, options: ParseOptions): void {
+/** Adds whole lines without quotes, without their ends. */
+function cutLines(lines: string, texts: string[], before: number): void {
   const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
   // Behind the last line end there is nothing.
   parts.pop()
   for (const line of parts) {
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
-      throw rowTooLong({ row: before + records.length + 1 })
+      throw rowTooLong({ row: before + texts.length + 1 })
     }
-    const cells = line.split(options.delimiter)
-    records.push(cells.length <= options.maxColumns + 1 ? cells : cells.slice(0, options.maxColumns + 1))
+    texts.push(line)
   }
 }
 
@@ -153,7 +185,7 @@ async function* parseStream(
   text: AsyncIterable<string>,
   before: number,
   options: ParseOptions,
-): AsyncGenerator<readonly string[][]> {
+): AsyncGenerator<Records> {
   const parser = openParser(options)
   // The error reaches the loop below through the parser, which the pipeline destroys with it.
   pipeline(Readable.from(text, { objectMode: false }), parser, () => undefined)
@@ -162,14 +194,18 @@ async function* parseStream(
     for await (const record of parser) {
       records.push(record)
       if (records.length < recordsAtOnce) continue
-      yield records
+      yield parsedRecords(records)
       records = []
     }
   } catch (error) {
-    if (records.length > 0) yield records
+    if (records.length > 0) yield parsedRecords(records)
     throw error instanceof CsvError ? failureOf(error, (index) => before + index + 1, options) : error
   }
-  if (records.length > 0) yield records
+  if (records.length > 0) yield parsedRecords(records)
+}
+
+function parsedRecords(records: readonly string[][]): Records {
+  return { length: records.length, texts: undefined, at: (index) => records[index] ?? [] }
 }
 
 /** Goes on with what is left of a text. */

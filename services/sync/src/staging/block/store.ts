@@ -12,7 +12,8 @@ export interface KnownRow {
   readonly key: string
   /** What else of it is compared with other rows; see `comparedField`. */
   readonly also: string | undefined
-  readonly hash: Buffer
+  /** As of a Fingerprint. */
+  readonly hash: string
 }
 
 const stageBlockStatement = statement(
@@ -31,24 +32,23 @@ export async function stageKnown(tx: Tx, runId: string, rows: readonly KnownRow[
       arrayLiteral(rows.map(({ row }) => row)),
       arrayLiteral(rows.map(({ key }) => key)),
       arrayLiteral(rows.map(({ also }) => also)),
-      arrayLiteral(rows.map(({ hash }) => hash)),
+      arrayLiteral(rows.map(({ hash }) => Buffer.from(hash, 'latin1'))),
     ]),
   )
 }
 
-// Served by known_row_by_connector.
-const countHashes = statement(
-  'sync_count_hashes',
-  `select count(*)::integer as total
-  from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text and k.hash is not null and k.missing_since is null`,
-)
+// Served by known_row_by_connector, from key to key.
 const listHashes = statement(
   'sync_list_hashes',
-  `select string_agg(substring(k.hash for ${heldBytes}), ''::bytea) as hashes
-  from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text and k.hash is not null and k.missing_since is null
-    and get_byte(k.hash, 0) % $3::integer = $4::integer`,
+  `select string_agg(substring(one.hash for ${heldBytes}), ''::bytea) as hashes, max(one.source_key) as last
+  from (
+    select k.source_key, k.hash
+    from sync.known_row k
+    where k.connector_id = $1::uuid and k.scope = $2::text and k.hash is not null and k.missing_since is null
+      and k.source_key > $3::text
+    order by k.source_key
+    limit $4::integer
+  ) as one`,
 )
 
 /** Hashes that are asked for at once. */
@@ -59,54 +59,69 @@ export async function rememberRows(
   read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>,
   { connectorId, scope }: Comparison,
 ): Promise<Remembered | undefined> {
-  const [found] = await read(async (tx) => await tx.query<{ total: number }>(countHashes([connectorId, scope])))
-  const total = found?.total ?? 0
+  const parts: Buffer[] = []
+  let after = ''
+  for (let isLast = false; !isLast;) {
+    const values = [connectorId, scope, after, hashesAtOnce]
+    const [row] = await read(async (tx) => await tx.query<{ hashes: Buffer | null; last: string }>(listHashes(values)))
+    const hashes = row?.hashes ?? Buffer.alloc(0)
+    parts.push(hashes)
+    after = row?.last ?? ''
+    isLast = hashes.length < hashesAtOnce * heldBytes
+  }
+  const total = parts.reduce((sum, { length }) => sum + length / heldBytes, 0)
   if (total === 0) return undefined
   const remembered = new Remembered(total)
-  const parts = Math.ceil(total / hashesAtOnce)
-  for (let part = 0; part < parts; part += 1) {
-    const [row] = await read(
-      async (tx) => await tx.query<{ hashes: Buffer | null }>(listHashes([connectorId, scope, parts, part])),
-    )
-    if (row !== undefined && row.hashes !== null) remembered.add(row.hashes)
-  }
+  for (const part of parts) remembered.add(part)
   return remembered
 }
 
-// By the whole hash this time. Of two rows with one key the first counts, hence a known one must be the first.
-const countDoubtful = statement(
-  'sync_count_doubtful',
-  `with given as materialized (
-    select one.row, one.key, one.hash
+// By the whole hash this time.
+const countUnheld = statement(
+  'sync_count_unheld',
+  `select count(*)::integer as total
+  from (
+    select one.key, one.hash
     from sync.staged_block b
-    cross join lateral unnest(b.rows, b.keys, b.hashes) as one (row, key, hash)
+    cross join lateral unnest(b.keys, b.hashes) as one (key, hash)
     where b.run_id = $1::uuid
-  )
-  select
-    (
-      select count(*)::integer
-      from given
-      left join sync.known_row k
-        on k.connector_id = $2::uuid and k.scope = $3::text and k.source_key = given.key and k.hash = given.hash
-        and k.missing_since is null
-      where k.source_key is null
-    ) + (
-      select count(*)::integer
-      from (
-        select
-        from (
-          select given.key, given.row, true as known from given
-          union all
-          select s.source_key, s.row, false from sync.staged_row s where s.run_id = $1::uuid and s.state = 'valid'
-        ) as every
-        group by every.key
-        having count(*) > 1 and max(every.row) filter (where every.known) > min(every.row)
-      ) as repeated
-    ) as total`,
+  ) as given
+  left join sync.known_row k
+    on k.connector_id = $2::uuid and k.scope = $3::text and k.source_key = given.key and k.hash = given.hash
+    and k.missing_since is null
+  where k.source_key is null`,
+)
+// Of two rows with one key the first counts, hence a known one must be the first.
+const countOvertaken = statement(
+  'sync_count_overtaken',
+  `select count(*)::integer as total
+  from (
+    select
+    from (
+      select one.key, one.row, true as known
+      from sync.staged_block b
+      cross join lateral unnest(b.rows, b.keys) as one (row, key)
+      where b.run_id = $1::uuid
+      union all
+      select s.source_key, s.row, false from sync.staged_row s where s.run_id = $1::uuid and s.state = 'valid'
+    ) as every
+    group by every.key
+    having count(*) > 1 and max(every.row) filter (where every.known) > min(every.row)
+  ) as repeated`,
 )
 
-/** How many of the rows that were staged as known are not: because of chance, or because they were written meanwhile. */
-export async function countDoubtfulRows(tx: Tx, { runId, connectorId, scope }: Comparison): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countDoubtful([runId, connectorId, scope]))
-  return row?.total ?? 0
+/**
+ * How many of the rows that were staged as known are not: because of chance, because they were written meanwhile, or because one
+ * that is not known has their key.
+ */
+export async function countDoubtfulRows(
+  tx: Tx,
+  { runId, connectorId, scope }: Comparison,
+  compared: number,
+): Promise<number> {
+  const [unheld, overtaken] = await Promise.all([
+    tx.query<{ total: number }>(countUnheld([runId, connectorId, scope])),
+    compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
+  ])
+  return (unheld[0]?.total ?? 0) + (overtaken[0]?.total ?? 0)
 }

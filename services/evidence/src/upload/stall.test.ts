@@ -1,0 +1,31 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { watchStall } from './stall.ts'
+
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+test('a sender from whom nothing comes is told of once, and not while we hold it back', () => {
+  let isHeld = false
+  const onStall = vi.fn<() => void>()
+  const stall = watchStall(100, { isHeld: () => isHeld, onStall })
+  vi.advanceTimersByTime(99)
+  stall.refresh()
+  vi.advanceTimersByTime(99)
+  expect(onStall).not.toHaveBeenCalled()
+  isHeld = true
+  vi.advanceTimersByTime(1000)
+  expect(onStall).not.toHaveBeenCalled()
+  isHeld = false
+  vi.advanceTimersByTime(100)
+  vi.advanceTimersByTime(1000)
+  expect(onStall).toHaveBeenCalledTimes(1)
+})
+
+test('who has stopped is never told of', () => {
+  const onStall = vi.fn<() => void>()
+  const stall = watchStall(100, { isHeld: () => false, onStall })
+  stall.stop()
+  stall.stop()
+  vi.advanceTimersByTime(1000)
+  expect(onStall).not.toHaveBeenCalled()
+})

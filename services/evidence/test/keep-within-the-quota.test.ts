@@ -1,0 +1,81 @@
+import { problemSchema } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startEvidence, upload, uploader } from './support.ts'
+
+let service: Awaited<ReturnType<typeof startEvidence>>
+beforeAll(async () => {
+  service = await startEvidence({ POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000', POSTERN_EVIDENCE_RESUMABLE_MS: '60000' })
+})
+afterAll(async () => await service.close())
+
+const tus = { 'tus-resumable': '1.0.0' }
+const uploads = '/api/v1/evidence/uploads'
+
+async function begin(principal: Principal, bytes: number) {
+  const headers = { ...tus, 'upload-length': String(bytes), 'upload-metadata': 'filename YS5jc3Y=' }
+  return await service.caller.call(principal, 'POST', uploads, { headers })
+}
+
+async function send(principal: Principal, bytes: number) {
+  const { status } = await upload(service.caller, principal, {
+    body: 'a'.repeat(bytes),
+    headers: { 'content-type': 'text/csv' },
+  })
+  return status
+}
+
+async function append(principal: Principal, target: string, bytes: number) {
+  return await service.caller.call(principal, 'PATCH', target, {
+    body: 'a'.repeat(bytes),
+    headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+  })
+}
+
+test('uploads that are begun at once are not promised more room together than their tenant has', async () => {
+  const principal = uploader()
+  const [keys, other] = [[principal, { ...principal, id: crypto.randomUUID() }], uploader()]
+  const answers = await Promise.all(Array.from({ length: 20 }, (_, at) => begin(keys[at % 2] ?? principal, 300)))
+  const begun = answers.filter(({ status }) => status === 201)
+  expect(begun).toHaveLength(3)
+  for (const { status, json } of answers.filter((answer) => !begun.includes(answer))) {
+    expect([status, problemSchema.parse(json).code]).toEqual([507, 'insufficient_storage'])
+  }
+  const rows = 'select from evidence.upload where tenant_id = $1'
+  expect(await service.rows(rows, [principal.tenantId])).toHaveLength(3)
+  // Nobody else's room.
+  expect((await begin(other, 1000)).status).toBe(201)
+})
+
+test('what an upload was promised is kept for it, and free again once it is given up or has expired', async () => {
+  const principal = uploader()
+  const locations: string[] = []
+  for (const bytes of [600, 400]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
+  const [first = '', second = ''] = locations
+  expect(await send(principal, 1)).toBe(507)
+  expect((await begin(principal, 1)).status).toBe(507)
+  // It fills the quota to the last byte, with what it was promised itself.
+  const whole = await append(principal, first, 600)
+  expect([whole.status, whole.headers['postern-receipt']]).toEqual([204, expect.any(String)])
+  expect(await send(principal, 1)).toBe(507)
+  expect((await service.caller.call(principal, 'DELETE', second, { headers: tus })).status).toBe(204)
+  expect(await send(principal, 100)).toBe(201)
+  expect((await begin(principal, 300)).status).toBe(201)
+  expect((await begin(principal, 1)).status).toBe(507)
+  await service.rows(`update evidence.upload set expires_at = now() - interval '1 second' where tenant_id = $1`, [
+    principal.tenantId,
+  ])
+  expect(await send(principal, 301)).toBe(507)
+  expect((await begin(principal, 300)).status).toBe(201)
+})
+
+test('uploads that begin and files that arrive at once stay within the quota together', async () => {
+  const principal = uploader()
+  const outcomes = await Promise.all(
+    Array.from({ length: 16 }, async (_, at) =>
+      at % 2 === 0 ? (await begin(principal, 150)).status : await send(principal, 150),
+    ),
+  )
+  expect(outcomes.filter((status) => status === 201)).toHaveLength(6)
+  expect(outcomes.filter((status) => status === 507)).toHaveLength(10)
+})

@@ -1,0 +1,63 @@
+import { once } from 'node:events'
+import { type IncomingMessage, type ServerResponse, createServer, request } from 'node:http'
+
+/** Stands before an object store and can let it stand still, for some of what is asked of it. */
+export interface SlowStore {
+  readonly endpoint: string
+  /** Takes requests whose target matches, body and all, and answers none of them. */
+  hold(target: RegExp): void
+  /** How many are held. */
+  held(): number
+  /** Answers what is held, and what comes from now on and matches, as a store that is overloaded does. */
+  refuse(): void
+  close(): Promise<void>
+}
+
+function refuse(answer: ServerResponse): void {
+  answer.writeHead(503).end()
+}
+
+export async function startSlowStore(endpoint: string): Promise<SlowStore> {
+  const { hostname, port } = new URL(endpoint)
+  const held = new Set<ServerResponse>()
+  let stalled: RegExp | undefined
+  let isRefusing = false
+  const server = createServer((incoming: IncomingMessage, answer) => {
+    incoming.on('error', () => undefined)
+    if (stalled?.test(incoming.url ?? '') === true) {
+      incoming.resume()
+      if (isRefusing) refuse(answer)
+      else held.add(answer.once('close', () => held.delete(answer)))
+      return
+    }
+    // The host that was signed stays: the store checks it.
+    const { method, url, headers } = incoming
+    const onward = request({ hostname, port, method, path: url, headers }, (given) => {
+      answer.writeHead(given.statusCode ?? 502, given.headers)
+      given.pipe(answer)
+    })
+    onward.on('error', () => answer.destroy())
+    incoming.pipe(onward)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('the proxy has no port')
+  return {
+    endpoint: `http://127.0.0.1:${address.port}`,
+    hold: (target) => {
+      stalled = target
+      isRefusing = false
+    },
+    held: () => held.size,
+    refuse: () => {
+      isRefusing = true
+      for (const answer of held) refuse(answer)
+    },
+    close: async () => {
+      server.closeAllConnections()
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}

@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { file, form } from './form.ts'
+import { type TestBucket, startBucket } from './object-store.ts'
+import { type SlowStore, startSlowStore } from './slow-store.ts'
+import { sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+
+let bucket: TestBucket
+let slow: SlowStore
+beforeAll(async () => {
+  bucket = await startBucket()
+  slow = await startSlowStore(bucket.config.endpoint ?? '')
+})
+afterAll(async () => {
+  await slow.close()
+  await bucket.stop()
+})
+
+const csv = { 'content-type': 'text/csv' }
+/** More than a part, so that one is sent while more of the body comes. */
+const bytes = randomBytes(10 * 1024 * 1024)
+
+async function startOnSlowBucket(env: Record<string, string>) {
+  return await startEvidence({ ...bucket.env, POSTERN_BLOB_S3_ENDPOINT: slow.endpoint, ...env })
+}
+
+test('uploads for which the bucket stands still keep no other from coming to its end', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000' })
+  const principal = uploader()
+  slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))
+  // More than there are blocks to receive into, had each of them one.
+  const waiting = Array.from({ length: 17 }, () => upload(service.caller, principal, { body: bytes, headers: csv }))
+  await vi.waitFor(() => expect(slow.held()).toBe(waiting.length), { timeout: 30_000 })
+  const receipt = await uploaded(service.caller, uploader(), bytes)
+  expect(receipt.sha256).toBe(sha256(bytes))
+  expect(slow.held()).toBe(waiting.length)
+  slow.refuse()
+  for (const { status, json, headers } of await Promise.all(waiting)) {
+    expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])
+    expect(headers['retry-after']).toBe('5')
+  }
+  expect((await bucket.keys()).filter((key) => key.includes(principal.tenantId))).toEqual([])
+  await service.close()
+})
+
+test('a bucket that takes longer than a sender may is told as what it is, 503 and not 408, whichever way the file comes', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '3000', POSTERN_EVIDENCE_STALL_MS: '1000' })
+  const principal = uploader()
+  const tus = { 'tus-resumable': '1.0.0' }
+  const begun = await service.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
+    headers: { ...tus, 'upload-length': String(bytes.length), 'upload-metadata': 'filename YS5jc3Y=' },
+  })
+  slow.hold(new RegExp(`/(?:data|partial)/${principal.tenantId}/`))
+  const multipart = form(file('a.csv', bytes))
+  const answers = await Promise.all([
+    upload(service.caller, principal, { body: bytes, headers: csv }),
+    service.caller.call(principal, 'POST', '/api/v1/evidence', multipart),
+    service.caller.call(principal, 'PATCH', begun.headers['location'] ?? '', {
+      body: bytes,
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+    }),
+  ])
+  for (const { status, json, headers } of answers) {
+    expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])
+    expect(headers['retry-after']).toBe('5')
+  }
+  await service.close()
+})

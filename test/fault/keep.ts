@@ -1,0 +1,89 @@
+import { execFile } from 'node:child_process'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describeMachine } from '../bench/report.ts'
+import type { Outcome } from './outcome.ts'
+import type { Trial } from './plan.ts'
+
+/** When and of what a figure is. */
+interface Measured {
+  /** ISO 8601. */
+  readonly measured_at: string
+  /** Abbreviated; `+` where files were other ones than it has. */
+  readonly commit: string
+}
+
+/** What a run, whole or of a part, has shown. */
+export interface Shown {
+  readonly seed: string
+  readonly load: Readonly<Record<string, number>>
+  readonly outcomes: readonly Outcome[]
+  /** Names of trials, each with the reason why this machine cannot have it. */
+  readonly leftOut: readonly string[]
+}
+
+/** `bench/faults.json`: each trial as it was last seen to pass. */
+export interface Kept {
+  readonly seed: string
+  readonly load: Shown['load']
+  readonly machine: ReturnType<typeof describeMachine>
+  /** How many trials the long form has. */
+  readonly planned: number
+  /** Those that no run has passed yet. */
+  readonly missing: readonly string[]
+  readonly left_out: readonly string[]
+  readonly outcomes: readonly (Outcome & Measured)[]
+}
+
+const root = join(import.meta.dirname, '..', '..')
+const file = join(root, 'bench', 'faults.json')
+
+/** Puts what a run has shown beside what others have, each with its date and commit. Of another seed nothing is kept. */
+export async function keepOutcomes(planned: readonly Pick<Trial, 'name'>[], shown: Shown): Promise<Kept> {
+  const text = await readFile(file, 'utf8').catch(() => undefined)
+  const before: Kept | undefined = text === undefined ? undefined : JSON.parse(text)
+  const measured = { measured_at: new Date().toISOString(), commit: await readCommit() }
+  const kept = merge(planned, before, { ...shown, measured })
+  await writeFile(file, `${JSON.stringify(kept, undefined, 2)}\n`)
+  return kept
+}
+
+/** What is kept, in the order of the plan: the newest of each trial that is planned still. */
+export function merge(
+  planned: readonly Pick<Trial, 'name'>[],
+  before: Pick<Kept, 'seed' | 'outcomes' | 'left_out'> | undefined,
+  { seed, load, outcomes, leftOut, measured }: Shown & { readonly measured: Measured },
+): Kept {
+  const isSame = before?.seed === seed
+  const known = new Map([
+    ...(isSame ? before.outcomes : []).map((one) => [one.name, one] as const),
+    ...outcomes.map((one) => [one.name, { ...one, ...measured }] as const),
+  ])
+  const left_out = [...new Set([...(isSame ? before.left_out : []), ...leftOut])].filter(
+    (line) => !outcomes.some(({ name }) => line.startsWith(`${name}: `)),
+  )
+  const names = planned.map(({ name }) => name)
+  return {
+    seed,
+    load,
+    machine: describeMachine(),
+    planned: names.length,
+    missing: names.filter((name) => !known.has(name) && !left_out.some((line) => line.startsWith(`${name}: `))),
+    left_out,
+    outcomes: names.flatMap((name) => known.get(name) ?? []),
+  }
+}
+
+async function git(...args: string[]): Promise<string> {
+  return (await promisify(execFile)('git', args, { cwd: root })).stdout.trim()
+}
+
+async function readCommit(): Promise<string> {
+  try {
+    const changed = await git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!bench')
+    return `${await git('rev-parse', '--short', 'HEAD')}${changed === '' ? '' : '+'}`
+  } catch {
+    return 'unknown'
+  }
+}
