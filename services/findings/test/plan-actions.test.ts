@@ -326,6 +326,28 @@ describe('changing an action plan', () => {
     ])
   })
 
+  test.each(['proposed', 'approved', 'in_progress', 'blocked'] as const)(
+    'is not all done while it is %s, also where its status is named as it is, one plan or many',
+    async (status) => {
+      const tenant = newTenant()
+      const { plan } = await proposed(tenant)
+      for (const to of actionPlanStatuses.slice(1, actionPlanStatuses.indexOf(status) + 1)) {
+        expect((await move(tenant, plan.id, to, { reason: 'r' })).status).toBe(200)
+      }
+      const before = await read(tenant, `${plans}/${plan.id}`)
+      const whole = { status, percent_complete: 100 }
+      const answer = await patch(tenant, plan.id, whole)
+      expect([answer.status, pointers(answer.json)]).toEqual([422, ['/percent_complete']])
+      const { version } = actionPlanSchema.parse(before)
+      const { json } = await service.call(tenant, 'POST', `${plans}/bulk`, {
+        body: { mode: 'best_effort', items: [{ id: plan.id, version, ...whole }] },
+      })
+      expect(json).toMatchObject([{ status: 422, problem: { errors: [{ pointer: '/items/0/percent_complete' }] } }])
+      expect(await read(tenant, `${plans}/${plan.id}`)).toEqual(before)
+      expect((await patch(tenant, plan.id, { status, percent_complete: 99 })).status).toBe(200)
+    },
+  )
+
   test('moves the due date only with a reason and an approver, and keeps the first one', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)

@@ -144,6 +144,14 @@ export function assertChangeable({ plan, finding }: HeldPlan, isMoved: boolean):
 }
 
 const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
+  [
+    'action_plan_percent_fits_status',
+    {
+      pointer: '/percent_complete',
+      code: 'out_of_range',
+      detail: 'is 100 where the plan is implemented, and only there',
+    },
+  ],
   ['action_plan_verifier_is_another', { pointer: '/verified_by', code: 'not_comparable', detail: notComparable }],
   [
     'action_plan_recommendation_recommendation_fk',

@@ -76,6 +76,7 @@ export function patchedPlan(
 /** What keeps a plan from becoming what a patch would make of it. */
 export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateActionPlan): InputError[] {
   const faults: InputError[] = []
+  const isMoved = patch.status !== undefined && patch.status !== before.status
   if (after.due_date !== before.due_date) {
     faults.push(...dueDateFaults(after.due_date))
     for (const field of ['extension_reason', 'extension_approved_by'] as const) {
@@ -84,14 +85,14 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
       }
     }
   }
-  if (after.percent_complete === 100 && patch.status === undefined && before.status !== 'implemented') {
+  if (after.percent_complete === 100 && !isMoved && before.status !== 'implemented') {
     faults.push({
       pointer: '/percent_complete',
       code: 'out_of_range',
       detail: 'becomes 100 with the status implemented',
     })
   }
-  if (after.percent_complete !== 100 && before.status === 'implemented' && patch.status !== 'in_progress') {
+  if (after.percent_complete !== 100 && !isMoved && before.status === 'implemented') {
     faults.push({ pointer: '/percent_complete', code: 'out_of_range', detail: 'stays 100 while it is implemented' })
   }
   if (comparePeople(after.owner, after.verified_by) === 'same') {
