@@ -1,4 +1,5 @@
-import { maxCurrentRows } from '@postern/contracts/internal'
+import { type EntitySourcesBody, maxCurrentRows } from '@postern/contracts/internal'
+import type { Comparison } from '../diff/store.ts'
 import type { Universe } from '../push/universe.ts'
 import { beginTelling, hasKeylessRows, listUntold, noteTold } from '../tell/store.ts'
 import { type Hold, RunCancelled } from './held-run.ts'
@@ -10,27 +11,24 @@ import { comparisonOf } from './plan.ts'
  * changes nothing twice. Throws UniverseUnavailable.
  */
 export async function tellSources(hold: Hold, universe: Universe): Promise<void> {
-  const { run, connector } = hold
-  if (connector.dataset !== 'auditable_entities') return
+  if (hold.connector.dataset !== 'auditable_entities') return
   const comparison = comparisonOf(hold)
-  // Of rows that cannot be told from each other nobody knows which are there; a rollback reads nothing.
-  const isWhole = run.mode === 'apply' && !(await hold.read(async (tx) => await hasKeylessRows(tx, run.id)))
-  const telling = await begin(hold)
-  for (;;) {
-    const rows = await hold.read(async (tx) => await listUntold(tx, comparison, maxCurrentRows))
+  const { telling, isWhole, first } = await begin(hold, comparison)
+  for (let rows = first; ; rows = await hold.read(async (tx) => await listUntold(tx, comparison, maxCurrentRows))) {
     const isLast = rows.length < maxCurrentRows
     try {
       const asker = await hold.asker()
-      await universe.tellSources(asker, { run_id: run.id, telling, rows, complete: isLast && isWhole })
+      await universe.tellSources(asker, { run_id: hold.run.id, telling, rows, complete: isLast && isWhole })
     } catch (error) {
       // Whoever comes too late has lost the run, and says so.
       await uncancelled(hold.step(async () => ({})))
       throw error
     }
     if (rows.length > 0) {
+      const told = rows
       await uncancelled(
         hold.step(async (tx) => {
-          await noteTold(tx, comparison, rows)
+          await noteTold(tx, comparison, told)
           return {}
         }),
       )
@@ -39,15 +37,29 @@ export async function tellSources(hold: Hold, universe: Universe): Promise<void>
   }
 }
 
-async function begin(hold: Hold): Promise<number> {
-  let telling = 0
+interface Telling {
+  readonly telling: number
+  /** Whether the run has read all of its source, and can tell its rows from each other. A rollback reads nothing. */
+  readonly isWhole: boolean
+  readonly first: EntitySourcesBody['rows']
+}
+
+async function begin(hold: Hold, comparison: Comparison): Promise<Telling> {
+  const { run, connector } = hold
+  let begun: Telling | undefined
   await uncancelled(
     hold.step(async (tx) => {
-      telling = await beginTelling(tx, hold.connector.id)
+      const [telling, hasKeyless, first] = await Promise.all([
+        beginTelling(tx, connector.id),
+        hasKeylessRows(tx, run.id),
+        listUntold(tx, comparison, maxCurrentRows),
+      ])
+      begun = { telling, isWhole: run.mode === 'apply' && !hasKeyless, first }
       return {}
     }),
   )
-  return telling
+  if (begun === undefined) throw new Error('a step that is committed has been done')
+  return begun
 }
 
 /** Everything is applied by now: there is nothing left to cancel. */
