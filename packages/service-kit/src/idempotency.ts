@@ -73,7 +73,16 @@ type Kept = (Repetition & { readonly digest: string }) | { readonly refusal: str
 const idempotencyHeader = 'idempotency-key'
 
 /** Headers that belong to the answer rather than to its delivery. */
-const keptHeaders = ['cache-control', 'etag', 'location'] as const
+const keptHeaders = [
+  'cache-control',
+  'etag',
+  'location',
+  'tus-extension',
+  'tus-max-size',
+  'tus-resumable',
+  'tus-version',
+  'upload-expires',
+] as const
 
 const keyPattern = /^[\x21-\x7e]{1,255}$/
 

@@ -1,8 +1,9 @@
 import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { file, form, metadata } from './form.ts'
 import { makeEnvironment, startEvidence, startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
 
@@ -127,6 +128,43 @@ describe.each(ways)('%s', (_what, send, place) => {
     expect(await alone.filesIn(`partial/${principal.tenantId}`)).toEqual([])
     // What names no test procedure needs no universe.
     await uploaded(alone.caller, principal, 'evidence')
+  })
+})
+
+describe('an upload whose test procedure is completed while its bytes come', () => {
+  test.each([
+    ['a body', 'text/csv', 'a,b', '\n1,2'],
+    [
+      'a form',
+      'multipart/form-data; boundary=b',
+      '--b\r\nContent-Disposition: form-data; name="metadata"\r\n\r\n{"test_procedures":["ext:SOX-1"]}\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\n\r\na,b',
+      '\n1,2\r\n--b--\r\n',
+    ],
+  ])('is 409 as %s, and nothing is kept', async (what, contentType, head, rest) => {
+    const query = what === 'a body' ? '?file_name=a.csv&test_procedure=ext:SOX-1' : ''
+    for (const [status, expected] of [
+      ['in_review', 201],
+      ['completed', 409],
+    ] as const) {
+      const principal = uploader()
+      await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_progress' })
+      const body = new Readable({ read: () => undefined })
+      body.push(head)
+      const headers = { 'content-type': contentType }
+      const answered = service.caller.call(principal, 'POST', `/api/v1/evidence${query}`, { body, headers })
+      await vi.waitFor(async () => expect(await service.filesIn('incoming')).toHaveLength(1))
+      await service.universe.push(principal.tenantId, ['SOX-1'], { status })
+      body.push(rest)
+      body.push(null)
+      const answer = await answered
+      expect(answer.status, answer.text).toBe(expected)
+      if (expected === 409) expect(problemOf(answer).code).toBe('procedure_locked')
+      const files = await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])
+      expect(files).toHaveLength(expected === 409 ? 0 : 1)
+      for (const folder of ['incoming', `settling/${principal.tenantId}`]) {
+        expect(await service.filesIn(folder)).toEqual([])
+      }
+    }
   })
 })
 

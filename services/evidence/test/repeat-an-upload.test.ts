@@ -21,6 +21,31 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     expect(await filesOf(principal.tenantId)).toHaveLength(1)
   })
 
+  test('is begun once where it comes in pieces, and the answer is the first, with every header of the protocol', async () => {
+    const principal = uploader()
+    const begin = async (key: string) =>
+      await evidence.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
+        headers: {
+          'tus-resumable': '1.0.0',
+          'upload-length': '5',
+          'upload-metadata': 'filename YS5jc3Y=',
+          'idempotency-key': key,
+        },
+      })
+    const key = randomUUID()
+    const [first, second, other] = [await begin(key), await begin(key), await begin(randomUUID())]
+    expect([first.status, second.status, other.status]).toEqual([201, 201, 201])
+    const ofDelivery = ['date', 'connection', 'keep-alive', 'x-request-id', 'idempotent-replayed']
+    const headersOf = ({ headers }: typeof first) =>
+      Object.fromEntries(Object.entries(headers).filter(([name]) => !ofDelivery.includes(name)))
+    expect(first.headers).toMatchObject({ 'tus-resumable': '1.0.0', 'upload-expires': expect.any(String) })
+    expect(headersOf(second)).toEqual(headersOf(first))
+    expect(second.headers['idempotent-replayed']).toBe('true')
+    expect(other.headers['location']).not.toBe(first.headers['location'])
+    const rows = 'select from evidence.upload where tenant_id = $1'
+    expect(await evidence.rows(rows, [principal.tenantId])).toHaveLength(2)
+  })
+
   test.each([
     ['with other bytes', { body: 'a,b\n1,3\n' }, 'a.csv'],
     ['with bytes missing', { body: 'a,b\n' }, 'a.csv'],

@@ -3,6 +3,7 @@ import { changeSchema } from '@postern/contracts'
 import { type Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { findWalkEnd, listChanges, walkLength } from '../src/change/store.ts'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let findings: FindingsUnderTest
@@ -126,6 +127,40 @@ describe('the change feed', () => {
       { kind: 'entity', of: id, change: 'updated', version: 2 },
       { kind: 'entity', of: id, change: 'deleted', version: 2 },
     ])
+  })
+
+  test('leads past however much that the reader may not read, a bounded stretch a statement', async () => {
+    const principal = reader()
+    const blind = { ...principal, scopes: ['read:universe'] }
+    await write(async (tx) => await insertEntity(tx, principal, 1))
+    const before = await pull(blind)
+    expect(before.changes).toHaveLength(1)
+    await document(principal)
+    // As a log of years, in the transaction that was just committed.
+    await write(async (tx) => {
+      const text = `
+        insert into tenancy.change (tenant_id, batch_id, ordinal, kind, resource_id, change, version)
+        select b.tenant_id, b.id, 1000 + n, 'log_entry', uuidv7(), 'created', null
+        from tenancy.change_batch b
+        join tenancy.change_head h on h.tenant_id = b.tenant_id and h.last_position = b.position
+        cross join generate_series(1, $2) as n
+        where b.tenant_id = $1`
+      await tx.execute({ text, values: [principal.tenantId, walkLength + 100] })
+    })
+    const id = await write(async (tx) => await insertEntity(tx, principal, 2))
+    const { changes, next } = await pull(blind, before.next)
+    expect(changes.map(({ id: of }) => of)).toEqual([id])
+    const end = await pull(blind, next)
+    expect(end.changes).toEqual([])
+    expect((await pull(blind, end.next)).next).toBe(end.next)
+    // One statement goes no further than its stretch, and tells where that ends.
+    const from = { position: '0', ordinal: null }
+    const kinds = ['entity'] as const
+    const [near, stop] = await findings.asService.read(findings.assertionOf(principal.tenantId), async (tx) =>
+      Promise.all([listChanges(tx, { after: from, kinds, limit: 10, walk: 100 }), findWalkEnd(tx, from, 100)]),
+    )
+    expect(near).toHaveLength(1)
+    expect(stop).toMatchObject({ position: '2' })
   })
 
   test('tells nothing of what was rolled back', async () => {

@@ -57,10 +57,13 @@ export async function takeUpload(
   const arrived: ArrivedFile[] = []
   try {
     const isMultipart = contentType !== undefined && /^multipart\/form-data\s*(?:;|$)/i.test(contentType)
-    const { details, procedureIds } = isMultipart
+    const { details, placeOf } = isMultipart
       ? await takeMultipart(raw.body, contentType, { tenantId, head, query, arrived }, parts)
       : await takeSingle(raw.body, { tenantId, head, query, arrived }, parts)
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
+    // Asked again: what was completed while the bytes came takes no more evidence.
+    if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
+    const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf)
     const files: TakenFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
@@ -82,8 +85,8 @@ interface ArrivedFile {
   body?: ReceivedBody
 }
 
-/** What a sender says of its files, and the test procedures that this names. */
-type Described = Pick<TakenUpload, 'details' | 'procedureIds'>
+/** What a sender says of its files, and where it has named each test procedure. */
+type Described = Pick<TakenUpload, 'details'> & { readonly placeOf: PlaceOf }
 
 interface Upload {
   readonly tenantId: string
@@ -104,12 +107,12 @@ async function takeSingle(stream: unknown, upload: Upload, parts: Parts): Promis
   }
   if (head.declared.contentLength !== undefined) await parts.assertRoom(head.declared.contentLength)
   const named = testProcedures ?? []
-  const procedureIds = await parts.requireTestProcedures(named, () => ({ parameter: 'test_procedure' }))
+  await parts.requireTestProcedures(named, inQuery)
   const file: ArrivedFile = { fileName: head.fileName, contentType: head.declared.contentType }
   upload.arrived.push(file)
   file.incoming = await parts.blobs.openIncoming(upload.tenantId)
   file.body = await receiveBody(stream, file.incoming, head.declared, parts.limits)
-  return { details: { ...brief, test_procedures: [...named] }, procedureIds }
+  return { details: { ...brief, test_procedures: [...named] }, placeOf: inQuery }
 }
 
 async function takeMultipart(
@@ -123,7 +126,6 @@ async function takeMultipart(
   assertQueryEmpty(query)
   if (judged.contentLength !== undefined) await parts.assertRoom(judged.contentLength)
   let details = parseDetails({})
-  let procedureIds: readonly string[] = []
   await readMultipart(stream, contentType, {
     stallMs: parts.limits.stallMs,
     reader: {
@@ -137,7 +139,7 @@ async function takeMultipart(
         const index = arrived.length
         // Metadata comes before the files: what it names is settled once, before any of their bytes.
         if (index === 0) {
-          procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
+          await parts.requireTestProcedures(details.test_procedures ?? [], pointTo)
         }
         const file: ArrivedFile = { fileName: parseFileName(fileName, index), contentType: type }
         arrived.push(file)
@@ -156,9 +158,10 @@ async function takeMultipart(
       errors: [{ pointer: '/sha256', code: 'invalid', detail: 'must hold one digest for each file' }],
     })
   }
-  return { details, procedureIds }
+  return { details, placeOf: pointTo }
 }
 
+const inQuery: PlaceOf = () => ({ parameter: 'test_procedure' })
 const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })
 
 /** Of two places that could say what a file is, one must be empty. */

@@ -3,29 +3,61 @@ import { type Change, type ChangeKind, changeKinds, listChanges as listRoute } f
 import { type App, type RequestInfo, contractRoute, knownScopes, problem } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
-import { type FeedBounds, type FeedPlace, type StoredChange, findBounds, listChanges } from './store.ts'
+import {
+  type FeedBounds,
+  type FeedPlace,
+  type StoredChange,
+  findBounds,
+  findWalkEnd,
+  listChanges,
+  walkLength,
+} from './store.ts'
 
 /** The change feed of the tenant, for all services: what they change is noted in the database, by kind and id. */
 export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, listRoute, async ({ query, context, answer, raw }) => {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
-    const after = given ?? { position: '0', ordinal: null }
     const kinds = readableKinds(context)
-    // One state of the database for both: what the bounds hold, the list holds.
-    const [bounds, rows] = await db.read(context, async (tx) =>
-      Promise.all([
-        findBounds(tx),
-        query.since === 'now' ? [] : listChanges(tx, { after, kinds, limit: query.limit + 1 }),
-      ]),
-    )
-    if (given !== undefined) assertKept(given, bounds)
-    const page = rows.slice(0, query.limit)
-    const last = page.at(-1)
-    const next: FeedPlace =
-      rows.length > query.limit && last !== undefined ? last : { position: bounds.last, ordinal: null }
+    let after = given ?? { position: '0', ordinal: null }
+    let walked = await walkOn(db, context, query.since === 'now' ? undefined : { after, kinds, limit: query.limit })
+    if (given !== undefined) assertKept(given, walked.bounds)
+    // Much may lie between two changes that the caller may read: an empty page is the end, or far on.
+    for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < mostWalks; walks += 1) {
+      after = walked.next
+      walked = await walkOn(db, context, { after, kinds, limit: query.limit })
+    }
+    const { page, next } = walked
     answer.header('link', `<${linkTo(raw, writeCursor(next, context))}>; rel="next"`)
     answer.header('cache-control', 'no-store')
     return page.map(asChange)
+  })
+}
+
+/** Each of them a transaction of its own; together they take no longer than a request may. */
+const mostWalks = 25
+
+/** A stretch of the feed, and where it ends: cut where more lies behind, whatever it is. Undefined: only its end. */
+async function walkOn(
+  db: Deps['db'],
+  context: RequestInfo['context'],
+  from: { readonly after: FeedPlace; readonly kinds: readonly ChangeKind[]; readonly limit: number } | undefined,
+): Promise<{
+  readonly bounds: FeedBounds
+  readonly page: readonly StoredChange[]
+  readonly next: FeedPlace
+  readonly isCut: boolean
+}> {
+  // One state of the database for all: what the bounds hold, the list holds.
+  return await db.read(context, async (tx) => {
+    const [bounds, rows, end] = await Promise.all([
+      findBounds(tx),
+      from === undefined ? [] : listChanges(tx, { ...from, limit: from.limit + 1, walk: walkLength }),
+      from === undefined ? undefined : findWalkEnd(tx, from.after, walkLength),
+    ])
+    const page = rows.slice(0, from?.limit)
+    const last = page.at(-1)
+    if (rows.length > page.length && last !== undefined) return { bounds, page, next: last, isCut: true }
+    return { bounds, page, next: end ?? { position: bounds.last, ordinal: null }, isCut: end !== undefined }
   })
 }
 

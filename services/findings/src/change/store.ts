@@ -36,13 +36,26 @@ export async function findBounds(tx: Tx): Promise<FeedBounds> {
   return { last: row?.last_position ?? '0', pruned: row?.pruned_position ?? '0' }
 }
 
+/** How far a statement looks for changes of the kinds that are asked for: less than it may take long for. */
+export const walkLength = 20_000
+
 /**
- * Changes of the kinds behind a place, in the order of their commits. Walks change_batch_position_unique from the place
- * on, and change_pk within each batch.
+ * Changes of the kinds behind a place, in the order of their commits, among the next `walk` changes of any kind. Walks
+ * change_batch_position_unique from the place on, and change_pk within each batch, and ends at the last that it gives.
  */
 export async function listChanges(
   tx: Tx,
-  { after, kinds, limit }: { readonly after: FeedPlace; readonly kinds: readonly ChangeKind[]; readonly limit: number },
+  {
+    after,
+    kinds,
+    limit,
+    walk,
+  }: {
+    readonly after: FeedPlace
+    readonly kinds: readonly ChangeKind[]
+    readonly limit: number
+    readonly walk: number
+  },
 ): Promise<StoredChange[]> {
   const rows = await tx.query<{
     position: string
@@ -55,16 +68,16 @@ export async function listChanges(
   }>({
     name: 'findings_list_changes',
     text: `
-      select b.position, c.ordinal, c.kind, c.resource_id, c.change, c.version, b.committed_at
-        from tenancy.change_batch as b
-        join tenancy.change as c on c.tenant_id = b.tenant_id and c.batch_id = b.id
-       where b.tenant_id = (select tenancy.tenant_id())
-         and b.position >= $1::bigint
-         and (b.position > $1::bigint or c.ordinal > $2)
-         and c.kind = any ($3)
-       order by b.position, c.ordinal
+      select near.*
+        from (
+          select b.position, c.ordinal, c.kind, c.resource_id, c.change, c.version, b.committed_at
+          ${behind}
+          limit $5
+        ) as near
+       where near.kind = any ($3)
+       order by near.position, near.ordinal
        limit $4`,
-    values: [after.position, after.ordinal ?? maxOrdinal, kinds, limit],
+    values: [after.position, after.ordinal ?? maxOrdinal, kinds, limit, walk],
   })
   return rows.map((row) => ({
     position: row.position,
@@ -78,3 +91,21 @@ export async function listChanges(
 }
 
 const maxOrdinal = 2 ** 31 - 1
+
+const behind = `
+            from tenancy.change_batch as b
+            join tenancy.change as c on c.tenant_id = b.tenant_id and c.batch_id = b.id
+           where b.tenant_id = (select tenancy.tenant_id())
+             and b.position >= $1::bigint
+             and (b.position > $1::bigint or c.ordinal > $2)
+           order by b.position, c.ordinal`
+
+/** The place of the last of so many changes behind a place, whatever their kinds; undefined where there are fewer. */
+export async function findWalkEnd(tx: Tx, after: FeedPlace, walk: number): Promise<FeedPlace | undefined> {
+  const [row] = await tx.query<{ position: string; ordinal: number }>({
+    name: 'findings_feed_walk_end',
+    text: `select b.position, c.ordinal ${behind} offset $3 limit 1`,
+    values: [after.position, after.ordinal ?? maxOrdinal, walk - 1],
+  })
+  return row
+}
