@@ -1,25 +1,73 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { Readable } from 'node:stream'
 import { type Receipt, receiptSchema } from '@postern/contracts'
-import type { Principal } from '@postern/local-stack/testing'
+import type { CallAnswer, Principal, SignedCaller } from '@postern/local-stack/testing'
 import { openTenantDb } from '@postern/tenant-db'
-import { compactVerify, createLocalJWKSet } from 'jose'
-import { expect, test } from 'vitest'
+import { compactVerify, createLocalJWKSet, decodeJwt } from 'jose'
+import { expect, test, vi } from 'vitest'
+import { z } from 'zod'
 import { openStores } from '../src/blob/open-stores.ts'
 import type { StoreConfig } from '../src/store-config.ts'
 import { startBucket } from './object-store.ts'
 import { listFiles, makeEnvironment, spawnEvidence, upload, uploaded, uploader } from './support.ts'
 
 const chunkBytes = 64 * 1024
+const boundary = 'a-boundary-of-the-tests'
 
-/** A body of so many random chunks, none of which is there before the one before was taken. */
-function bodyOf(chunks: number): Readable {
-  return Readable.from(
-    (async function* produce() {
-      for (let count = 0; count < chunks; count += 1) yield randomBytes(chunkBytes)
-    })(),
-  )
+/** So many random chunks, none of which is there before the one before was taken, and the last not before `until`. */
+async function* chunksOf(chunks: number, until: Promise<void> | undefined): AsyncGenerator<Buffer> {
+  for (let count = 1; count <= chunks; count += 1) {
+    if (count === chunks) await until
+    yield randomBytes(chunkBytes)
+  }
 }
+
+async function* inForm(chunks: AsyncGenerator<Buffer>): AsyncGenerator<Buffer> {
+  yield Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.csv"\r\n`)
+  yield Buffer.from('Content-Type: text/csv\r\n\r\n')
+  yield* chunks
+  yield Buffer.from(`\r\n--${boundary}--\r\n`)
+}
+
+type Send = (
+  caller: SignedCaller,
+  who: Principal,
+  file: { readonly chunks: AsyncGenerator<Buffer>; readonly size: number },
+) => Promise<Receipt | undefined>
+
+/** A store that is slow with so many at once may let some of them wait too long: a 503, and no receipt. */
+const isTaken = ({ status, text }: CallAnswer, expected: number): boolean => {
+  if (status !== 503) expect(status, text).toBe(expected)
+  return status === expected
+}
+
+/** Each way by which a file comes; gives its receipt. */
+const ways: readonly Send[] = [
+  async (caller, who, { chunks }) => {
+    const options = { body: Readable.from(chunks), headers: { 'content-type': 'text/csv' } }
+    const answer = await upload(caller, who, options)
+    return isTaken(answer, 201) ? receiptSchema.parse(answer.json) : undefined
+  },
+  async (caller, who, { chunks }) => {
+    const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
+    const body = Readable.from(inForm(chunks))
+    const answer = await caller.call(who, 'POST', '/api/v1/evidence', { body, headers })
+    return isTaken(answer, 201) ? z.array(receiptSchema).parse(answer.json)[0] : undefined
+  },
+  async (caller, who, { chunks, size }) => {
+    const tus = { 'tus-resumable': '1.0.0' }
+    const begun = await caller.call(who, 'POST', '/api/v1/evidence/uploads', {
+      headers: { ...tus, 'upload-length': String(size), 'upload-metadata': 'filename YS5jc3Y=' },
+    })
+    const answer = await caller.call(who, 'PATCH', begun.headers['location'] ?? '', {
+      body: Readable.from(chunks),
+      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
+    })
+    const jws = answer.headers['postern-receipt']
+    if (!isTaken(answer, 204) || jws === undefined) return undefined
+    return receiptSchema.parse({ ...decodeJwt(jws), jws })
+  },
+]
 
 /** Where an evidence service keeps its bytes, with a look past it. */
 async function openPlace(kind: StoreConfig['kind'], blobDirectory: string) {
@@ -48,11 +96,13 @@ async function openPlace(kind: StoreConfig['kind'], blobDirectory: string) {
 }
 
 test.each(['directory', 's3'] as const)(
-  'a service killed amid 20 uploads into a %s leaves no half of one, no stray byte after a sweep, and every receipt true',
+  'a service killed amid 20 uploads of every way into a %s leaves no half of one, no stray byte after a sweep, and every receipt true',
   async (kind) => {
     const { env: common, database, blobDirectory, caller } = await makeEnvironment()
     const place = await openPlace(kind, blobDirectory)
     const enough = kind === 's3' ? 3 : 6
+    /** Chunks of those that are under way for certain when the service is killed. */
+    const largest = 160
     const env = { ...common, ...place.env, POSTERN_BLOB_S3_TIMEOUT_MS: '30000' }
     const owner = openTenantDb({
       connectionString: database.url('superuser'),
@@ -66,28 +116,44 @@ test.each(['directory', 's3'] as const)(
     const tenantOf = (index: number) => tenants[index % tenants.length] ?? uploader()
 
     const first = await spawnEvidence(env)
-    const killed = new Promise<void>((resolve, reject) => {
-      const onReceipt = (receipt: Receipt) => {
+    const killed = Promise.withResolvers<void>()
+    const waysGiven = new Set<number>()
+    let isKilled = false
+    const uploads = Array.from({ length: 20 }, async (_, index) => {
+      const chunks = index < 14 ? 4 + index * 6 : largest
+      const file = {
+        chunks: chunksOf(chunks, chunks === largest ? killed.promise : undefined),
+        size: chunks * chunkBytes,
+      }
+      try {
+        const receipt = await ways[index % ways.length]?.(caller(first.url), tenantOf(index), file)
+        if (receipt === undefined) return
         given.push(receipt)
-        if (given.length === enough) first.kill('SIGKILL').then(resolve, reject)
-      }
-      for (let index = 0; index < 20; index += 1) {
-        const options = { body: bodyOf(index < 14 ? 4 + index * 6 : 160), headers: { 'content-type': 'text/csv' } }
+        waysGiven.add(index % ways.length)
+      } catch (error) {
         // Those that the kill cuts off have no answer.
-        upload(caller(first.url), tenantOf(index), options).then(
-          ({ status, json }) => {
-            // A store that is slow with so many at once may let some of them wait too long: a 503, and no receipt.
-            if (status !== 503) onReceipt(receiptSchema.parse(json))
-          },
-          () => undefined,
-        )
+        if (isKilled) return
+        killed.reject(error)
       }
+      if (isKilled || given.length < enough || waysGiven.size < ways.length) return
+      isKilled = true
+      first.kill('SIGKILL').then(killed.resolve, killed.reject)
     })
-    await killed
+    await killed.promise
+    await Promise.all(uploads)
     expect(given.length).toBeGreaterThanOrEqual(enough)
-    expect(given.length).toBeLessThan(20)
 
-    const second = await spawnEvidence({ ...env, POSTERN_EVIDENCE_ABANDONED_AFTER_MS: '0' })
+    // As if the day were over that a resumable upload may take: until then its bytes are no orphans.
+    await owner.system(
+      async (tx) =>
+        await tx.execute({ text: `update evidence.upload set expires_at = now() - interval '1 second'`, values: [] }),
+    )
+    const second = await spawnEvidence({
+      ...env,
+      POSTERN_EVIDENCE_ABANDONED_AFTER_MS: '0',
+      POSTERN_EVIDENCE_RESUMABLE_MS: '1000',
+      POSTERN_EVIDENCE_SWEEP_MS: '1000',
+    })
     try {
       for (const tenant of tenants) given.push(await uploaded(caller(second.url), tenant, randomBytes(10)))
       const rows = await owner.system(
@@ -97,8 +163,15 @@ test.each(['directory', 's3'] as const)(
             values: [],
           }),
       )
-      const { places, bytes: data, others, begun } = await place.list()
-      expect([others, begun]).toEqual([[], 0])
+      expect(rows.filter(({ size_bytes: size }) => Number(size) === largest * chunkBytes)).toEqual([])
+      await vi.waitFor(
+        async () => {
+          const { others, begun } = await place.list()
+          expect([others, begun]).toEqual([[], 0])
+        },
+        { timeout: 30_000, interval: 200 },
+      )
+      const { places, bytes: data } = await place.list()
       const named = new Set(rows.map((row) => `${row.tenant_id} ${row.sha256}`))
       expect(places).toHaveLength(named.size)
       expect(data).toHaveLength(kind === 's3' ? named.size : 0)

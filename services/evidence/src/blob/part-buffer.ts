@@ -1,3 +1,5 @@
+import { freeChunk } from '@postern/service-kit'
+
 /** Bytes of a part of an object. Amazon's S3 takes parts from 5 MiB on, and 10,000 of them: this is for 78 GiB. */
 export const partBytes = 8 * 1024 * 1024
 
@@ -13,6 +15,11 @@ export interface PartBuffer {
   /** What is held: valid until the next `add`. */
   bytes(): Uint8Array
   clear(): void
+  /**
+   * Gives the memory back at once: the collector would let some of these gather first. For who uses it no more and knows that
+   * nobody reads it, as after a request with it that has failed somebody still may.
+   */
+  release(): void
 }
 
 export function createPartBuffer(): PartBuffer {
@@ -27,6 +34,7 @@ export function createPartBuffer(): PartBuffer {
       if (length + taken > buffer.byteLength) {
         const larger = Buffer.allocUnsafeSlow(Math.min(partBytes, Math.max(buffer.byteLength * 4, length + taken)))
         buffer.copy(larger, 0, 0, length)
+        freeChunk(buffer)
         buffer = larger
       }
       buffer.set(chunk.subarray(0, taken), length)
@@ -37,6 +45,11 @@ export function createPartBuffer(): PartBuffer {
     bytes: () => buffer.subarray(0, length),
     clear: () => {
       length = 0
+    },
+    release: () => {
+      length = 0
+      freeChunk(buffer)
+      buffer = Buffer.alloc(0)
     },
   }
 }

@@ -143,6 +143,7 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
         const stored = await objects.sizeOf(data)
         if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
       }
+      buffer.release()
       return { tenantId, sha256, entry }
     },
     discard: async () => {

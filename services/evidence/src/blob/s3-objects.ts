@@ -101,7 +101,7 @@ export function openS3Objects(config: S3Config): S3Objects {
     read: async (key) => {
       const { Body } = await asking(client.send(new GetObjectCommand({ Bucket, Key: keyOf(key) })))
       if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')
-      return Readable.from(chunksOf(Body))
+      return Readable.from(chunksOf(Body), { highWaterMark: 1 })
     },
     delete: async (key) => {
       await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))

@@ -21,8 +21,14 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
       const buffer = createPartBuffer()
       let count = 0
       let sizeBytes = 0
+      let hasFailed = false
       const flush = async () => {
-        await objects.put(folder + nameOf(count), buffer.bytes())
+        try {
+          await objects.put(folder + nameOf(count), buffer.bytes())
+        } catch (error) {
+          hasFailed = true
+          throw error
+        }
         count += 1
         buffer.clear()
       }
@@ -44,6 +50,7 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
         },
         close: async () => {
           if (buffer.length > 0) await flush()
+          if (!hasFailed) buffer.release()
           return sizeBytes
         },
       }

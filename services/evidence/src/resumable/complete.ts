@@ -87,7 +87,8 @@ async function assemble(
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
     const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner, digester, allowedTypes }
     const body = await receiveBody(
-      Readable.from(partials.read(tenantId, upload.id, pieces)),
+      // Counted in chunks, of which sixteen would lie ready else.
+      Readable.from(partials.read(tenantId, upload.id, pieces), { highWaterMark: 1 }),
       incoming,
       declared,
       limits,
