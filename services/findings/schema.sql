@@ -341,6 +341,28 @@ create policy tenant_only on findings.log_checkpoint as restrictive for all to p
 grant insert, select on table findings.log_checkpoint to postern_findings;
 comment on table findings.log_checkpoint is 'The signed end of a tenant''s log, one for each day on which something was written: made when the next day writes.';
 
+create table findings.log_end (
+  tenant_id uuid not null,
+  "position" bigint not null,
+  root text not null,
+  day date not null,
+  jws text not null,
+  constraint log_end_pk PRIMARY KEY (tenant_id),
+  constraint log_end_root_form CHECK ((root ~ '^[0-9a-f]{64}$'::text)),
+  constraint log_end_position_fk FOREIGN KEY (tenant_id, "position") REFERENCES findings.tracker_log(tenant_id, "position")
+);
+CREATE TRIGGER log_end_is_never_emptied BEFORE TRUNCATE ON findings.log_end FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER log_end_moves_on BEFORE UPDATE ON findings.log_end FOR EACH ROW WHEN (((new.tenant_id <> old.tenant_id) OR (new."position" <= old."position") OR (new.day < old.day))) EXECUTE FUNCTION findings.guard_log_end();
+CREATE TRIGGER log_end_stays BEFORE DELETE ON findings.log_end FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table findings.log_end enable row level security;
+alter table findings.log_end force row level security;
+create policy postern_findings_insert on findings.log_end as permissive for insert to postern_findings with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_select on findings.log_end as permissive for select to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_findings_update on findings.log_end as permissive for update to postern_findings using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on findings.log_end as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select, update on table findings.log_end to postern_findings;
+comment on table findings.log_end is 'The end of a tenant''s log as its last writer has signed it: the checkpoint of its day once the day is over. Only moves on.';
+
 create table findings.recommendation (
   tenant_id uuid not null,
   id uuid not null default uuidv7(),
@@ -776,6 +798,18 @@ begin
       message = 'a finding that is no draft names an entity';
   end if;
   return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION findings.guard_log_end()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  raise exception using
+    errcode = 'check_violation', schema = 'findings', table = 'log_end', constraint = 'log_end_moves_on',
+    message = 'the signed end of a log only moves on';
 end
 $function$;
 

@@ -35,6 +35,7 @@ function aLog(count: number, word = 'entry'): Entry[] {
   return log
 }
 
+const fitted = (entry: Entry): Entry => ({ ...entry, hash: hashOf(sealEntry(entry)) })
 const rootOf = (log: readonly Entry[]) => log.reduce((root, { hash }) => nextRoot(root, hash), emptyRoot)
 
 const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -52,6 +53,18 @@ function checkpoint(log: readonly Entry[]) {
   }
   const signed = `${part({ alg: 'EdDSA', typ: checkpointType })}.${part(content)}`
   return { position, root, day, jws: `${signed}.${sign(null, Buffer.from(signed), privateKey).toString('base64url')}` }
+}
+
+/** The checkpoint of the whole log with other words in it, under the signature that it had. */
+function forged(words: object): string {
+  const [head = '', payload = '', signature = ''] = checkpoint(aLog(5)).jws.split('.')
+  const content: object = JSON.parse(Buffer.from(payload, 'base64url').toString())
+  return [head, part({ ...content, ...words }), signature].join('.')
+}
+
+function unsigned(): string {
+  const [, payload = ''] = checkpoint(aLog(5)).jws.split('.')
+  return `${part({ alg: 'none', typ: checkpointType })}.${payload}.`
 }
 
 async function write(name: string, lines: readonly unknown[]): Promise<string> {
@@ -104,6 +117,57 @@ describe('verify-log', () => {
     const { exitCode, err } = await verify('--json')
     expect(exitCode).toBe(3)
     expect(JSON.parse(err)).toMatchObject({ code: 'log_contradicted', faults: [{ line: 2 }], entries: 4 })
+  })
+
+  const at = (index: number): Entry => log[index] ?? expect.fail('the log is shorter')
+  const changed = (index: number, body: string): Entry => ({ ...at(index), body })
+
+  // Every kind of change, to the export or to the checkpoints, and what tells of it.
+  test.each<[string, { readonly log?: readonly unknown[]; readonly checkpoints?: readonly unknown[] }, string]>([
+    [
+      'a word is altered',
+      { log: log.with(1, changed(1, 'other')) },
+      'log.ndjson line 2: the entry is not what was hashed',
+    ],
+    [
+      'a word is altered, and its hash',
+      { log: log.with(1, fitted(changed(1, 'x'))) },
+      'line 3: the entry does not continue',
+    ],
+    [
+      'the last is altered, and its hash',
+      { log: log.with(4, fitted(changed(4, 'x'))) },
+      'checkpoints line 2: the log up to here is another',
+    ],
+    ['one in the middle is left out', { log: log.toSpliced(2, 1) }, 'line 3: the entry is not in its place'],
+    ['the last one is left out', { log: log.slice(0, 4) }, 'checkpoints line 2: the export ends before'],
+    ['all are left out', { log: [] }, 'checkpoints line 1: the export ends before'],
+    ['two are exchanged', { log: log.with(1, at(2)).with(2, at(1)) }, 'line 2: the entry is not in its place'],
+    ['one stands there twice', { log: log.toSpliced(2, 0, at(1)) }, 'line 3: the entry is not in its place'],
+    [
+      'one is made up behind the others',
+      { log: [...log, { ...at(4), position: 6, seq: 6 }] },
+      'line 6: the entry does not continue',
+    ],
+    ['a line is no entry', { log: [...log.slice(0, 3), '{}', at(4)] }, 'line 4: is no entry of the log'],
+    ['all is written anew', { log: aLog(5, 'anew') }, 'checkpoints line 1: the log up to here is another'],
+    [
+      'a checkpoint says another root, with the signature of before',
+      { checkpoints: [forged({ root: rootOf(aLog(5, 'anew')) })] },
+      'line 1: is no checkpoint',
+    ],
+    [
+      'a checkpoint says an earlier end, with the signature of before',
+      { checkpoints: [forged({ position: 4 })] },
+      'line 1: is no checkpoint',
+    ],
+    ['a checkpoint says that it needs no signature', { checkpoints: [unsigned()] }, 'line 1: is no checkpoint'],
+  ])('tells, with exit code 3, where %s', async (_what, files, told) => {
+    if (files.log !== undefined) await write('log.ndjson', files.log)
+    if (files.checkpoints !== undefined) await write('checkpoints', files.checkpoints)
+    const { exitCode, out, err } = await verify()
+    expect({ exitCode, out }).toEqual({ exitCode: 3, out: '' })
+    expect(err).toContain(told)
   })
 
   test('does not believe checkpoints that other keys have signed', async () => {

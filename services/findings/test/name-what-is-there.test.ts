@@ -39,7 +39,9 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
-const isUnknown = ({ size }: EvidenceRef) => size !== known.size
+/** Evidence that an administrator has purged, its retention being over. */
+const purged = new Set<string>()
+const isUnknown = ({ evidence_id: id, size }: EvidenceRef) => size !== known.size || purged.has(id)
 
 async function idOf(table: 'entity' | 'test_procedure', { tenantId }: Principal): Promise<string> {
   const rows = await service.asSuperuser.system(async (tx) =>
@@ -146,6 +148,28 @@ describe('evidence that is named', () => {
     expect(many.text).toContain('"pointer":"/items/0/evidence_refs/1"')
     for (const answer of await moves(known)) expect(answer.status, answer.text).toBeLessThan(300)
   })
+})
+
+test('evidence that was seen proves its remedy also once it is purged; it is named anew by nobody', async () => {
+  const proof = { ...known, evidence_id: crypto.randomUUID() }
+  const { id } = await documented({ ...open(), severity: 'critical' })
+  const plan = { title: 'Do it', owner: { name: 'Ada' }, due_date: '2030-01-01' }
+  const { id: planId } = actionPlanSchema.parse((await post(`${path}/${id}/action-plans`, plan)).json)
+  const move = async (target: string, body: object) => {
+    const answer = await post(target, body)
+    expect(answer.status, answer.text).toBeLessThan(300)
+  }
+  for (const to of ['approved', 'in_progress']) await move(`/api/v1/action-plans/${planId}/status`, { to })
+  const done = { to: 'implemented', note: 'Done.', percent_complete: 100 }
+  await move(`/api/v1/action-plans/${planId}/status`, done)
+  await move(`${path}/${id}/status`, { to: 'pending_validation' })
+  const closing = { to: 'closed', validated_by: { name: 'Cleo' }, note: 'Tested.' }
+  expect((await post(`${path}/${id}/status`, closing)).status).toBe(409)
+  await move(`${path}/${id}/log`, { kind: 'evidence_linked', body: 'Seen.', evidence_refs: [proof] })
+  purged.add(proof.evidence_id)
+  const again = await post(`${path}/${id}/status`, { ...closing, evidence_refs: [proof] })
+  expect(refused(again)).toEqual([422, ['unknown /evidence_refs/0']])
+  await move(`${path}/${id}/status`, closing)
 })
 
 describe('while the universe is away', () => {

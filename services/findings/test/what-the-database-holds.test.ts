@@ -93,6 +93,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     'action_plan_extension',
     'tracker_log',
     'log_checkpoint',
+    'log_end',
   ]
 
   test('every table of the schema is looked at here', async () => {
@@ -175,6 +176,8 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     'truncate findings.tracker_log',
     'update findings.log_checkpoint set jws = $$x$$',
     'delete from findings.log_checkpoint',
+    'delete from findings.log_end',
+    'truncate findings.log_end',
     'truncate findings.finding cascade',
     'alter table findings.finding disable row level security',
     'alter table findings.tracker_log disable trigger all',

@@ -16,7 +16,8 @@ import { invalidContent, mayRead } from '../request.ts'
 import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
-import { countLog, findLastSeq, findLogEnd, listFindingLog, listTenantLog } from './store.ts'
+import { assertHolds } from './signed-end.ts'
+import { countLog, findLastSeq, findLogEnd, findSignedEnd, listFindingLog, listTenantLog } from './store.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
@@ -158,7 +159,10 @@ export function trackerLogRoutes(
       if (stored === undefined) throw problem('not_found')
       return stored
     }
-    const { position, root, recordedAt } = await db.read(context, async (tx) => findLogEnd(tx))
+    const [{ position, root, recordedAt }, signed] = await db.read(context, async (tx) =>
+      Promise.all([findLogEnd(tx), findSignedEnd(tx)]),
+    )
+    await assertHolds(signed, { tenantId: context.tenantId, checkpoints })
     const signedAt = now().toISOString()
     const lastDay = (recordedAt?.toISOString() ?? signedAt).slice(0, 10)
     const jws = await checkpoints.sign({ tenant: context.tenantId, position, root, day: lastDay, signed_at: signedAt })

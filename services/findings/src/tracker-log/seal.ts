@@ -1,6 +1,7 @@
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
-import { type StoredCheckpoint, findDayEnd, findSealed, holdLog, insertCheckpoint } from './store.ts'
+import { assertHolds } from './signed-end.ts'
+import { type StoredCheckpoint, findDayEnd, findSealed, findSignedEnd, holdLog, insertCheckpoint } from './store.ts'
 
 /** Behind every day: what is asked for then is the end of the last day that is over. */
 const lastDay = '9999-12-31'
@@ -33,7 +34,11 @@ export async function sealedCheckpoint(
   return { checkpoint: made, today }
 }
 
-/** Signs the end of the last day up to a given one that is over, where it has none. The end of the log is held. */
+/**
+ * Gives the last day up to a given one that is over its checkpoint, where it has none: what its last writer has signed, as
+ * long as the log still is that. Signed only now where others have written since, of a release that did not sign. The end of
+ * the log is held.
+ */
 export async function sealDays(
   tx: Tx,
   {
@@ -44,7 +49,10 @@ export async function sealDays(
 ): Promise<void> {
   const end = await findDayEnd(tx, day)
   if (end === undefined) return
+  const signed = await findSignedEnd(tx)
+  await assertHolds(signed, { tenantId, checkpoints })
   const { now, ...of } = end
-  const jws = await checkpoints.sign({ tenant: tenantId, ...of, signed_at: now.toISOString() })
+  const isSigned = signed?.position === of.position && signed.day === of.day
+  const jws = isSigned ? signed.jws : await checkpoints.sign({ tenant: tenantId, ...of, signed_at: now.toISOString() })
   await insertCheckpoint(tx, { ...of, jws })
 }

@@ -1,12 +1,14 @@
 import { type KeyObject, createPublicKey } from 'node:crypto'
-import { type Checkpoint, checkpointType } from '@postern/log-chain'
+import { type Checkpoint, checkpointType, verifyCheckpoint } from '@postern/log-chain'
 import type { SigningKeys } from '@postern/service-kit'
-import { CompactSign, type JWK, calculateJwkThumbprint, exportJWK } from 'jose'
+import { CompactSign, type JWK, calculateJwkThumbprint, decodeProtectedHeader, exportJWK } from 'jose'
 
 /** Signs ends of logs, and tells who can check the signature. */
 export interface CheckpointSigner {
   /** A compact JWS (RFC 7515, EdDSA) whose payload is the checkpoint as JSON. */
   sign(checkpoint: Checkpoint): Promise<string>
+  /** What a checkpoint says that one of the public keys has signed; undefined where none has, though it says so. */
+  check(jws: string): Promise<Checkpoint | 'unknown-key' | undefined>
   /** Public halves of all keys whose checkpoints can still be checked (RFC 7517), the signing one first. */
   readonly publicKeys: readonly JWK[]
 }
@@ -14,12 +16,26 @@ export interface CheckpointSigner {
 /** Opens the signer: the first key signs. A key's id is its RFC 7638 thumbprint, so that it is the same in every process. */
 export async function openCheckpointSigner([key, ...others]: SigningKeys): Promise<CheckpointSigner> {
   const current = await publicJwk(key)
+  const publicKeys = [current, ...(await Promise.all(others.map(publicJwk)))]
   return {
-    publicKeys: [current, ...(await Promise.all(others.map(publicJwk)))],
+    publicKeys,
+    check: async (jws) => {
+      const kid = keyIdOf(jws)
+      if (kid !== undefined && !publicKeys.some((known) => known.kid === kid)) return 'unknown-key'
+      return await verifyCheckpoint(jws, { keys: publicKeys })
+    },
     sign: async (checkpoint) =>
       await new CompactSign(new TextEncoder().encode(JSON.stringify(checkpoint)))
         .setProtectedHeader({ alg: 'EdDSA', kid: current.kid, typ: checkpointType })
         .sign(key),
+  }
+}
+
+function keyIdOf(jws: string): string | undefined {
+  try {
+    return decodeProtectedHeader(jws).kid
+  } catch {
+    return undefined
   }
 }
 

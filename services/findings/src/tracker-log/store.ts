@@ -1,6 +1,6 @@
 import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
 import { logKinds } from '@postern/contracts'
-import { emptyRoot, hashOf, sealEntry } from '@postern/log-chain'
+import { emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
 import type { Tx } from '@postern/tenant-db'
 import { statement } from '../keyset.ts'
 import type { LogDraft } from './rules.ts'
@@ -14,10 +14,12 @@ export interface LogEnd {
   readonly recordedAt: Date | undefined
 }
 
-/** What was appended, behind what, and when. */
+/** What was appended, behind what, and when; and the end that was signed before. */
 export interface Appended {
   readonly entries: readonly LogEntry[]
   readonly before: LogEnd
+  readonly end: Pick<LogEnd, 'position' | 'root'>
+  readonly signed: SignedEnd | undefined
   readonly now: Date
 }
 
@@ -28,16 +30,17 @@ export interface Appended {
  */
 export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
-  const [, [end], heads, [clock]] = await Promise.all([
+  const [, [end], heads, signed, [clock]] = await Promise.all([
     tx.query(holdEnd([])),
     tx.query<EndRow>(readEnd([])),
     tx.query<HeadRow>(readHeads([findingIds])),
+    findSignedEnd(tx),
     tx.query<{ now: Date }>(readClock([])),
   ])
   if (clock === undefined) throw new Error('the database told no time')
   const before = endOf(end)
   const last = new Map(heads.map((head) => [head.finding_id, { seq: head.seq ?? 0, hash: head.hash }]))
-  let { position } = before
+  let { position, root } = before
   const entries = drafts.map((draft) => {
     const head = last.get(draft.findingId) ?? { seq: 0, hash: null }
     position += 1
@@ -63,6 +66,7 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     }
     const text = sealEntry(content)
     const hash = hashOf(text)
+    root = nextRoot(root, hash)
     last.set(draft.findingId, { seq: content.seq, hash })
     return { text, entry: { ...content, hash } }
   })
@@ -70,7 +74,7 @@ export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly L
     const some = entries.slice(from, from + entriesAtOnce)
     await tx.execute(insertEntries([some.map(({ entry }) => entry.finding_id), some.map(({ text }) => text)]))
   }
-  return { entries: entries.map(({ entry }) => entry), before, now: clock.now }
+  return { entries: entries.map(({ entry }) => entry), before, end: { position, root }, signed, now: clock.now }
 }
 
 /** Entries that one statement writes: each is hashed and chained, and a statement has a limit of its own. */
@@ -162,6 +166,25 @@ export async function insertCheckpoint(tx: Tx, { day, position, root, jws }: Sto
   await tx.execute(saveCheckpoint([day, position, root, jws]))
 }
 
+/** The end of the log as its last writer has signed it. */
+export interface SignedEnd extends StoredCheckpoint {
+  /** The root that the log has there now; null where it ends before. */
+  readonly found: string | null
+}
+
+/** The end that was signed last. Undefined where nobody has written since ends are signed. */
+export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
+  const [row] = await tx.query<{ position: string; root: string; day: string; jws: string; found: string | null }>(
+    readSignedEnd([]),
+  )
+  return row === undefined ? undefined : { ...row, position: Number(row.position) }
+}
+
+/** Puts a newly signed end in the place of the one before. The end of the log is held. */
+export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
+  await tx.execute(keepSignedEnd([day, position, root, jws]))
+}
+
 /** The last stored checkpoint of a day or before it. */
 export interface Sealed {
   readonly checkpoint: StoredCheckpoint | undefined
@@ -244,6 +267,22 @@ const holdEnd = statement(
 const readEnd = statement(
   'log_read_end',
   'select l.position, l.root, l.recorded_at from findings.tracker_log l order by l.position desc limit 1',
+)
+
+// log_end_pk, tracker_log_pk
+const readSignedEnd = statement(
+  'log_read_signed_end',
+  `select signed.position, signed.root, signed.day, signed.jws, l.root as found
+  from findings.log_end signed
+  left join findings.tracker_log l on l.tenant_id = signed.tenant_id and l.position = signed.position`,
+)
+
+const keepSignedEnd = statement(
+  'log_keep_signed_end',
+  `insert into findings.log_end as signed (tenant_id, day, position, root, jws)
+  values ((select tenancy.tenant_id()), $1::date, $2::bigint, $3, $4)
+  on conflict (tenant_id) do update
+    set day = greatest(signed.day, excluded.day), position = excluded.position, root = excluded.root, jws = excluded.jws`,
 )
 
 const readClock = statement('log_read_clock', 'select now()::timestamptz(3) as now')

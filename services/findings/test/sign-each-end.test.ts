@@ -1,0 +1,136 @@
+import { createPrivateKey } from 'node:crypto'
+import { findingSchema, logCheckpointSchema, logEntrySchema } from '@postern/contracts'
+import { verifyExport } from '@postern/log-chain'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type CheckpointSigner, openCheckpointSigner } from '../src/tracker-log/sign.ts'
+import {
+  type FindingsUnderTest,
+  type Principal,
+  checkpointKey,
+  findingBody,
+  newTenant,
+  path,
+  startFindings,
+} from './service.ts'
+
+let service: FindingsUnderTest
+/** Signs as the service does. */
+let checkpoints: CheckpointSigner
+beforeAll(async () => {
+  service = await startFindings()
+  checkpoints = await openCheckpointSigner([createPrivateKey(checkpointKey)])
+})
+afterAll(async () => await service.close())
+
+const all = '/api/v1/remediation-log'
+const readLog = z.array(logEntrySchema)
+const readKeys = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) })
+
+async function aFinding(tenant: Principal) {
+  return findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
+}
+
+async function note(tenant: Principal, id: string) {
+  return await service.call(tenant, 'POST', `${path}/${id}/log`, { body: { body: 'Called the owner.' } })
+}
+
+async function get(tenant: Principal, target: string) {
+  return (await service.call(tenant, 'GET', target)).json
+}
+
+async function keys() {
+  return readKeys.parse(await get(newTenant([]), `${all}/keys`))
+}
+
+/** Moves what was logged to another day, signatures and all, as if it had been written then. */
+async function pastMidnight(tenant: Principal, day: string) {
+  const recorded_at = `${day}T10:00:00.000Z`
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    const text = 'update findings.tracker_log set recorded_at = $2::timestamptz where tenant_id = $1'
+    await tx.execute({ text, values: [tenant.tenantId, recorded_at] })
+    const [end] = await tx.query<{ position: number; root: string }>({
+      text: 'select position::integer, root from findings.log_end where tenant_id = $1',
+      values: [tenant.tenantId],
+    })
+    if (end === undefined) throw new Error('the end of the log is not signed')
+    const jws = await checkpoints.sign({ tenant: tenant.tenantId, ...end, day, signed_at: recorded_at })
+    const moved = 'update findings.log_end set day = $2::date, jws = $3 where tenant_id = $1'
+    await tx.execute({ text: moved, values: [tenant.tenantId, day, jws] })
+  })
+}
+
+test('the checkpoint of the last day of a tenant that is never heard of again was signed by its last writer, before the day was over', async () => {
+  const tenant = newTenant()
+  const { id } = await aFinding(tenant)
+  await note(tenant, id)
+  const text = 'select position::integer, root, day, jws from findings.log_end where tenant_id = $1'
+  const ends = await service.asSuperuser.system(async (tx) =>
+    tx.query<{ jws: string; day: string }>({ text, values: [tenant.tenantId] }),
+  )
+  const log = readLog.parse(await get(tenant, all))
+  expect(ends).toMatchObject([{ position: 2, day: log[1]?.recorded_at.slice(0, 10) }])
+  const report = await verifyExport(
+    log.map((entry) => JSON.stringify(entry)),
+    ends.map(({ jws }) => jws),
+    await keys(),
+  )
+  expect(report).toMatchObject({ isIntact: true, checkpoints: [{ outcome: 'agrees' }] })
+  expect(report.checkpoints[0]?.checkpoint).toMatchObject({ position: 2, signed_at: log[1]?.recorded_at })
+  // It is what the day has as its checkpoint, once it is over.
+  await pastMidnight(tenant, '2026-05-04')
+  const sealed = logCheckpointSchema.parse(await get(tenant, `${all}/checkpoint?day=2026-05-04`))
+  const signedThen = await verifyExport([], [sealed.jws], await keys())
+  expect(signedThen.checkpoints[0]?.checkpoint).toMatchObject({
+    day: '2026-05-04',
+    signed_at: '2026-05-04T10:00:00.000Z',
+  })
+})
+
+test.each([
+  [
+    'an entry and all behind it',
+    'rewritten',
+    `update findings.tracker_log set root = repeat('a', 64) where tenant_id = $1 and position = 2`,
+  ],
+  ['its end', 'cut off', 'delete from findings.tracker_log where tenant_id = $1 and position = 2'],
+  [
+    'an entry, and the signed end with it,',
+    'rewritten',
+    `with l as (update findings.tracker_log set root = repeat('a', 64) where tenant_id = $1 and position = 2)
+      update findings.log_end set root = repeat('a', 64) where tenant_id = $1`,
+  ],
+  ['the signature', 'made up', `update findings.log_end set jws = 'x.y.z' where tenant_id = $1`],
+])(
+  'no checkpoint is given for a log of which %s was %s past the service, and nothing is added to it',
+  async (_of, _how, text) => {
+    const tenant = newTenant()
+    const { id } = await aFinding(tenant)
+    await note(tenant, id)
+    await pastMidnight(tenant, '2026-05-04')
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+      await tx.execute({ text, values: [tenant.tenantId] })
+    })
+    const before = readLog.parse(await get(tenant, all))
+    for (const [method, target] of [
+      ['GET', `${all}/checkpoint`],
+      ['GET', `${all}/checkpoint?day=2026-05-04`],
+      ['POST', `${path}/${id}/log`],
+    ] as const) {
+      const options = method === 'POST' ? { body: { body: 'Called the owner.' } } : {}
+      expect((await service.call(tenant, method, target, options)).status).toBe(500)
+    }
+    // What is there can still be read, and held against checkpoints that somebody has kept.
+    expect(readLog.parse(await get(tenant, all))).toEqual(before)
+    const signed = await service.asSuperuser.system(async (tx) => {
+      const count = 'select from findings.log_checkpoint where tenant_id = $1'
+      return await tx.query({ text: count, values: [tenant.tenantId] })
+    })
+    expect(signed).toEqual([])
+    // The control: nobody else is held up.
+    const other = newTenant()
+    expect((await note(other, (await aFinding(other)).id)).status).toBe(201)
+  },
+)
