@@ -191,6 +191,7 @@ export function attach(installation: Installation): Compose {
     ...engine.env,
     POSTERN_IMAGE: images.postern,
     PGBOUNCER_IMAGE: images.pgbouncer,
+    STORE_IMAGE: images.store,
     POSTGRES_IMAGE: images.postgres,
     REDIS_IMAGE: images.redis,
     POSTERN_SECRETS: secrets,

@@ -7,6 +7,7 @@ import { type Churn, prepareChurn } from '../support/churn.ts'
 import { type Operation, costBetween, findViolations, findWrongWrites } from '../support/promises.ts'
 import { type Traffic, startTraffic } from '../support/traffic.ts'
 import { type Balancer, startBalancer } from './balancer.ts'
+import { findWholeBlobs } from './bucket.ts'
 import { findCauses } from './causes.ts'
 import { type Compose, doubled } from './compose.ts'
 import { type DrillStack, openDrillStack, queryAsSuperuser } from './drill-stack.ts'
@@ -146,8 +147,10 @@ async function migrate(...args: readonly string[]): Promise<void> {
   await system.compose(['run', '--rm', '--no-deps', 'migrate', ...command])
 }
 
-/** The passwords that services show to PostgreSQL, by way of PgBouncer, and to Redis. */
-const passwords = ['keys', 'findings', 'universe', 'evidence', 'sync', 'redis'].map((name) => `password-${name}`)
+/** The passwords that services show to PostgreSQL, by way of PgBouncer, to Redis, and to the store, which reads them anew by itself. */
+const passwords = ['keys', 'findings', 'universe', 'evidence', 'sync', 'redis', 'store'].map(
+  (name) => `password-${name}`,
+)
 
 /** What receipts and checkpoints are signed with. */
 const signingKeys = ['POSTERN_RECEIPT_KEY', 'POSTERN_CHECKPOINT_KEY']
@@ -256,7 +259,7 @@ describe('no request fails', () => {
 })
 
 describe('what is killed comes back by itself, and until then nothing false is said', () => {
-  const parts = ['gateway', ...doubled, 'pgbouncer', 'redis', 'postgres'] as const
+  const parts = ['gateway', ...doubled, 'pgbouncer', 'redis', 'postgres', 'store'] as const
   test.each(parts)(
     '%s',
     async (name) => {
@@ -267,6 +270,13 @@ describe('what is killed comes back by itself, and until then nothing false is s
         await isRunning(container)
       })
       // Only who spoke to the killed gateway itself is left without an answer.
+      // Who does not keep evidence needs no store.
+      if (name === 'store') {
+        const others = traffic.requests.filter(
+          ({ operation, startedAt }) => operation !== 'upload' && startedAt >= from,
+        )
+        expect(others.filter(({ status }) => status === 0 || status >= 500)).toEqual([])
+      }
       const unanswered = traffic.requests.filter(({ status, startedAt }) => status === 0 && startedAt >= from)
       const killed = name === 'gateway' ? stack.gateways[0] : undefined
       expect(unanswered.filter(({ gateway }) => gateway !== killed)).toEqual([])
@@ -290,7 +300,7 @@ describe('what is killed comes back by itself, and until then nothing false is s
     longestTestMs,
   )
 
-  test.each(['postgres', 'pgbouncer'])(
+  test.each(['postgres', 'pgbouncer', 'store'])(
     '%s, restarted in order',
     async (name) => {
       const from = performance.now()
@@ -322,6 +332,21 @@ describe('after all drills', () => {
           `${churn.changes.length} changes of ${churn.keys.length} keys\n`,
       )
       expect(accepted.length).toBeGreaterThan(100)
+    },
+    longestTestMs,
+  )
+
+  test(
+    'the bytes of every file that has a row are in the store, whole',
+    async () => {
+      const rows = await queryAsSuperuser(
+        system,
+        `select distinct tenant_id || ' ' || sha256 as blob from evidence.file`,
+      )
+      const whole = await findWholeBlobs(system)
+      process.stdout.write(`drills: ${rows.length} blobs of evidence, ${whole.size} whole in the store\n`)
+      expect(rows.length).toBeGreaterThan(10)
+      expect(rows.filter(({ blob }) => !whole.has(String(blob)))).toEqual([])
     },
     longestTestMs,
   )

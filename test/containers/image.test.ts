@@ -58,6 +58,29 @@ describe("the operator's command", () => {
   })
 })
 
+describe('the store', () => {
+  test('runs as nobody in particular, writes to its volume alone, and reaches nothing', async () => {
+    const [store = ''] = await system.containers('store')
+    const python = async (program: string) => await system.docker(['exec', store, 'python3', '-c', program])
+    const said = await python(`import os
+def attempt(path):
+    try:
+        open(path, "w").close(); os.remove(path); return "wrote"
+    except OSError as error:
+        return error.errno
+print(os.getuid(), attempt("/usr/local/lib/postern/x"), attempt("/var/x"), attempt("/var/lib/postern/store/x"))
+print([line.split()[1] for line in open("/proc/self/status") if line.startswith("CapEff")][0])`)
+    // 30: a file system that is not written to.
+    expect(said.split('\n')).toEqual(['10001 30 30 wrote', '0000000000000000'])
+    const format = '{{range $name, $_ := .NetworkSettings.Networks}}{{$name}} {{end}}'
+    const networks = (await system.docker(['inspect', '--format', format, store])).trim().split(' ')
+    expect(networks).toHaveLength(1)
+    expect(await system.docker(['network', 'inspect', '--format', '{{.Internal}}', ...networks])).toBe('true')
+    const [size] = (await system.docker(['image', 'inspect', '--format', '{{.Size}}', images.store])).split(' ')
+    process.stdout.write(`  image of the store: ${(Number(size) / 1_000_000).toFixed(0)} MB\n`)
+  })
+})
+
 describe('a container', () => {
   test('cannot write where its program is, and has no right that it could use', async () => {
     const [container = ''] = await system.containers('findings')
@@ -75,6 +98,8 @@ describe('a container', () => {
     ['gateway', 'pgbouncer', 6432],
     ['findings', 'redis', 6379],
     ['findings', 'postgres', 5432],
+    ['gateway', 'store', 8080],
+    ['sync', 'store', 8080],
   ])('%s does not reach %s', async (from, to, port) => {
     const [container = ''] = await system.containers(from)
     const program = `require('net').connect(${port}, '${to}').on('connect', () => { console.log('reached'); process.exit() })

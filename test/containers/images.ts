@@ -13,6 +13,7 @@ const recipes = join(import.meta.dirname, 'base-images')
 export interface Images {
   readonly postern: string
   readonly pgbouncer: string
+  readonly store: string
   readonly postgres: string
   readonly redis: string
 }
@@ -45,14 +46,20 @@ export interface Bases {
  */
 export async function buildImages(engine: Engine, bases: Bases, say: (line: string) => void): Promise<Images> {
   const given = process.env['POSTERN_TEST_IMAGE']
-  const images = { postern: given ?? 'postern-test:local', pgbouncer: 'postern-test-pgbouncer:local' }
+  const images = {
+    postern: given ?? 'postern-test:local',
+    pgbouncer: 'postern-test-pgbouncer:local',
+    store: 'postern-test-store:local',
+  }
   say(given === undefined ? 'building the images' : `taking ${given}`)
   if (given === undefined)
     await build(engine, images.postern, root, 'deploy/Dockerfile', {
       NODE_IMAGE: bases.node,
       RUNTIME_IMAGE: bases.runtime,
     })
-  await build(engine, images.pgbouncer, join(root, 'deploy/pgbouncer'), 'Dockerfile', { BASE_IMAGE: bases.debian })
+  for (const name of ['pgbouncer', 'store'] as const) {
+    await build(engine, images[name], join(root, 'deploy', name), 'Dockerfile', { BASE_IMAGE: bases.debian })
+  }
   return { ...images, postgres: bases.postgres, redis: bases.redis }
 }
 

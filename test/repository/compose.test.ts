@@ -171,6 +171,19 @@ describe('the compose file', () => {
     ])
   })
 
+  test('keeps the store away from all but evidence, with a network of its own', () => {
+    expect(all.flatMap(([name]) => (share(name, 'store') ? [name] : [])).toSorted()).toEqual(['evidence', 'store'])
+    expect(find('store').networks).toEqual(['store'])
+    expect(destinations('evidence')).toContain('store')
+    expect(find('store').volumes).toContain('store:/var/lib/postern/store')
+    expect(find('store')['healthcheck']).toHaveProperty('test')
+    const dockerfile = readFileSync(join(deploy, 'store/Dockerfile'), 'utf8')
+    const { bucket } = z.looseObject({ bucket: z.string() }).parse(evidence.readConfig(environmentOf('evidence')).store)
+    expect(dockerfile).toContain(`"--bucket", "${bucket}"`)
+    // Docker would make a folder that is not there root's own.
+    expect(dockerfile).toContain('chmod 1777 /var/lib/postern/store')
+  })
+
   test('starts services when migrations are done and what they connect to is ready, and the gateway when services are', () => {
     expect(find('console').depends_on['gateway']?.condition).toBe('service_healthy')
     const waited = ['pgbouncer', 'redis'] as const

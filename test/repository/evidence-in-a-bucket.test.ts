@@ -21,9 +21,14 @@ afterAll(() => rmSync(secrets, { recursive: true, force: true }))
 
 const composeSchema = z.looseObject({
   services: z.looseObject({
-    evidence: z.looseObject({ environment: z.record(z.string(), z.string()), networks: z.array(z.string()) }),
+    evidence: z.looseObject({
+      environment: z.record(z.string(), z.string()),
+      networks: z.array(z.string()).optional(),
+      volumes: z.array(z.string()).optional(),
+    }),
+    store: z.looseObject({ profiles: z.array(z.string()).optional() }).optional(),
   }),
-  networks: z.record(z.string(), z.object({ internal: z.boolean().optional() }).nullable()),
+  networks: z.record(z.string(), z.object({ internal: z.boolean().optional() }).nullable()).optional(),
 })
 const deploymentSchema = z.looseObject({
   kind: z.literal('Deployment'),
@@ -61,13 +66,18 @@ const environments = {
   }),
 } as const
 
+/** The configuration that the evidence service makes of an environment, with the secrets of this run. */
+function configOf(environment: Readonly<Record<string, string>>) {
+  const env = Object.entries(environment).map(([key, value]) => [
+    key,
+    withDefaults(value).replace(secretsMount, `${secrets}/evidence/`),
+  ])
+  return readConfig(Object.fromEntries(env))
+}
+
 describe.each(Object.entries(environments))('%s', (_name, read) => {
   test('gives the evidence service a configuration that it accepts, with a bucket and no directory', () => {
-    const env = Object.entries(read()).map(([key, value]) => [
-      key,
-      withDefaults(value).replace(secretsMount, `${secrets}/evidence/`),
-    ])
-    expect(readConfig(Object.fromEntries(env)).store).toMatchObject({
+    expect(configOf(read()).store).toMatchObject({
       kind: 's3',
       bucket: 'postern-evidence',
       credentials: { accessKeyId: 'of the site', secretAccessKey: 'of the site' },
@@ -81,12 +91,41 @@ describe.each(Object.entries(environments))('%s', (_name, read) => {
   })
 })
 
-test('the compose file gives evidence, and nobody else, a way to the bucket', () => {
+test('compose.s3.yaml gives evidence, and nobody else, a way to the bucket, and starts no store', () => {
   const { services, networks } = readCompose('compose.s3.yaml')
-  expect(Object.keys(services)).toEqual(['evidence'])
+  expect(Object.keys(services)).toEqual(['evidence', 'store'])
+  expect(services.store?.profiles).toEqual(['store'])
   expect(networks).toEqual({ bucket: null })
-  const before = readCompose('compose.yaml').services.evidence.networks
-  expect(services.evidence.networks).toEqual([...before, 'bucket'])
+  const before = readCompose('compose.yaml').services.evidence.networks?.filter((name) => name !== 'store')
+  expect(services.evidence.networks).toEqual([...(before ?? []), 'bucket'])
+})
+
+describe('the compose file by itself', () => {
+  const { evidence } = readCompose('compose.yaml').services
+  const volume = 'evidence:/var/lib/postern/blobs'
+
+  test('keeps evidence in the store, with an access key of its own, and finds what an installation of before has in its volume', () => {
+    const key = (name: string) => readFileSync(join(secrets, 'evidence', name), 'utf8').trim()
+    const accessKeyId = key('POSTERN_STORE_ACCESS_KEY_ID')
+    const secretAccessKey = key('POSTERN_STORE_SECRET_ACCESS_KEY')
+    expect(configOf(evidence.environment).store).toMatchObject({
+      kind: 's3',
+      endpoint: 'http://store:8080',
+      moveFrom: '/var/lib/postern/blobs',
+      credentials: { accessKeyId, secretAccessKey },
+    })
+    expect(readFileSync(join(secrets, 'store/store-users'), 'utf8')).toBe(`${accessKeyId} ${secretAccessKey}\n`)
+    expect(evidence.volumes).toContain(volume)
+  })
+
+  test('with compose.directory.yaml keeps it in that volume, needs no access key and starts no store', () => {
+    const { services } = readCompose('compose.directory.yaml')
+    expect(configOf({ ...evidence.environment, ...services.evidence.environment }).store).toEqual({
+      kind: 'directory',
+      path: '/var/lib/postern/blobs',
+    })
+    expect(services.store?.profiles).toEqual(['store'])
+  })
 })
 
 test('the policy of the component keeps the arrows of the base and adds one, over TLS', () => {

@@ -168,18 +168,22 @@ test('every image that is not ours has an exact version', () => {
     'deploy/compose.yaml',
     'deploy/Dockerfile',
     'deploy/pgbouncer/Dockerfile',
+    'deploy/store/Dockerfile',
     'deploy/kubernetes/overlays/development/postgres.yaml',
     'deploy/kubernetes/overlays/development/redis.yaml',
   ]
   const images = files.flatMap((path) =>
     [...read(path).matchAll(/(?:image: |^ARG \w*IMAGE=)(?:\$\{\w+:-)?([^\s$}]+)/gm)].map(([, image = '']) => image),
   )
-  const others = images.filter((image) => !/^postern(?:-pgbouncer)?:local$/.test(image))
+  const others = images.filter((image) => !/^postern(?:-pgbouncer|-store)?:local$/.test(image))
   expect(others.map((image) => image.split(':')[0]).toSorted()).toEqual(
-    ['debian', 'node', 'postgres', 'postgres', 'redis', 'redis'].toSorted(),
+    ['debian', 'debian', 'node', 'postgres', 'postgres', 'redis', 'redis'].toSorted(),
   )
   expect(others.filter((image) => !/:(?:\d+\.\d+(?:\.\d+)?|[a-z]+-\d{8})(?:-[a-z]+)*$/.test(image))).toEqual([])
   expect(read('deploy/pgbouncer/Dockerfile')).toMatch(/^ARG PGBOUNCER_VERSION=\d+\.\d+\.\d+$/m)
+  expect(read('deploy/store/Dockerfile')).toMatch(/^ARG SWIFT_VERSION=\d+\.\d+\.\d+$/m)
+  // One Debian, so that a site has one base to look after.
+  expect(new Set(others.filter((image) => image.startsWith('debian:'))).size).toBe(1)
 })
 
 /** The rows of the tables below a heading. */
@@ -204,7 +208,7 @@ describe('every secret', () => {
     const table = rowsOf('deploy/runbook.md', '## Rotating secrets').join('\n')
     const passwords = /`password-keys`, `-findings`, `-universe`, `-evidence`, `-sync`, of PostgreSQL/
     expect(table).toMatch(passwords)
-    const named = rotatableNames.filter((name) => !/^password-(?!redis|migrator)/.test(name))
+    const named = rotatableNames.filter((name) => !/^password-(?!redis|store|migrator)/.test(name))
     const others = ['password-superuser', 'oidc-client-secret', 'POSTERN_BLOB_S3_ACCESS_KEY_ID']
     expect([...named, ...others].filter((name) => !table.includes(`\`${name}\``))).toEqual([])
   })

@@ -14,6 +14,7 @@ export const componentNames = [
   'postgres',
   'pgbouncer',
   'redis',
+  'store',
 ] as const
 export type ComponentName = (typeof componentNames)[number]
 
@@ -57,7 +58,13 @@ const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   keys: ['POSTERN_DATABASE_URL', 'POSTERN_REDIS_URL'],
   findings: ['POSTERN_DATABASE_URL', 'POSTERN_CHECKPOINT_KEY'],
   universe: ['POSTERN_DATABASE_URL'],
-  evidence: ['POSTERN_DATABASE_URL', 'POSTERN_RECEIPT_KEY'],
+  // Of the store of the compose file. A site that has a bucket elsewhere puts files of other names beside them.
+  evidence: [
+    'POSTERN_DATABASE_URL',
+    'POSTERN_RECEIPT_KEY',
+    'POSTERN_STORE_ACCESS_KEY_ID',
+    'POSTERN_STORE_SECRET_ACCESS_KEY',
+  ],
   sync: ['POSTERN_DATABASE_URL'],
   migrate: [
     'POSTERN_SUPERUSER_URL',
@@ -72,6 +79,7 @@ const derived: Readonly<Record<ComponentName, readonly string[]>> = {
   postgres: ['POSTGRES_PASSWORD'],
   pgbouncer: ['userlist.txt'],
   redis: ['redis.conf'],
+  store: ['store-users'],
 }
 
 /** The rings that a component is given. */

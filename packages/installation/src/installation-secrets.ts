@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
+import { type LoginPassword, loginRoles, parseLoginPasswords, secondLogins } from '@postern/tenant-db'
 import { type ComponentName, componentNames, filesOf, ringsOf } from './components.ts'
 import { type Secrets, openSecrets } from './secrets.ts'
 import { type InstallationAddresses, type Urls, readUrls } from './urls.ts'
@@ -45,6 +45,7 @@ function complete(folders: readonly (readonly [ComponentName, string])[]): Recor
     postgres: of('postgres'),
     pgbouncer: of('pgbouncer'),
     redis: of('redis'),
+    store: of('store'),
   }
 }
 
@@ -55,6 +56,7 @@ async function valuesOf(
 ): Promise<Readonly<Record<string, string>>> {
   const { rings, passwords } = secrets
   const values: Record<string, string> = {}
+  const [shown, ...accepted] = accessKeys(passwords.store)
   for (const ring of ringsOf(component)) values[ring] = rings[ring]
   switch (component) {
     case 'gateway':
@@ -82,6 +84,8 @@ async function valuesOf(
         ...values,
         POSTERN_DATABASE_URL: urls.pooled('evidence', passwords.evidence),
         POSTERN_RECEIPT_KEY: await readText(secrets.receiptKeyFile),
+        POSTERN_STORE_ACCESS_KEY_ID: shown.id,
+        POSTERN_STORE_SECRET_ACCESS_KEY: shown.secret,
       }
     case 'universe':
     case 'sync':
@@ -105,6 +109,8 @@ async function valuesOf(
       return { 'userlist.txt': userList(secrets) }
     case 'redis':
       return { 'redis.conf': redisConfiguration(passwords.redis) }
+    case 'store':
+      return { 'store-users': [shown, ...accepted].map(({ id, secret }) => `${id} ${secret}`).join('\n') }
     default:
       return component satisfies never
   }
@@ -131,6 +137,21 @@ function redisConfiguration(passwords: string): string {
     'maxmemory 256mb',
     'maxmemory-policy volatile-lru',
   ].join('\n')
+}
+
+interface AccessKey {
+  readonly id: string
+  readonly secret: string
+}
+
+/** The access keys of the store: of the first password, which is shown, and of the other one while it is replaced. */
+function accessKeys(passwords: string): readonly [AccessKey, ...AccessKey[]] {
+  const keyOf = ({ login, password }: LoginPassword): AccessKey => ({
+    id: login === 'b' ? 'postern:evidence-b' : 'postern:evidence',
+    secret: password,
+  })
+  const [first, ...others] = parseLoginPasswords(passwords)
+  return [keyOf(first), ...others.map(keyOf)]
 }
 
 async function readText(path: string): Promise<string> {

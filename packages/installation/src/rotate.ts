@@ -13,7 +13,7 @@ import {
   signingKeyFiles,
 } from './secrets.ts'
 
-/** Those of services at PostgreSQL, and that of Redis: two are accepted while one is replaced. */
+/** Those of services at PostgreSQL, and those of Redis and of the store: two are accepted while one is replaced. */
 const passwords = passwordNames
   .filter((name) => name !== 'superuser' && name !== 'migrator')
   .map((name) => `password-${name}`)

@@ -25,7 +25,7 @@ export const ringNames = [
 ] as const
 export type RingName = (typeof ringNames)[number]
 
-/** Those who log in to PostgreSQL or Redis with a password. `superuser` only starts the stack, `migrator` migrates. */
+/** Those who log in to PostgreSQL, Redis or the store of the compose file with a password. `superuser` only starts the stack, `migrator` migrates. */
 export const passwordNames = [
   'superuser',
   'migrator',
@@ -35,6 +35,7 @@ export const passwordNames = [
   'evidence',
   'sync',
   'redis',
+  'store',
 ] as const
 export type PasswordName = (typeof passwordNames)[number]
 

@@ -279,6 +279,25 @@ describe('the rotation of a ring', () => {
     },
   )
 
+  test('of password-store: the store takes both access keys before the new one is shown, and the old one after that', async () => {
+    const read = async (path: string) => (await readFile(join(folder, path), 'utf8')).trim()
+    const takeStep = async (step: 'add' | 'promote' | 'retire') => {
+      await rotateSecret(folder, 'password-store', step)
+      await initSecrets(folder, addresses)
+      const id = await read('evidence/POSTERN_STORE_ACCESS_KEY_ID')
+      const key = `${id} ${await read('evidence/POSTERN_STORE_SECRET_ACCESS_KEY')}`
+      return { key, users: (await read('store/store-users')).split('\n') }
+    }
+    const old = await read('store/store-users')
+    expect(old).toMatch(/^postern:evidence [\w-]{43}$/)
+    const added = await takeStep('add')
+    expect(added.key).toBe(old)
+    expect(added.users).toEqual([old, expect.stringMatching(/^postern:evidence-b [\w-]{43}$/)])
+    const promoted = await takeStep('promote')
+    expect(promoted).toEqual({ key: added.users[1], users: added.users.toReversed() })
+    expect((await takeStep('retire')).users).toEqual([promoted.key])
+  })
+
   test('of a password again goes back to the first login', async () => {
     for (const step of ['add', 'promote', 'retire'] as const) await rotateSecret(folder, 'password-keys', step)
     expect(await readFile(join(folder, 'password-keys'), 'utf8')).toMatch(/^a:[\w-]{43}\n$/)

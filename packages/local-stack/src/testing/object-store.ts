@@ -1,4 +1,4 @@
-import { readdir, stat } from 'node:fs/promises'
+import { readdir, rename, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { alwaysThere, hasPackages, libraryPath, readDependencies, unpackPackages } from '../distribution-packages.ts'
 import { repositoryRoot } from '../paths.ts'
@@ -7,12 +7,16 @@ import { type ManagedProcess, launch, waitUntilReady } from '../processes.ts'
 import { randomPassword } from '../secrets.ts'
 import { makeTestFolder } from './cluster.ts'
 
-/** An S3-compatible object store of its own for a test file: OpenStack Swift with its S3 API. */
+/** An S3-compatible object store of its own for a test file: that of the compose file, OpenStack Swift with its S3 API. */
 export interface TestObjectStore {
   readonly endpoint: string
   readonly region: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
+  /** Puts others in the place of those who may use it: access keys and their secrets. It goes by them within some seconds. */
+  replaceUsers(users: Readonly<Record<string, string>>): Promise<void>
+  /** What it complains of. */
+  readonly logFile: string
   /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
   kill(signal: NodeJS.Signals): void
   /** Ends it in order. Does nothing when it has ended. */
@@ -27,26 +31,43 @@ const installFolder = join(repositoryRoot, '.tools', 'swift-package')
  * Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu), unpacked without root. Its data are in
  * the folder of the run and go with it. It ends with the process that started it, at the latest.
  */
-export async function startTestObjectStore(): Promise<TestObjectStore> {
+export async function startTestObjectStore(
+  /** A bucket that it makes itself when it starts. Default: none. */
+  bucket?: string,
+): Promise<TestObjectStore> {
   const python = await findPython()
   const home = await makeTestFolder('object-store')
   const port = await findFreePort()
   const accessKeyId = 'postern:evidence'
   const secretAccessKey = randomPassword()
+  const users = join(home, 'users')
+  const replaceUsers = async (next: Readonly<Record<string, string>>): Promise<void> => {
+    const lines = Object.entries(next).map(([id, secret]) => `${id} ${secret}\n`)
+    await writeFile(`${users}.new`, lines.join(''), { mode: 0o600 })
+    await rename(`${users}.new`, users)
+  }
+  await replaceUsers({ [accessKeyId]: secretAccessKey })
+  const program = join(repositoryRoot, 'deploy', 'store', 'store.py')
+  const data = join(home, 'data')
+  const logFile = join(home, 'logs', 'object-store.log')
   const start = async (): Promise<ManagedProcess> => {
     const server = await launch({
       name: 'object-store',
       command: python,
-      args: [join(import.meta.dirname, 'object-store.py'), home, String(port)],
+      args: [
+        program,
+        ...['--data', data, '--users', users, '--port', String(port)],
+        ...(bucket === undefined ? [] : ['--bucket', bucket]),
+      ],
       env: {
         PATH: '/usr/bin:/bin',
+        PYTHONDONTWRITEBYTECODE: '1',
         PYTHONHOME: join(installFolder, 'usr'),
         PYTHONPATH: join(installFolder, 'usr', 'lib', 'python3', 'dist-packages'),
         LD_LIBRARY_PATH: libraryPath(installFolder),
       },
       cwd: home,
-      logFile: join(home, 'logs', 'object-store.log'),
-      input: `${accessKeyId}\n${secretAccessKey}\n`,
+      logFile,
     })
     try {
       await waitUntilReady(server, async () => await answers(port), { timeoutMs: 60_000 })
@@ -62,6 +83,8 @@ export async function startTestObjectStore(): Promise<TestObjectStore> {
     region: 'us-east-1',
     accessKeyId,
     secretAccessKey,
+    replaceUsers,
+    logFile,
     kill: (signal) => server.kill(signal),
     stop: async () => {
       await server.stop()

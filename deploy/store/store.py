@@ -1,0 +1,244 @@
+"""The store of the compose file: OpenStack Swift with its S3 API in one process, on one disk. A proxy, which others speak to, and one
+server each of accounts, containers and objects, which only the loopback address reaches.
+
+What it has answered is on the disk, names as well as bytes: it may be killed at any moment. Its bucket is made by itself when it
+starts. Who may use it stands in a file, a line each of access key and secret key; the file is read again when it has changed, and
+nobody who is still in it is refused meanwhile.
+"""
+
+import argparse
+import array
+import gzip
+import json
+import logging
+import logging.handlers
+import os
+import re
+import signal
+import struct
+import sys
+import time
+
+import eventlet
+
+eventlet.patcher.monkey_patch(all=False, socket=True, select=True, thread=True)
+
+
+class ToStandardError(logging.StreamHandler):
+    """Stands for syslog: what goes wrong is in the log of this process. Swift must not have looked for the other one before."""
+
+    LOG_LOCAL0 = 0
+    priority_map = {}
+
+    def __init__(self, *_args, **_named):
+        super().__init__(sys.stderr)
+
+
+logging.handlers.SysLogHandler = ToStandardError
+
+from eventlet import wsgi  # noqa: E402
+from swift.common import db, utils  # noqa: E402
+from swift.common.swob import Request  # noqa: E402
+from swift.common.wsgi import ConfigString, loadapp  # noqa: E402
+from swift.obj.updater import ObjectUpdater  # noqa: E402
+
+LOOPBACK = "127.0.0.1"
+LOOK_EVERY_S = 1
+SETTLE_EVERY_S = 5
+LINE = re.compile(r"([a-z0-9]+):([a-z0-9-]+) ([A-Za-z0-9_-]{16,})")
+
+arguments = argparse.ArgumentParser()
+for name in ("data", "users", "host", "port", "bucket"):
+    arguments.add_argument("--" + name, required=name not in ("host", "bucket"), default=LOOPBACK if name == "host" else None)
+given = arguments.parse_args()
+
+# Where a name lies follows from it: another value than that of before would find nothing.
+utils.HASH_PATH_SUFFIX = b"postern"
+
+
+def note_at_once(broker, record):
+    """A name is in the database, synced, before its object is answered for: Swift would collect names in a file that it does not sync."""
+    with utils.lock_parent_directory(broker.pending_file, broker.pending_timeout):
+        broker.merge_items([record])
+
+
+db.DatabaseBroker.put_record = note_at_once
+
+
+class Memory(dict):
+    """Stands for memcached, which the servers ask for what they have just looked up."""
+
+    def __bool__(self):
+        return True
+
+    def get(self, key, *_args, **_named):
+        return dict.get(self, key)
+
+    def set(self, key, value, *_args, **_named):
+        self[key] = value
+
+    def incr(self, key, delta=1, *_args, **_named):
+        self[key] = dict.get(self, key, 0) + int(delta)
+        return self[key]
+
+    def delete(self, key, *_args, **_named):
+        self.pop(key, None)
+
+
+def read_users():
+    """Access keys and their secrets. An access key is account:user; all are of one account."""
+    with open(given.users) as file:
+        lines = [line for line in file.read().split("\n") if line]
+    users = [LINE.fullmatch(line) for line in lines]
+    if not users or None in users or len({user[1] for user in users}) != 1:
+        raise ValueError(given.users + " must hold lines of an access key, account:user, and its secret, all of one account")
+    return [user.groups() for user in users]
+
+
+rings = os.path.join(given.data, "rings")
+devices = os.path.join(given.data, "devices")
+disk = os.path.join(devices, "disk")
+for folder in (rings, disk):
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+
+# One process: who does not answer is late and not gone, and there is no other to ask.
+COMMON = f"""
+[DEFAULT]
+swift_dir = {rings}
+devices = {devices}
+recon_cache_path = {given.data}
+mount_check = false
+log_level = ERROR
+conn_timeout = 10
+node_timeout = 20
+disable_fallocate = true
+fallocate_reserve = 0
+"""
+
+
+def write_ring(kind, port):
+    """One partition, one copy, one disk."""
+    device = dict(id=0, region=1, zone=1, weight=1.0, device="disk", meta="", ip=LOOPBACK, port=port)
+    device.update(replication_ip=LOOPBACK, replication_port=port)
+    meta = json.dumps(dict(devs=[device], part_shift=32, replica_count=1, byteorder=sys.byteorder)).encode()
+    path = os.path.join(rings, kind + ".ring.gz")
+    with gzip.open(path + ".new", "wb") as file:
+        file.write(struct.pack("!4sHI", b"R1NG", 1, len(meta)) + meta + array.array("H", [0]).tobytes())
+    os.replace(path + ".new", path)
+
+
+def load_proxy(filters, sections=""):
+    return loadapp(
+        ConfigString(
+            f"""{COMMON}
+error_suppression_limit = 1000000000
+[pipeline:main]
+pipeline = {filters} proxy-server
+[filter:catch_errors]
+use = egg:swift#catch_errors
+[app:proxy-server]
+use = egg:swift#proxy
+conn_timeout = 10
+node_timeout = 30
+error_suppression_limit = 1000000000
+account_autocreate = true
+{sections}
+"""
+        )
+    )
+
+
+def load_public(users):
+    """What others speak to: everybody in the file may do everything with the one account, and nobody else anything."""
+    accounts = "\n".join(f"user_{account}_{user} = {secret} .admin" for account, user, secret in users)
+    return load_proxy(
+        "catch_errors healthcheck s3api tempauth slo",
+        f"""
+[filter:healthcheck]
+use = egg:swift#healthcheck
+[filter:s3api]
+use = egg:swift#s3api
+location = us-east-1
+min_segment_size = 5242880
+max_upload_part_num = 10000
+[filter:tempauth]
+use = egg:swift#tempauth
+{accounts}
+[filter:slo]
+use = egg:swift#slo
+max_manifest_segments = 10000
+""",
+    )
+
+
+def make_bucket(account):
+    """Made by the store itself, so that nobody who uses it needs the right to make one."""
+    inner = load_proxy("catch_errors")
+    path = f"/v1/AUTH_{account}/{given.bucket}"
+    answer = Request.blank(path, environ={"REQUEST_METHOD": "PUT", "swift.cache": memory}).get_response(inner)
+    if answer.status_int not in (201, 202):
+        raise RuntimeError("the bucket could not be made: " + answer.status)
+
+
+def settle_listings():
+    """Names that could not be noted when their objects were stored."""
+    updater = ObjectUpdater(dict(swift_dir=rings, devices=devices, mount_check="false", interval="300", log_level="ERROR"))
+    while True:
+        try:
+            updater.begin = time.time()
+            updater.object_sweep(disk)
+        except Exception as error:
+            print("names could not be noted:", error, file=sys.stderr)
+        eventlet.sleep(SETTLE_EVERY_S)
+
+
+def follow_users(users):
+    """Goes on with whoever is in the file now. One that cannot be read changes nothing."""
+    global public
+    while True:
+        eventlet.sleep(LOOK_EVERY_S)
+        try:
+            now = read_users()
+            if now != users:
+                public = load_public(now)
+                users = now
+        except Exception as error:
+            print("users were not read again:", error, file=sys.stderr)
+
+
+# It is the first process of its container, which a signal does not end by itself. What is answered is on the disk.
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda *_: os._exit(0))
+
+memory = Memory()
+known = read_users()
+quiet = open(os.devnull, "w")
+for kind in ("account", "container", "object"):
+    server = eventlet.listen((LOOPBACK, 0))
+    write_ring(kind, server.getsockname()[1])
+    app = loadapp(
+        ConfigString(
+            f"""{COMMON}
+[pipeline:main]
+pipeline = {kind}-server
+[app:{kind}-server]
+use = egg:swift#{kind}
+# Longer than a container takes: its answer is waited for, and what it could not note is written down.
+container_update_timeout = 60
+"""
+        )
+    )
+    eventlet.spawn(wsgi.server, server, app, quiet, max_size=1000)
+eventlet.spawn(settle_listings)
+if given.bucket is not None:
+    make_bucket(known[0][0])
+public = load_public(known)
+eventlet.spawn(follow_users, known)
+
+
+def serve(environ, start_response):
+    environ["swift.cache"] = memory
+    return public(environ, start_response)
+
+
+wsgi.server(eventlet.listen((given.host, int(given.port)), backlog=1024), serve, quiet, max_size=1000)

@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import {
+  CreateBucketCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+} from '@aws-sdk/client-s3'
+import { type TestObjectStore, startTestObjectStore } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+
+const bucket = 'postern-evidence'
+const clients: S3Client[] = []
+let store: TestObjectStore
+let first: S3Client
+
+beforeAll(async () => {
+  store = await startTestObjectStore(bucket)
+  first = clientOf(store.accessKeyId, store.secretAccessKey)
+})
+afterAll(async () => {
+  for (const client of clients) client.destroy()
+  await store.stop()
+})
+
+function clientOf(accessKeyId: string, secretAccessKey: string): S3Client {
+  const { endpoint, region } = store
+  const credentials = { accessKeyId, secretAccessKey }
+  const client = new S3Client({ endpoint, region, credentials, forcePathStyle: true, maxAttempts: 1 })
+  clients.push(client)
+  return client
+}
+
+/** Whether the store takes who asks for one who may use it. */
+async function isTaken(client: S3Client): Promise<boolean> {
+  return await client.send(new HeadBucketCommand({ Bucket: bucket })).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function put(client: S3Client, key: string, text: string): Promise<void> {
+  await client.send(new PutObjectCommand({ Bucket: bucket, Key: key, Body: text }))
+}
+
+async function read(client: S3Client, key: string): Promise<string> {
+  const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key: key }))
+  return (await Body?.transformToString()) ?? ''
+}
+
+async function keys(client: S3Client, prefix: string): Promise<string[]> {
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix: prefix }))
+  return Contents.map(({ Key = '' }) => Key)
+}
+
+describe('the store of the compose file', () => {
+  test('has its bucket when it has started, and shows it to nobody without the key', async () => {
+    expect(await isTaken(first)).toBe(true)
+    expect(await isTaken(clientOf(store.accessKeyId, 'x'.repeat(43)))).toBe(false)
+    await put(first, 'private', 'of a tenant')
+    const answer = await fetch(`${store.endpoint}/${bucket}/private`)
+    expect(answer.status).toBeGreaterThanOrEqual(400)
+    expect(await answer.text()).not.toContain('of a tenant')
+    await expect(
+      clientOf('other:evidence', 'x'.repeat(43)).send(new CreateBucketCommand({ Bucket: 'another' })),
+    ).rejects.toThrow()
+  })
+
+  test('has at once all that it had answered for when it was killed, names as well as bytes', async () => {
+    const answered = new Set<string>()
+    const writers = Array.from({ length: 4 }, async (_none, writer) => {
+      for (let count = 0; count < 1000; count += 1) {
+        const key = `kill/${writer}/${count}`
+        try {
+          await put(first, key, key)
+        } catch {
+          return
+        }
+        answered.add(key)
+        if (answered.size === 12) store.kill('SIGKILL')
+      }
+    })
+    await Promise.all(writers)
+    await store.start()
+    expect(answered.size).toBeGreaterThanOrEqual(12)
+    const found = await keys(first, 'kill/')
+    expect([...answered].filter((key) => !found.includes(key))).toEqual([])
+    for (const key of answered) expect(await read(first, key)).toBe(key)
+  })
+
+  test('takes a second access key and drops the first one without being started anew, and refuses nobody meanwhile', async () => {
+    const [id, secret] = ['postern:evidence-b', randomBytes(32).toString('base64url')]
+    const second = clientOf(id, secret)
+    await put(first, 'rotated', 'by the first')
+    expect(await isTaken(second)).toBe(false)
+    let refused = 0
+    let stopped = false
+    const asking = (async () => {
+      while (!stopped) if (!(await isTaken(first))) refused += 1
+    })()
+    await store.replaceUsers({ [store.accessKeyId]: store.secretAccessKey, [id]: secret })
+    await expect.poll(async () => await isTaken(second), { timeout: 30_000 }).toBe(true)
+    stopped = true
+    await asking
+    expect(refused).toBe(0)
+    expect(await read(second, 'rotated')).toBe('by the first')
+    await store.replaceUsers({ [id]: secret })
+    await expect.poll(async () => await isTaken(first), { timeout: 30_000 }).toBe(false)
+    await put(second, 'rotated', 'by the second')
+    expect(await read(second, 'rotated')).toBe('by the second')
+  })
+
+  test('goes on with the keys that it knows where the file holds none', async () => {
+    const [id, secret] = ['postern:evidence-c', randomBytes(32).toString('base64url')]
+    await store.replaceUsers({ [id]: secret })
+    const other = clientOf(id, secret)
+    await expect.poll(async () => await isTaken(other), { timeout: 30_000 }).toBe(true)
+    await store.replaceUsers({})
+    await expect
+      .poll(async () => await readFile(store.logFile, 'utf8'), { timeout: 30_000 })
+      .toContain('users were not read again')
+    expect(await readFile(store.logFile, 'utf8')).not.toContain(secret)
+    expect(await read(other, 'rotated')).toBe('by the second')
+  })
+})

@@ -1,0 +1,36 @@
+import type { Compose } from './compose.ts'
+
+/** Says of each blob whose bytes hash to its name `<tenant> <sha256>`, with the settings and the key of the service. */
+const hashBucket = `
+const { S3Client, ListObjectsV2Command, GetObjectCommand } =
+  require('module').createRequire('/app/services/evidence/package.json')('@aws-sdk/client-s3')
+const { createHash } = require('crypto')
+const { readFileSync } = require('fs')
+const setting = (name) => process.env['POSTERN_BLOB_S3_' + name]
+const secret = (name) => readFileSync(setting(name + '_FILE'), 'utf8').trim()
+const credentials = { accessKeyId: secret('ACCESS_KEY_ID'), secretAccessKey: secret('SECRET_ACCESS_KEY') }
+const s3 = new S3Client({ endpoint: setting('ENDPOINT'), region: 'us-east-1', forcePathStyle: true, credentials })
+const Bucket = setting('BUCKET')
+const names = []
+const list = async (ContinuationToken) => {
+  const page = await s3.send(new ListObjectsV2Command({ Bucket, Prefix: 'blobs/', ContinuationToken }))
+  names.push(...(page.Contents ?? []).map(({ Key }) => Key))
+  if (page.NextContinuationToken) await list(page.NextContinuationToken)
+}
+const look = async (queue) => {
+  for (const name of queue) {
+    const [, tenant, sha256, random] = name.split('/')
+    const hash = createHash('sha256')
+    const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key: 'data/' + tenant + '/' + random }))
+    for await (const chunk of Body) hash.update(chunk)
+    if (hash.digest('hex') === sha256) console.log(tenant + ' ' + sha256)
+  }
+}
+list().then(() => { const queue = names.values(); return Promise.all([look(queue), look(queue), look(queue)]) })`
+
+/** Blobs of evidence whose bytes in the store hash to their names, as `<tenant> <sha256>`: all bytes are read. */
+export async function findWholeBlobs(system: Compose): Promise<ReadonlySet<string>> {
+  const [evidence = ''] = await system.containers('evidence')
+  const said = await system.docker(['exec', evidence, 'node', '-e', hashBucket], { timeoutMs: 600_000 })
+  return new Set(said.split('\n').filter((line) => line !== ''))
+}
