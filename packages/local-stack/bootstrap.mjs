@@ -359,7 +359,7 @@ const commands = {
   fix: (context) => runFix(context),
   // Packages with hashes and licences, for whoever audits or answers for them.
   sbom: inventory([...installed, 'sbom', '--sbom-format', 'cyclonedx', '--sbom-type', 'application', '--prod']),
-  licences: inventory(['licenses', 'list', '--recursive', '--prod']),
+  licences: inventory([...installed, 'licenses', 'list', '--prod']),
   bench: fromSource('test/bench/run.ts'),
   'test:recovery': testRecovery,
   'test:containers': (context, args) => testContainers(context, args),

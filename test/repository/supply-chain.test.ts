@@ -1,6 +1,7 @@
+import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { z } from 'zod'
 
@@ -11,7 +12,7 @@ const namesSchema = z.record(z.string(), z.string()).default({})
 const { importers, snapshots } = z
   .looseObject({
     importers: z.record(z.string(), z.looseObject({ dependencies: linksSchema })),
-    snapshots: z.record(z.string(), z.looseObject({ dependencies: namesSchema })),
+    snapshots: z.record(z.string(), z.looseObject({ dependencies: namesSchema, optionalDependencies: namesSchema })),
   })
   .parse(parse(readFileSync(join(root, 'pnpm-lock.yaml'), 'utf8')))
 
@@ -59,6 +60,8 @@ const programFloors: readonly (readonly [string, string, RegExp, string])[] = [
   ['PostgreSQL', 'deploy/compose.yaml', /:-postgres:(\S+?)-/, '18.4'],
   // Lua (CVE-2025-49844), and those of 2026.
   ['Redis', 'deploy/compose.yaml', /:-redis:(\S+?)-/, '7.4.9'],
+  // The first of Debian 13 with its fixes.
+  ['Swift', 'deploy/store/Dockerfile', /^ARG SWIFT_VERSION=(\S+)$/m, '2.35.1'],
   // Prepared statements in transaction mode.
   ['PgBouncer', 'deploy/pgbouncer/Dockerfile', /^ARG PGBOUNCER_VERSION=(\S+)$/m, '1.24.1'],
 ]
@@ -73,7 +76,9 @@ function shipped(): Map<string, Set<string>> {
     seen.add(key)
     const versions = found.get(name) ?? new Set<string>()
     found.set(name, versions.add(version.replace(/\(.*$/, '')))
-    for (const [next, its] of Object.entries(snapshots[key]?.dependencies ?? {})) visit(next, its)
+    // What is optional is installed as well, where it is for this platform.
+    const { dependencies = {}, optionalDependencies = {} } = snapshots[key] ?? {}
+    for (const [next, its] of Object.entries({ ...dependencies, ...optionalDependencies })) visit(next, its)
   }
   // The development server of the local stack and the client for integrators are not in the image.
   const parts = Object.keys(importers).filter((path) => /^(?:services|packages)\//.test(path))
@@ -105,6 +110,61 @@ const packages = [...shipped()].flatMap(([name, versions]) =>
 test('every package that an installation runs has a licence that it may be handed on under', () => {
   expect(packages.length).toBeGreaterThan(100)
   expect(packages.filter(({ licence }) => !named(licence).every((each) => acceptable.has(each)))).toEqual([])
+})
+
+/** What a command of the repository prints. */
+function printed(...command: readonly string[]): unknown {
+  const bootstrap = join(root, 'packages/local-stack/bootstrap.mjs')
+  const { status, stdout, stderr } = spawnSync(process.execPath, [bootstrap, ...command], {
+    encoding: 'utf8',
+    maxBuffer: 2 ** 26,
+  })
+  if (status !== 0) throw new Error(stderr)
+  return JSON.parse(stdout)
+}
+
+const shippedNames = packages.map(({ name, version }) => `${name}@${version}`).toSorted()
+
+describe('who audits or answers for an installation is told', { timeout: 60_000 }, () => {
+  test('every package that it runs, with its hash, and none that only makes or tries it (npm run sbom, CycloneDX)', () => {
+    const hash = z.object({ alg: z.literal('SHA-512'), content: z.string().regex(/^[0-9a-f]{128}$/) })
+    const component = z.looseObject({
+      group: z.string().optional(),
+      name: z.string(),
+      version: z.string(),
+      purl: z.string(),
+      externalReferences: z.array(z.looseObject({ type: z.string(), hashes: z.array(hash).optional() })).default([]),
+    })
+    const bom = z
+      .looseObject({ bomFormat: z.literal('CycloneDX'), specVersion: z.string(), components: z.array(component) })
+      .parse(printed('sbom'))
+    expect(Number(bom.specVersion)).toBeGreaterThanOrEqual(1.5)
+    const [own, others] = [true, false].map((is) => bom.components.filter(({ group }) => (group === '@postern') === is))
+    const names = others?.map(
+      ({ group, name, version }) => `${group === undefined ? '' : `${group}/`}${name}@${version}`,
+    )
+    expect([...new Set(names)].toSorted()).toEqual(shippedNames)
+    expect(own?.map(({ name }) => name)).toEqual(expect.arrayContaining(['contracts', 'service-kit', 'tenant-db']))
+    expect(own?.map(({ name }) => name)).not.toContain('local-stack')
+    const hashed = others?.filter(({ externalReferences }) =>
+      externalReferences.some(({ hashes }) => hashes?.length === 1),
+    )
+    expect(hashed).toHaveLength(others?.length ?? -1)
+  })
+
+  test('the licence of each of them, and of no other (npm run licences)', () => {
+    const listed = z
+      .record(
+        z.string(),
+        z.array(z.looseObject({ name: z.string(), versions: z.array(z.string()), license: z.string() })),
+      )
+      .parse(printed('licences', '--json'))
+    const all = Object.values(listed).flat()
+    const names = all.flatMap(({ name, versions }) => versions.map((version) => `${name}@${version}`))
+    expect(names.toSorted()).toEqual(shippedNames)
+    const said = new Map(all.map(({ name, license }) => [name, license]))
+    expect(packages.filter(({ name, licence }) => said.get(name) !== licence)).toEqual([])
+  })
 })
 
 function isOlder(version: string, floor: string): boolean {
