@@ -1,23 +1,26 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type KeyRecord, type Revocation, redisRevocationChannel } from '@postern/contracts/internal'
-import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
 import {
   type TestRedisGroup,
   randomRing,
   startTestRedisCluster,
   startTestSentinels,
 } from '@postern/local-stack/testing'
-import { createLogger } from '@postern/service-kit'
-import { type RedisClient, openRedisClient } from '@postern/service-kit/redis'
 import { parseKeyRing } from '@postern/signed-context'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openRedisCache } from '../src/authenticate/redis-cache.ts'
-import { createTokenSource } from '../src/limit/token-source.ts'
+import { createLogger } from '../../packages/service-kit/src/logger.ts'
+import { createMetrics } from '../../packages/service-kit/src/metrics.ts'
+import { openRedis } from '../../services/console/src/redis.ts'
+import { createSeal } from '../../services/console/src/session/seal.ts'
+import { randomId } from '../../services/console/src/session/sessions.ts'
+import { type SessionStore, createSessionStore } from '../../services/console/src/session/store.ts'
+import { openRedisCache } from '../../services/gateway/src/authenticate/redis-cache.ts'
+import { createTokenSource } from '../../services/gateway/src/limit/token-source.ts'
+import { openKeyCache } from '../../services/keys/src/key-cache.ts'
 
 const ring = parseKeyRing(randomRing())
-const codec = createCacheCodec(ring)
 const quiet = createLogger({ service: 'gateway', level: 'fatal', write: () => undefined })
 
 function newRecord(): KeyRecord {
@@ -41,28 +44,27 @@ function newRecord(): KeyRecord {
   }
 }
 
-/** A gateway's connections to a group, and one that writes as the keys service does. */
+/** What a gateway, the keys service and a console have of a group. */
 function open(url: string) {
   const cache = openRedisCache({ url, ring, logger: quiet })
-  const keys = openRedisClient(url, { name: 'keys', commandTimeoutMs: 50 })
-  keys.on('error', () => undefined)
+  const keys = openKeyCache({ url, mac: ring }, { logger: quiet, metrics: createMetrics('keys') })
+  const console = openRedis(url, quiet)
   const heard: Revocation[] = []
   cache.onRevocation((revocation) => heard.push(revocation))
   return {
     cache,
     keys,
+    sessions: createSessionStore(console, createSeal(ring, 'session'), randomId),
     heard,
     close: async () => {
       await cache.close()
-      keys.disconnect()
+      await keys.close()
+      console.close()
     },
   }
 }
 
-async function store(keys: RedisClient, record: KeyRecord): Promise<void> {
-  const { key, value, endsAt } = codec.encodeRecord(record)
-  await keys.eval(storeRecordScript, 1, key, value, endsAt)
-}
+type Opened = ReturnType<typeof open>
 
 /** Tries until it works: whoever is in between says so by rejecting. */
 async function inTheEnd<T>(work: () => Promise<T | undefined>): Promise<T> {
@@ -76,19 +78,13 @@ async function inTheEnd<T>(work: () => Promise<T | undefined>): Promise<T> {
 }
 
 /** Stores a record and finds it as the gateway does; announces a revocation and hears of it; leases tokens. */
-async function expectAllToWork({ cache, keys, heard }: ReturnType<typeof open>): Promise<void> {
+async function expectAllToWork({ cache, keys, sessions, heard }: Opened): Promise<void> {
   // In a cluster they lie on several nodes.
   const records = Array.from({ length: 12 }, newRecord)
-  for (const record of records) await inTheEnd(async () => await store(keys, record).then(() => true))
-  for (const record of records) {
-    expect(await inTheEnd(async () => await cache.find(record.hash))).toEqual(record)
-  }
+  for (const record of records) expect(await inTheEnd(async () => await storedBy(keys, record, cache))).toEqual(record)
   const seq = heard.length + 1
   await inTheEnd(async () => {
-    await keys.publish(
-      redisRevocationChannel,
-      codec.encodeMessage({ kind: 'tenant', seq, tenantId: randomUUID(), version: 2 }),
-    )
+    keys.publish({ kind: 'tenant', seq, tenantId: randomUUID(), version: 2 })
     await delay(20)
     return heard.length >= seq ? true : undefined
   })
@@ -96,6 +92,70 @@ async function expectAllToWork({ cache, keys, heard }: ReturnType<typeof open>):
   const tenant = randomBytes(8).toString('hex')
   const lease = await inTheEnd(async () => await source.lease(`{${tenant}}:tenant`, 100, 10))
   expect(lease).toMatchObject({ granted: 10, left: 90 })
+  await expectSessionsToWork(sessions)
+}
+
+/** Stores a record as the keys service does, which is told nothing of it, and looks for it as a gateway does. */
+async function storedBy(
+  keys: Opened['keys'],
+  record: KeyRecord,
+  cache: Opened['cache'],
+): Promise<KeyRecord | undefined> {
+  keys.store(record)
+  return await cache.find(record.hash)
+}
+
+/** What the console does with sessions: begins, finds, uses, replaces and ends them, one by one and all of a person. */
+async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
+  const subject = randomUUID()
+  const [now, issuer] = [Date.now(), 'https://sign-in.example']
+  const times = { seenAt: now, endsAt: now + 3_600_000 }
+  // In a cluster they lie on several nodes, and the ways to find them on others.
+  const begun = Array.from({ length: 12 }, (_none, index) => ({
+    id: randomId(),
+    content: {
+      createdAt: now,
+      issuer,
+      subject,
+      sid: `${subject}-${index}`,
+      person: { id: subject, name: 'Ada', email: null },
+      tenant: { id: randomUUID(), name: 'Harbourline' },
+      roles: ['admin'],
+      csrfToken: randomId(),
+      tokens: { access: 'token', accessExpiresAt: now },
+    },
+  }))
+  for (const { id, content } of begun) {
+    await inTheEnd(async () => await sessions.create(id, content, times).then(() => true))
+    expect(await inTheEnd(async () => await sessions.find(id))).toEqual({ content, seenAt: now })
+  }
+  const [{ id, content } = { id: '', content: undefined }, other] = begun
+  if (content === undefined || other === undefined) throw new Error('there are no sessions')
+  await inTheEnd(async () => await sessions.touch(id, { ...times, seenAt: now + 1 }).then(() => true))
+  const changed = { ...content, roles: ['viewer'] }
+  expect(await inTheEnd(async () => await sessions.replace(id, changed))).toBe(true)
+  expect(await inTheEnd(async () => await sessions.find(id))).toEqual({ content: changed, seenAt: now + 1 })
+  const marks = await inTheEnd(async () => {
+    const mark = randomId()
+    return [await sessions.markOnce(mark, 60_000), await sessions.markOnce(mark, 60_000)]
+  })
+  expect(marks).toEqual([true, false])
+  const turns = await inTheEnd(async () => {
+    const of = randomId()
+    const [first, second] = [await sessions.lock(of, 60_000), await sessions.lock(of, 60_000)]
+    await first?.()
+    return [first, second, await sessions.lock(of, 60_000)].map((each) => each !== undefined)
+  })
+  expect(turns).toEqual([true, false, true])
+  expect(await inTheEnd(async () => await sessions.removeOf({ kind: 'sid', issuer, value: content.sid }))).toBe(1)
+  expect(await inTheEnd(async () => [await sessions.find(id), await sessions.find(other.id)])).toEqual([
+    undefined,
+    { content: other.content, seenAt: now },
+  ])
+  expect(await inTheEnd(async () => await sessions.removeOf({ kind: 'subject', issuer, value: subject }))).toBe(11)
+  for (const each of begun) {
+    expect(await inTheEnd(async () => [await sessions.find(each.id)])).toEqual([undefined])
+  }
 }
 
 describe.each([
@@ -103,7 +163,7 @@ describe.each([
   ['a cluster', startCluster],
 ])('with %s', (_name, startGroup) => {
   let group: TestRedisGroup
-  let opened: ReturnType<typeof open>
+  let opened: Opened
 
   beforeAll(async () => {
     group = await startGroup()
@@ -114,16 +174,22 @@ describe.each([
     await group.stop()
   })
 
-  test('keys are found, revocations heard and tokens counted', async () => await expectAllToWork(opened))
+  test('keys are found, revocations heard, tokens counted and sessions kept', async () => await expectAllToWork(opened))
 
   test('a request waits for no server that has died, and all goes on with the one that takes its place', async () => {
     const records = Array.from({ length: 6 }, newRecord)
-    for (const record of records) await inTheEnd(async () => await store(opened.keys, record).then(() => true))
+    const { cache, keys, sessions } = opened
+    for (const record of records) await inTheEnd(async () => await storedBy(keys, record, cache))
     const [first] = group.servers
     first?.kill('SIGKILL')
     await first?.exited
     // Found or not: an answer comes, and never a rejection.
     for (const { hash } of records) await opened.cache.find(hash)
+    // A session is there, or nobody can tell: never is anybody told that he has none while it could not be read.
+    for (const id of Array.from({ length: 6 }, randomId)) {
+      const answer = await sessions.find(id).catch((error: unknown) => error)
+      if (answer !== undefined) expect(answer).toMatchObject({ code: 'service_unavailable' })
+    }
     await expectAllToWork(opened)
   })
 })
