@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type KeyRecord, type Revocation, redisRevocationChannel } from '@postern/contracts/internal'
+import type { KeyRecord, Revocation } from '@postern/contracts/internal'
 import {
   type TestRedisGroup,
   randomRing,

@@ -146,12 +146,12 @@ interface AccessKey {
 
 /** The access keys of the store: of the first password, which is shown, and of the other one while it is replaced. */
 function accessKeys(passwords: string): readonly [AccessKey, ...AccessKey[]] {
-  const keyOf = ({ login, password }: LoginPassword): AccessKey => ({
-    id: login === 'b' ? 'postern:evidence-b' : 'postern:evidence',
-    secret: password,
-  })
   const [first, ...others] = parseLoginPasswords(passwords)
-  return [keyOf(first), ...others.map(keyOf)]
+  return [accessKey(first), ...others.map(accessKey)]
+}
+
+function accessKey({ login, password }: LoginPassword): AccessKey {
+  return { id: login === 'b' ? 'postern:evidence-b' : 'postern:evidence', secret: password }
 }
 
 async function readText(path: string): Promise<string> {

@@ -31,6 +31,10 @@ async function readAll(): Promise<Record<string, string>> {
   return found
 }
 
+async function readSecret(path: string): Promise<string> {
+  return (await readFile(join(folder, path), 'utf8')).trim()
+}
+
 async function ringOf(name: string) {
   return parseKeyRing(await readFile(join(folder, name), 'utf8'))
 }
@@ -280,15 +284,14 @@ describe('the rotation of a ring', () => {
   )
 
   test('of password-store: the store takes both access keys before the new one is shown, and the old one after that', async () => {
-    const read = async (path: string) => (await readFile(join(folder, path), 'utf8')).trim()
     const takeStep = async (step: 'add' | 'promote' | 'retire') => {
       await rotateSecret(folder, 'password-store', step)
       await initSecrets(folder, addresses)
-      const id = await read('evidence/POSTERN_STORE_ACCESS_KEY_ID')
-      const key = `${id} ${await read('evidence/POSTERN_STORE_SECRET_ACCESS_KEY')}`
-      return { key, users: (await read('store/store-users')).split('\n') }
+      const id = await readSecret('evidence/POSTERN_STORE_ACCESS_KEY_ID')
+      const key = `${id} ${await readSecret('evidence/POSTERN_STORE_SECRET_ACCESS_KEY')}`
+      return { key, users: (await readSecret('store/store-users')).split('\n') }
     }
-    const old = await read('store/store-users')
+    const old = await readSecret('store/store-users')
     expect(old).toMatch(/^postern:evidence [\w-]{43}$/)
     const added = await takeStep('add')
     expect(added.key).toBe(old)

@@ -65,7 +65,7 @@ describe('the store of the compose file', () => {
     expect(await answer.text()).not.toContain('of a tenant')
     await expect(
       clientOf('other:evidence', 'x'.repeat(43)).send(new CreateBucketCommand({ Bucket: 'another' })),
-    ).rejects.toThrow()
+    ).rejects.toMatchObject({ $metadata: { httpStatusCode: 403 } })
   })
 
   test('has at once all that it had answered for when it was killed, names as well as bytes', async () => {

@@ -56,8 +56,10 @@ export async function startTestObjectStore(
       command: python,
       args: [
         program,
-        ...['--data', data, '--users', users, '--port', String(port)],
-        ...(bucket === undefined ? [] : ['--bucket', bucket]),
+        `--data=${data}`,
+        `--users=${users}`,
+        `--port=${port}`,
+        ...(bucket === undefined ? [] : [`--bucket=${bucket}`]),
       ],
       env: {
         PATH: '/usr/bin:/bin',
