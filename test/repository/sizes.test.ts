@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { componentNames, filesOf, rotatableNames } from '@postern/installation'
 import { loginRoles } from '@postern/tenant-db'
 import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
 import { z } from 'zod'
 import { readResources, workloadsOf } from '../support/manifests.ts'
 
@@ -161,6 +162,43 @@ test('the sync service has the memory that its runs were measured to take, for a
   const [, workers] =
     /POSTERN_SYNC_WORKERS: settings\.integer\(\{[^}]*fallback: (\d+)/.exec(read('services/sync/src/config.ts')) ?? []
   expect(mebibytes(limits?.memory ?? '')).toBeGreaterThanOrEqual(Number(workers) * peak)
+})
+
+describe('the containers of the compose file', () => {
+  const { services } = z
+    .looseObject({
+      services: z.record(
+        z.string(),
+        z.looseObject({ mem_limit: z.string(), pids_limit: z.number(), logging: z.unknown() }),
+      ),
+    })
+    .parse(parse(read('deploy/compose.yaml'), { merge: true }))
+
+  test('have limits of memory and processes, and logs that do not grow for ever, by variables of a site', () => {
+    expect(Object.keys(services)).toHaveLength(13)
+    for (const [name, { mem_limit: memory, pids_limit: processes, logging }] of Object.entries(services)) {
+      expect(memory, name).toMatch(new RegExp(`^\\$\\{POSTERN_${name.toUpperCase()}_MEMORY:-\\d+[mg]\\}$`))
+      expect(processes, name).toBeGreaterThanOrEqual(64)
+      expect(logging, name).toEqual({
+        driver: 'json-file',
+        options: { 'max-size': '${POSTERN_LOG_SIZE:-20m}', 'max-file': '${POSTERN_LOG_FILES:-5}' },
+      })
+    }
+  })
+
+  test('have as much memory as in Kubernetes, and PostgreSQL and Redis what the smallest size says', () => {
+    const given = (name: string): number => {
+      const [, number, unit] = /:-(\d+)([mg])\}$/.exec(services[name]?.mem_limit ?? '') ?? []
+      return Number(number) * (unit === 'g' ? 1024 : 1)
+    }
+    const limits = workloadsOf(base).map(({ name, pod }) => [name, pod.containers[0]?.resources.limits.memory] as const)
+    expect(limits.length).toBeGreaterThan(9)
+    for (const [name, memory] of limits) expect(given(name), name).toBe(mebibytes(memory ?? ''))
+    const [row = ''] = rowsOf('deploy/README.md', '## Sizes').filter((line) => line.startsWith('| 1,000 a minute'))
+    const [, postgres = '', redis = ''] = /, (\d+) GiB \| 1 node, (\d+) MiB \|$/.exec(row) ?? []
+    expect(given('postgres')).toBe(Number(postgres) * 1024)
+    expect(given('redis')).toBe(Number(redis) * 1.5)
+  })
 })
 
 test('every image that is not ours has an exact version', () => {
