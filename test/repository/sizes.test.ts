@@ -186,11 +186,13 @@ describe('the containers of the compose file', () => {
     }
   })
 
+  /** MiB. */
+  function given(name: string): number {
+    const [, number, unit] = /:-(\d+)([mg])\}$/.exec(services[name]?.mem_limit ?? '') ?? []
+    return Number(number) * (unit === 'g' ? 1024 : 1)
+  }
+
   test('have as much memory as in Kubernetes, and PostgreSQL and Redis what the smallest size says', () => {
-    const given = (name: string): number => {
-      const [, number, unit] = /:-(\d+)([mg])\}$/.exec(services[name]?.mem_limit ?? '') ?? []
-      return Number(number) * (unit === 'g' ? 1024 : 1)
-    }
     const limits = workloadsOf(base).map(({ name, pod }) => [name, pod.containers[0]?.resources.limits.memory] as const)
     expect(limits.length).toBeGreaterThan(9)
     for (const [name, memory] of limits) expect(given(name), name).toBe(mebibytes(memory ?? ''))
