@@ -89,6 +89,14 @@ describe('a resumable upload is not begun', () => {
     ['with too much metadata', 5, metadataOf('a'.repeat(4000)), 400, 'bad_request'],
     ['with details that are not JSON', 5, `${metadataOf()},metadata ${base64('{')}`, 400, 'malformed_json'],
     ['with details that there are not', 5, metadataOf('a.csv', 'text/csv', { x: 1 }), 422, 'invalid_content'],
+    [
+      'with a digest too many',
+      5,
+      metadataOf('a.csv', 'text/csv', { sha256: ['a'.repeat(64), 'b'.repeat(64)] }),
+      422,
+      'invalid_content',
+    ],
+    ['with no digest in their list', 5, metadataOf('a.csv', 'text/csv', { sha256: [] }), 422, 'invalid_content'],
     ['as a program by its name', 5, metadataOf('a.exe'), 415, 'unsupported_media_type'],
     ['as a web page by its type', 5, metadataOf('a', 'text/html'), 415, 'unsupported_media_type'],
   ])('%s', async (_what, length, metadata, status, code) => {

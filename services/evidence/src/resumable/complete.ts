@@ -30,9 +30,10 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
   const assembled = new Map<string, { readonly file: TakenFile; readonly at: number }>()
 
   async function assembleOnce(upload: ResumableUpload, context: Request['context']): Promise<TakenFile> {
+    // An old one is perhaps decided over already, as what an upload has left behind; and nobody may ever ask for it again.
+    for (const [id, { at }] of assembled) if (deps.now() - at >= limits.abandonedAfterMs / 2) assembled.delete(id)
     const before = assembled.get(upload.id)
-    // An old one is perhaps decided over already, as what an upload has left behind.
-    if (before !== undefined && deps.now() - before.at < limits.abandonedAfterMs / 2) return before.file
+    if (before !== undefined) return before.file
     const file = await assemble(deps, limits, upload, context)
     assembled.set(upload.id, { file, at: deps.now() })
     return file

@@ -251,6 +251,12 @@ function readCreation(
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
   if (!kind.accepted) throw refused(kind.refusal)
   const details = parseDetails(metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata)))
+  if (details.sha256 !== undefined && details.sha256.length !== 1) {
+    throw problem('invalid_content', {
+      detail: 'See `errors` for what to mend.',
+      errors: [{ parameter: 'Upload-Metadata', code: 'invalid', detail: 'metadata: sha256 must hold one digest' }],
+    })
+  }
   return { length, fileName: fileName.data, contentType, details }
 }
 
