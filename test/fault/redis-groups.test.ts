@@ -46,7 +46,7 @@ function newRecord(): KeyRecord {
 
 /** What a gateway, the keys service and a console have of a group. */
 function open(url: string) {
-  const cache = openRedisCache({ url, ring, logger: quiet })
+  const cache = openRedisCache({ url, ring, logger: quiet, onRefused: () => undefined })
   const keys = openKeyCache({ url, mac: ring }, { logger: quiet, metrics: createMetrics('keys') })
   const console = openRedis(url, quiet)
   const heard: Revocation[] = []

@@ -327,6 +327,23 @@ describe.skipIf(program === '')('the production overlay', () => {
     }
   })
 
+  test('lets PgBouncer and the migrations check PostgreSQL by the authority of the site', () => {
+    for (const [name, mountPath] of [
+      ['pgbouncer', '/etc/pgbouncer/ca'],
+      ['migrate', '/etc/postern/trust'],
+    ] as const) {
+      const { pod } = findWorkload(render(), name)
+      expect(pod.volumes, name).toContainEqual({ name: 'ca', configMap: { name: 'postgres-ca' } })
+      expect(pod.containers[0]?.['volumeMounts'], name).toContainEqual({
+        name: 'ca',
+        mountPath,
+        readOnly: true,
+      })
+    }
+    expect(environmentOf(findWorkload(render(), 'migrate'))['NODE_EXTRA_CA_CERTS']).toBe('/etc/postern/trust/ca.crt')
+    expect(findWorkload(render(), 'migrate').pod.volumes.map(({ name }) => name)).toContain('secrets')
+  })
+
   test.each(['gateway', 'keys', 'pgbouncer'])('puts no two of %s on one node while others have fewer', (name) => {
     const spread = findWorkload(render(), name).pod['topologySpreadConstraints']
     expect(spread).toContainEqual(

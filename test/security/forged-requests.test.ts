@@ -1,5 +1,5 @@
 import { createHash, createHmac, randomUUID } from 'node:crypto'
-import { rm, writeFile } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { generateKey, hashKey } from '@postern/api-key'
@@ -294,6 +294,21 @@ describe('whoever writes to Redis', () => {
     const answer = await whoami(key)
     expect([answer.status, answer.text.includes('write:findings')]).toEqual([200, false])
     expect(answer.text).toContain('read:findings')
+  })
+
+  test.runIf(process.platform === 'linux')('is counted by what it was, for who is to hear of it', async () => {
+    const { value } = generateKey()
+    await redis.set(redisRecordKey(hashKey(value)), 'not a record')
+    expect((await whoami(value)).status).toBe(401)
+    expect(await redis.publish(redisRevocationChannel, 'not an announcement')).toBeGreaterThan(0)
+    const environment = await readFile(`/proc/${stack.process('gateway-1').pid}/environ`, 'utf8')
+    const [, port = ''] = /\0POSTERN_ADMIN_PORT=(\d+)\0/.exec(`\0${environment}`) ?? []
+    const metrics = async () => await (await fetch(`http://127.0.0.1:${port}/internal/metrics`)).text()
+    for (const what of ['record', 'announcement']) {
+      await expect
+        .poll(metrics)
+        .toMatch(new RegExp(`^postern_gateway_cache_refused_total\\{[^}]*what="${what}"[^}]*\\} [1-9]`, 'm'))
+    }
   })
 
   test('revokes nothing by a made-up announcement, nor by a record sent as one', async () => {

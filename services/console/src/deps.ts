@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { BaseDeps, Logger, Registry } from '@postern/service-kit'
-import { Counter } from 'prom-client'
+import { Counter, Gauge } from 'prom-client'
 import { type GatewayClient, openGateway } from './api/gateway.ts'
 import type { Config } from './config.ts'
 import { type Cookies, createCookies } from './http/cookies.ts'
@@ -55,6 +55,11 @@ export function openDeps(config: Config, base: { logger: Logger; metrics: Regist
     labelNames: ['outcome'],
     registers: [base.metrics],
   })
+  new Gauge({
+    name: 'postern_console_sign_in_configured',
+    help: 'Whether an OpenID provider is configured (1 or 0): without one nobody can sign in',
+    registers: [base.metrics],
+  }).set(config.provider === undefined ? 0 : 1)
   return {
     signIn: openSignIn(config, { sessions, store, gateway, now, logger }),
     gateway,

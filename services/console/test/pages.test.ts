@@ -112,6 +112,10 @@ describe('the pages', () => {
   })
 })
 
+async function metricsAt(port: number): Promise<string> {
+  return await (await fetch(`http://127.0.0.1:${port}/internal/metrics`)).text()
+}
+
 describe('without an OpenID provider', () => {
   const logs: string[] = []
   let alone: RunningConsole
@@ -133,6 +137,8 @@ describe('without an OpenID provider', () => {
   test('it is ready, without Redis and without a gateway', async () => {
     const answer = await fetch(`http://127.0.0.1:${alone.adminPort}/internal/health/ready`)
     expect([answer.status, await answer.json()]).toEqual([200, { status: 'ok' }])
+    expect(await metricsAt(alone.adminPort)).toMatch(/^postern_console_sign_in_configured\{[^}]*\} 0$/m)
+    expect(await metricsAt(running.adminPort)).toMatch(/^postern_console_sign_in_configured\{[^}]*\} 1$/m)
     expect(logs.filter((line) => line.includes('"event":"sign_in_not_configured"'))).toHaveLength(1)
   })
 

@@ -110,6 +110,21 @@ test('keys that were found in memory are counted beside those that were not, how
   }
 })
 
+test('what of Redis is not believed, and a log that begins anew, are counted, and known before the first', async () => {
+  const registry = new Registry()
+  const metrics = createGatewayMetrics(registry, gauges)
+  const told = async () => [
+    ...(await seriesOf(registry, 'postern_gateway_cache_refused_total')),
+    ...(await seriesOf(registry, 'postern_gateway_log_resets_total')),
+  ]
+  const records = 'postern_gateway_cache_refused_total{what="record"} 0'
+  const announcements = 'postern_gateway_cache_refused_total{what="announcement"}'
+  expect(await told()).toEqual([records, `${announcements} 0`, 'postern_gateway_log_resets_total 0'])
+  metrics.cacheRefused('announcement')
+  metrics.logReset()
+  expect(await told()).toEqual([records, `${announcements} 1`, 'postern_gateway_log_resets_total 1'])
+})
+
 test('what there is of Redis is told by what it is for', async () => {
   const registry = new Registry()
   createGatewayMetrics(registry, gauges)

@@ -2,6 +2,7 @@ import { routeTable, upstreams } from '@postern/contracts'
 import type { Registry } from '@postern/service-kit'
 import { Counter, Gauge, Histogram } from 'prom-client'
 import type { LookupLevel } from './authenticate/key-lookup.ts'
+import type { Refused } from './authenticate/redis-cache.ts'
 
 /** What a gateway counts. No label holds a tenant, key or URL: the number of series stays bounded. */
 export interface GatewayMetrics {
@@ -12,6 +13,8 @@ export interface GatewayMetrics {
   readonly found: { inMemory: number }
   refusal(code: string): void
   upstreamFailure(upstream: string): void
+  cacheRefused(what: Refused): void
+  logReset(): void
 }
 
 /** What is asked when somebody reads the metrics. */
@@ -140,6 +143,18 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
   })
   // Known before the first: from nothing to one there would be no increase to see.
   for (const upstream of upstreams) failures.inc({ upstream }, 0)
+  const refusedOfRedis = new Counter({
+    name: 'postern_gateway_cache_refused_total',
+    help: 'Records of keys and announcements of changes in Redis that our MAC does not cover, which were not believed',
+    labelNames: ['what'],
+    registers: [registry],
+  })
+  for (const what of ['record', 'announcement']) refusedOfRedis.inc({ what }, 0)
+  const resets = new Counter({
+    name: 'postern_gateway_log_resets_total',
+    help: 'Times that the keys service knew less of changes than this gateway had seen: PostgreSQL was restored',
+    registers: [registry],
+  })
   const lease: Gauge = new Gauge({
     name: 'postern_gateway_lease_remaining_seconds',
     help: 'Time until the lease ends without a renewal; 0 or less: every key is looked up for every request',
@@ -171,6 +186,8 @@ export function createGatewayMetrics(registry: Registry, gauges: GatewayGauges):
     found,
     refusal: (code) => refusals.inc({ code }),
     upstreamFailure: (upstream) => failures.inc({ upstream }),
+    cacheRefused: (what) => refusedOfRedis.inc({ what }),
+    logReset: () => resets.inc(),
   }
 }
 

@@ -92,7 +92,12 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
   const clocks = systemClocks
   const registry = createMetrics('gateway')
   const keys = openKeysClient({ url: config.upstreams.keys.url, ring: config.internalRing, gateway, clocks })
-  const redis = openRedisCache({ url: config.redisUrl, ring: config.cacheRing, logger })
+  const redis = openRedisCache({
+    url: config.redisUrl,
+    ring: config.cacheRing,
+    logger,
+    onRefused: (what) => metrics.cacheRefused(what),
+  })
   const upstreams = openUpstreams(config)
   const databaseClock = createDatabaseClock(clocks)
   const floors = createFloors(clocks, databaseClock)
@@ -105,6 +110,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     databaseClock,
     renew: keys.renewLease,
     onReset: () => {
+      metrics.logReset()
       keyLookup.clear()
       tenantLookup.clear()
     },

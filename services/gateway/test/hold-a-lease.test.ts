@@ -76,6 +76,16 @@ describe('under a lease', () => {
     expect(await useAtOnce(6)).toEqual([200, 401, 200, 401, 200, 401])
   })
 
+  test('a log that knows less than was seen is counted', async () => {
+    await gateway.untilReady()
+    gateway.keys.lease = { cursor: 3 }
+    const { renewals } = gateway.keys
+    while (gateway.keys.renewals < renewals + 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    gateway.keys.lease = { cursor: 1, reset: true }
+    const metrics = async () => await (await fetch(`http://127.0.0.1:${gateway.adminPort}/internal/metrics`)).text()
+    await expect.poll(metrics).toMatch(/^postern_gateway_log_resets_total\S* [1-9]/m)
+  })
+
   test('a revocation that a renewal brings refuses the key that is in memory', async () => {
     await gateway.untilReady()
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)

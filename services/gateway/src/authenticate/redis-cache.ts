@@ -20,9 +20,17 @@ export interface RedisCache {
 /** Longer than a healthy Redis ever takes; a request never waits longer for a frozen one. */
 const commandTimeoutMs = 50
 
-/** Opens two connections, for commands and for the subscription; both reconnect for ever. */
-export function openRedisCache(options: { url: string; ring: KeyRing; logger: Logger }): RedisCache {
-  const { url, ring, logger } = options
+/** What of Redis is not believed: our MAC does not cover it. */
+export type Refused = 'record' | 'announcement'
+
+/** Opens two connections, for commands and for the subscription; both reconnect for ever. `onRefused` is told of each refusal. */
+export function openRedisCache(options: {
+  readonly url: string
+  readonly ring: KeyRing
+  readonly logger: Logger
+  readonly onRefused: (what: Refused) => void
+}): RedisCache {
+  const { url, ring, logger, onRefused } = options
   const codec = createCacheCodec(ring)
   const name = 'postern-gateway'
   const commands = openRedisClient(url, { name, commandTimeoutMs, pipelines: true })
@@ -49,6 +57,7 @@ export function openRedisCache(options: { url: string; ring: KeyRing; logger: Lo
     const revocation = codec.decodeMessage(text)
     if (revocation === undefined) {
       logger.warn({ event: 'revocation_message_refused' })
+      onRefused('announcement')
       return
     }
     for (const listener of listeners) listener(revocation)
@@ -64,7 +73,10 @@ export function openRedisCache(options: { url: string; ring: KeyRing; logger: Lo
         const text = await commands.get(redisRecordKey(hash))
         if (text === null) return undefined
         const record = codec.decodeRecord(hash, text)
-        if (record === undefined) logger.warn({ event: 'cache_record_refused' })
+        if (record === undefined) {
+          logger.warn({ event: 'cache_record_refused' })
+          onRefused('record')
+        }
         return record
       } catch {
         // Slow, gone or full of something else: the keys service knows.
