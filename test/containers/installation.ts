@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs'
+import { installationVariable } from '../support/on-containers.ts'
 import { type Compose, type Installation, attach } from './compose.ts'
-
-/** Names the file that tells tests where the installation of this run is. */
-export const installationVariable = 'POSTERN_TEST_INSTALLATION'
 
 /** The installation of this run. */
 export function findInstallation(): Compose {

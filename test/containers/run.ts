@@ -8,7 +8,7 @@ import { weighMachine, whyUnfair } from './chance.ts'
 import { composeUp } from './compose.ts'
 import { openEngine } from './engine.ts'
 import { buildImages, findBases } from './images.ts'
-import { installationVariable } from './installation.ts'
+import { installationVariable } from '../support/on-containers.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const say = (line: string): void => void process.stdout.write(`containers: ${line}\n`)
@@ -45,6 +45,8 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
       return await runVitest(args, {
         ...engine.env,
         [installationVariable]: state,
+        // Through the gateway and into the store, which is what is seen here; how much memory it takes is measured elsewhere.
+        POSTERN_TEST_UPLOAD_MIB: '64',
         // Its image cannot be had everywhere. What the tests start ends with them, and with the engine at the latest.
         TESTCONTAINERS_RYUK_DISABLED: 'true',
       })

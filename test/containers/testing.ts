@@ -29,8 +29,10 @@ export interface ContainerStack {
   /** Tells the provider which tenants its people belong to, by their slugs. */
   nameTenants(tenants: Readonly<Record<string, { readonly id: string }>>): Promise<void>
   createKey(tenant: { readonly id: string }, input: CreateKeyInput): Promise<CreatedApiKey>
-  /** Restarts the second gateway; it is ready when this resolves. */
-  restart(name: 'gateway-2'): Promise<void>
+  /** All processes of the evidence service. What is killed here is not started again by itself. */
+  process(name: 'evidence'): { kill(signal: NodeJS.Signals): void }
+  /** Restarts the second gateway, or starts what was killed; it is ready when this resolves. */
+  restart(name: 'gateway-2' | 'evidence'): Promise<void>
   stop(): Promise<void>
 }
 
@@ -40,6 +42,7 @@ export async function startTestStack(): Promise<ContainerStack> {
   const { installation, operator } = system
   reachProvider(installation)
   const drills = await openDrillStack(system)
+  const evidence = await system.containers('evidence')
   return {
     gateways: installation.gateways.map(({ url }) => url),
     consoleUrl: installation.consoleUrl,
@@ -53,10 +56,17 @@ export async function startTestStack(): Promise<ContainerStack> {
       const text = await operator('keys', 'create', ...options, '--json', '--scope', ...scopes)
       return createdApiKeySchema.parse(JSON.parse(text))
     },
-    restart: async () => {
-      const [container = ''] = await system.containers('gateway-b')
-      await system.docker(['restart', '--time', '40', container])
-      await system.waitUntilReady(container)
+    process: () => ({
+      // In force when this returns, as a signal to a process is.
+      kill: (signal) =>
+        void spawnSync('docker', ['kill', '--signal', signal, ...evidence], {
+          env: { ...process.env, ...installation.engine.env },
+        }),
+    }),
+    restart: async (name) => {
+      const containers = name === 'evidence' ? evidence : await system.containers('gateway-b')
+      await system.docker(['restart', '--time', '40', ...containers], { timeoutMs: 300_000 })
+      for (const container of containers) await system.waitUntilReady(container)
     },
     stop: async () => await drills.stop(),
   }

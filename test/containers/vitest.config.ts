@@ -18,12 +18,14 @@ export default defineConfig({
     root: join(import.meta.dirname, '..', '..'),
     include: [
       'test/containers/*.test.ts',
-      // What integrators, administrators and people at the console do, through the compose file. The others take hold of a service's
-      // process, or of PostgreSQL's clock.
+      // What integrators, administrators and people at the console do, through the compose file. README.md of this folder's parent says why
+      // the others cannot.
       'test/end-to-end/integrator-reads-findings.test.ts',
       'test/end-to-end/administrator-revokes-a-key.test.ts',
       'test/end-to-end/console.test.ts',
       'test/end-to-end/conventions.test.ts',
+      'test/end-to-end/large-upload.test.ts',
+      'test/end-to-end/resumable-upload.test.ts',
       'test/end-to-end/scopes.test.ts',
       // What the database and the keys promise, on a PostgreSQL and a Redis in containers.
       'packages/tenant-db/test/*.test.ts',

@@ -6,8 +6,9 @@ import { createInterface } from 'node:readline'
 import { type TestStack, findFreePort, startTestStack } from '@postern/local-stack/testing'
 import { compactVerify, createLocalJWKSet } from 'jose'
 import { type HttpResponse, Upload, type UploadOptions } from 'tus-js-client'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { send } from '../support/http.ts'
+import { hasProcesses } from '../support/on-containers.ts'
 
 let stack: TestStack
 let gateway: string
@@ -58,7 +59,8 @@ const endpoint = () => `${gateway}/api/v1/evidence/uploads`
 async function finish(file: Buffer, options: UploadOptions): Promise<HttpResponse> {
   return await new Promise((resolve, reject) => {
     new Upload(file, {
-      retryDelays: [100, 200, 400, 800, 1600],
+      // Long enough for a container to be started again.
+      retryDelays: [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600],
       ...options,
       onSuccess: ({ lastResponse }) => resolve(lastResponse),
       onError: reject,
@@ -92,8 +94,14 @@ async function cutAfter(
 async function arrived(url: string, authorization: string): Promise<number> {
   const { origin, pathname } = new URL(url)
   const headers = { authorization, 'tus-resumable': '1.0.0' }
-  const answer = await send(origin, pathname, { method: 'HEAD', headers })
-  expect(answer.status).toBe(200)
+  const answer = await vi.waitFor(
+    async () => {
+      const said = await send(origin, pathname, { method: 'HEAD', headers })
+      expect(said.status).toBe(200)
+      return said
+    },
+    { timeout: 60_000, interval: 100 },
+  )
   return Number(answer.headers['upload-offset'])
 }
 
@@ -158,7 +166,7 @@ describe('tus-js-client through a gateway', () => {
     })
   })
 
-  test.runIf(process.platform === 'linux')(
+  test.runIf(hasProcesses)(
     'goes on at another process of the service, and what the first one still writes changes nothing',
     async () => {
       await startReplica()
