@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
 import { connectorTests } from './connectors.ts'
+import { hostileTextTests } from './hostile-texts.ts'
 import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
 import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
@@ -107,6 +108,8 @@ describe('who may not manage keys', () => {
 keyTests(() => world)
 
 connectorTests(() => world)
+
+hostileTextTests(() => world)
 
 test('the policy that an administrator sets binds the next key', async () => {
   const { page } = world

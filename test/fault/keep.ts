@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { describeMachine } from '../bench/report.ts'
+import { readCommit } from '../support/commit.ts'
 import type { Outcome } from './outcome.ts'
 import type { Trial } from './plan.ts'
 
@@ -10,7 +9,7 @@ import type { Trial } from './plan.ts'
 interface Measured {
   /** ISO 8601. */
   readonly measured_at: string
-  /** Abbreviated; `+` where files were other ones than it has. */
+  /** As `readCommit` gives it. */
   readonly commit: string
 }
 
@@ -36,8 +35,7 @@ export interface Kept {
   readonly outcomes: readonly (Outcome & Measured)[]
 }
 
-const root = join(import.meta.dirname, '..', '..')
-const file = join(root, 'bench', 'faults.json')
+const file = join(import.meta.dirname, '..', '..', 'bench', 'faults.json')
 
 /** Puts what a run has shown beside what others have, each with its date and commit. Of another seed nothing is kept. */
 export async function keepOutcomes(planned: readonly Pick<Trial, 'name'>[], shown: Shown): Promise<Kept> {
@@ -72,18 +70,5 @@ export function merge(
     missing: names.filter((name) => !known.has(name) && !left_out.some((line) => line.startsWith(`${name}: `))),
     left_out,
     outcomes: names.flatMap((name) => known.get(name) ?? []),
-  }
-}
-
-async function git(...args: string[]): Promise<string> {
-  return (await promisify(execFile)('git', args, { cwd: root })).stdout.trim()
-}
-
-async function readCommit(): Promise<string> {
-  try {
-    const changed = await git('status', '--porcelain', '--untracked-files=no', '--', '.', ':!bench')
-    return `${await git('rev-parse', '--short', 'HEAD')}${changed === '' ? '' : '+'}`
-  } catch {
-    return 'unknown'
   }
 }

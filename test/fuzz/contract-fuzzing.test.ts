@@ -8,9 +8,11 @@ import { send } from '../support/http.ts'
 import { type RunningIssuer, startIssuer } from '../support/issuer.ts'
 import { type Fuzzer, createFuzzer } from './fuzzer.ts'
 import { spoilers } from './hostile.ts'
+import { keepFuzzed, sumUp } from './keep.ts'
 import { createPool, harvest, marker } from './pool.ts'
-import { type Caller, requestsFor } from './requests.ts'
+import { type Caller, type Draft, requestsFor } from './requests.ts'
 import { populate } from './population.ts'
+import { type Wrong, startStandIn, startVagueOne, startYesSayer, wrongs } from './stand-in.ts'
 import { type Witness, openWitness } from './witness.ts'
 
 /**
@@ -25,6 +27,10 @@ let stack: TestStack
 let issuer: RunningIssuer
 let witness: Witness
 let fuzzer: Fuzzer
+/** The same judge before another gateway. */
+let fuzzerOf: (gateway: string) => Fuzzer
+/** Text that only resources of another tenant hold. */
+const canary = 'Canary of another tenant'
 
 beforeAll(async () => {
   process.stdout.write(`contract fuzzing: again with POSTERN_FUZZ_SEED=${seed}\n`)
@@ -34,7 +40,6 @@ beforeAll(async () => {
   const [own, other, keyed] = [await stack.createTenant(), await stack.createTenant(), await stack.createTenant()]
   await liftLimits()
   const pool = createPool()
-  const canary = 'Canary of another tenant'
   const { key } = await stack.createKey(own, { scopes: ['*'] })
   const foreign = await stack.createKey(other, { scopes: ['*'] })
   await populate({ gateway, key, text: 'Something', onAnswer: (path, answer) => harvest(pool, path, answer) })
@@ -65,7 +70,8 @@ beforeAll(async () => {
   witness = await openWitness(stack.database.url('superuser'))
   const authorizationOf = (caller: Caller, route: Route): string | undefined =>
     caller === 'fit' && route.access.kind === 'person' ? person : credentials[caller]
-  fuzzer = createFuzzer({ gateway, pool, witness, canary, authorizationOf })
+  fuzzerOf = (origin) => createFuzzer({ gateway: origin, pool, witness, canary, authorizationOf })
+  fuzzer = fuzzerOf(gateway)
 })
 
 afterAll(async () => {
@@ -83,12 +89,17 @@ async function liftLimits(): Promise<void> {
 }
 
 async function fuzz(route: Route, ofSeed: number): Promise<void> {
-  await fc.assert(
-    fc.asyncProperty(requestsFor(route), async (draft) => {
-      await fuzzer.run(route, draft)
-    }),
-    { seed: ofSeed, numRuns: requestsEach, interruptAfterTimeLimit: 60_000 },
-  )
+  try {
+    await fc.assert(
+      fc.asyncProperty(requestsFor(route), async (draft) => {
+        await fuzzer.run(route, draft)
+      }),
+      { seed: ofSeed, numRuns: requestsEach, interruptAfterTimeLimit: 60_000 },
+    )
+  } catch (error) {
+    // What ids a request is about follows from those before it as well: the whole round is to be run again.
+    throw new Error(`found by POSTERN_FUZZ_SEED=${ofSeed}, after the operations before ${route.id}`, { cause: error })
+  }
 }
 
 /** What takes away comes last, so that there is something left for all the others. */
@@ -119,16 +130,26 @@ describe('no request makes the system fail, say too much, or do what its contrac
 
   test.runIf(minutes > 0)('all of them in turn, for as long as was asked', { timeout: 0 }, async () => {
     const until = Date.now() + minutes * 60_000
+    const faults: string[] = []
     let rounds = 0
     while (Date.now() < until) {
       rounds += 1
-      for (const route of routes) await fuzz(route, seed + rounds)
+      for (const route of routes) {
+        await fuzz(route, seed + rounds).catch((error: unknown) => {
+          const found = error instanceof Error ? `${error.message}: ${String(error.cause)}` : String(error)
+          process.stdout.write(`contract fuzzing: ${found}\n`)
+          faults.push(found.slice(0, 2000))
+        })
+      }
     }
-    const sent = [...fuzzer.tally.values()]
-      .flatMap((counts) => [...counts.values()])
-      .reduce((sum, count) => sum + count, 0)
-    process.stdout.write(`contract fuzzing: ${sent} requests in ${rounds} rounds, seeds ${seed} to ${seed + rounds}\n`)
+    const fuzzed = { minutes, seed, rounds, ...sumUp(fuzzer.tally), faults }
+    process.stdout.write(
+      `contract fuzzing: ${fuzzed.requests} requests of ${fuzzed.operations} operations, ${fuzzed.carriedOut} of them carried out, ` +
+        `in ${rounds} rounds, seeds ${seed} to ${seed + rounds}; ${faults.length} faults\n`,
+    )
+    await keepFuzzed(fuzzed)
     expect(rounds).toBeGreaterThan(0)
+    expect(faults).toEqual([])
   })
 
   test('and nearly every operation was also carried out: these were not only requests that nobody looks at', async () => {
@@ -144,4 +165,60 @@ describe('no request makes the system fail, say too much, or do what its contrac
     const never = notCarriedOut().map(({ id }) => id)
     expect(never.length, never.join(', ')).toBeLessThanOrEqual(mostThatMayRemain)
   }, 120_000)
+})
+
+const gatewayUrl = (): string => stack.gateways[0] ?? ''
+
+describe('the same judge', () => {
+  const create = routes.find(({ id }) => id === 'findings.create')
+  const title = 'By right'
+  const content = JSON.stringify({ title, condition: 'Seen.', severity: 'low' })
+  const right: Draft = {
+    caller: 'fit',
+    params: [],
+    query: [],
+    headers: {},
+    body: { contentType: 'application/json', content, spoiled: undefined },
+  }
+  const spoiled: Draft = {
+    ...right,
+    body: { contentType: 'application/json', content: '{"title":"a","title":"b"}', spoiled: 'a key that comes twice' },
+  }
+  const run = async (standIn: Awaited<ReturnType<typeof startStandIn>>, drafts: readonly Draft[]) => {
+    if (create === undefined) throw new Error('findings cannot be made')
+    const judge = fuzzerOf(standIn.url)
+    await witness.accept()
+    try {
+      const statuses: number[] = []
+      for (const draft of drafts) statuses.push(await judge.run(create, draft))
+      return statuses
+    } finally {
+      await standIn.close()
+    }
+  }
+  const sees: Readonly<Record<Wrong, RegExp>> = {
+    'fails in its own name': /must not make the system fail/,
+    'shows what another tenant has': /holds text of another tenant/,
+    'tells of its inside': /tells of the inside/,
+    'names its server': /An answer has server/,
+    'has a member that no document has': /not in the document/,
+    'leaves out a member that the document has': /not in the document/,
+    'has no request id': /no X-Request-Id/,
+    'refuses what it has carried out': /It was refused, and yet findings\.\w+/,
+  }
+
+  test.each(Object.keys(wrongs) as Wrong[])('finds a gateway that %s', async (wrong) => {
+    await expect(run(await startStandIn(gatewayUrl(), canary, wrong), [right])).rejects.toThrow(sees[wrong])
+  })
+
+  test('finds a gateway that takes what is to be refused, and one that does not say where a body is wrong', async () => {
+    await expect(run(await startYesSayer(gatewayUrl()), [right, spoiled])).rejects.toThrow(
+      /It should be refused: a body/,
+    )
+    await expect(run(await startVagueOne(gatewayUrl()), [right, spoiled])).rejects.toThrow(/without the places/)
+  })
+
+  test('finds nothing at one that is right', async () => {
+    expect(await run(await startStandIn(gatewayUrl(), canary, undefined), [right, spoiled])).toEqual([201, 400])
+  })
 })

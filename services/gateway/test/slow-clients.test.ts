@@ -12,7 +12,7 @@ const auth = `Authorization: ApiKey ${value}\r\n`
 
 beforeAll(async () => {
   gateway = await startTestGateway({ POSTERN_CLIENT_TIMEOUT_MS: '300' })
-  patient = await startTestGateway({ POSTERN_CLIENT_TIMEOUT_MS: '120000' })
+  patient = await startTestGateway({ POSTERN_CLIENT_TIMEOUT_MS: '120000', POSTERN_MAX_HEADER_BYTES: '262144' })
   const tenantId = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
   const record = keyRecord({ hash, tenantId, scopes: ['*'], keyLimit: 100_000, tenantLimit: 100_000 })
   for (const each of [gateway, patient]) {
@@ -111,6 +111,37 @@ describe('a crowd of clients that are never silent, and send next to nothing,', 
     for (const { finish } of slow) finish()
     for (const { part, ended } of slow) expect(await ended, part).toMatch(/^HTTP\/1\.1 200 /)
     expect(patient.forwarded.filter(({ method }) => method === 'POST')).toHaveLength(40)
+  })
+})
+
+describe('a flood of headers', () => {
+  const asked = `GET /api/v1/whoami HTTP/1.1\r\nHost: a\r\n${auth}Connection: close\r\n`
+  const floods = {
+    'many short ones': `${asked}${'X: y\r\n'.repeat(20_000)}\r\n`,
+    'one long one': `${asked}X: ${'y'.repeat(120_000)}\r\n\r\n`,
+    'one with a long name': `${asked}${'x'.repeat(120_000)}: y\r\n\r\n`,
+  } as const
+  const pour = (to: TestGateway): Promise<string>[] =>
+    Array.from({ length: 40 }, () => Object.values(floods).map(async (bytes) => await to.raw(bytes))).flat()
+
+  test('is refused over each connection, while others are served', async () => {
+    let left = 1
+    let served = 0
+    const flood = Promise.all(pour(gateway)).finally(() => (left = 0))
+    while (left > 0) {
+      expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+      served += 1
+    }
+    // The kernel may take the answer away from a client that is still sending when it is closed.
+    const answers = (await flood).filter((answer) => answer !== '')
+    expect(answers.length).toBeGreaterThan(0)
+    expect(answers.filter((answer) => !/^HTTP\/1\.1 431 [^]*\/problems\//.test(answer))).toEqual([])
+    expect(served).toBeGreaterThan(0)
+  })
+
+  test('the control: where there is room for them, the same bytes are a request like any other', async () => {
+    const answers = await Promise.all(pour(patient))
+    expect(answers.map((answer) => answer.slice(0, 12))).toEqual(answers.map(() => 'HTTP/1.1 200'))
   })
 })
 
