@@ -288,57 +288,57 @@ inline startAgain() {
 proctype GatewayProcess(byte g) {
   do
   /* renewNow: at any time, since timers, answers and messages call it; one at a time */
-  :: d_step { renewal[g].stage == NONE ->
+  :: /* [1] */ d_step { renewal[g].stage == NONE ->
        renewal[g].stage = SENT; renewal[g].process = GW.process; renewal[g].cursor = GW.cursor }
   /* renew() rejects: it, or its answer, is lost, or merely late */
-  :: d_step { renewal[g].stage != NONE -> forget(renewal[g]) }
-  :: d_step { isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon() }
+  :: /* [2] */ d_step { renewal[g].stage != NONE -> forget(renewal[g]) }
+  :: /* [3] */ d_step { isEffective(renewal[g]) && abandoned[g].stage == NONE -> abandon() }
   /* renew() resolves */
-  :: d_step { renewal[g].stage == ANSWERED -> take(renewal[g], renewal[g].age) }
+  :: /* [4] */ d_step { renewal[g].stage == ANSWERED -> take(renewal[g], renewal[g].age) }
 #ifdef ANSWER_OF_DEAD_PROCESS
   /* ... with an answer to the process before it */
-  :: d_step { renewal[g].stage != NONE && abandoned[g].stage == ANSWERED && abandoned[g].process != GW.process ->
+  :: /* [5] */ d_step { renewal[g].stage != NONE && abandoned[g].stage == ANSWERED && abandoned[g].process != GW.process ->
        take(abandoned[g], renewal[g].age);
        forget(renewal[g]) }
 #endif
   /* Redis brings a message: as often, as late and in whatever order it likes */
-  :: d_step { revoke.stage == COMMITTED && (!GW.floor || GW.cursor < revoke.seq) -> apply(); receive(revoke.seq) }
+  :: /* [6] */ d_step { revoke.stage == COMMITTED && (!GW.floor || GW.cursor < revoke.seq) -> apply(); receive(revoke.seq) }
 #ifdef OTHER_CHANGE
-  :: d_step { other.stage == COMMITTED && GW.cursor < other.seq -> receive(other.seq) }
+  :: /* [7] */ d_step { other.stage == COMMITTED && GW.cursor < other.seq -> receive(other.seq) }
 #endif
 #if STARTS > 1
   /* crash */
-  :: d_step { GW.process < STARTS - 1 -> startAgain() }
+  :: /* [8] */ d_step { GW.process < STARTS - 1 -> startAgain() }
   /* stop: no lease from here on, then a release is sent */
-  :: d_step { GW.process < STARTS - 1 -> lease[rowOf(g, GW.process)].releasing = 1; startAgain() }
+  :: /* [9] */ d_step { GW.process < STARTS - 1 -> lease[rowOf(g, GW.process)].releasing = 1; startAgain() }
 #endif
   /* Requests from before the success, or with other keys, fill and empty the caches. */
-  :: d_step { GW.lookup == NONE -> GW.lookup = ASKED }
-  :: d_step { isHeld(g) && redisSaysActive && !GW.memory -> GW.memory = 1 }
-  :: d_step { GW.memory -> GW.memory = 0 }
+  :: /* [10] */ d_step { GW.lookup == NONE -> GW.lookup = ASKED }
+  :: /* [11] */ d_step { isHeld(g) && redisSaysActive && !GW.memory -> GW.memory = 1 }
+  :: /* [12] */ d_step { GW.memory -> GW.memory = 0 }
 #ifdef WITNESS_ACCEPT_FROM_MEMORY
-  :: d_step { !success && GW.memory -> witness(isHeld(g) && !GW.floor) }
+  :: /* [13] */ d_step { !success && GW.memory -> witness(isHeld(g) && !GW.floor) }
 #endif
 #ifdef WITNESS_FLOOR_OVERRULES
-  :: d_step { success && GW.memory -> witness(isHeld(g) && GW.floor) }
+  :: /* [14] */ d_step { success && GW.memory -> witness(isHeld(g) && GW.floor) }
 #endif
   /* A request arrives after the success: find, judgeSlowly, obtain. Refused at once by a floor. */
-  :: d_step { success && GW.request == 0 && !GW.floor ->
+  :: /* [15] */ d_step { success && GW.request == 0 && !GW.floor ->
        if
        :: isHeld(g) && GW.memory -> decide()
        :: isHeld(g) && !GW.memory -> GW.request = AT_REDIS
        :: !isHeld(g) -> joinLater()
        fi }
-  :: d_step { GW.request == AT_REDIS && isHeld(g) && redisSaysActive -> GW.memory = 1; decide() }
+  :: /* [16] */ d_step { GW.request == AT_REDIS && isHeld(g) && redisSaysActive -> GW.memory = 1; decide() }
   /* nothing, a tombstone, no answer in time, or no lease any more */
-  :: d_step { GW.request == AT_REDIS ->
+  :: /* [17] */ d_step { GW.request == AT_REDIS ->
        if
        :: isHeld(g) -> join()
        :: else -> joinLater()
        fi }
   /* a look-up ends with 'active'; or with 'revoked', or not at all */
-  :: d_step { GW.lookup == ACTIVE -> GW.memory = 1; lookupEnds(1) }
-  :: d_step { GW.lookup != NONE -> lookupEnds(0) }
+  :: /* [18] */ d_step { GW.lookup == ACTIVE -> GW.memory = 1; lookupEnds(1) }
+  :: /* [19] */ d_step { GW.lookup != NONE -> lookupEnds(0) }
   od
 }
 
@@ -380,28 +380,28 @@ proctype KeysService(byte g) {
   do
   /* answerLease */
 #ifdef LOG_BEFORE_LEASE
-  :: d_step { renewal[g].stage == SENT -> readLog(renewal[g]); renewal[g].stage = LOG_READ }
-  :: d_step { renewal[g].stage == LOG_READ -> checkLease(renewal[g]) }
-  :: d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]); renewal[g].cursor = 0; renewal[g].stage = ANSWERED }
+  :: /* [20] */ d_step { renewal[g].stage == SENT -> readLog(renewal[g]); renewal[g].stage = LOG_READ }
+  :: /* [21] */ d_step { renewal[g].stage == LOG_READ -> checkLease(renewal[g]) }
+  :: /* [22] */ d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]); renewal[g].cursor = 0; renewal[g].stage = ANSWERED }
 #else
-  :: d_step { renewal[g].stage == SENT -> checkLease(renewal[g]) }
-  :: d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]) }
-  :: d_step { renewal[g].stage == LEASED -> readLog(renewal[g]); renewal[g].cursor = 0 }
+  :: /* [23] */ d_step { renewal[g].stage == SENT -> checkLease(renewal[g]) }
+  :: /* [24] */ d_step { renewal[g].stage == CHECKED -> commitLease(renewal[g]) }
+  :: /* [25] */ d_step { renewal[g].stage == LEASED -> readLog(renewal[g]); renewal[g].cursor = 0 }
 #endif
-  :: d_step { abandoned[g].stage == SENT -> checkLease(abandoned[g]) }
+  :: /* [26] */ d_step { abandoned[g].stage == SENT -> checkLease(abandoned[g]) }
 #ifdef ANSWER_OF_DEAD_PROCESS
-  :: d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]) }
-  :: d_step { abandoned[g].stage == LEASED -> readLog(abandoned[g]) }
+  :: /* [27] */ d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]) }
+  :: /* [28] */ d_step { abandoned[g].stage == LEASED -> readLog(abandoned[g]) }
 #else
-  :: d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]); forget(abandoned[g]) }
+  :: /* [29] */ d_step { abandoned[g].stage == CHECKED -> commitLease(abandoned[g]); forget(abandoned[g]) }
 #endif
-  :: d_step { abandoned[g].stage != NONE -> forget(abandoned[g]) }
+  :: /* [30] */ d_step { abandoned[g].stage != NONE -> forget(abandoned[g]) }
   /* keys.find_key_by_hash, on the primary; for 'revoked' see lookupEnds */
-  :: d_step { GW.lookup == ASKED && revoke.stage != COMMITTED -> GW.lookup = ACTIVE }
+  :: /* [31] */ d_step { GW.lookup == ASKED && revoke.stage != COMMITTED -> GW.lookup = ACTIVE }
 #if STARTS > 1
   /* keys.release_lease; or the release is lost */
-  :: d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0; lease[rowOf(g, 0)].left = 0 }
-  :: d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0 }
+  :: /* [32] */ d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0; lease[rowOf(g, 0)].left = 0 }
+  :: /* [33] */ d_step { lease[rowOf(g, 0)].releasing -> lease[rowOf(g, 0)].releasing = 0 }
 #endif
   od
 }
@@ -437,13 +437,13 @@ bit listed[ROWS]; /* the leases that the revoke waits for */
 
 proctype Revoke() {
   byte r;
-  d_step { mayNumber(other) -> number(revoke);
+  /* [34] */ d_step { mayNumber(other) -> number(revoke);
 #ifdef LEASES_BEFORE_COMMIT
     for (r : 0 .. ROWS - 1) { listed[r] = isLive(r) }
     r = 0
 #endif
   }
-  d_step { commit(revoke);
+  /* [35] */ d_step { commit(revoke);
 #ifdef TOMBSTONE_IN_REDIS
     redis = TOMBSTONE
 #endif
@@ -451,7 +451,7 @@ proctype Revoke() {
     redis = NONE
 #endif
   }
-  d_step { isInForce -> success = 1;
+  /* [36] */ d_step { isInForce -> success = 1;
 #ifdef WITNESS_CONFIRMED
     witness(isLive(0) && isHeld(0) && since == 0);
 #endif
@@ -463,8 +463,8 @@ proctype Revoke() {
 
 #ifdef OTHER_CHANGE
 proctype OtherChange() {
-  d_step { mayNumber(revoke) -> number(other) }
-  d_step { commit(other) }
+  /* [37] */ d_step { mayNumber(revoke) -> number(other) }
+  /* [38] */ d_step { commit(other) }
 }
 #endif
 
@@ -474,10 +474,10 @@ proctype OtherChange() {
 proctype Redis() {
   do
   /* storeRecordScript: a fill by a keys service that read the row before the commit, however late; never over a tombstone */
-  :: d_step { redis == NONE -> redis = ACTIVE }
+  :: /* [39] */ d_step { redis == NONE -> redis = ACTIVE }
 #ifdef REDIS_FORGETS
   /* flushed, evicted, restarted, failed over */
-  :: d_step { redis != NONE -> redis = NONE }
+  :: /* [40] */ d_step { redis != NONE -> redis = NONE }
 #endif
   od
 }
@@ -488,7 +488,7 @@ proctype Redis() {
 proctype Clock() {
   byte i;
   do
-  :: d_step { !databases_turn ->
+  :: /* [41] */ d_step { !databases_turn ->
        databases_turn = 1;
        for (i : 0 .. GATEWAYS - 1) {
          if
@@ -501,7 +501,7 @@ proctype Clock() {
          fi
        }
        i = 0 }
-  :: d_step { databases_turn ->
+  :: /* [42] */ d_step { databases_turn ->
        databases_turn = 0;
        for (i : 0 .. ROWS - 1) {
          if

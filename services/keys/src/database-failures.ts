@@ -17,8 +17,12 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
   }
 }
 
+/** The clock of the database was set back between the statement that has read it and the one that uses what was read. */
+const clockWasSetBack = 'api_key_created_now'
+
 function refuse(cause: unknown): never {
-  switch (sqlError(cause).kind) {
+  const { kind, constraint } = sqlError(cause)
+  switch (constraint === clockWasSetBack ? 'unavailable' : kind) {
     case 'unavailable':
     case 'timeout':
     case 'serialization':

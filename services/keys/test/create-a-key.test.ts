@@ -2,6 +2,8 @@ import { createdApiKeySchema, problemSchema } from '@postern/contracts'
 import { internalPaths, lookupsAnswerSchema } from '@postern/contracts/internal'
 import { generateKey, hashKey, parseKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { insertKey } from '../src/api-key/store.ts'
+import { answerDatabaseFailures } from '../src/database-failures.ts'
 import {
   type KeysUnderTest,
   administratorOf,
@@ -213,5 +215,30 @@ describe('a new key', () => {
       body: keyBody(),
     })
     expect(answer.json).toMatchObject({ created_by: { type: 'operator', id: 'root' } })
+  })
+})
+
+describe('the clock of the database', () => {
+  test('that is set back while a key is made: the caller may try again, and nothing was made', async () => {
+    const { tenantId } = await newTenant(service)
+    const db = answerDatabaseFailures(service.asService)
+    const { hash, value } = generateKey()
+    // As it was read in the statement before.
+    const createdAt = new Date(Date.now() + 3_600_000)
+    const key = {
+      hash,
+      lastFour: value.slice(-4),
+      label: 'Nightly export',
+      scopes: ['read:findings'],
+      addresses: [],
+      createdAt,
+      expiresAt: new Date(createdAt.valueOf() + dayMs),
+      rotatedFrom: null,
+    }
+    const making = db.write(service.assertionOf(tenantId), async (tx) => {
+      return await insertKey(tx, tenantId, key, { type: 'user', id: 'ada', label: 'Ada Lund' })
+    })
+    await expect(making).rejects.toMatchObject({ code: 'service_unavailable', options: { retryAfterSeconds: 1 } })
+    expect((await lookUp(service, hash)).record).toBeNull()
   })
 })

@@ -7,11 +7,11 @@ import {
   leaseMs,
   recordTtlMs,
 } from '@postern/contracts/internal'
-import { keyRecord } from './builders.ts'
 
 /**
  * The keys service and its database, as services/keys/migrations and services/keys/src/revocation have them, in memory and a
- * snapshot at a time: what happens in one statement there is one call here. Redis is at its end.
+ * snapshot at a time: what happens in one statement there is one call here. Redis is at its end. The gateway is tried
+ * against it in random schedules, and it is held against the keys service itself (services/keys/test/conformance.test.ts).
  */
 
 export interface KeyRow {
@@ -52,7 +52,7 @@ export interface Waiting {
 export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
 
 /** So few that a gateway which was away has to ask more than once. */
-const maxEntries = 2
+export const modelEntries = 2
 
 export class KeysModel {
   /** A replica's own clock, which nobody sets. */
@@ -166,9 +166,9 @@ export class KeysModel {
     const all = this.log.filter(({ entry, at }) =>
       cursor === null || reset ? at > this.now - floorTtlMs : entry.seq > cursor,
     )
-    const revocations = all.slice(0, maxEntries).map(({ entry }) => entry)
+    const revocations = all.slice(0, modelEntries).map(({ entry }) => entry)
     const last = revocations.at(-1)
-    const isWhole = revocations.length < maxEntries || last === undefined
+    const isWhole = revocations.length < modelEntries || last === undefined
     return {
       granted: granted && isWhole && !reset,
       revocations,
@@ -184,6 +184,11 @@ export class KeysModel {
     if (row !== undefined) row.released = true
   }
 
+  /** `keys.read_grants`: who was granted a lease, how far it has come, and whether it gave the lease back. */
+  grants(): { readonly gateway: string; readonly acked: number; readonly released: boolean }[] {
+    return [...this.#leases].map(([gateway, { acked, released }]) => ({ gateway, acked, released }))
+  }
+
   /** `keys.prune` */
   prune(): void {
     while (this.log[0] !== undefined && this.log[0].at < this.now - floorTtlMs) this.log.shift()
@@ -194,17 +199,24 @@ export class KeysModel {
     const key = this.keys.find((each) => each.hash === hash)
     if (key === undefined) return null
     const tenant = this.#tenant(key.tenantId)
-    return keyRecord({
+    return {
       hash,
+      id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0aa',
       tenantId: key.tenantId,
+      tenantName: 'Tenant',
       tenantStatus: tenant.isSuspended ? 'suspended' : 'active',
       tenantVersion: tenant.version,
       label: `${key.version} ${tenant.version}`,
+      lastFour: 'abcd',
+      scopes: ['read:findings'],
+      allowedAddresses: [],
       expiresAt: Number.MAX_SAFE_INTEGER,
       revoked: key.revoked,
       version: key.version,
+      keyLimit: 1000,
+      tenantLimit: 1000,
       readAt: Math.floor(this.now),
-    })
+    }
   }
 
   #tenant(tenantId: string): TenantRow {
@@ -219,9 +231,11 @@ export class RedisModel {
   readonly #records = new Map<string, KeyRecord>()
 
   store(record: KeyRecord, now: number): void {
-    if (record.readAt + recordTtlMs <= now) return
     const there = this.find(record.hash, now)
-    if (there === undefined || isLater(record, there)) this.#records.set(record.hash, record)
+    if (there !== undefined && !isLater(record, there)) return
+    // One whose time is over takes away what it is later than, and is not kept.
+    if (record.readAt + recordTtlMs <= now) this.#records.delete(record.hash)
+    else this.#records.set(record.hash, record)
   }
 
   find(hash: string, now: number): KeyRecord | undefined {

@@ -1,0 +1,355 @@
+import { randomUUID } from 'node:crypto'
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import { generateKey } from '@postern/api-key'
+import type { KeyRecord, LeaseAnswer, LeaseRequest, Revocation } from '@postern/contracts/internal'
+import { KeysModel, RedisModel, type Waiting } from '@postern/local-stack/testing'
+import { createAuthenticate } from '../src/authenticate/authenticate.ts'
+import { type Clocks, createDatabaseClock } from '../src/authenticate/clocks.ts'
+import { type Floors, createFloors } from '../src/authenticate/floors.ts'
+import { createKeyLookup } from '../src/authenticate/key-lookup.ts'
+import type { LookupAnswer } from '../src/authenticate/keys-client.ts'
+import { type Lease, createLease } from '../src/authenticate/lease.ts'
+import type { Exchange } from '../src/exchange.ts'
+import { readHeaders } from '../src/sign/read-headers.ts'
+import { databaseStart, settle, silent } from './builders.ts'
+
+/** What may be taken away from the code, to see that it is missed. */
+export interface Sabotage {
+  readonly floors?: (floors: Floors) => Floors
+  readonly lease?: (lease: Lease, clocks: Clocks) => Lease
+  readonly waits?: 'never' | 'by the wall clock'
+}
+
+/** A call that is under way, stage by stage; the last one gives its answer to who waits for it, if somebody does. */
+interface Call {
+  readonly from: GatewayUnderTest
+  readonly stages: (() => void)[]
+  readonly fail: () => void
+}
+
+/** What a request is owed that arrives at a certain moment. */
+interface Owed {
+  readonly revoked: boolean
+  readonly version: number
+  readonly tenantVersion: number
+}
+
+/** How often what, in all schedules: each way of the protocol is to have been gone. */
+export const seen = { accepted: 0, refused: 0, unavailable: 0, inForce: 0, acceptedUnderLease: 0, restarts: 0 }
+
+const keysOfTest = ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002'].map((tenantId) => ({
+  ...generateKey(),
+  tenantId,
+}))
+
+export class World {
+  readonly keys = new KeysModel(databaseStart, keysOfTest)
+  readonly redis = new RedisModel()
+  readonly gateways: GatewayUnderTest[]
+  readonly violations: string[] = []
+  calls: Call[] = []
+  /** Records that are on their way into Redis. */
+  fills: KeyRecord[] = []
+  waiting: Waiting[] = []
+  readonly sabotage: Sabotage
+  /** Whether machines are suspended in this schedule, or wall clocks set back: not both. */
+  readonly canSuspend: boolean
+  readonly #owed = new Map<string, { revoked: boolean; version: number }>()
+  readonly #owedTenants = new Map<string, number>()
+
+  constructor(sabotage: Sabotage, rates: readonly number[], canSuspend: boolean) {
+    this.sabotage = sabotage
+    this.canSuspend = canSuspend
+    this.gateways = rates.map((rate) => new GatewayUnderTest(this, rate))
+  }
+
+  pass(ms: number, suspended?: GatewayUnderTest): void {
+    this.keys.time += ms
+    for (const gateway of this.gateways) gateway.pass(ms, gateway === suspended)
+  }
+
+  commit(): void {
+    const change = this.keys.commit()
+    if (change === undefined) return
+    this.waiting.push(change)
+    if (change.entry.kind !== 'key') return
+    const tombstone = this.keys.findKey(change.entry.hash)
+    if (tombstone !== null) this.fills.push(tombstone)
+  }
+
+  /** A success is given to whoever waits for it, and from here on counts for every request. */
+  look(): void {
+    const { inForce } = seen
+    this.waiting = this.waiting.filter((change) => {
+      const isInForce = this.#isInForce(change)
+      if (!isInForce) {
+        if (this.keys.time >= change.committedAt + 2000)
+          this.violations.push('a lease outlived the change it had not seen')
+        return true
+      }
+      seen.inForce += 1
+      const { entry } = change
+      if (entry.kind === 'tenant') {
+        this.#owedTenants.set(entry.tenantId, Math.max(this.#owedTenants.get(entry.tenantId) ?? 1, entry.version))
+      } else {
+        const owed = this.#owed.get(entry.hash)
+        this.#owed.set(entry.hash, {
+          revoked: entry.revoked || owed?.revoked === true,
+          version: Math.max(owed?.version ?? 1, entry.version),
+        })
+      }
+      return false
+    })
+    if (seen.inForce > inForce) this.requestAll()
+  }
+
+  #isInForce(change: Waiting): boolean {
+    const { waits } = this.sabotage
+    if (waits === 'by the wall clock') return this.keys.isInForceByWallClock(change)
+    return waits === 'never' || this.keys.isInForce(change)
+  }
+
+  requestAll(): void {
+    for (const gateway of this.gateways) for (const index of keysOfTest.keys()) gateway.request(index)
+  }
+
+  owed(hash: string, tenantId: string): Owed {
+    const { revoked, version } = this.#owed.get(hash) ?? { revoked: false, version: 1 }
+    return { revoked, version, tenantVersion: this.#owedTenants.get(tenantId) ?? 1 }
+  }
+
+  restart(gateway: GatewayUnderTest, isStopped: boolean): void {
+    const next = new GatewayUnderTest(this, gateway.rate)
+    gateway.end(isStopped)
+    this.gateways[this.gateways.indexOf(gateway)] = next
+    seen.restarts += 1
+  }
+
+  /** A while in which nothing goes wrong. */
+  async quiet(gateway: GatewayUnderTest): Promise<void> {
+    for (let step = 0; step < 40; step += 1) {
+      gateway.fire()
+      await settle()
+      const call = this.calls.find(({ from }) => from === gateway)
+      if (call === undefined) return
+      this.advance(call)
+      await settle()
+    }
+  }
+
+  advance(call: Call): void {
+    call.stages.shift()?.()
+    if (call.stages.length === 0) this.drop(call)
+  }
+
+  drop(call: Call): void {
+    this.calls = this.calls.filter((each) => each !== call)
+  }
+}
+
+/** The modules of one gateway process, wired as run-gateway.ts wires them. */
+export class GatewayUnderTest {
+  readonly rate: number
+  readonly floors: Floors
+  readonly lease: Lease
+  readonly clearLookup: () => void
+  readonly #world: World
+  readonly #id = randomUUID()
+  readonly #authenticate: ReturnType<typeof createAuthenticate>
+  #monotonic = 5000
+  #wall = 1_700_000_000_000
+  #timer: { readonly due: number; readonly task: () => void } | undefined
+  #isDead = false
+
+  constructor(world: World, rate: number) {
+    this.#world = world
+    this.rate = rate
+    const clocks: Clocks = { monotonic: () => this.#monotonic, wall: () => this.#wall }
+    const databaseClock = createDatabaseClock(clocks)
+    const { sabotage } = world
+    const floors = createFloors(clocks, databaseClock)
+    this.floors = sabotage.floors?.(floors) ?? floors
+    const lease = createLease({
+      gateway: this.#id,
+      name: 'test',
+      clocks,
+      timers: {
+        after: (ms, task) => {
+          const timer = { due: this.#monotonic + ms, task }
+          this.#timer = timer
+          return () => {
+            if (this.#timer === timer) this.#timer = undefined
+          }
+        },
+      },
+      floors: this.floors,
+      databaseClock,
+      renew: async (request) => await this.#renew(request),
+      onReset: () => this.clearLookup(),
+      logger: silent,
+    })
+    this.lease = sabotage.lease?.(lease, clocks) ?? lease
+    const lookup = createKeyLookup({
+      lease: this.lease,
+      floors: this.floors,
+      clocks,
+      // The world itself says which answers do not come in time.
+      timers: { after: () => () => undefined },
+      databaseClock,
+      redis: { find: async (hash) => await this.#askRedis(hash) },
+      keys: { findKey: async (hash) => await this.#askKeys(hash) },
+      maxEntries: 10,
+      count: () => undefined,
+    })
+    this.clearLookup = lookup.clear
+    this.#authenticate = createAuthenticate({
+      keys: lookup,
+      tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
+      tokens: undefined,
+      floors: this.floors,
+      databaseClock,
+      rateLimit: { take: async () => ({ kind: 'allowed' }) },
+      failedAttempts: { note: () => undefined, waitSeconds: () => 0 },
+      usage: { denied: () => undefined },
+      found: { inMemory: 0 },
+      onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),
+    })
+    lease.start()
+  }
+
+  /** Time goes by; in a suspended virtual machine the monotonic clock stands still. */
+  pass(ms: number, isSuspended: boolean): void {
+    if (!isSuspended) this.#monotonic += ms * this.rate
+    this.#wall += ms * (isSuspended ? 1 : this.rate)
+  }
+
+  setBack(ms: number): void {
+    this.#wall -= ms
+  }
+
+  /** Milliseconds until the next renewal. */
+  get dueMs(): number {
+    return this.#timer === undefined ? 0 : Math.max(0, this.#timer.due - this.#monotonic)
+  }
+
+  fire(): void {
+    const timer = this.#timer
+    if (timer === undefined || timer.due > this.#monotonic) return
+    this.#timer = undefined
+    timer.task()
+  }
+
+  hear(revocation: Revocation): void {
+    this.lease.receive(revocation)
+  }
+
+  end(isStopped: boolean): void {
+    if (isStopped) {
+      this.lease.stop()
+      this.#begin([() => this.#world.keys.release(this.#id)], () => undefined)
+    }
+    this.#isDead = true
+    this.#timer = undefined
+  }
+
+  /** A request with the key arrives. */
+  request(index: number): void {
+    const world = this.#world
+    const key = keysOfTest[index % keysOfTest.length]
+    const row = world.keys.keys[index % keysOfTest.length]
+    if (key === undefined || row === undefined) throw new Error('no key')
+    const owed = world.owed(key.hash, key.tenantId)
+    const request = new IncomingMessage(new Socket())
+    const exchange: Exchange = {
+      request,
+      response: new ServerResponse(request),
+      method: 'GET',
+      target: '/',
+      requestId: 'test',
+      startedAt: 0,
+      headers: readHeaders(['authorization', `ApiKey ${key.value}`]),
+      address: '192.0.2.1',
+      match: { kind: 'none' },
+      route: undefined,
+      principal: undefined,
+      limits: undefined,
+      span: undefined,
+    }
+    this.#authenticate(exchange, {
+      accepted: (_exchange, principal) => {
+        if (this.#isDead) return 'done'
+        seen.accepted += 1
+        if (this.lease.isHeld()) seen.acceptedUnderLease += 1
+        const [version = 0, tenantVersion = 0] = principal.label.split(' ').map(Number)
+        if (owed.revoked) world.violations.push('accepted after the success of its revoke')
+        if (version < owed.version) world.violations.push('accepted as it was before the success of its change')
+        if (tenantVersion < owed.tenantVersion) world.violations.push('accepted after the success of its suspension')
+        return 'done'
+      },
+      refused: (_exchange, code) => {
+        if (this.#isDead) return
+        if (code === 'auth_unavailable') seen.unavailable += 1
+        else seen.refused += 1
+        if (code === 'key_revoked' && !row.revoked) world.violations.push('refused as revoked, and is not')
+        if (code === 'invalid_key') world.violations.push('refused as unknown, and is not')
+      },
+      limited: () => void world.violations.push('limited'),
+    })
+  }
+
+  #begin(stages: (() => void)[], fail: () => void): void {
+    if (!this.#isDead) this.#world.calls.push({ from: this, stages, fail })
+  }
+
+  async #renew(request: LeaseRequest): Promise<LeaseAnswer> {
+    const { keys } = this.#world
+    const { promise, resolve, reject } = Promise.withResolvers<LeaseAnswer>()
+    let commit: (() => boolean) | undefined
+    let granted = false
+    let answer: LeaseAnswer | undefined
+    this.#begin(
+      [
+        () => (commit = keys.checkLease(request)),
+        () => (granted = commit?.() === true),
+        () => (answer = keys.readLog(request, granted)),
+        () => {
+          if (answer !== undefined) resolve(answer)
+        },
+      ],
+      () => reject(new Error('no answer in time')),
+    )
+    return await promise
+  }
+
+  async #askKeys(hash: string): Promise<LookupAnswer> {
+    const world = this.#world
+    const { promise, resolve, reject } = Promise.withResolvers<LookupAnswer>()
+    const sentMonotonic = this.#monotonic
+    let answer: LookupAnswer | undefined
+    this.#begin(
+      [
+        () => {
+          const record = world.keys.findKey(hash)
+          answer = { record, now: Math.floor(world.keys.now), sentMonotonic }
+          if (record !== null) world.fills.push(record)
+        },
+        () => {
+          if (answer !== undefined) resolve(answer)
+        },
+      ],
+      () => reject(new Error('no answer in time')),
+    )
+    return await promise
+  }
+
+  async #askRedis(hash: string): Promise<KeyRecord | undefined> {
+    const world = this.#world
+    const { promise, resolve } = Promise.withResolvers<KeyRecord | undefined>()
+    let found: KeyRecord | undefined
+    this.#begin([() => (found = world.redis.find(hash, world.keys.now)), () => resolve(found)], () =>
+      resolve(undefined),
+    )
+    return await promise
+  }
+}

@@ -1,0 +1,254 @@
+import { randomInt } from 'node:crypto'
+import { generateKey } from '@postern/api-key'
+import { recordTtlMs } from '@postern/contracts/internal'
+import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
+import { KeysModel, RedisModel, startTestRedis } from '@postern/local-stack/testing'
+import { parseKeyRing } from '@postern/signed-context'
+import fc from 'fast-check'
+import { Redis } from 'ioredis'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Play, bySuperuser } from './conformance-play.ts'
+import { type KeysUnderTest, newKey, newTenant, startKeys } from './service.ts'
+
+/*
+ * The gateway is tried against a model of the keys service (services/gateway/test/conformance.test.ts). Here that model is
+ * held against the keys service's own code and SQL: random sequences are played to both, stage by stage, and whatever one
+ * answers the other must answer. No clock is faked: what is old is made old by the superuser.
+ */
+
+let service: KeysUnderTest
+
+beforeAll(async () => {
+  service = await startKeys()
+})
+
+afterAll(async () => {
+  await service.close()
+})
+
+/** Function bodies that are wrong, to see that it is noticed. */
+interface Sabotage {
+  readonly routine: string
+  readonly from: string
+  readonly to: string
+}
+
+/** Two keys of two tenants, and a log that has nothing in it yet. */
+async function startOver(): Promise<Play> {
+  await bySuperuser(service, 'delete from keys.gateway_lease')
+  await bySuperuser(service, 'delete from keys.revocation')
+  await bySuperuser(service, 'update keys.revocation_seq set seq = 0')
+  const keys = await Promise.all(
+    [1, 2].map(async () => {
+      const admin = await newTenant(service)
+      const { hash } = await newKey(service, admin)
+      return { hash, tenantId: admin.tenantId }
+    }),
+  )
+  return new Play(service, keys)
+}
+
+const alphabet = [
+  ...Array<'renew'>(5).fill('renew'),
+  ...Array<'advance'>(10).fill('advance'),
+  ...Array<'begin'>(3).fill('begin'),
+  ...Array<'commit'>(3).fill('commit'),
+  ...Array<'look'>(3).fill('look'),
+  ...Array<'quiet'>(2).fill('quiet'),
+  ...Array<'burst'>(1).fill('burst'),
+  ...(['release', 'pass', 'pass', 'prune', 'prune'] as const),
+] as const
+type Event = readonly [name: (typeof alphabet)[number], one: number, other: number]
+
+/** No sum of these comes near to the time that the log is kept. */
+const spans = [410_000, 1_310_000]
+const kinds = ['revoke', 'narrow', 'narrow', 'tenant', 'tenant'] as const
+const lags = [0, 0, 0, 0, 1, 2, 9]
+
+async function happen(play: Play, [name, one, other]: Event): Promise<void> {
+  switch (name) {
+    case 'renew':
+      return await play.renew(play.gateway(one), lags[other % lags.length] ?? 0)
+    case 'advance':
+      return await play.advance(one)
+    case 'begin':
+      return await play.begin(kinds[one % kinds.length] ?? 'narrow', play.key(other))
+    case 'commit':
+      return await play.commit()
+    case 'quiet':
+      // A renewal that nothing comes between.
+      await play.renew(play.gateway(one), 0)
+      for (let stage = 0; stage < 4; stage += 1) await play.advance(play.renewals.length - 1)
+      return
+    case 'burst':
+      // More changes than one answer holds.
+      for (let count = 0; count < 3; count += 1) {
+        await play.begin('tenant', play.key(other))
+        await play.commit()
+      }
+      return
+    case 'look':
+      return await play.look(play.key(one))
+    case 'release':
+      return await play.release(play.gateway(one))
+    case 'pass':
+      return await play.pass(spans[one % spans.length] ?? 0)
+    case 'prune':
+      return await play.prune()
+    default:
+      return name satisfies never
+  }
+}
+
+const seed = Number(process.env['POSTERN_SEED'] ?? randomInt(2 ** 31))
+const sequences = fc.array(fc.tuple(fc.constantFrom(...alphabet), fc.nat(100), fc.nat(100)), {
+  minLength: 40,
+  maxLength: 80,
+  size: 'max',
+})
+
+async function explore(numRuns: number, ofSeed = seed) {
+  return await fc.check(
+    fc.asyncProperty(sequences, async (events: readonly Event[]) => {
+      const play = await startOver()
+      try {
+        for (const event of events) if (play.differences.length === 0) await happen(play, event)
+      } finally {
+        await play.rollback()
+      }
+      expect(play.differences).toEqual([])
+    }),
+    { seed: ofSeed, numRuns, endOnFailure: true },
+  )
+}
+
+/** Puts something else into a function of the database for as long as `work` takes. */
+async function sabotaged<T>({ routine, from, to }: Sabotage, work: () => Promise<T>): Promise<T> {
+  const [row] = await service.asSuperuser.system(async (tx) => {
+    return await tx.query<{ text: string }>({
+      text: 'select pg_get_functiondef($1::regproc) as text',
+      values: [routine],
+    })
+  })
+  const text = row?.text ?? ''
+  expect(text, routine).toContain(from)
+  await bySuperuser(service, text.replace(from, to))
+  try {
+    return await work()
+  } finally {
+    await bySuperuser(service, text)
+  }
+}
+
+describe('the keys service answers what its model answers', () => {
+  test('whatever comes between the stages of renewals', { timeout: 120_000 }, async () => {
+    const run = await explore(15)
+    expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
+  })
+})
+
+// Always the same sequences: what they find once they find each time.
+describe('the sequences find a keys service', () => {
+  const sabotages: Readonly<Record<string, Sabotage>> = {
+    'that grants leases to gateways which lag': {
+      routine: 'keys.renew_lease',
+      from: 'where c.seq = cursor_seq',
+      to: 'where c.seq >= cursor_seq',
+    },
+    'that takes back what a gateway has applied': {
+      routine: 'keys.renew_lease',
+      from: 'acked = greatest(l.acked, excluded.acked)',
+      to: 'acked = excluded.acked - 1',
+    },
+    'that does not note what a gateway which lags has applied': {
+      routine: 'keys.renew_lease',
+      from: 'l.acked < cursor_seq',
+      to: 'false',
+    },
+    'that leaves out the first entry after a cursor': {
+      routine: 'keys.read_log',
+      from: 'else r.seq > cursor_seq',
+      to: 'else r.seq > cursor_seq + 1',
+    },
+    'that follows a cursor from before its log': {
+      routine: 'keys.read_log',
+      from: 'or cursor_seq < log.before_first',
+      to: '',
+    },
+    'that forgets entries too soon': {
+      routine: 'keys.prune',
+      from: 'older_than_ms * ',
+      to: '0.1 * older_than_ms * ',
+    },
+    'that keeps a lease which was given back': {
+      routine: 'keys.release_lease',
+      from: 'set released = true',
+      to: 'set released = false',
+    },
+  }
+
+  test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
+    expect((await sabotaged(sabotage, async () => await explore(60, 7))).failed).toBe(true)
+  })
+})
+
+describe('Redis keeps what its model keeps', () => {
+  const ring = parseKeyRing(`k1:${Buffer.alloc(32, 7).toString('base64url')}`)
+  const stores = fc.array(
+    fc.record({
+      version: fc.integer({ min: 1, max: 3 }),
+      tenantVersion: fc.integer({ min: 1, max: 2 }),
+      revoked: fc.boolean(),
+      // Read a moment ago, or so long ago that it is too old to be kept.
+      ageMs: fc.constantFrom(0, 1000, 2000, 60_000, recordTtlMs + 60_000),
+    }),
+    { minLength: 1, maxLength: 12 },
+  )
+
+  /** What was found to be different, if anything. */
+  async function differenceOf(script: string): Promise<string | undefined> {
+    const server = await startTestRedis()
+    const redis = new Redis(server.url)
+    try {
+      const codec = createCacheCodec(ring)
+      const run = await fc.check(
+        fc.asyncProperty(stores, async (all) => {
+          const model = new RedisModel()
+          const { hash } = generateKey()
+          const base = new KeysModel(Date.now(), [{ hash, tenantId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001' }]).findKey(
+            hash,
+          )
+          if (base === null) throw new Error('no record')
+          for (const { ageMs, ...given } of all) {
+            const record = { ...base, ...given, expiresAt: Date.now() + 3_600_000, readAt: base.readAt - ageMs }
+            const { key, value, endsAt } = codec.encodeRecord(record)
+            await redis.eval(script, 1, key, value, endsAt)
+            model.store(record, Date.now())
+            const text = await redis.get(key)
+            const found = text === null ? undefined : codec.decodeRecord(hash, text)
+            expect(stateOf(found)).toEqual(stateOf(model.find(hash, Date.now())))
+          }
+        }),
+        { seed, numRuns: 100, endOnFailure: true },
+      )
+      return run.failed ? String(run.errorInstance) : undefined
+    } finally {
+      redis.disconnect()
+      await server.stop()
+    }
+  }
+
+  test('of several records of a key, in whatever order they come', { timeout: 60_000 }, async () => {
+    expect(await differenceOf(storeRecordScript)).toBeUndefined()
+  })
+
+  test('the control: a script that keeps whatever comes last is noticed', { timeout: 60_000 }, async () => {
+    expect(await differenceOf("return redis.call('SET', KEYS[1], ARGV[1], 'PXAT', ARGV[2])")).toBeDefined()
+  })
+})
+
+function stateOf(record: ReturnType<RedisModel['find']>) {
+  return record === undefined
+    ? undefined
+    : { version: record.version, tenantVersion: record.tenantVersion, revoked: record.revoked, readAt: record.readAt }
+}
