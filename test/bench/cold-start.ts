@@ -1,6 +1,6 @@
 import { findFreePort } from '@postern/local-stack/testing'
 import { runOwn } from './load.ts'
-import { round } from './stats.ts'
+import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 
 /** A gateway that starts with nothing in its memory, and Redis with nothing in it, under the load of many hot keys. */
@@ -20,6 +20,8 @@ export interface ColdStart {
   /** The same load once more, from memory: requests a second before and after. */
   readonly coldPerSecond: number
   readonly warmPerSecond: number
+  /** From the first request until 5 s have passed in which nine tenths of that was answered; undefined where that never came. */
+  readonly steadySeconds: number | undefined
 }
 
 export interface ColdStartOptions {
@@ -48,7 +50,10 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   const before = { lookups: await lookupsAtKeys(adminPort), transactions: await transactions(system) }
   const cold = await runOwn({ ...job, seconds })
   const after = { lookups: await lookupsAtKeys(adminPort), transactions: await transactions(system) }
-  const warm = await runOwn({ ...job, seconds: Math.min(10, seconds) })
+  // Every key has been used once; records are renewed, and code is compiled, under the same load.
+  const { requests: _all, ...lasting } = job
+  const warm = await runOwn({ ...lasting, seconds: Math.min(warmSeconds, seconds) })
+  const [warmPerSecond, steadyAt] = steadyOf(warm.perSecond)
   return {
     keys: Math.min(options.keys, Math.ceil(cold.requests / together)),
     together,
@@ -59,8 +64,25 @@ export async function measureColdStart(system: System, options: ColdStartOptions
     lookupsAtKeys: after.lookups - before.lookups,
     transactions: after.transactions - before.transactions,
     coldPerSecond: Math.round(cold.requests / cold.seconds),
-    warmPerSecond: Math.round(warm.requests / warm.seconds),
+    warmPerSecond: Math.round(warmPerSecond),
+    steadySeconds: steadyAt === undefined ? undefined : round(cold.seconds + steadyAt, 1),
   }
+}
+
+/** How long the load goes on when all keys have been used, in seconds. */
+const warmSeconds = 60
+const windowSeconds = 5
+
+/** What is answered a second at the end, and when, in seconds, the first five of them had seen nine tenths of it. */
+export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: number | undefined] {
+  // The last second is not whole.
+  const whole = perSecond.slice(0, -1)
+  const atEnd = median(whole.slice(-Math.max(1, Math.floor(whole.length / 3))))
+  const windows = whole.slice(windowSeconds - 1).map((_count, at) => {
+    return whole.slice(at, at + windowSeconds).reduce((sum, count) => sum + count, 0) / windowSeconds
+  })
+  const first = windows.findIndex((count) => count >= 0.9 * atEnd)
+  return [atEnd, first === -1 ? undefined : first + windowSeconds]
 }
 
 /** As the gateway itself counts them. */

@@ -28,6 +28,8 @@ const stride = job.inOrder === true ? 1 : 610_639
 const offset = job.inOrder === true ? 0 : randomInt(1_000_000)
 const most = job.requests ?? Infinity
 const latencies: number[] = []
+/** Answers in each second since the start. */
+const perSecond: number[] = []
 const waiting: number[] = []
 const idle: Connection[] = []
 let sent = 0
@@ -87,6 +89,8 @@ class Connection {
     const now = performance.now()
     if (ended) return
     latencies.push(now - this.#startedAt)
+    const second = Math.floor((now - startedAt) / 1000)
+    perSecond[second] = (perSecond[second] ?? 0) + 1
     const dueAt = waiting.shift()
     if (dueAt !== undefined) this.send(dueAt)
     else if (job.rate !== undefined) idle.push(this)
@@ -127,6 +131,7 @@ function finish(): void {
       failures,
       p50: percentile(latencies, 0.5),
       p99: percentile(latencies, 0.99),
+      perSecond: Array.from(perSecond, (count) => count ?? 0),
     }),
   )
 }

@@ -31,6 +31,8 @@ export const loadResultSchema = z.object({
   failures: z.number(),
   p50: z.number(),
   p99: z.number(),
+  /** Answers in each second since the start, the last one not whole; of wrk nothing is known of them. */
+  perSecond: z.array(z.number()),
 })
 
 /** `p50` and `p99` are milliseconds. */
@@ -92,6 +94,7 @@ async function runWrk(program: string, job: LoadJob, key: string): Promise<LoadR
       failures: failures.reduce((sum, [, count]) => sum + Number(count), 0),
       p50: milliseconds(stdout, '50%'),
       p99: milliseconds(stdout, '99%'),
+      perSecond: [],
     },
     job,
   )

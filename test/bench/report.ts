@@ -4,6 +4,7 @@ import type { Measured, Ratio } from './compare.ts'
 import type { ConsoleSpeed } from './console.ts'
 import type { Latency } from './latency.ts'
 import type { FindingsScale } from './findings-scale.ts'
+import type { HotKeys } from './hot-keys.ts'
 import type { ListResult } from './list.ts'
 import type { ManyKeys } from './many-keys.ts'
 import type { Parts } from './parts.ts'
@@ -34,6 +35,7 @@ export interface Figures {
   readonly gateway: Comparison
   readonly parts: Parts
   readonly 'cold-start': ColdStart
+  readonly 'hot-keys': HotKeys
   readonly 'many-keys': readonly ManyKeys[]
   readonly list: ListResult
   readonly upload: UploadResult
@@ -104,6 +106,7 @@ export function printResults({ machine, parts }: Results): void {
   if (parts.gateway !== undefined) printComparison(parts.gateway.figures)
   if (parts.parts !== undefined) printParts(parts.parts.figures)
   if (parts['cold-start'] !== undefined) printColdStart(parts['cold-start'].figures)
+  if (parts['hot-keys'] !== undefined) printHotKeys(parts['hot-keys'].figures)
   if (parts['many-keys'] !== undefined) printManyKeys(parts['many-keys'].figures)
   if (parts.list !== undefined) printList(parts.list.figures)
   if (parts.upload !== undefined) printUpload(parts.upload.figures)
@@ -165,7 +168,17 @@ function printParts(parts: Parts): void {
 function printColdStart(cold: ColdStart): void {
   title(`Cold start: ${cold.keys} keys in no memory, ${cold.together} requests at once for each`)
   table(
-    ['requests', 'seconds', 'p50 ms', 'p99 ms', 'look-ups at keys', 'transactions', 'requests/s cold', 'warm'],
+    [
+      'requests',
+      'seconds',
+      'p50 ms',
+      'p99 ms',
+      'look-ups at keys',
+      'transactions',
+      'requests/s cold',
+      'warm',
+      'steady after s',
+    ],
     [
       [
         String(cold.requests),
@@ -176,9 +189,22 @@ function printColdStart(cold: ColdStart): void {
         cold.transactions,
         cold.coldPerSecond,
         cold.warmPerSecond,
+        cold.steadySeconds,
       ],
     ],
   )
+}
+
+function printHotKeys({ hot, measured, sameAgainstSame, against }: HotKeys): void {
+  title(`The same ${hot} keys in use, beside others that are stored`)
+  table(
+    ['', 'requests/s', 'CPU µs a request'],
+    measured.map(({ name, requestsPerSecond, cpuMicroseconds }) => [name, requestsPerSecond, cpuMicroseconds]),
+  )
+  console.log(`  the same against the same: ${sameAgainstSame.throughput}, CPU ${sameAgainstSame.cpu}`)
+  for (const { name, ratio, verdict } of against) {
+    console.log(`  ${name}: ${ratio.throughput}, CPU ${ratio.cpu}; ${verdict}`)
+  }
 }
 
 function printManyKeys(manyKeys: readonly ManyKeys[]): void {

@@ -1,13 +1,16 @@
 // `npm run bench`: starts the whole system and its peers, measures them side by side, prints a table and writes
 // bench/results.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written.
-// `--only list,upload` measures these parts anew and leaves the other figures of the file as they are.
+// `--only list,upload` measures these parts anew and leaves the other figures of the file as they are. `--against FILE` says
+// which parts of a request have become dearer than that file has them.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTestCluster } from '@postern/local-stack/testing'
+import { describeMoved, movedParts } from './against.ts'
 import { measureColdStart } from './cold-start.ts'
 import { compare, ratio, targetOf, warmUp } from './compare.ts'
 import { measureConsole } from './console.ts'
+import { measureHotKeys } from './hot-keys.ts'
 import { measureLatency } from './latency.ts'
 import { measureList } from './list.ts'
 import { measureFindingsScale } from './findings-scale.ts'
@@ -22,11 +25,12 @@ import { measureRevocation } from './revocation.ts'
 import { loadNow, round } from './stats.ts'
 import { type System, seedKeys, startSystem } from './system.ts'
 
-const { quick, only, without } = parseArgs({
+const { quick, only, without, against } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
     without: { type: 'string' },
+    against: { type: 'string' },
   },
 }).values
 
@@ -42,6 +46,7 @@ const plan = quick
         { keys: 1000, tenants: 1 },
         { keys: 1000, tenants: 1000 },
       ],
+      hot: { hot: 100, many: 5000, tenants: 100, tenantKeys: 1000 },
       coldKeys: 2000,
       coldSeconds: 10,
       fillSeconds: 10,
@@ -60,8 +65,9 @@ const plan = quick
         { keys: 10_000, tenants: 10_000 },
         { keys: 1_000_000, tenants: 1 },
       ],
+      hot: { hot: 1000, many: 1_000_000, tenants: 10_000, tenantKeys: 10_000 },
       coldKeys: 100_000,
-      coldSeconds: 100,
+      coldSeconds: 420,
       fillSeconds: 540,
       revocations: { up: 100, down: 30 },
     }
@@ -201,6 +207,17 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       connections,
       seconds: plan.coldSeconds,
     }),
+  'hot-keys': async ({ upstream: { url } }) =>
+    await measureHotKeys({
+      ...plan.hot,
+      path,
+      upstream: url,
+      connections,
+      starts: plan.starts,
+      rounds: plan.rounds,
+      seconds: plan.seconds,
+      warmUpSeconds: plan.warmUpSeconds,
+    }),
   'many-keys': async ({ system, upstream: { url } }) =>
     await measureManyKeys(system, {
       path,
@@ -267,6 +284,8 @@ async function write(results: Results): Promise<void> {
 
 try {
   const parts = chosen()
+  // Before anything is written over it.
+  const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
   const results: Results = { machine: describeMachine(), parts: {} }
   say('starting everything')
   const bench = await startAll()
@@ -276,6 +295,9 @@ try {
     if (!quick) await write(results)
   }
   printResults(results)
+  const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
+  if (was !== undefined && is !== undefined)
+    for (const line of describeMoved(movedParts(was, is))) console.log(`  ${line}`)
 } finally {
   await stopAll()
 }

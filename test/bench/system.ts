@@ -12,8 +12,8 @@ export interface System {
   readonly tenant: { readonly id: string }
   /** Connection as superuser: seeds what would take too long through the services. */
   readonly sql: Client
-  /** Starts the first gateway anew with more variables, on the core of what is measured; gives its process id. */
-  restartGateway(env: Readonly<Record<string, string>>): Promise<number>
+  /** Starts a gateway anew, the first if none is named, with more variables, on the core of what is measured; gives its process id. */
+  restartGateway(env: Readonly<Record<string, string>>, name?: `gateway-${number}`): Promise<number>
   setInRedis(name: string, value: string): Promise<void>
   emptyRedis(): Promise<void>
   stop(): Promise<void>
@@ -38,9 +38,9 @@ export async function startSystem(gateways: number): Promise<System> {
       stack,
       tenant,
       sql,
-      restartGateway: async (env) => {
-        await stack.restart('gateway-1', env)
-        const { pid } = stack.process('gateway-1')
+      restartGateway: async (env, name = 'gateway-1') => {
+        await stack.restart(name, env)
+        const { pid } = stack.process(name)
         pin(pid, measuredCore)
         return pid
       },
@@ -81,14 +81,15 @@ export async function seedTenants({ sql }: Pick<System, 'sql'>, count: number): 
 
 /**
  * Stores many keys at once, as they would have been made one by one: those of one tenant, or of each of `tenants` in turn.
- * Triggers and constraints look at every one.
+ * Triggers and constraints look at every one. The same `seed` gives the same keys.
  */
 export async function seedKeys(
   { sql, tenant }: Pick<System, 'sql' | 'tenant'>,
   count: number,
   tenants: readonly string[] = [tenant.id],
+  seed: string = generateKey().value,
 ): Promise<KeySet> {
-  const set = keySet(generateKey().value, count)
+  const set = keySet(seed, count)
   for (let from = 0; from < count; from += perInsert) {
     const numbers = Array.from({ length: Math.min(perInsert, count - from) }, (_none, at) => from + at)
     await sql.query(
