@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { collectEveryBytes, countPassedBytes, freeChunk } from './passed-bytes.ts'
+import { collectAll, collectEveryBytes, countPassedBytes, freeChunk } from './passed-bytes.ts'
 
 test('chunks that have passed do not gather: 256 MiB of them leave no more than a few steps of the collection', () => {
   const chunkBytes = 64 * 1024
@@ -25,4 +25,15 @@ test('the memory of a chunk is given back at once, unless others may share it', 
   freeChunk(chunk)
   expect(chunk.length).toBe(0)
   expect(before - process.memoryUsage().arrayBuffers).toBeGreaterThan(60 * 1024 * 1024)
+})
+
+test('what has outlived collections of young objects goes with all else that is dead', () => {
+  const before = process.memoryUsage().arrayBuffers
+  let held: Uint8Array[] = Array.from({ length: 64 }, () => new Uint8Array(1024 * 1024))
+  // Twice, so that they are young no longer.
+  for (let turn = 0; turn < 2; turn += 1) countPassedBytes(collectEveryBytes)
+  expect(held).toHaveLength(64)
+  held = []
+  collectAll()
+  expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(8 * 1024 * 1024)
 })

@@ -5,7 +5,7 @@ import { runInNewContext } from 'node:vm'
 export const collectEveryBytes: number = 8 * 1024 * 1024
 
 let passed = 0
-let collect: (() => void) | undefined
+let collector: ((kind: 'minor' | 'major') => void) | undefined
 
 /**
  * Counts bytes of a body that was passed on, and lets go of their memory after every 8 MiB. Each chunk that Node reads is
@@ -16,8 +16,28 @@ export function countPassedBytes(bytes: number): void {
   passed += bytes
   if (passed < collectEveryBytes) return
   passed = 0
-  collect ??= findCollector()
-  collect()
+  collect('minor')
+}
+
+/**
+ * Collects all that is dead, in some 50 ms: for who makes many objects in a row that live for a moment. V8 lets what outlives
+ * two of its collections of young objects gather to hundreds of MiB before it looks at it again.
+ */
+export function collectAll(): void {
+  collect('major')
+}
+
+/**
+ * Keeps the memory of young objects at the size that it has when the process starts. V8 lets it grow to 48 MiB where many are
+ * made, which takes few collections from a process that works through much, and never gives it back. To be called once, first.
+ */
+export function keepYoungSmall(): void {
+  setFlagsFromString('--semi-space-growth-factor=1')
+}
+
+function collect(kind: 'minor' | 'major'): void {
+  collector ??= findCollector()
+  collector(kind)
 }
 
 /** Smaller ones may be cut from memory that Node shares among many. */
@@ -39,11 +59,11 @@ export function freeChunk(chunk: Buffer): void {
 }
 
 /** The collector has no other way in than a flag, which is taken back as soon as the function is there. */
-function findCollector(): () => void {
+function findCollector(): (kind: 'minor' | 'major') => void {
   setFlagsFromString('--expose-gc')
   const found: unknown = runInNewContext('typeof gc === "function" ? gc : undefined')
   setFlagsFromString('--no-expose-gc')
   // Without it memory is as V8 keeps it: more, and no less right.
   if (typeof found !== 'function') return () => undefined
-  return () => void Reflect.apply(found, undefined, [{ type: 'minor' }])
+  return (type) => void Reflect.apply(found, undefined, [{ type }])
 }
