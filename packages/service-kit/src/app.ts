@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { scimMediaType } from '@postern/contracts'
 import { createVerifier } from '@postern/signed-context'
-import { type FastifyInstance, fastify } from 'fastify'
+import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
 import type { BaseConfig } from './config.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
-import { parseJsonBody } from './json-body.ts'
+import { parseJsonBody, parseOurJson } from './json-body.ts'
 import type { Logger } from './logger.ts'
 import { type Registry, measureRequests } from './metrics.ts'
 import { type Pressure, refuseWhenLate } from './pressure.ts'
@@ -86,7 +86,8 @@ function readJson(app: App): void {
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json', scimMediaType],
     { parseAs: 'buffer' },
-    async (_request: unknown, body: Buffer) => parseJsonBody(body),
+    async ({ routeOptions }: FastifyRequest, body: Buffer) =>
+      routeOptions.config.isOurJson === true ? parseOurJson(body) : parseJsonBody(body),
   )
 }
 

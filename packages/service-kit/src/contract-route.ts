@@ -134,6 +134,8 @@ export interface InternalRoute {
   /** Names of the keys whose signatures are accepted. */
   readonly signedBy: readonly string[]
   readonly callers: readonly CallerKind[]
+  /** Whether only writers of ours send it, by JSON.stringify or PostgreSQL: a large body is then read once, not twice. */
+  readonly isOurJson?: boolean
 }
 
 /** Registers a route between parts of Postern. It is in no route table: the gateway forwards nothing to it. */
@@ -151,6 +153,7 @@ export function internalRoute<const R extends InternalRoute>(
     method: route.method,
     path: route.path,
     guard: { signedBy: route.signedBy, access: { kind: 'internal', callers: route.callers } },
+    isOurJson: route.isOurJson ?? false,
     params: route.params,
     query: z.strictObject({}),
     body: route.body,
@@ -173,6 +176,7 @@ interface Registration {
   readonly method: Method
   readonly path: string
   readonly guard: Guard
+  readonly isOurJson?: boolean
   readonly params: z.ZodType | undefined
   readonly query: z.ZodType
   readonly body: z.ZodType | undefined
@@ -208,7 +212,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
   app.route({
     method,
     url: path,
-    config: { guard, ...(contract === undefined ? {} : { contract }) },
+    config: { guard, isOurJson: registration.isOurJson === true, ...(contract === undefined ? {} : { contract }) },
     ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
     ...(repeatable === undefined ? {} : { preParsing: hashBody }),
     handler: async (request, reply) => {

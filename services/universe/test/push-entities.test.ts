@@ -247,5 +247,16 @@ describe('pushing entities', () => {
     )
     expect((await universe.push(tenant, rows)).json).toEqual({ created: 5000, updated: 0, unchanged: 0 })
     expect((await universe.push(tenant, rows)).json).toEqual({ created: 0, updated: 0, unchanged: 5000 })
+    // Parents that come late, in the order in which nothing can be made part by part.
+    const other = newTenant()
+    expect((await universe.push(other, rows.toReversed())).json).toEqual({ created: 5000, updated: 0, unchanged: 0 })
+  })
+
+  test('of which a late row breaks the tree takes in none of those before it', async () => {
+    const tenant = newTenant()
+    expect((await universe.push(tenant, chain('c', 12))).status).toBe(200)
+    const rows = [...Array.from({ length: 2000 }, (_, at) => row(`k${at}`)), row('c12', { parent_external_id: 'c11' })]
+    expect((await universe.push(tenant, rows)).status).toBe(422)
+    expect(Object.keys(await universe.stored(tenant))).toHaveLength(12)
   })
 })

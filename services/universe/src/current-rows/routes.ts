@@ -15,6 +15,7 @@ export function currentRowRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       maxBodyBytes,
       signedBy: ['sync-universe'],
       callers: ['service'],
+      isOurJson: true,
     },
     async ({ body, context }): Promise<CurrentRowsAnswer> => ({
       rows: await db.read(context, async (tx) => await listCurrentRows(tx, body)),

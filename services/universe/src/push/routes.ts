@@ -37,6 +37,7 @@ export function pushRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       maxBodyBytes,
       signedBy: ['sync-universe'],
       callers: ['service'],
+      isOurJson: true,
     },
     async ({ body: { entities, run_id }, context, requestId, log }): Promise<ApplyEntitiesAnswer> => {
       refuse(faultsOfPush(entities))

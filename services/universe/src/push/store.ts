@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
 import { type Statement, type Tx, arrayLiteral, sqlError } from '@postern/tenant-db'
@@ -53,21 +54,41 @@ export async function applyEntities(
   let number = lastNumber
   const numbers = rows.map(({ identity }) => (identity.status === undefined ? (number += 1) : undefined))
   const created = number - lastNumber
-  const apply = created === rows.length ? insertAll : applyStatement
-  const [counts] = await Promise.all([
-    tx.query<{ updated: number }>(
-      apply([
-        createdBy.type,
-        createdBy.id,
-        createdBy.label,
-        arrayLiteral(numbers),
-        ...columns.map(([, , valueOf]) => arrayLiteral(rows.map(valueOf))),
-      ]),
-    ),
-    created === 0 ? undefined : tx.execute(countOn([number])),
-  ])
-  const updated = counts[0]?.updated ?? 0
+  const slice = created === rows.length ? insertAll : applyStatement
+  const slices = created === rows.length && isInOrder(rows) ? Math.ceil(rows.length / sliceRows) : 1
+  const size = slices === 1 ? rows.length : sliceRows
+  const answers: Promise<{ updated: number }[]>[] = []
+  for (let from = 0; from < rows.length; from += size) {
+    const some = rows.slice(from, from + size)
+    answers.push(
+      tx.query<{ updated: number }>(
+        slice([
+          createdBy.type,
+          createdBy.id,
+          createdBy.label,
+          arrayLiteral(numbers.slice(from, from + size)),
+          ...columns.map(([, , valueOf]) => arrayLiteral(some.map(valueOf))),
+        ]),
+      ),
+    )
+    // PostgreSQL has these while the next ones are written down.
+    await setImmediate()
+  }
+  const [counts] = await Promise.all([Promise.all(answers), created === 0 ? undefined : tx.execute(countOn([number]))])
+  const updated = counts[0]?.[0]?.updated ?? 0
   return { created, updated, unchanged: rows.length - created - updated }
+}
+
+/** Rows that are made by one statement where there are many of them. */
+const sliceRows = 1000
+
+/** Whether none hangs below one of a later slice: each slice is placed by itself. */
+function isInOrder(rows: readonly IdentifiedEntity[]): boolean {
+  const sliceOf = new Map(rows.map(({ identity }, at) => [identity.id, Math.floor(at / sliceRows)]))
+  return rows.every(({ parentId }, at) => {
+    const above = parentId === undefined ? undefined : sliceOf.get(parentId)
+    return above === undefined || above <= Math.floor(at / sliceRows)
+  })
 }
 
 /** Whether the database has refused a push because of the tree that it would make. */
