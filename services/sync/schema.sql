@@ -243,6 +243,30 @@ create policy tenant_only on sync.run_change as restrictive for all to public us
 grant delete, insert, select, update on table sync.run_change to postern_sync;
 comment on column sync.run_change.applied_at is 'Of runs before there was applied_batch.';
 
+create table sync.run_creation (
+  tenant_id uuid not null,
+  run_id uuid not null,
+  first_row integer not null,
+  last_row integer not null,
+  rows integer[] not null,
+  keys text[] not null,
+  parents text[] not null,
+  hashes bytea[] not null,
+  contents text not null,
+  constraint run_creation_pk PRIMARY KEY (tenant_id, run_id, first_row),
+  constraint run_creation_whole CHECK (((cardinality(rows) > 0) AND (rows[1] = first_row) AND (rows[cardinality(rows)] = last_row) AND (cardinality(rows) = cardinality(keys)) AND (cardinality(rows) = cardinality(parents)) AND (cardinality(rows) = cardinality(hashes)))),
+  constraint run_creation_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
+);
+alter table sync.run_creation enable row level security;
+alter table sync.run_creation force row level security;
+create policy postern_sync_delete on sync.run_creation as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.run_creation as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.run_creation as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.run_creation as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.run_creation to postern_sync;
+comment on table sync.run_creation is 'Rows of a source that make something of which there is nothing yet, in their order, parents before their children: staged first, and the changes of the run then.';
+comment on column sync.run_creation.contents is 'JSON of each row as the universe takes it, a line each.';
+
 create table sync.run_error (
   tenant_id uuid not null,
   run_id uuid not null,

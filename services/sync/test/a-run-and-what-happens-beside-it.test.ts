@@ -4,6 +4,7 @@ import {
   type Run,
   connectorSchema,
   missingRowSchema,
+  runChangeSchema,
   runErrorSchema,
   runSchema,
 } from '@postern/contracts'
@@ -275,6 +276,95 @@ describe('changes that are applied', () => {
     const give = 'update sync.run_change set run_id = gen_random_uuid() where tenant_id = $1'
     await expect(world.rows(give, [tenant.tenantId])).rejects.toThrow(/stays with the run/)
     await expect(world.rows('truncate sync.run cascade')).rejects.toThrow(/never deleted/)
+  })
+})
+
+const many = (count: number) =>
+  treeOf(Array.from({ length: count }, (_, n) => `E${n},${n === 0 ? '' : 'E0'},Entity ${n},process`).join('\n'))
+const changesOf = async (tenant: Principal, run: Run, query: string) =>
+  (await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes${query}`)).json
+
+describe('a first import', () => {
+  test('of which the universe has nothing is kept in blocks, and its changes are listed and undone one by one', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await runCsv(tenant, connector, many(1200))
+    expect(run).toMatchObject({ status: 'succeeded', counts: { created: 1200, applied: 1200, unchanged: 0 } })
+    const kept = `select cardinality(rows) as rows from sync.run_creation where run_id = $1 order by first_row`
+    expect(await world.rows(kept, [run.id])).toEqual([{ rows: 1000 }, { rows: 200 }])
+    const first = runChangeSchema.array().parse(await changesOf(tenant, run, '?limit=1&op=create'))
+    expect(first).toMatchObject([{ op: 'create', source_key: 'E0', before: null, after: { name: 'Entity 0' } }])
+    const whole = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes`, {
+      headers: { accept: 'application/x-ndjson' },
+    })
+    const lines = whole.text.split('\n').slice(0, -1)
+    const all = lines.map((line) => runChangeSchema.parse(JSON.parse(line)))
+    expect(all.map(({ source_key: key }) => key)).toEqual(Array.from({ length: 1200 }, (_, n) => `E${n}`))
+    expect(all.every(({ applied_at: at, error }) => at !== null && error === null)).toBe(true)
+    expect(await changesOf(tenant, run, '?op=update')).toEqual([])
+    expect(await runCsv(tenant, connector, many(1200))).toMatchObject({ counts: { unchanged: 1200, missing: 0 } })
+    const undone = runSchema.parse(
+      (await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/rollback`, { body: {} })).json,
+    )
+    await work(undone)
+    expect(await now(tenant, undone)).toMatchObject({
+      status: 'succeeded',
+      counts: { deactivated: 1200, applied: 1200 },
+    })
+  })
+
+  test('is not undone once a later run has changed something of it', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await runCsv(tenant, connector, csvOf(2))
+    await runCsv(tenant, connector, csvOf(2, 'Renamed'))
+    expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/rollback`, { body: {} })).status).toBe(409)
+  })
+
+  test('is compared row by row where it is not all new, or its parents come late', async () => {
+    const tenant = admin()
+    const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
+    await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })
+    const run = await runCsv(
+      tenant,
+      await create(tenant),
+      treeOf('E2,E3,Child,process\nE3,E1,Parent,process\nE1,,Top,process\n'),
+    )
+    expect(run).toMatchObject({ status: 'succeeded', counts: { created: 2, updated: 1, applied: 3 } })
+    expect(await names(tenant)).toEqual(['Top active', 'Child active', 'Parent active'])
+    expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
+  })
+
+  test('of which the universe refuses a row brings the others', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(1100))
+    const detail = 'is not wanted'
+    let refusals = 0
+    const applyRows: Universe['applyRows'] = async (application) => {
+      const at = application.rows.findIndex((row) => row.includes('"E1050"'))
+      if (at === -1) return await universe.applyRows(application)
+      refusals += 1
+      return { kind: 'refused', detail, errors: [{ pointer: `/${at}/name`, code: 'invalid', detail }] }
+    }
+    await work(run, { universe: { ...universe, applyRows } })
+    expect(refusals).toBe(1)
+    expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { created: 1100, applied: 1099 } })
+    expect(await changesOf(tenant, run, '?limit=1')).toMatchObject([{ source_key: 'E0', error: null }])
+    const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`)
+    expect(errors.json).toMatchObject([{ source_key: 'E1050', field: 'name', code: 'invalid' }])
+    expect(await names(tenant)).toHaveLength(1099)
+  })
+
+  test('that waits for approval is written row by row, and applied as it was reviewed', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { safety: { min_rows: 5 } })
+    const run = await runCsv(tenant, connector, csvOf(3))
+    expect(run).toMatchObject({ status: 'needs_approval', counts: { created: 3 } })
+    expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
+    expect(await decide(tenant, run, 'approve', { diff_hash: run.diff_hash })).toBe(202)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
+    expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { unchanged: 3 } })
   })
 })
 

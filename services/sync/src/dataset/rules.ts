@@ -21,6 +21,8 @@ export interface DatasetRules {
   /** The field that is compared with those of other rows of a source, beside the key; null where there is none. */
   readonly comparedField: string | null
   readonly maxDepth: number
+  /** Whether rows that are new are made many at a time, and compared with each other by key and parent alone. */
+  readonly isMadeInBlocks: boolean
   /** The field that says whether a row is active, and what stands there when it is not; null where there is none. */
   readonly statusField: string | null
   readonly inactive: string | boolean | null
@@ -37,6 +39,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     parentField: 'parent_external_id',
     comparedField: 'parent_external_id',
     maxDepth: 12,
+    isMadeInBlocks: true,
     statusField: 'status',
     inactive: 'archived',
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
@@ -49,6 +52,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     parentField: 'parent_key',
     comparedField: 'parent_key',
     maxDepth: maxNodeDepth,
+    isMadeInBlocks: false,
     statusField: 'status',
     inactive: 'inactive',
     numbers: [],
@@ -61,6 +65,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     parentField: null,
     comparedField: 'email',
     maxDepth: 1,
+    isMadeInBlocks: false,
     statusField: 'active',
     inactive: false,
     numbers: [],
@@ -73,6 +78,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     parentField: null,
     comparedField: null,
     maxDepth: 1,
+    isMadeInBlocks: true,
     statusField: null,
     inactive: null,
     numbers: ['population_size', 'sample_size'],

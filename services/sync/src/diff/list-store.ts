@@ -1,20 +1,36 @@
 import type { RunChange, RunError } from '@postern/contracts'
+import { creationsAsChanges } from '../creation/as-changes.ts'
 import { appliedAt } from './applied.ts'
 import { type Tx, statement } from './store.ts'
 
 const selectChanges = statement(
   'sync_list_changes',
   `select c.seq, c.op, c.source_key, c.before, c.after, ${appliedAt('c')} as applied_at, c.error
-  from sync.run_change c
-  where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
+  from (
+    (
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      from sync.run_change c
+      where c.run_id = $1::uuid and c.seq > $2::integer and ($3::text[] is null or c.op = any ($3))
+      order by c.seq
+      limit $4
+    )
+    union all
+    (${creationsAsChanges('$1', '$2::integer')} and ($3::text[] is null or 'create' = any ($3)) limit $4)
+  ) as c
   order by c.seq
   limit $4`,
 )
 const countAllChanges = statement(
   'sync_count_changes',
-  `select count(*)::integer as total
-  from sync.run_change c
-  where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))`,
+  `select (
+      select count(*)::integer
+      from sync.run_change c
+      where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))
+    ) + (
+      select coalesce(sum(cardinality(b.rows)), 0)::integer
+      from sync.run_creation b
+      where b.run_id = $1::uuid and ($2::text[] is null or 'create' = any ($2))
+    ) as total`,
 )
 
 interface ChangeRow extends Omit<RunChange, 'applied_at'> {

@@ -1,7 +1,9 @@
 import type { RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { placed } from '../staging/store.ts'
+import { creationsAsChanges } from '../creation/as-changes.ts'
 import { appliedUpTo } from './applied.ts'
+import { seqsADepth } from './seq.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -72,11 +74,7 @@ const opOf = `
     else 'update'
   end`
 
-/**
- * Changes are applied by their `seq`, parents before their children: all of one depth come after all of the one before. Sources
- * have no more than five million rows, and no tree is nearly a hundred deep.
- */
-const seqsADepth = 10_000_000
+/** What has gone comes last: no tree is nearly a hundred deep. */
 const lastDepth = 100
 
 // What differs from how the universe has it. A row that does not is no change. Rows are read, and changes written, in the order of
@@ -142,6 +140,8 @@ const isMissing = `
       select
       from (
         select unnest(b.keys) as key from sync.staged_block b where b.run_id = $3::uuid
+        union all
+        select unnest(b.keys) from sync.run_creation b where b.run_id = $3::uuid
       ) as same
       where same.key = k.source_key
     )`
@@ -234,8 +234,14 @@ const insertInverse = statement(
       case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
         else c.op end as op,
       case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
-    from sync.run_change c
-    where c.run_id = $2::uuid and (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
+    from (
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      from sync.run_change c
+      where c.run_id = $2::uuid
+      union all
+      ${creationsAsChanges('$2')}
+    ) as c
+    where (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
       and (c.op <> 'create' or $3::text is not null)
   ) as inverse
   where inverse.before is distinct from inverse.after`,

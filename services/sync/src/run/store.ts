@@ -1,6 +1,7 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
-import { appliedAt } from '../diff/applied.ts'
+import { seqOf } from '../creation/as-changes.ts'
+import { appliedUpTo } from '../diff/applied.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -304,17 +305,28 @@ export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'aske
   return row === undefined ? undefined : row.status === 'cancelled' ? 'cancelled' : 'asked'
 }
 
-// What a later run has written since: run_change_key_unique and the primary key, once a change.
+// What a later run has written since: run_change_key_unique, once a change. How far each run was applied is looked up once a run.
+const later = (mine: string): string => `
+    join sync.run r on r.tenant_id = ${mine}.tenant_id and r.id = ${mine}.run_id
+    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
+    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done`
+const isApplied = (change: string, upTo: string): string =>
+  `(${change}.applied_at is not null or ${change}.error is null and ${change}.seq <= ${upTo})`
 const touchedSince = statement(
   'sync_touched_since',
   `select exists (
     select
-    from sync.run_change mine
-    join sync.run r on r.tenant_id = mine.tenant_id and r.id = mine.run_id
-    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
+    from sync.run_change mine ${later('mine')}
     join sync.run_change theirs
       on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = mine.source_key
-    where mine.run_id = $1 and ${appliedAt('mine')} is not null and ${appliedAt('theirs')} is not null
+    where mine.run_id = $1 and ${isApplied('mine', appliedUpTo('$1'))} and ${isApplied('theirs', 'done.seq')}
+  ) or exists (
+    select
+    from sync.run_creation b ${later('b')}
+    cross join lateral unnest(b.rows, b.keys) as one (row, key)
+    join sync.run_change theirs
+      on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = one.key
+    where b.run_id = $1 and ${seqOf('one.row')} <= ${appliedUpTo('$1')} and ${isApplied('theirs', 'done.seq')}
   ) as touched`,
 )
 

@@ -31,6 +31,7 @@ const unstageRows = statement('sync_unstage', 'delete from sync.staged_row s whe
 const unstageBlocks = statement('sync_unstage_blocks', 'delete from sync.staged_block b where b.run_id = $1')
 const unstageCurrent = statement('sync_unstage_current', 'delete from sync.staged_current c where c.run_id = $1')
 const forgetErrors = statement('sync_forget_errors', 'delete from sync.run_error e where e.run_id = $1')
+const forgetCreations = statement('sync_forget_creations', 'delete from sync.run_creation b where b.run_id = $1::uuid')
 const forgetChanges = statement('sync_forget_changes', 'delete from sync.run_change c where c.run_id = $1')
 
 /** Removes what an attempt before has left of a run: nothing of it was applied. */
@@ -41,6 +42,7 @@ export async function clearPlan(tx: Tx, runId: string): Promise<void> {
     tx.execute(unstageCurrent([runId])),
     tx.execute(forgetErrors([runId])),
     tx.execute(forgetChanges([runId])),
+    tx.execute(forgetCreations([runId])),
   ])
 }
 
@@ -352,6 +354,8 @@ const countStates = statement(
     count(*) filter (where s.state = 'invalid')::integer as invalid,
     (
       select coalesce(sum(cardinality(b.rows)), 0)::integer from sync.staged_block b where b.run_id = $1::uuid
+    ) + (
+      select coalesce(sum(cardinality(b.rows)), 0)::integer from sync.run_creation b where b.run_id = $1::uuid
     ) as known
   from sync.staged_row s
   where s.run_id = $1::uuid`,

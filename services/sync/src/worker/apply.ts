@@ -1,4 +1,6 @@
 import type { InputError } from '@postern/contracts'
+import { doubtCreations, learnCreations, listOpenCreations, writeCreations } from '../creation/store.ts'
+import { datasetRules } from '../dataset/rules.ts'
 import {
   type OpenChange,
   countRefused,
@@ -50,10 +52,15 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
   const limits = isWhole ? hierarchyLimits : { rows: batchRows, bytes: batchBytes }
   await hold.step(async (tx) => {
     await doubtKnownRows(tx, comparisonOf(hold))
+    await doubtCreations(tx, comparisonOf(hold))
     return {}
   })
-  const next = async (after: number): Promise<OpenChange[]> =>
-    await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  const { keyField } = datasetRules[hold.connector.dataset]
+  const next = async (after: number): Promise<OpenChange[]> => {
+    const creations = await hold.read(async (tx) => await listOpenCreations(tx, hold.run.id, keyField, after, limits))
+    if (creations.length > 0) return creations
+    return await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  }
   const begin = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
     await hold.assertNotSuspended()
     return await send(hold, universe, batch)
@@ -94,6 +101,7 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
       const faults = refusalsOf(outcome, batch)
       await hold.step(async (tx) => {
         await insertErrors(tx, hold.run.id, faults.map(toError))
+        await writeCreations(tx, hold.run.id, true)
         await markChangesRefused(tx, hold.run.id, oneEach(faults))
         return {}
       })
@@ -135,7 +143,10 @@ export async function finishApplied(hold: Hold, universe: Universe, found: Found
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
   if (learns || misses) {
     const learned = hold.step(async (tx) => {
-      if (learns) await learnRows(tx, comparison)
+      if (learns) {
+        await learnRows(tx, comparison)
+        await learnCreations(tx, comparison)
+      }
       if (misses) await missRows(tx, comparison)
       return {}
     })

@@ -1,5 +1,14 @@
+import { createHash } from 'node:crypto'
 import { maxCurrentRows } from '@postern/contracts/internal'
 import { maxPushedNodes } from '@postern/contracts'
+import {
+  checkCreations,
+  listParentsOutside,
+  nextKeys,
+  stageCreations,
+  summarizeCreations,
+  writeCreations,
+} from '../creation/store.ts'
 import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
 import {
   type Candidate,
@@ -33,6 +42,7 @@ import {
   settleBelowStored,
 } from '../staging/store.ts'
 import { type Hold, RunRefused } from './held-run.ts'
+import { batchRows } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
@@ -59,6 +69,10 @@ export async function validateTogether(hold: Hold, universe: Universe, compared:
   const { dataset } = hold.connector
   const rules: DatasetRules = datasetRules[dataset]
   const { id } = hold.run
+  if (compared > 0 && rules.isMadeInBlocks && (await areCreations(hold, universe, rules))) {
+    await hold.step(async (tx) => ({ counts: await countStaged(tx, id) }))
+    return
+  }
   await hold.step(async (tx) => {
     if (compared > 0) await refuseDuplicates(tx, id, rules.keyField)
     if (compared > 0 && dataset === 'people') await refuseDuplicateEmails(tx, id)
@@ -73,6 +87,47 @@ export async function validateTogether(hold: Hold, universe: Universe, compared:
     })
   }
   if (compared > 0) await hold.step(async (tx) => ({ counts: await countStaged(tx, id) }))
+}
+
+/**
+ * Whether all rows that can be taken in make something new, parents before their children: then they stay as they were kept. What is
+ * kept so and is not that is compared as all other rows are.
+ */
+async function areCreations(hold: Hold, universe: Universe, { maxDepth }: DatasetRules): Promise<boolean> {
+  const { id } = hold.run
+  await hold.step(async () => ({ status: 'validating' }))
+  const { total, fits } = await hold.read(async (tx) => await checkCreations(tx, id, maxDepth))
+  if (total === 0) return false
+  if (fits && (await haveParents(hold, universe)) && (await areNew(hold, universe))) return true
+  await hold.step(async (tx) => {
+    await stageCreations(tx, id)
+    return {}
+  })
+  return false
+}
+
+async function haveParents(hold: Hold, universe: Universe): Promise<boolean> {
+  for (let after = ''; ;) {
+    const keys = await hold.read(async (tx) => await listParentsOutside(tx, hold.run.id, after, maxCurrentRows))
+    const stored = await askCurrent(hold, universe, keys)
+    if (stored.length < keys.length) return false
+    const last = keys.at(-1)
+    if (last === undefined || keys.length < maxCurrentRows) return true
+    after = last
+  }
+}
+
+/** The next keys are read while the universe is asked for these. */
+async function areNew(hold: Hold, universe: Universe): Promise<boolean> {
+  const blocks = maxCurrentRows / batchRows
+  const next = async (after: number) => await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, blocks))
+  let some = await next(0)
+  while (some.keys.length > 0) {
+    const [current, following] = await Promise.all([askCurrent(hold, universe, some.keys), next(some.last)])
+    if (current.length > 0) return false
+    some = following
+  }
+  return true
 }
 
 async function settleStoredParents(hold: Hold, universe: Universe): Promise<void> {
@@ -224,7 +279,7 @@ async function conclude(
   const { connector, run } = hold
   let found = 0
   await hold.step(async (tx) => {
-    const { hash, ...changes } = await summarizeChanges(tx, run.id)
+    const { hash, ...changes } = await summarize(tx, run.id)
     const policy = connector.missing_policy
     const { total: missing, lately } = policy === 'ignore' ? none : counted
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
@@ -236,10 +291,21 @@ async function conclude(
     const unchanged = Math.max(0, valid - changes.created - (changed - gone))
     const counts = { ...changes, missing, unchanged }
     const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
-    if (status !== 'applying') await noteOutcome(tx, connector.id, false)
-    return { status, counts, breaches, diffHash: hash }
+    if (status === 'applying') return { status, counts, breaches, diffHash: hash }
+    await noteOutcome(tx, connector.id, false)
+    // What waits is approved row by row, by a worker of whatever release.
+    await writeCreations(tx, run.id, status === 'needs_approval')
+    return { status, counts, breaches, diffHash: (await summarizeChanges(tx, run.id)).hash }
   })
   return found
+}
+
+async function summarize(tx: Tx, runId: string): ReturnType<typeof summarizeChanges> {
+  const changes = await summarizeChanges(tx, runId)
+  const { created, hash } = await summarizeCreations(tx, runId)
+  if (hash === null) return changes
+  const both = createHash('sha256').update(hash).update(changes.hash).digest('hex')
+  return { ...changes, created: changes.created + created, hash: both }
 }
 
 const none = { total: 0, lately: 0 } as const

@@ -1,5 +1,6 @@
 import { Readable } from 'node:stream'
-import { countPassedBytes } from '@postern/service-kit'
+import { collectAll, countPassedBytes } from '@postern/service-kit'
+import { keepCreations } from '../creation/store.ts'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
@@ -16,8 +17,10 @@ import type { Hold } from './held-run.ts'
  * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
  * collection of what is young.
  */
-const batchRows = 1000
+export const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
+/** Rows of which objects are made before what is left of them goes: some 60 MiB. */
+const rowsBetweenCollections = 20_000
 /** Of known rows, of which little is written. */
 const batchKnown = 20_000
 
@@ -53,8 +56,12 @@ export async function stageSource(
     const counts = { fetched, valid, invalid: fetched - valid }
     await writing
     writing = hold.step(async (tx) => {
+      // Of a connector that has brought nothing yet most rows are new to the universe too; whether all are is found out later.
+      const isNew = rules.isMadeInBlocks && remembered === undefined
+      const made = isNew ? rows.filter(({ content }) => content !== undefined) : []
       await Promise.all([
-        stageRows(tx, hold.run.id, rows),
+        keepCreations(tx, hold.run.id, made),
+        stageRows(tx, hold.run.id, isNew ? rows.filter(({ content }) => content === undefined) : rows),
         stageKnown(tx, hold.run.id, known),
         insertErrors(tx, hold.run.id, keptErrors),
       ])
@@ -74,6 +81,7 @@ export async function stageSource(
       return
     }
     compared += 1
+    if (compared % rowsBetweenCollections === 0) collectAll()
     if (taken.row.content !== undefined) valid += 1
     batch.rows.push(taken.row)
     batch.errors.push(...taken.faults)
