@@ -7,7 +7,7 @@ import {
   itemSchemaOf,
   mediaTypesOf,
 } from '@postern/contracts'
-import type { TenantContext } from '@postern/signed-context'
+import { type TenantContext, parseAssertion } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { negotiate } from './accept.ts'
@@ -218,6 +218,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
     handler: async (request, reply) => {
       const context = request.tenantContext
       if (context === undefined) throw problem('unsigned_request')
+      assertInTime(context)
       reply.header('x-request-id', request.id)
       reply.code(success)
       const answer = controlOf(reply)
@@ -244,6 +245,18 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       const sent = fields === undefined ? body : selectFields(valueOf(body), fields)
       return await reply.type(`${type}; charset=utf-8`).send(contentOf(sent))
     },
+  })
+}
+
+/**
+ * Refuses a request that has taken longer to arrive than PostgreSQL would believe its assertion: what was minted for the head
+ * lives a minute, 40 seconds at least, and a body may come slowly.
+ */
+function assertInTime({ assertion }: TenantContext): void {
+  const expiresAt = parseAssertion(assertion)?.expiresAt
+  if (expiresAt === undefined || expiresAt * 1000 > Date.now()) return
+  throw problem('request_timeout', {
+    detail: 'The body took longer than a request may. Nothing was done: send it faster, or in smaller parts.',
   })
 }
 

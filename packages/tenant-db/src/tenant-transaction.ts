@@ -47,7 +47,10 @@ export interface TenantDb {
 export interface TenantDbOptions extends PoolOptions {
   /** How long a statement may go without an answer before its connection is destroyed. More than statement_timeout. */
   readonly queryTimeoutMs: number
-  /** Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind. */
+  /**
+   * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind. That an assertion
+   * was refused whose time is over is no failure.
+   */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
     failed(kind: SqlErrorKind): void
@@ -63,6 +66,14 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
     observer?.failed(sqlError(error).kind)
     throw error
   }
+  const noteOf =
+    (tenant: TenantAssertion) =>
+    (error: unknown): never => {
+      // Who came with one whose time is over was late: nobody has made anything up, and no secret is wrong.
+      const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
+      if (isLate) throw error
+      return note(error)
+    }
   const stats = (): ReturnType<TenantDb['stats']> => ({
     total: pool.totalCount,
     idle: pool.idleCount,
@@ -70,9 +81,9 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   })
   observer?.opened(options.maxConnections, stats)
   return {
-    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn).catch(note),
-    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn).catch(note),
-    follow: (tenant, list, size) => follow(pool, queryTimeoutMs, tenant.assertion, list, size),
+    read: (tenant, fn) => read(pool, queryTimeoutMs, tenant.assertion, fn).catch(noteOf(tenant)),
+    write: (tenant, fn) => write(pool, queryTimeoutMs, tenant.assertion, fn).catch(noteOf(tenant)),
+    follow: (tenant, list, size) => failing(follow(pool, queryTimeoutMs, tenant.assertion, list, size), noteOf(tenant)),
     // Empty, not left alone: a setting that something left in the session must not hold here.
     system: (fn) => write(pool, queryTimeoutMs, '', fn).catch(note),
     ping: (schema) => ping(pool, queryTimeoutMs, schema),
@@ -100,6 +111,7 @@ export function refusingWhenAway(db: TenantDb, refusal: (cause: unknown) => Erro
     ...db,
     read: async (tenant, fn) => await db.read(tenant, fn).catch(refuse(tenant)),
     write: async (tenant, fn) => await db.write(tenant, fn).catch(refuse(tenant)),
+    follow: (tenant, list, size) => failing(db.follow(tenant, list, size), refuse(tenant)),
   }
 }
 
@@ -118,6 +130,16 @@ export function doubtingAsAway(db: TenantDb, now: () => number): TenantDb {
     ...db,
     read: async (tenant, fn) => await db.read(tenant, fn).catch(doubt(tenant)),
     write: async (tenant, fn) => await db.write(tenant, fn).catch(doubt(tenant)),
+    follow: (tenant, list, size) => failing(db.follow(tenant, list, size), doubt(tenant)),
+  }
+}
+
+/** The same items, of which a failure is thrown as `rethrow` would have it. */
+async function* failing<Item>(items: AsyncIterable<Item>, rethrow: (error: unknown) => never): AsyncGenerator<Item> {
+  try {
+    yield* items
+  } catch (error) {
+    rethrow(error)
   }
 }
 

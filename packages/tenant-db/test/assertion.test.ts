@@ -171,6 +171,29 @@ describe('what a service makes of an assertion that is not believed', () => {
     expect(await ask(answering, tables.mint(tenantA))).toEqual(['answered', 'answered'])
   })
 
+  test('one whose time is over is no failure that anybody is told of, and every other one is', async () => {
+    const failures: string[] = []
+    const watched = tables.open({ observer: { opened: () => undefined, failed: (kind) => failures.push(kind) } })
+    expect(await ask(watched, tables.mint(tenantA, { lifetimeSeconds: -1 }))).toHaveLength(2)
+    expect(failures).toEqual([])
+    await ask(watched, tables.mint(tenantA, { secret: randomBytes(32) }))
+    await ask(watched, { assertion: '' })
+    expect(failures).toEqual(Array.from({ length: 4 }, () => 'assertion'))
+  })
+
+  test('what is followed fails in the same words', async () => {
+    const forged = tables.mint(tenantA, { secret: randomBytes(32) })
+    const follow = async (asked: TenantDb): Promise<unknown> =>
+      await asked
+        .follow(forged, (tx) => tx.query(list), 10)
+        [Symbol.asyncIterator]()
+        .next()
+        .catch((error: unknown) => error)
+    expect(await follow(refusingWhenAway(db, () => away))).toBe(away)
+    expect(sqlError(await follow(doubtingAsAway(db, Date.now))).kind).toBe('unavailable')
+    expect(sqlError(await follow(db)).kind).toBe('assertion')
+  })
+
   test.each(['', 'none', 'v1.k'])('none at all, %j: the mistake is the service’s own', async (assertion) => {
     const refused = expect.objectContaining({ code: '28000' })
     expect(

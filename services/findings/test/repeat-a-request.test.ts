@@ -32,6 +32,30 @@ const claims = async (tenantId: string) =>
       }),
   )
 
+test('a request that has taken longer to arrive than its assertion lives is 408, does nothing, and alarms nobody', async () => {
+  const principal = newTenant()
+  const refusals = async () =>
+    (await (await fetch(`${findings.url}/internal/metrics`)).text())
+      .split('\n')
+      .filter((line) => line.startsWith('postern_database_failures_total') && line.includes('kind="assertion"'))
+  const before = await refusals()
+  expect(before).toHaveLength(1)
+  const idempotencyKey = randomUUID()
+  const send = async (target: string, content: object, ago: number) => {
+    const body = JSON.stringify(content)
+    const signed = findings.signedHeaders(principal, 'POST', target, ago, { body, idempotencyKey })
+    return await fetch(findings.url + target, { method: 'POST', headers: signed, body })
+  }
+  const late = await send(path, findingBody(), 61)
+  expect([late.status, await late.json()]).toMatchObject([408, { code: 'request_timeout' }])
+  const many = await send(`${path}/bulk`, { mode: 'best_effort', items: [findingBody()] }, 61)
+  expect(many.status).toBe(408)
+  expect([await titlesOf(principal), await claims(principal.tenantId)]).toEqual([[], []])
+  // The same one is carried out where it comes in time.
+  expect((await send(path, findingBody(), 30)).status).toBe(201)
+  expect(await refusals()).toEqual(before)
+})
+
 describe('an Idempotency-Key', () => {
   test.each(['', 'a b', 'x'.repeat(256)])('that is %j is refused and makes nothing', async (key) => {
     const principal = newTenant()

@@ -25,7 +25,13 @@ export interface FindingsUnderTest extends SignedCaller {
   /** Signs as the universe service. */
   readonly asUniverse: SignedCaller
   /** The headers of one signed request, to be sent by hand; its assertion was minted so many seconds ago. */
-  signedHeaders(principal: Principal, method: string, target: string, ago?: number): Record<string, string>
+  signedHeaders(
+    principal: Principal,
+    method: string,
+    target: string,
+    ago?: number,
+    json?: { readonly body: string; readonly idempotencyKey: string },
+  ): Record<string, string>
   /** What the service takes for today when it answers. Undefined: the real day. */
   setToday(day: string | undefined): void
   /** The database as the service's own role sees it. */
@@ -114,15 +120,29 @@ export async function startFindings(
     call: callerWith(ring).call,
     stranger: callerWith(randomRing('findings')),
     asUniverse: callerWith(countsRing, 'universe-findings'),
-    signedHeaders: ({ tenantId, scopes }, method, target, ago = 0) => {
+    signedHeaders: ({ tenantId, scopes }, method, target, ago = 0, json = undefined) => {
       const context = serializeContext({ tenantId, kind: 'api_key', id: 'k', label: 'A key', scopes, roles: [] })
       const assertion = mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now() - ago * 1000)
       const requestId = crypto.randomUUID()
       const signed = createSigner(parseKeyRing(ring), 'findings').sign(
-        { method, target, context, assertion, requestId },
+        {
+          method,
+          target,
+          context,
+          assertion,
+          requestId,
+          ...(json === undefined
+            ? {}
+            : {
+                contentType: 'application/json',
+                contentLength: String(Buffer.byteLength(json.body)),
+                idempotencyKey: json.idempotencyKey,
+              }),
+        },
         Date.now(),
       )
       return {
+        ...(json === undefined ? {} : { 'content-type': 'application/json', 'idempotency-key': json.idempotencyKey }),
         'postern-context': context,
         'postern-assertion': assertion,
         'x-request-id': requestId,
