@@ -601,22 +601,18 @@ CREATE OR REPLACE FUNCTION findings.guard_carried_out()
  SET search_path TO ''
 AS $function$
 declare
-  live integer;
-  implemented integer;
-  verified integer;
-begin
   -- action_plan_recommendation_by_recommendation, action_plan_pk
-  select count(*),
-    count(*) filter (where p.status in ('implemented', 'verified')),
-    count(*) filter (where p.status = 'verified')
-    into live, implemented, verified
+  by_plans constant text := findings.status_by_plans(array(
+    select p.status
     from findings.action_plan_recommendation link
     join findings.action_plan p on p.tenant_id = link.tenant_id and p.id = link.action_plan_id
     where link.tenant_id = new.tenant_id and link.recommendation_id = new.id
-      and p.status not in ('rejected', 'cancelled');
-  if new.status = 'implemented' and implemented < live
-    or new.status = 'verified' and verified < live
-    or old.status = 'implemented' and new.status = 'accepted' and implemented = live
+  ));
+begin
+  -- Verified is reached by way of implemented.
+  if new.status = 'implemented' and by_plans = 'accepted'
+    or new.status = 'verified' and by_plans <> 'verified'
+    or old.status = 'implemented' and new.status = 'accepted' and by_plans is distinct from 'accepted'
   then
     raise exception using
       errcode = 'check_violation', schema = 'findings', table = 'recommendation',
@@ -1079,3 +1075,19 @@ AS $function$
   end
 $function$;
 grant execute on routine findings.same_person(jsonb,jsonb) to postern_findings;
+
+CREATE OR REPLACE FUNCTION findings.status_by_plans(plans text[])
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE
+ SET search_path TO ''
+AS $function$
+  select case
+    when cardinality(live) = 0 then null
+    when live <@ array['verified'] then 'verified'
+    when live <@ array['implemented', 'verified'] then 'implemented'
+    else 'accepted'
+  end
+  from (values (array_remove(array_remove(plans, 'rejected'), 'cancelled'))) as those (live)
+$function$;
+grant execute on routine findings.status_by_plans(text[]) to postern_findings;

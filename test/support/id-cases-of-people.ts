@@ -64,11 +64,21 @@ export const casesOfPeople: readonly Case[] = [
   ],
   [
     'people',
-    'body of a change of a plan, as owner, as who verifies and as who extends',
+    'body of a change of a plan, as owner and as who extends',
     async (at, of) => {
       const { id, etag } = await freshPlan(of)
       const who = { person_id: at }
-      return patch(`/action-plans/${id}`, { owner: who, verified_by: who, extension_approved_by: who }, etag)
+      const later = { due_date: '2099-01-01', extension_reason: 'r', extension_approved_by: who }
+      return patch(`/action-plans/${id}`, { owner: who, ...later }, etag)
+    },
+    'kept',
+  ],
+  [
+    'people',
+    'body of a change of a plan, as who verifies',
+    async (at, of) => {
+      const { id, etag } = await freshPlan(of)
+      return patch(`/action-plans/${id}`, { status: 'verified', verified_by: { person_id: at } }, etag)
     },
     'kept',
   ],

@@ -10,15 +10,8 @@ import {
 import { sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import {
-  type FindingsUnderTest,
-  type Principal,
-  appendToLog,
-  newTenant,
-  openFinding,
-  path,
-  startFindings,
-} from './service.ts'
+import { type FindingsUnderTest, appendToLog, newTenant, openFinding, path, startFindings } from './service.ts'
+import { day, evidence, planBody, planCalls, plans, pointers } from './plans.ts'
 
 let service: FindingsUnderTest
 beforeAll(async () => {
@@ -26,32 +19,7 @@ beforeAll(async () => {
 })
 afterAll(async () => await service.close())
 
-const plans = '/api/v1/action-plans'
-const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString().slice(0, 10)
-const planBody = { title: 'Recertify', owner: { email: 'ada@example.org' }, due_date: day(30) }
-const evidence = { evidence_id: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be0e5', sha256: 'a'.repeat(64), size: 10 }
-
-async function propose(tenant: Principal, findingId: string, given: object = {}) {
-  return await service.call(tenant, 'POST', `${path}/${findingId}/action-plans`, { body: { ...planBody, ...given } })
-}
-
-async function proposed(tenant: Principal, given: object = {}) {
-  const finding = await openFinding(service, tenant)
-  const answer = await propose(tenant, finding.id, given)
-  expect(answer.status, answer.text).toBe(201)
-  return { finding, plan: actionPlanSchema.parse(answer.json), etag: answer.headers['etag'] ?? '' }
-}
-
-async function patch(tenant: Principal, id: string, body: object, etag = '*') {
-  return await service.call(tenant, 'PATCH', `${plans}/${id}`, { body, headers: { 'if-match': etag } })
-}
-
-async function move(tenant: Principal, id: string, to: string, body: object = {}) {
-  return await service.call(tenant, 'POST', `${plans}/${id}/status`, { body: { to, ...body } })
-}
-
-const read = async (tenant: Principal, target: string) => (await service.call(tenant, 'GET', target)).json
-const pointers = (json: unknown) => problemSchema.parse(json).errors?.map(({ pointer }) => pointer)
+const { propose, proposed, patch, move, read } = planCalls(() => service)
 
 describe('proposing an action plan', () => {
   test('is refused without write:findings, and for what is not there', async () => {
@@ -189,7 +157,10 @@ describe('the status of an action plan', () => {
     const { code, allowed } = problemSchema.parse(answer.json)
     expect([answer.status, code, allowed?.includes(to)]).toEqual([409, 'invalid_transition', true])
     expect(pointers(answer.json)).toEqual(expected)
-    expect((await move(tenant, plan.id, to, { reason: 'r', note: 'n', percent_complete: 100 })).status).toBe(200)
+    expect(
+      (await move(tenant, plan.id, to, { reason: 'r', note: 'n', percent_complete: to === 'implemented' ? 100 : 0 }))
+        .status,
+    ).toBe(200)
   })
 
   test('is not verified by its owner, nor without evidence where the finding is serious', async () => {
@@ -299,89 +270,6 @@ describe('the status of an action plan', () => {
         'implemented in_progress',
       ].toSorted(),
     )
-  })
-})
-
-describe('changing an action plan', () => {
-  test('needs If-Match', async () => {
-    const tenant = newTenant()
-    const { plan, etag } = await proposed(tenant)
-    expect((await service.call(tenant, 'PATCH', `${plans}/${plan.id}`, { body: { title: 'x' } })).status).toBe(428)
-    expect((await patch(tenant, plan.id, { title: 'x' }, '"5.2026-01-01"')).status).toBe(412)
-    expect((await patch(newTenant(), plan.id, { title: 'x' }, etag)).status).toBe(404)
-    expect((await patch(tenant, plan.id, { title: 'x' }, etag)).status).toBe(200)
-  })
-
-  test('logs progress, owner and fields apart', async () => {
-    const tenant = newTenant()
-    const { plan, finding } = await proposed(tenant)
-    const body = { percent_complete: 40, owner: { name: 'Bo' }, title: 'New', recommendation_ids: [] }
-    expect((await patch(tenant, plan.id, body)).status).toBe(200)
-    expect((await patch(tenant, plan.id, { percent_complete: 100 })).status).toBe(422)
-    const log = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?after_seq=2`))
-    expect(log.map(({ kind, action_plan_id }) => [kind, action_plan_id])).toEqual([
-      ['field_change', plan.id],
-      ['owner_change', plan.id],
-      ['progress', plan.id],
-    ])
-  })
-
-  test.each(['proposed', 'approved', 'in_progress', 'blocked'] as const)(
-    'is not all done while it is %s, also where its status is named as it is, one plan or many',
-    async (status) => {
-      const tenant = newTenant()
-      const { plan } = await proposed(tenant)
-      for (const to of actionPlanStatuses.slice(1, actionPlanStatuses.indexOf(status) + 1)) {
-        expect((await move(tenant, plan.id, to, { reason: 'r' })).status).toBe(200)
-      }
-      const before = await read(tenant, `${plans}/${plan.id}`)
-      const whole = { status, percent_complete: 100 }
-      const answer = await patch(tenant, plan.id, whole)
-      expect([answer.status, pointers(answer.json)]).toEqual([422, ['/percent_complete']])
-      const { version } = actionPlanSchema.parse(before)
-      const { json } = await service.call(tenant, 'POST', `${plans}/bulk`, {
-        body: { mode: 'best_effort', items: [{ id: plan.id, version, ...whole }] },
-      })
-      expect(json).toMatchObject([{ status: 422, problem: { errors: [{ pointer: '/items/0/percent_complete' }] } }])
-      expect(await read(tenant, `${plans}/${plan.id}`)).toEqual(before)
-      expect((await patch(tenant, plan.id, { status, percent_complete: 99 })).status).toBe(200)
-    },
-  )
-
-  test('moves the due date only with a reason and an approver, and keeps the first one', async () => {
-    const tenant = newTenant()
-    const { plan, finding } = await proposed(tenant)
-    const silent = await patch(tenant, plan.id, { due_date: day(60) })
-    expect([silent.status, pointers(silent.json)]).toEqual([422, ['/extension_reason', '/extension_approved_by']])
-    const told = { due_date: day(60), extension_reason: 'Vendor is late.', extension_approved_by: { name: 'Cleo' } }
-    expect((await patch(tenant, plan.id, told)).status).toBe(200)
-    const extend = async (to: string, reason = 'Again.') =>
-      await service.call(tenant, 'POST', `${plans}/${plan.id}/extensions`, {
-        body: { to, reason, approved_by: { name: 'Cleo' } },
-      })
-    expect((await extend(day(60))).status).toBe(422)
-    for (const nothing of [' \n', '\u0085']) expect((await extend(day(90), nothing)).status).toBe(422)
-    expect((await patch(tenant, plan.id, { ...told, due_date: day(70), extension_reason: '\u0085' })).status).toBe(422)
-    const answer = await extend(day(90))
-    expect(answer.status, answer.text).toBe(201)
-    expect(actionPlanSchema.parse(answer.json)).toMatchObject({
-      due_date: day(90),
-      original_due_date: day(30),
-      extension_count: 2,
-      extensions: [
-        { number: 1, from: day(30), to: day(60), reason: 'Vendor is late.', approved_by: { name: 'Cleo' } },
-        { number: 2, from: day(60), to: day(90), reason: 'Again.', created_by: { type: 'api_key' } },
-      ],
-    })
-    service.setToday(day(100))
-    const late = actionPlanSchema.parse(await read(tenant, `${plans}/${plan.id}`))
-    service.setToday(undefined)
-    expect(late).toMatchObject({ is_overdue: true, days_overdue: 10, days_late_vs_original: 70 })
-    const log = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?kind=due_date_change`))
-    expect(log.map(({ body, changes }) => [body, changes])).toEqual([
-      ['Vendor is late.', [{ field: 'due_date', from: day(30), to: day(60) }]],
-      ['Again.', [{ field: 'due_date', from: day(60), to: day(90) }]],
-    ])
   })
 })
 

@@ -1,4 +1,5 @@
 import {
+  actionPlanSchema,
   logEntrySchema,
   problemSchema,
   recommendationSchema,
@@ -7,6 +8,7 @@ import {
 } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { evidence, planCalls } from './plans.ts'
 import { type FindingsUnderTest, type Principal, newTenant, openFinding, path, startFindings } from './service.ts'
 
 let service: FindingsUnderTest
@@ -31,6 +33,38 @@ async function submitted(tenant: Principal, given: object = {}) {
 
 async function patch(tenant: Principal, id: string, body: object, etag = '*') {
   return await service.call(tenant, 'PATCH', `${recommendations}/${id}`, { body, headers: { 'if-match': etag } })
+}
+
+const { propose, patch: patchPlan, move: movePlan } = planCalls(() => service)
+
+async function submittedTo(tenant: Principal, findingId: string) {
+  return recommendationSchema.parse((await submit(tenant, findingId)).json).id
+}
+
+async function acceptedOf(tenant: Principal, findingId: string) {
+  const id = await submittedTo(tenant, findingId)
+  expect((await patch(tenant, id, { response: 'accepted' })).status).toBe(200)
+  return id
+}
+
+/** A plan that carries recommendations out, brought to a status. */
+async function planned(tenant: Principal, findingId: string, recommended: readonly string[], to = 'proposed') {
+  const answer = await propose(tenant, findingId, { recommendation_ids: recommended })
+  const { id } = actionPlanSchema.parse(answer.json)
+  const steps = [
+    ['approved', {}],
+    ['in_progress', {}],
+    ['implemented', { percent_complete: 100, note: 'n' }],
+    ['verified', { verified_by: { email: 'bo@example.org' }, evidence_refs: [evidence] }],
+  ] as const
+  for (const [step, body] of steps.slice(0, steps.findIndex(([status]) => status === to) + 1)) {
+    expect((await movePlan(tenant, id, step, body)).status).toBe(200)
+  }
+  return id
+}
+
+async function statusOf(tenant: Principal, id: string) {
+  return recommendationSchema.parse((await service.call(tenant, 'GET', `${recommendations}/${id}`)).json).status
 }
 
 describe('a recommendation', () => {
@@ -97,7 +131,7 @@ describe('a recommendation', () => {
     ])
     const rejected = await patch(tenant, recommendation.id, { response: 'rejected', response_rationale: 'Too dear.' })
     expect(recommendationSchema.parse(rejected.json).status).toBe('rejected')
-    const after = await patch(tenant, recommendation.id, { text: 'x' })
+    const after = await patch(tenant, recommendation.id, { status: 'superseded' })
     expect([after.status, problemSchema.parse(after.json).allowed]).toEqual([409, []])
   })
 
@@ -171,6 +205,89 @@ describe('a recommendation', () => {
       'status_change',
       'status_change',
     ])
+  })
+})
+
+describe('a recommendation that plans carry out', () => {
+  test('is as far as they are once it is accepted, also where they came first', async () => {
+    const tenant = newTenant()
+    const { id: finding } = await openFinding(service, tenant)
+    const late = await submittedTo(tenant, finding)
+    await planned(tenant, finding, [late], 'verified')
+    expect(await statusOf(tenant, late)).toBe('submitted')
+    const answer = await patch(tenant, late, { response: 'partially_accepted' })
+    expect(recommendationSchema.parse(answer.json)).toMatchObject({ status: 'verified', version: 4 })
+    expect(answer.headers['etag']).toMatch(/^"4\./)
+    const log = z
+      .array(logEntrySchema)
+      .parse((await service.call(tenant, 'GET', `${path}/${finding}/log?kind=status_change&limit=1000`)).json)
+    const moves = log.filter(({ recommendation_id }) => recommendation_id === late)
+    expect(moves.map(({ changes }) => changes[0]?.to)).toEqual(['accepted', 'implemented', 'verified'])
+  })
+
+  test('goes back where another plan is to carry it out, new or changed, and on where that one no longer is', async () => {
+    const tenant = newTenant()
+    const { id: finding } = await openFinding(service, tenant)
+    const id = await acceptedOf(tenant, finding)
+    await planned(tenant, finding, [id], 'implemented')
+    expect(await statusOf(tenant, id)).toBe('implemented')
+    const second = await planned(tenant, finding, [id])
+    expect(await statusOf(tenant, id)).toBe('accepted')
+    expect((await patchPlan(tenant, second, { recommendation_ids: [] })).status).toBe(200)
+    expect(await statusOf(tenant, id)).toBe('implemented')
+    expect((await patchPlan(tenant, second, { recommendation_ids: [id] })).status).toBe(200)
+    expect(await statusOf(tenant, id)).toBe('accepted')
+    // And one that is not yet carried out, as far as the plan that comes to carry it out.
+    const other = await acceptedOf(tenant, finding)
+    const done = await planned(tenant, finding, [], 'implemented')
+    expect((await patchPlan(tenant, done, { recommendation_ids: [other] })).status).toBe(200)
+    expect(await statusOf(tenant, other)).toBe('implemented')
+  })
+
+  test('is moved by hand where no plan is live, and by nobody else where one is', async () => {
+    const tenant = newTenant()
+    const { id: finding } = await openFinding(service, tenant)
+    const id = await acceptedOf(tenant, finding)
+    const [refused, cancelled] = [await planned(tenant, finding, [id]), await planned(tenant, finding, [id])]
+    const derived = await patch(tenant, id, { status: 'implemented' })
+    expect([derived.status, problemSchema.parse(derived.json).errors?.[0]?.code]).toEqual([422, 'derived'])
+    expect((await movePlan(tenant, refused, 'rejected', { reason: 'Too dear.' })).status).toBe(200)
+    expect((await patch(tenant, id, { status: 'implemented' })).status).toBe(422)
+    expect((await movePlan(tenant, cancelled, 'cancelled', { reason: 'Done already.' })).status).toBe(200)
+    for (const status of ['implemented', 'verified']) expect((await patch(tenant, id, { status })).status).toBe(200)
+    expect(await statusOf(tenant, id)).toBe('verified')
+  })
+
+  test('is one of a thousand at most', async () => {
+    const tenant = newTenant()
+    const { id: finding } = await openFinding(service, tenant)
+    const last = await submittedTo(tenant, finding)
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+      const text = `update findings.recommendation set number = 999, reference = reference || '99' where id = $1`
+      await tx.execute({ text, values: [last] })
+    })
+    expect((await submit(tenant, finding)).status).toBe(201)
+    const answer = await submit(tenant, finding)
+    expect([answer.status, problemSchema.parse(answer.json)]).toMatchObject([
+      409,
+      { code: 'conflict', detail: expect.stringContaining('1000') },
+    ])
+  })
+
+  test('that has ended is 409 as what has ended is, by whether its status would move', async () => {
+    const tenant = newTenant()
+    const { id: finding } = await openFinding(service, tenant)
+    const id = await acceptedOf(tenant, finding)
+    expect((await patch(tenant, id, { status: 'superseded' })).status).toBe(200)
+    for (const [body, code] of [
+      [{}, 'conflict'],
+      [{ text: 'x' }, 'conflict'],
+      [{ status: 'verified' }, 'invalid_transition'],
+    ] as const) {
+      const answer = await patch(tenant, id, body)
+      expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([409, code])
+    }
   })
 })
 

@@ -32,12 +32,16 @@ const claims = async (tenantId: string) =>
       }),
   )
 
+/** What the service counts as assertions that PostgreSQL did not believe. */
+async function refusals(): Promise<string[]> {
+  const text = await (await fetch(`${findings.url}/internal/metrics`)).text()
+  return text
+    .split('\n')
+    .filter((line) => line.startsWith('postern_database_failures_total') && line.includes('kind="assertion"'))
+}
+
 test('a request that has taken longer to arrive than its assertion lives is 408, does nothing, and alarms nobody', async () => {
   const principal = newTenant()
-  const refusals = async () =>
-    (await (await fetch(`${findings.url}/internal/metrics`)).text())
-      .split('\n')
-      .filter((line) => line.startsWith('postern_database_failures_total') && line.includes('kind="assertion"'))
   const before = await refusals()
   expect(before).toHaveLength(1)
   const idempotencyKey = randomUUID()

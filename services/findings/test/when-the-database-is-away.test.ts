@@ -2,7 +2,7 @@ import { createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { expect, test } from 'vitest'
 import { findingsService } from '../src/service.ts'
-import { checkpointKey, newTenant, path } from './service.ts'
+import { checkpointKey, findingBody, newTenant, path } from './service.ts'
 
 test('without its database the service lives, is not ready, and asks callers to come back', async () => {
   const ring = randomRing()
@@ -29,6 +29,21 @@ test('without its database the service lives, is not ready, and asks callers to 
     expect(answer.json).toMatchObject({ code: 'service_unavailable' })
     expect(answer.headers['retry-after']).toBe('1')
     expect(answer.text).not.toContain('127.0.0.1')
+    const headers = { 'if-match': '*', accept: 'application/json' }
+    const plan = `/api/v1/action-plans/${crypto.randomUUID()}`
+    for (const other of [
+      await caller.call(newTenant(), 'GET', path, { headers: { accept: 'application/x-ndjson' } }),
+      await caller.call(newTenant(), 'GET', '/api/v1/exports/poam.json'),
+      await caller.call(newTenant(), 'POST', path, { body: findingBody() }),
+      await caller.call(newTenant(), 'POST', path, { body: findingBody(), headers: { 'idempotency-key': 'k' } }),
+      await caller.call(newTenant(), 'PATCH', plan, { body: { title: 'x' }, headers }),
+    ]) {
+      expect([other.status, other.json, other.headers['retry-after']]).toMatchObject([
+        503,
+        { code: 'service_unavailable' },
+        '1',
+      ])
+    }
     expect((await fetch(`${service.url}/internal/health/live`)).status).toBe(200)
     expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(503)
   } finally {

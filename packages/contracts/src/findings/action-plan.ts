@@ -149,8 +149,8 @@ export const updateActionPlanBodySchema = z
     external_url: httpsUrlSchema.nullable().optional(),
     custom: customSchema.optional(),
     status: z.enum(actionPlanStatuses).optional(),
-    reason: text(1, 20_000).optional().meta({ description: 'For a status' }),
-    note: text(1, 20_000).optional().meta({ description: 'For a status' }),
+    reason: text(1, 20_000).optional().meta({ description: 'For a status that moves; else 422' }),
+    note: text(1, 20_000).optional().meta({ description: 'For a status that moves; else 422' }),
     verified_by: personRefSchema.optional().meta({ description: 'For the status verified' }),
     evidence_refs: evidenceRefs.optional(),
   })

@@ -73,7 +73,7 @@ export const createRecommendation = defineRoute({
   access: write,
   tag: 'Recommendations',
   summary: 'Submit a recommendation',
-  description: briefAnswer,
+  description: `A finding has at most 1000. ${briefAnswer}`,
   params: addressed,
   body: createRecommendationBodySchema,
   answers: {

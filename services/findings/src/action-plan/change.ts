@@ -15,7 +15,16 @@ import { followPlans } from '../recommendation/derive.ts'
 import { invalidContent, orTakenId } from '../request.ts'
 import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
-import { type StoredPlan, dueDateFaults, movedPlan, patchedPlan, planFaults, planFields, planMoves } from './rules.ts'
+import {
+  type StoredPlan,
+  dueDateFaults,
+  movedPlan,
+  patchedPlan,
+  planFaults,
+  planFields,
+  planMoves,
+  unusedMembers,
+} from './rules.ts'
 import { type NewExtension, brokenConstraint, findActionPlan, insertActionPlan, updateActionPlan } from './store.ts'
 
 /** A plan and its finding, both held until the transaction ends: the finding's lock is the lock of its plans. */
@@ -40,7 +49,7 @@ export interface ChangedPlan {
   readonly drafts: readonly LogDraft[]
 }
 
-/** Stores a plan for a locked finding. */
+/** Stores a plan for a locked finding; what it carries out follows it. */
 export async function proposePlan(
   tx: Tx,
   finding: StoredFinding,
@@ -52,14 +61,18 @@ export async function proposePlan(
   if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
   const plan = await insertActionPlan(tx, finding.id, body, createdBy)
   const changes = [{ field: 'status', from: null, to: plan.status }]
-  return { plan, drafts: [{ findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }] }
+  const created: LogDraft = { findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }
+  // Work is left, on what was implemented, too.
+  const followed = plan.recommendation_ids.length === 0 ? [] : await followPlans(tx, finding.id)
+  return { plan, drafts: [created, ...followed] }
 }
 
 /** Whether a merge patch leaves a plan as it is. */
 export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean {
   const isMoved = patch.status !== undefined && patch.status !== plan.status
   const { after, error } = patchedPlan(plan, patch)
-  return !isMoved && error === undefined && changesBetween(plan, after, planFields).length === 0
+  const isSilent = unusedMembers(plan, patch).length === 0
+  return !isMoved && isSilent && error === undefined && changesBetween(plan, after, planFields).length === 0
 }
 
 /** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
@@ -89,7 +102,9 @@ export async function changePlan(
     return { plan: moved.plan, drafts: [...drafts, ...moved.drafts] }
   }
   if (changes.length === 0) return { plan: before, drafts: [] }
-  return { plan: await updateActionPlan(tx, before, after, extension), drafts }
+  const saved = await updateActionPlan(tx, before, after, extension)
+  const isRelinked = changes.some(({ field }) => field === 'recommendation_ids')
+  return { plan: saved, drafts: isRelinked ? [...drafts, ...(await followPlans(tx, finding.id))] : drafts }
 }
 
 /**
@@ -103,7 +118,7 @@ export async function movePlan(
   request: ChangeActionPlanStatus,
   extension: NewExtension | undefined,
 ): Promise<ChangedPlan> {
-  assertMove(planMoves, before.status, request.to, { plan, finding, request })
+  assertMove(planMoves, before.status, request.to, { plan, before, finding, request })
   const after = movedPlan(plan, request)
   const saved = await updateActionPlan(tx, before, after, extension)
   const drafts: LogDraft[] = [
@@ -161,16 +176,21 @@ const faultOfConstraint: ReadonlyMap<string, InputError> = new Map([
       detail: 'must be ids of recommendations about the same finding',
     },
   ],
-  ['action_plan_extension_reason_said', { pointer: '/reason', code: 'required', detail: 'must say something' }],
   [
     'action_plan_due_after_identified',
     { pointer: '/due_date', code: 'out_of_range', detail: 'must not be before the finding was identified' },
   ],
 ])
 
-/** What a failed write means to the caller; anything that is not the caller's to mend stays as it is. */
-export function problemOfPlan(error: unknown): unknown {
+/**
+ * What a failed write means to the caller; anything that is not the caller's to mend stays as it is. `reasonAt` is where the
+ * request says why the due date moves.
+ */
+export function problemOfPlan(error: unknown, reasonAt = '/extension_reason'): unknown {
   const constraint = brokenConstraint(error)
+  if (constraint === 'action_plan_extension_reason_said') {
+    return invalidContent([{ pointer: reasonAt, code: 'required', detail: 'must say something' }])
+  }
   const fault = faultOfConstraint.get(constraint ?? '')
   return fault === undefined ? orTakenId('action_plan', constraint, error) : invalidContent([fault])
 }

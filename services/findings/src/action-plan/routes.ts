@@ -196,7 +196,7 @@ export function actionPlanRoutes(
         await record(tx, draftsOf(changes, { findingId: finding.id, actionPlanId: plan.id, body: reason }))
         return await input.keep(tx, answered(input, saved))
       })
-      .catch(refusedPlan)
+      .catch((error: unknown) => refusedPlan(error, '/reason'))
   })
 }
 
@@ -235,6 +235,6 @@ const planColumns = [
   'version',
 ] as const
 
-function refusedPlan(error: unknown): never {
-  throw problemOfPlan(error)
+function refusedPlan(error: unknown, reasonAt?: string): never {
+  throw problemOfPlan(error, reasonAt)
 }

@@ -73,9 +73,29 @@ export function patchedPlan(
   return { after: { ...stored, ...members, ...Object.fromEntries(objects) } }
 }
 
+/** Members of a patch that say something about a move of the status, and of the due date. */
+const ofMove = ['reason', 'note', 'verified_by', 'evidence_refs'] as const
+const ofExtension = ['extension_reason', 'extension_approved_by'] as const
+
+/** What a patch says that would be told to nobody: what belongs to a move of the status or the due date, without the move. */
+export function unusedMembers(before: StoredPlan, patch: UpdateActionPlan): InputError[] {
+  const isMoved = patch.status !== undefined && patch.status !== before.status
+  const isExtended = patch.due_date !== undefined && patch.due_date !== before.due_date
+  const isGiven = (member: (typeof ofMove | typeof ofExtension)[number]): boolean => {
+    const given = patch[member]
+    return Array.isArray(given) ? given.length > 0 : given !== undefined
+  }
+  const unused = (members: readonly (typeof ofMove | typeof ofExtension)[number][], detail: string): InputError[] =>
+    members.filter(isGiven).map((member) => ({ pointer: `/${member}`, code: 'unused', detail }))
+  return [
+    ...(isMoved ? [] : unused(ofMove, 'belongs to a move of the status, and the status does not move')),
+    ...(isExtended ? [] : unused(ofExtension, 'belongs to another due date, and the due date stays')),
+  ]
+}
+
 /** What keeps a plan from becoming what a patch would make of it. */
 export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateActionPlan): InputError[] {
-  const faults: InputError[] = []
+  const faults = unusedMembers(before, patch)
   const isMoved = patch.status !== undefined && patch.status !== before.status
   if (after.due_date !== before.due_date) {
     faults.push(...dueDateFaults(after.due_date))
@@ -98,6 +118,10 @@ export function planFaults(before: StoredPlan, after: StoredPlan, patch: UpdateA
   if (comparePeople(after.owner, after.verified_by) === 'same') {
     faults.push({ pointer: '/owner', code: 'same_person', detail: 'must not be who has verified the plan' })
   }
+  if (isMoved && patch.status === 'verified' && comparePeople(before.owner, after.owner) !== 'same') {
+    const detail = 'must stay who it is in the request that verifies the plan'
+    faults.push({ pointer: '/owner', code: 'fixed', detail })
+  }
   if (Object.keys(after.custom).length > 50) {
     faults.push({ pointer: '/custom', code: 'too_big', detail: 'must hold at most 50 fields' })
   }
@@ -112,6 +136,8 @@ export function dueDateFaults(date: CalendarDate, pointer = '/due_date'): InputE
 /** What a move of a plan's status is judged by. */
 export interface PlanSituation {
   readonly plan: StoredPlan
+  /** The plan before what the request changes besides. */
+  readonly before: Pick<StoredPlan, 'owner'>
   readonly finding: Pick<StoredFinding, 'severity'>
   readonly request: Partial<ChangeActionPlanStatus>
 }
@@ -140,10 +166,24 @@ const done: readonly PlanNeed[] = [
   },
 ]
 
+/** What is given with a move and cannot be so then. */
+const unfinished: PlanNeed = {
+  code: 'out_of_range',
+  member: 'percent_complete',
+  detail: 'becomes 100 with the status implemented',
+  isMet: ({ request }) => request.percent_complete !== 100,
+}
+
 const verification: readonly PlanNeed[] = [
+  {
+    code: 'out_of_range',
+    member: 'percent_complete',
+    detail: 'stays 100: nothing is left to do',
+    isMet: ({ request }) => (request.percent_complete ?? 100) === 100,
+  },
   ...fourEyes<PlanSituation>('verified_by', 'is needed: who has verified it, and not the owner of the plan', {
     given: ({ request }) => request.verified_by,
-    owner: ({ plan }) => plan.owner,
+    owners: ({ before, plan }) => [before.owner, plan.owner],
   }),
   {
     code: 'required',
@@ -155,11 +195,11 @@ const verification: readonly PlanNeed[] = [
 
 /** Where the status of an action plan can go. The same moves are kept by the database (findings.guard_action_plan). */
 export const planMoves: StateMachine<ActionPlan['status'], PlanSituation> = {
-  proposed: { approved: [], rejected: [reason], cancelled: [reason] },
-  approved: { in_progress: [], cancelled: [reason] },
-  in_progress: { implemented: done, blocked: [reason], cancelled: [reason] },
-  blocked: { in_progress: [reason], cancelled: [reason] },
-  implemented: { verified: verification, in_progress: [reason] },
+  proposed: { approved: [unfinished], rejected: [reason, unfinished], cancelled: [reason, unfinished] },
+  approved: { in_progress: [unfinished], cancelled: [reason, unfinished] },
+  in_progress: { implemented: done, blocked: [reason, unfinished], cancelled: [reason, unfinished] },
+  blocked: { in_progress: [reason, unfinished], cancelled: [reason, unfinished] },
+  implemented: { verified: verification, in_progress: [reason, unfinished] },
   verified: {},
   rejected: {},
   cancelled: {},

@@ -71,7 +71,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
           plans: items.flatMap((item) => addressOf(item) ?? []),
         }),
         apply: async (tx, item) => await applyPlan(tx, link(item), { actor, assertKnown }),
-        problemOf: problemOfPlan,
+        problemOf: (error) => problemOfPlan(error),
       },
     )
   })

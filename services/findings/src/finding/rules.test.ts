@@ -121,5 +121,7 @@ describe('the faults of a new finding', () => {
   test('a constraint that no caller can break by itself is no fault of the caller', () => {
     expect(faultOfConstraint('finding_version_positive')).toBeUndefined()
     expect(faultOfConstraint('finding_repeat_of_fk')).toMatchObject({ pointer: '/repeat_of_id' })
+    expect(faultOfConstraint('finding_accepted_until_range')).toMatchObject({ pointer: '/accepted_until' })
+    expect(faultOfConstraint('finding_reopened_in_time')).toMatchObject({ pointer: '/to' })
   })
 })

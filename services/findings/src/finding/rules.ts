@@ -93,6 +93,15 @@ export function faultOfConstraint(constraint: string): InputError | undefined {
       return fault('repeat_of_id', 'not_closed', 'must be a finding that is closed, or whose risk is accepted')
     case 'finding_repeat_of_fk':
       return fault('repeat_of_id', 'unknown', 'must be the id of another finding')
+    // Judged here by our clock, and there by the database's: around midnight they may be on two days.
+    case 'finding_accepted_until_range':
+      return {
+        pointer: '/accepted_until',
+        code: 'out_of_range',
+        detail: 'must be a day from today to 24 months from now',
+      }
+    case 'finding_reopened_in_time':
+      return { pointer: '/to', code: 'too_late', detail: 'was closed more than 12 months ago' }
     case 'finding_validator_is_another':
       return { pointer: '/validated_by', code: 'not_comparable', detail: notComparable }
     case 'finding_owner_is_another':

@@ -57,7 +57,7 @@ const validation: readonly FindingNeed[] = [
     'is needed: who has validated the remedy, and not the owner of the finding',
     {
       given: ({ request }) => request.validated_by,
-      owner: ({ finding }) => finding.owner,
+      owners: ({ finding }) => [finding.owner],
     },
   ),
   {

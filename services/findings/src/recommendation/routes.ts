@@ -23,6 +23,7 @@ import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
 import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { followPlans } from './derive.ts'
 import {
   allowedMoves,
   patchedRecommendation,
@@ -142,27 +143,34 @@ export function recommendationRoutes(
         if (found === undefined) throw problem('not_found')
         const finding = await lockFinding(tx, { by: 'id', id: found.finding_id })
         const carried = await listCarriedOut(tx, found.finding_id)
-        const { recommendation: before, plans = [] } = carried.find(
+        const { recommendation: before, byPlans } = carried.find(
           ({ recommendation }) => recommendation.id === found.id,
-        ) ?? { recommendation: found }
+        ) ?? { recommendation: found, byPlans: null }
         assertVersion(input, before.version)
-        if (finding?.status === 'cancelled') {
-          const detail = 'A cancelled finding never changes, nor do its recommendations.'
-          const isMoved = body.status !== undefined || body.response !== undefined
+        const isMoved = body.status !== undefined || body.response !== undefined
+        const allowed = allowedMoves(before.status)
+        if (finding?.status === 'cancelled' || allowed.length === 0) {
+          const detail =
+            finding?.status === 'cancelled'
+              ? 'A cancelled finding never changes, nor do its recommendations.'
+              : `A recommendation that is ${before.status} never changes.`
           throw isMoved ? problem('invalid_transition', { detail, allowed: [] }) : problem('conflict', { detail })
         }
         const after = patchedRecommendation(before, body)
-        const allowed = allowedMoves(before.status)
-        if ((after.status !== before.status && !allowed.includes(after.status)) || allowed.length === 0) {
+        if (after.status !== before.status && !allowed.includes(after.status)) {
           throw problem('invalid_transition', { detail: `It is ${before.status}.`, allowed })
         }
-        const faults = recommendationFaults(before, after, body, plans.length)
+        const faults = recommendationFaults(before, after, body, byPlans)
         if (faults.length > 0) throw invalidContent(faults)
         const changes = changesBetween(before, after, recommendationFields)
         if (changes.length === 0) return before
         const saved = await updateRecommendation(tx, after)
-        await record(tx, draftsOf(changes, { findingId: before.finding_id, recommendationId: before.id }))
-        return saved
+        const followed = await followPlans(tx, before.finding_id)
+        await record(tx, [
+          ...draftsOf(changes, { findingId: before.finding_id, recommendationId: before.id }),
+          ...followed,
+        ])
+        return followed.length === 0 ? saved : ((await findRecommendation(tx, { by: 'id', id: saved.id })) ?? saved)
       })
       .catch(refused)
     return answered(input, stored)
@@ -173,5 +181,8 @@ export function recommendationRoutes(
 const exportBatch = 250
 
 function refused(error: unknown): never {
+  if (brokenConstraint(error) === 'recommendation_number_range') {
+    throw problem('conflict', { detail: 'A finding has at most 1000 recommendations.' })
+  }
   throw orTakenId('recommendation', brokenConstraint(error), error)
 }

@@ -1,11 +1,4 @@
-import type {
-  ActionPlan,
-  Finding,
-  InputError,
-  Recommendation,
-  RecommendationStub,
-  UpdateRecommendation,
-} from '@postern/contracts'
+import type { Finding, InputError, Recommendation, RecommendationStub, UpdateRecommendation } from '@postern/contracts'
 import { mergedMembers } from '../merge-patch.ts'
 
 /** Fields that a patch can change, as the tracker log names them. */
@@ -57,12 +50,12 @@ export function patchedRecommendation(stored: Recommendation, patch: UpdateRecom
   }
 }
 
-/** What keeps a recommendation from becoming what a patch would make of it; `plans` counts the plans that carry it out. */
+/** What keeps a recommendation from becoming what a patch would make of it; `byPlans` is the status that plans give it. */
 export function recommendationFaults(
   before: Recommendation,
   after: Recommendation,
   patch: UpdateRecommendation,
-  plans: number,
+  byPlans: StatusByPlans,
 ): InputError[] {
   const faults: InputError[] = []
   if (after.response === 'rejected' && (after.response_rationale ?? '').trim() === '') {
@@ -71,7 +64,7 @@ export function recommendationFaults(
   if ((after.response === 'rejected') !== (before.response === 'rejected') && before.status !== 'submitted') {
     faults.push({ pointer: '/response', code: 'fixed', detail: 'can be turned round only while it is submitted' })
   }
-  if ((patch.status === 'implemented' || patch.status === 'verified') && plans > 0) {
+  if ((patch.status === 'implemented' || patch.status === 'verified') && byPlans !== null) {
     faults.push({ pointer: '/status', code: 'derived', detail: 'follows from the action plans that carry it out' })
   }
   if (Object.keys(after.custom).length > 50) {
@@ -80,14 +73,19 @@ export function recommendationFaults(
   return faults
 }
 
-/** The status of a recommendation that plans carry out; undefined where it does not follow from them. */
-export function derivedStatus(
+/**
+ * How far the live plans that carry a recommendation out have all come: the status that it has once it was accepted, and until
+ * it is verified or superseded. Null where no plan is live; its status is then moved by hand. The database decides it
+ * (findings.status_by_plans).
+ */
+export type StatusByPlans = 'accepted' | 'implemented' | 'verified' | null
+
+/** The statuses through which a recommendation gets to where its plans are; none where it is there, or does not follow. */
+export function stepsToPlans(
   status: Recommendation['status'],
-  plans: readonly ActionPlan['status'][],
-): 'accepted' | 'implemented' | 'verified' | undefined {
-  if (status !== 'accepted' && status !== 'implemented') return undefined
-  const live = plans.filter((plan) => plan !== 'rejected' && plan !== 'cancelled')
-  if (live.length === 0) return undefined
-  if (live.every((plan) => plan === 'verified')) return 'verified'
-  return live.every((plan) => plan === 'verified' || plan === 'implemented') ? 'implemented' : 'accepted'
+  byPlans: StatusByPlans,
+): readonly Recommendation['status'][] {
+  if (byPlans === null || byPlans === status || (status !== 'accepted' && status !== 'implemented')) return []
+  // As every recommendation reaches it.
+  return status === 'accepted' && byPlans === 'verified' ? ['implemented', 'verified'] : [byPlans]
 }

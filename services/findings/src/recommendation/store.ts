@@ -1,4 +1,4 @@
-import type { ActionPlan, CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
+import type { CreateRecommendation, CreatedBy, Recommendation, ResourceAddress } from '@postern/contracts'
 import type { recommendationSorts } from '@postern/contracts'
 import { type Tx, sqlError } from '@postern/tenant-db'
 import {
@@ -12,6 +12,7 @@ import {
   when,
   written,
 } from '../keyset.ts'
+import type { StatusByPlans } from './rules.ts'
 
 export type RecommendationSort = (typeof recommendationSorts)[number]
 
@@ -97,16 +98,16 @@ export async function updateRecommendation(tx: Tx, after: Recommendation): Promi
   return one(rows)
 }
 
-/** A recommendation and the statuses of the plans that carry it out. */
+/** A recommendation and the status that the plans which carry it out give it. */
 export interface CarriedOut {
   readonly recommendation: Recommendation
-  readonly plans: readonly ActionPlan['status'][]
+  readonly byPlans: StatusByPlans
 }
 
-/** The recommendations of a finding with the plans that carry them out. */
+/** The recommendations of a finding, and how far plans have brought them. */
 export async function listCarriedOut(tx: Tx, findingId: string): Promise<CarriedOut[]> {
-  const rows = await tx.query<RecommendationRow & { plans: ActionPlan['status'][] }>(carriedOut([findingId]))
-  return rows.map(({ plans, ...row }) => ({ recommendation: toRecommendation(row), plans }))
+  const rows = await tx.query<RecommendationRow & { by_plans: StatusByPlans }>(carriedOut([findingId]))
+  return rows.map(({ by_plans: byPlans, ...row }) => ({ recommendation: toRecommendation(row), byPlans }))
 }
 
 /** Name of the constraint that a failed write broke. */
@@ -239,12 +240,12 @@ const update = statement(
 const carriedOut = statement(
   'recommendations_carried_out',
   `select ${columns},
-    array(
+    findings.status_by_plans(array(
       select p.status
       from findings.action_plan_recommendation link
       join findings.action_plan p on p.tenant_id = link.tenant_id and p.id = link.action_plan_id
       where link.recommendation_id = t.id
-    ) as plans
+    )) as by_plans
   from findings.recommendation t
   where t.finding_id = $1::uuid
   order by t.number`,

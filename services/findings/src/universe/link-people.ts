@@ -33,8 +33,12 @@ export async function peopleLinker(
   const ids = new Map<string, string>()
   if (emails.size > 0) {
     try {
-      const people = await universe.people(request, [...emails].slice(0, maxLookedUpPeople))
-      for (const { email, person_id: id } of people) ids.set(email, id)
+      const all = [...emails]
+      const parts = Array.from({ length: Math.ceil(all.length / maxLookedUpPeople) }, (_, part) =>
+        all.slice(part * maxLookedUpPeople, (part + 1) * maxLookedUpPeople),
+      )
+      const answers = await Promise.all(parts.map(async (part) => await universe.people(request, part)))
+      for (const { email, person_id: id } of answers.flat()) ids.set(email, id)
     } catch (error) {
       request.log.warn({ event: 'people_not_linked', request_id: request.requestId, err: error })
     }
