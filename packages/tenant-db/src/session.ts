@@ -2,7 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
 import { destroy, isAltered, whyLost } from './pool.ts'
-import { DatabaseTimeout, DatabaseUnavailable } from './sql-error.ts'
+import { DatabaseTimeout, DatabaseUnavailable, sqlError } from './sql-error.ts'
 
 /** A statement and its parameters. With a name it is prepared once a connection; a name always has the same text. */
 export interface Statement {
@@ -59,7 +59,7 @@ const consequence = '25P02'
 
 // After these a connection is as good as before, once the transaction is rolled back: the data or the tenant was at
 // fault. After any other (a plan that no longer fits, a lost prepared statement, a sick server) it is not used again.
-const ordinaryStates = new Set([consequence, '25006', '28000', '42501', '55000', '55P03', '57014', 'P0001'])
+const ordinaryStates = new Set([consequence, '28000', '42501', '55000', '55P03', '57014', 'P0001'])
 const ordinaryClasses = new Set(['22', '23', '40'])
 
 // What statements of ours are answered with. Whoever gets another one carried out (PREPARE, DO, DECLARE, LISTEN …) may have
@@ -91,6 +91,7 @@ export class Session implements Tx {
   #outstanding = 0
   #timer: NodeJS.Timeout | undefined
   #firstFailure: unknown
+  #notBegun: unknown
 
   constructor(client: PoolClient, timeoutMs: number) {
     this.#client = client
@@ -110,7 +111,7 @@ export class Session implements Tx {
 
   begin(command: string, assertion: string): void {
     // Its failure shows in every statement that follows, and in the answer to COMMIT; so does that of the assertion.
-    this.#send(command, ignore)
+    this.#send(command, (error) => (this.#notBegun = error))
     this.#assertion = assertion
   }
 
@@ -147,6 +148,8 @@ export class Session implements Tx {
 
   /** The failure to report: what came first, where `error` is only its consequence or is not there. */
   reason(error: unknown): unknown {
+    // What was sent behind a BEGIN that failed was not in this transaction, so that its own failure says nothing.
+    if (this.#notBegun !== undefined && this.#notBegun !== null) return cannotBegin(this.#notBegun)
     const isConsequence = error === undefined || (error instanceof DatabaseError && error.code === consequence)
     if (!isConsequence) return error
     return this.#firstFailure ?? error ?? new DatabaseUnavailable('the transaction was rolled back')
@@ -269,6 +272,12 @@ export class Session implements Tx {
 }
 
 function ignore(): void {}
+
+/** A server that begins no transaction is there for nobody: one that has become a standby refuses to begin one that writes. */
+function cannotBegin(error: unknown): unknown {
+  if (sqlError(error).kind !== 'other') return error
+  return new DatabaseUnavailable('the database begins no transaction', { cause: error })
+}
 
 interface SentStatement {
   readonly text: string

@@ -57,10 +57,6 @@ const kindOfState: ReadonlyMap<string, SqlErrorKind> = new Map([
   ['25P04', 'timeout'],
   ['40001', 'serialization'],
   ['40P01', 'serialization'],
-  ['57P01', 'unavailable'],
-  ['57P02', 'unavailable'],
-  ['57P03', 'unavailable'],
-  ['57P05', 'unavailable'],
 ])
 
 /**
@@ -78,7 +74,7 @@ export function sqlError(error: unknown): SqlError {
   }
 }
 
-/** Connection exceptions and insufficient resources; the state's first two characters name its class. */
+/** Connection exceptions, insufficient resources and the server's own going (57014 and the like apart); the state's first two characters name its class. */
 function kindOfClass(sqlState: string): SqlErrorKind {
-  return sqlState.startsWith('08') || sqlState.startsWith('53') ? 'unavailable' : 'other'
+  return ['08', '53', '57'].includes(sqlState.slice(0, 2)) ? 'unavailable' : 'other'
 }

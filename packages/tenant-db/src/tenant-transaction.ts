@@ -153,6 +153,9 @@ function endOf({ assertion }: TenantAssertion): number | undefined {
 const beginRead = 'begin isolation level repeatable read read only'
 const beginWrite = 'begin isolation level read committed read write'
 
+// read_only_sql_transaction. In a reading it is our own mistake.
+const readOnly = '25006'
+
 type Work<T> = (tx: Tx) => Promise<T>
 
 // HOT PATH: one write to the socket, one wait.
@@ -189,7 +192,11 @@ async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: 
   } catch (error) {
     // Its own failure adds nothing: the connection is then destroyed, which rolls back as well.
     await session.end('rollback').catch(() => undefined)
-    throw session.reason(error)
+    const reason = session.reason(error)
+    // It was begun to write: the server is one on which nobody can, and the next connection may lead to another.
+    if (sqlError(reason).sqlState === readOnly)
+      throw new DatabaseUnavailable('the database is read-only', { cause: reason })
+    throw reason
   } finally {
     session.giveBack()
   }

@@ -183,12 +183,10 @@ describe('what a service makes of an assertion that is not believed', () => {
 
   test('what is followed fails in the same words', async () => {
     const forged = tables.mint(tenantA, { secret: randomBytes(32) })
-    const follow = async (asked: TenantDb): Promise<unknown> =>
-      await asked
-        .follow(forged, (tx) => tx.query(list), 10)
-        [Symbol.asyncIterator]()
-        .next()
-        .catch((error: unknown) => error)
+    const follow = async (asked: TenantDb): Promise<unknown> => {
+      const rows = asked.follow(forged, (tx) => tx.query(list), 10)[Symbol.asyncIterator]()
+      return await rows.next().catch((error: unknown) => error)
+    }
     expect(await follow(refusingWhenAway(db, () => away))).toBe(away)
     expect(sqlError(await follow(doubtingAsAway(db, Date.now))).kind).toBe('unavailable')
     expect(sqlError(await follow(db)).kind).toBe('assertion')

@@ -364,6 +364,31 @@ describe('a database that fails', () => {
     expect(await backend(db)).toEqual(before)
   })
 
+  test('on which nobody can write any more: unavailable, and its connection is gone; a reading that writes is a mistake', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    const writing = db.write(tenant, async (tx) => {
+      await tx.execute(sql('set local transaction_read_only = on'))
+      // Also where the function would say something else of it.
+      await tx.execute(insert('nowhere')).catch(() => undefined)
+    })
+    expect(await kindOf(writing)).toBe('unavailable')
+    expect(db.stats().total).toBe(0)
+    expect(await kindOf(db.read(tenant, (tx) => tx.execute(insert('no'))))).toBe('other')
+    expect(await names(db, tenant)).toEqual([])
+  })
+
+  test.each(['08006', '53300', '57P01', '57P02', '57P03', '57P05'])(
+    'that fails with %s: unavailable, and its connection is gone',
+    async (state) => {
+      const db = tables.open({ maxConnections: 1 })
+      const failing = db.write(tenant, async (tx) =>
+        tx.execute(sql(`do $$ begin raise exception 'away' using errcode = '${state}'; end $$`)),
+      )
+      expect(await kindOf(failing)).toBe('unavailable')
+      expect(db.stats().total).toBe(0)
+    },
+  )
+
   test('that is not there: unavailable, also for ping', async () => {
     const gone = await openPostgresProxy(tables.database.url('findings'))
     const connectionString = gone.through(tables.database.url('findings'))

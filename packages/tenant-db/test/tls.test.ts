@@ -1,11 +1,13 @@
-import { chmod, chown, cp, mkdtemp, rm, stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { chmod, chown, cp, mkdtemp, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { RunningCluster } from '@postern/local-stack/testing'
 import { makeTestAuthority, startTestCluster } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openTenantDb, sqlError } from '../src/index.ts'
 import { openPool } from '../src/pool.ts'
-import { openClient } from './tenant-tables.ts'
+import { firstKey, mintAssertion, openClient } from './tenant-tables.ts'
 
 // What a server shows belongs to the whole of it, so that these tests have one of their own. Its certificate is for localhost.
 let running: RunningCluster
@@ -80,5 +82,38 @@ describe('with sslmode=verify-full', () => {
     await expect(isEncrypted('127.0.0.1', `sslmode=verify-full&sslrootcert=${trusted}`)).rejects.toMatchObject({
       code: 'ERR_TLS_CERT_ALTNAME_INVALID',
     })
+  })
+})
+
+describe('a server that has become a standby', () => {
+  test('is away for whoever writes, and keeps none of their connections; what it has can be read', async () => {
+    const { port, passwords, template, assertionKeys } = running.cluster
+    const [row] = await asSuperuser('show data_directory')
+    await writeFile(join(String(row?.['data_directory']), 'standby.signal'), '')
+    await running.postgres.restart()
+    const tenantId = randomUUID()
+    const tenant = { assertion: mintAssertion(tenantId, firstKey(assertionKeys)) }
+    const db = openTenantDb({
+      connectionString: `postgres://postern_findings:${passwords.findings}@127.0.0.1:${port}/${template}`,
+      maxConnections: 1,
+      connectTimeoutMs: 10_000,
+      queryTimeoutMs: 10_000,
+      applicationName: 'standby',
+    })
+    try {
+      const list = { text: 'select id from findings.finding', values: [] }
+      expect(await db.read(tenant, async (tx) => tx.query(list))).toEqual([])
+      const insert = {
+        text: 'insert into findings.reference_counter (tenant_id, year, last_number) values ($1, 2026, 1)',
+        values: [tenantId],
+      }
+      for (const statement of [insert, list]) {
+        const failed = await db.write(tenant, async (tx) => tx.query(statement)).catch((error: unknown) => error)
+        expect(sqlError(failed)).toEqual({ kind: 'unavailable' })
+        expect(db.stats().total).toBe(0)
+      }
+    } finally {
+      await db.close()
+    }
   })
 })
