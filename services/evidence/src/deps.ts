@@ -1,4 +1,4 @@
-import { type Logger, type Registry, observeDatabase, problem } from '@postern/service-kit'
+import { type Logger, type Registry, databaseAway, observeDatabase, problem } from '@postern/service-kit'
 import { Counter } from 'prom-client'
 import {
   type AnswerMemory,
@@ -6,6 +6,7 @@ import {
   doubtingAsAway,
   openAnswerMemory,
   openTenantDb,
+  refusingWhenAway,
   sqlError,
 } from '@postern/tenant-db'
 import type { BlobStore } from './blob/blob-store.ts'
@@ -21,6 +22,8 @@ import { type Universe, openUniverse } from './test-procedure/universe.ts'
 
 export interface Deps {
   readonly db: TenantDb
+  /** The same, for lists that are sent whole: what cannot be read is a 503. */
+  readonly exported: Pick<TenantDb, 'read' | 'follow'>
   readonly answers: AnswerMemory
   readonly blobs: BlobStore
   readonly partials: PartialStore
@@ -63,6 +66,7 @@ export async function openDeps(
   const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
   return {
     db,
+    exported: refusingWhenAway(db, databaseAway),
     answers: openAnswerMemory({ write: async (tenant, fn) => await db.write(tenant, fn).catch(rethrow) }, 'evidence'),
     blobs,
     partials,

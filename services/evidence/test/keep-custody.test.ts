@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Principal } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { person } from './people.ts'
 import { sha256, startEvidence, uploaded, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidence>>
@@ -93,4 +94,24 @@ describe('the custody trail', () => {
     }
     expect(await trailOf(principal)).toHaveLength(2)
   })
+})
+
+test('what is known of files is 503 in every form while PostgreSQL is away', async () => {
+  const away = await startEvidence({ POSTERN_DATABASE_URL: 'postgres://nobody:nothing@127.0.0.1:1/none' })
+  try {
+    const admin = person(uploader(), 'admin')
+    const files = '/api/v1/evidence-files'
+    for (const target of [files, `${files}/${randomUUID()}/custody`]) {
+      for (const accept of ['application/json', 'application/x-ndjson', 'text/csv']) {
+        const answer = await away.caller.call(admin, 'GET', target, { headers: { accept } })
+        expect([answer.status, answer.json], `${target} as ${accept}`).toMatchObject([
+          503,
+          { code: 'service_unavailable' },
+        ])
+        expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0)
+      }
+    }
+  } finally {
+    await away.close()
+  }
 })

@@ -142,10 +142,13 @@ describe('the bytes of a file', () => {
       undefined,
     ])
     expect(service.logs.join('')).toContain(`"event":"content_damaged"`)
-    const metrics = await (await fetch(`${service.url}/internal/metrics`)).text()
-    expect(metrics).toContain('postern_evidence_damaged_total{service="evidence"} 1\n')
+    const metrics = async () => await (await fetch(`${service.url}/internal/metrics`)).text()
+    expect(await metrics()).toContain('postern_evidence_damaged_total{service="evidence"} 1\n')
     await rm(path)
+    service.logs.length = 0
     expect((await read(auditor, id)).status).toBe(500)
+    expect(service.logs.join('')).toContain(`"event":"content_damaged"`)
+    expect(await metrics()).toContain('postern_evidence_damaged_total{service="evidence"} 2\n')
     expect(await viewsOf(sender, id)).toEqual([])
     await writeFile(path, 'evidence')
     expect((await read(auditor, id)).text).toBe('evidence')

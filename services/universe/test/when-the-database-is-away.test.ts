@@ -28,6 +28,8 @@ test('without its database the service lives, is not ready, and asks callers to 
     expect(answer.json).toMatchObject({ code: 'service_unavailable' })
     expect(answer.headers['retry-after']).toBe('1')
     expect(answer.text).not.toContain('127.0.0.1')
+    const lines = await caller.call(newTenant(), 'GET', path, { headers: { accept: 'text/csv' } })
+    expect([lines.status, lines.json]).toMatchObject([503, { code: 'service_unavailable' }])
     expect((await fetch(`${service.url}/internal/health/live`)).status).toBe(200)
     expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(503)
   } finally {

@@ -190,6 +190,11 @@ export function checked(name: string, pattern: RegExp): string {
   return name
 }
 
+/** Whether a store says that it does not have what was to be read. */
+export function isGone(error: unknown): boolean {
+  return codeOf(error) === 'ENOENT' || (error instanceof Error && error.name === 'NoSuchKey')
+}
+
 export function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined
 }

@@ -60,7 +60,7 @@ export function openS3BlobStore(objects: S3Objects): BlobStore {
     },
     read: async (blob) => {
       const placed = await findPlaced(blob)
-      if (placed === undefined) throw new Error('the bytes of a blob are not there')
+      if (placed === undefined) throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
       return await objects.read(placed.data)
     },
     listSettling: async (tenantId, olderThan) => {

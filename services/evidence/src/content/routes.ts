@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import { type EvidenceFile, readEvidenceContent } from '@postern/contracts'
 import { type App, ProblemError, type RequestInfo, StreamedAnswer, contractRoute, problem } from '@postern/service-kit'
+import { isGone } from '../blob/blob-store.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { findFile, holdFile } from '../file/store.ts'
@@ -28,7 +29,10 @@ export function contentRoutes(
       .catch(async (error: unknown) => {
         // Purged since it was looked at, or else not as it should be.
         await lookUp()
-        throw error
+        if (!isGone(error)) throw error
+        const damaged = new DamagedContentError({ cause: error })
+        warn(damaged)
+        throw damaged
       })
     try {
       const bytes = wholeContent(source, file.sha256)

@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto'
 
 /** The store does not hold what was received: nothing else of a file may go out under its receipt. */
 export class DamagedContentError extends Error {
-  constructor() {
-    super('the store does not hold the bytes that were received')
+  constructor(options?: ErrorOptions) {
+    super('the store does not hold the bytes that were received', options)
   }
 }
 

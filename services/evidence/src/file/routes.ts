@@ -35,7 +35,7 @@ import {
 } from './store.ts'
 
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
-export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>): void {
+export function fileRoutes(app: App, { db, exported, blobs }: Pick<Deps, 'db' | 'exported' | 'blobs'>): void {
   contractList(app, listRoute, {
     page: async (input) => {
       const { filter, order, page } = listOf(input)
@@ -53,7 +53,7 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
     },
     all: (input) => {
       const { filter, order, page } = listOf(input)
-      return wholeList(db, input.context, {
+      return wholeList(exported, input.context, {
         after: page.after,
         size: exportBatch,
         list: async (tx: Tx, after: string | undefined, limit) => listFiles(tx, filter, { order, after, limit }),
@@ -89,7 +89,7 @@ export function fileRoutes(app: App, { db, blobs }: Pick<Deps, 'db' | 'blobs'>):
       const { params, context } = input
       const page = openPage(input, listCustodyEvents, uuidSchema)
       await existing(db, context, params.id)
-      yield* wholeList(db, context, {
+      yield* wholeList(exported, context, {
         after: page.after,
         size: exportBatch,
         list: async (tx: Tx, after: string | undefined, limit) => listCustody(tx, params.id, { after, limit }),
