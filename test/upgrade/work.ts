@@ -49,8 +49,10 @@ async function must({ gateway, key }: Site, status: number, method: string, path
 export async function documentFinding(site: Site): Promise<unknown> {
   const entity = { external_id: 'bank', name: 'Bank', type: 'legal_entity' }
   await must(site, 200, 'POST', '/api/v1/sync/entities', { body: [entity] })
-  const entities = await must(site, 200, 'GET', '/api/v1/entities')
-  expect(entities.json).toMatchObject([{ external_id: 'bank' }])
+  // Read past the contract of today: of an entity a later release says more.
+  const listed = await fetch(`${site.gateway}/api/v1/entities`, { headers: { authorization: `ApiKey ${site.key}` } })
+  const entities = z.array(idSchema).parse(await listed.json())
+  expect(entities).toMatchObject([{ external_id: 'bank' }])
   const finding = await must(site, 201, 'POST', '/api/v1/findings', {
     body: {
       title: 'Old and new',
@@ -59,10 +61,7 @@ export async function documentFinding(site: Site): Promise<unknown> {
       cause: 'Forgotten.',
       consequence: 'Little.',
       severity: 'low',
-      entity_ids: z
-        .array(idSchema)
-        .parse(entities.json)
-        .map((found) => found.id),
+      entity_ids: entities.map((found) => found.id),
       owner: { name: 'Ada', email: 'ada@example.com' },
     },
   })
