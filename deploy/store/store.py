@@ -1,13 +1,14 @@
 """The store of the compose file: OpenStack Swift with its S3 API in one process, on one disk. A proxy, which others speak to, and one
 server each of accounts, containers and objects, which only the loopback address reaches.
 
-What it has answered is on the disk, names as well as bytes: it may be killed at any moment. Its bucket is made by itself when it
-starts. Who may use it stands in a file, a line each of access key and secret key; the file is read again when it has changed, and
+What it has answered is on the disk, names as well as bytes: it may be killed at any moment, and so may its machine. What was deleted
+is forgotten after a day. Its bucket is made by itself when it starts. Who may use it stands in a file, a line each of access key and secret key; the file is read again when it has changed, and
 nobody who is still in it is refused meanwhile.
 """
 
 import argparse
 import array
+import glob
 import gzip
 import json
 import logging
@@ -18,6 +19,7 @@ import signal
 import struct
 import sys
 import time
+from time import monotonic
 
 import eventlet
 
@@ -37,9 +39,13 @@ class ToStandardError(logging.StreamHandler):
 logging.handlers.SysLogHandler = ToStandardError
 
 from eventlet import wsgi  # noqa: E402
+from swift.account.backend import AccountBroker  # noqa: E402
 from swift.common import db, utils  # noqa: E402
+from swift.common.storage_policy import POLICIES  # noqa: E402
 from swift.common.swob import Request  # noqa: E402
 from swift.common.wsgi import ConfigString, loadapp  # noqa: E402
+from swift.container.backend import ContainerBroker  # noqa: E402
+from swift.obj.diskfile import DiskFileRouter  # noqa: E402
 from swift.obj.updater import ObjectUpdater  # noqa: E402
 
 LOOPBACK = "127.0.0.1"
@@ -50,6 +56,7 @@ LINE = re.compile(r"([a-z0-9]+):([a-z0-9-]+) ([A-Za-z0-9_-]{16,})")
 arguments = argparse.ArgumentParser()
 for name in ("data", "users", "host", "port", "bucket"):
     arguments.add_argument("--" + name, required=name not in ("host", "bucket"), default=LOOPBACK if name == "host" else None)
+arguments.add_argument("--forget-after", type=float, default=86_400, help="seconds after which what was deleted leaves no trace")
 given = arguments.parse_args()
 
 # Where a name lies follows from it: another value than that of before would find nothing.
@@ -63,23 +70,37 @@ def note_at_once(broker, record):
 
 
 db.DatabaseBroker.put_record = note_at_once
+open_database = db.get_db_connection
+
+
+def open_synced(*args, **named):
+    """A commit is on the disk when it returns, the removal of its journal too (EXTRA), and what was deleted is overwritten."""
+    connection = open_database(*args, **named)
+    for setting in ("synchronous = EXTRA", "secure_delete = ON"):
+        connection.execute("PRAGMA " + setting)
+    return connection
+
+
+db.get_db_connection = open_synced
 
 
 class Memory(dict):
-    """Stands for memcached, which the servers ask for what they have just looked up."""
+    """Stands for memcached, which the servers ask for what they have just looked up. Its keys are those of a few accounts and buckets."""
 
     def __bool__(self):
         return True
 
     def get(self, key, *_args, **_named):
-        return dict.get(self, key)
+        value, ends = dict.get(self, key, (None, 0))
+        return value if monotonic() < ends else None
 
-    def set(self, key, value, *_args, **_named):
-        self[key] = value
+    def set(self, key, value, *_args, time=0, **_named):
+        self[key] = (value, monotonic() + (time or 60))
 
-    def incr(self, key, delta=1, *_args, **_named):
-        self[key] = dict.get(self, key, 0) + int(delta)
-        return self[key]
+    def incr(self, key, delta=1, *_args, time=0, **_named):
+        value = (self.get(key) or 0) + int(delta)
+        self.set(key, value, time=time)
+        return value
 
     def delete(self, key, *_args, **_named):
         self.pop(key, None)
@@ -192,6 +213,37 @@ def settle_listings():
         eventlet.sleep(SETTLE_EVERY_S)
 
 
+def forget():
+    """What Swift leaves to replicators: rows and files that say that something was deleted, and what was being written when it was killed."""
+    router = DiskFileRouter(dict(devices=devices, mount_check="false", reclaim_age=given.forget_after), logging.getLogger())
+    manager = router[POLICIES[0]]
+    while True:
+        eventlet.sleep(min(given.forget_after, 3600))
+        before = time.time() - given.forget_after
+        for kind, broker in (("containers", ContainerBroker), ("accounts", AccountBroker)):
+            for path in glob.glob(os.path.join(disk, kind, "*", "*", "*", "*.db")):
+                attempt(lambda path=path, broker=broker: broker(path).reclaim(before, before))
+        for path in glob.glob(os.path.join(disk, "tmp", "*")):
+            attempt(lambda path=path: os.path.getmtime(path) < before and os.unlink(path))
+        # For whom suffixes are noted there is nobody here.
+        for path in glob.glob(os.path.join(disk, "objects", "*", "hashes.invalid")):
+            attempt(lambda path=path: os.truncate(path, 0))
+        for suffix in glob.glob(os.path.join(disk, "objects", "*", "[0-9a-f][0-9a-f][0-9a-f]")):
+            for folder in glob.glob(os.path.join(suffix, "*")):
+                attempt(lambda folder=folder: manager.cleanup_ondisk_files(folder)["files"] or os.rmdir(folder))
+            # Others have their turn.
+            eventlet.sleep(0.01)
+
+
+def attempt(work):
+    try:
+        work()
+    except FileNotFoundError:
+        pass
+    except Exception as error:
+        print("what was deleted could not be forgotten:", error, file=sys.stderr)
+
+
 def follow_users(users):
     """Goes on with whoever is in the file now. One that cannot be read changes nothing."""
     global public
@@ -230,6 +282,7 @@ container_update_timeout = 60
     )
     eventlet.spawn(wsgi.server, server, app, quiet, max_size=1000)
 eventlet.spawn(settle_listings)
+eventlet.spawn(forget)
 if given.bucket is not None:
     make_bucket(known[0][0])
 public = load_public(known)

@@ -80,6 +80,7 @@ describe.each(Object.entries(environments))('%s', (_name, read) => {
     expect(configOf(read()).store).toMatchObject({
       kind: 's3',
       bucket: 'postern-evidence',
+      moveFrom: undefined,
       credentials: { accessKeyId: 'of the site', secretAccessKey: 'of the site' },
     })
   })

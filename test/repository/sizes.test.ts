@@ -181,7 +181,11 @@ describe('the containers of the compose file', () => {
       expect(processes, name).toBeGreaterThanOrEqual(64)
       expect(logging, name).toEqual({
         driver: 'json-file',
-        options: { 'max-size': '${POSTERN_LOG_SIZE:-20m}', 'max-file': '${POSTERN_LOG_FILES:-5}' },
+        options: {
+          'max-size': '${POSTERN_LOG_SIZE:-20m}',
+          // That of keys is what a restore repeats revocations from.
+          'max-file': name === 'keys' ? '${POSTERN_KEYS_LOG_FILES:-500}' : '${POSTERN_LOG_FILES:-5}',
+        },
       })
     }
   })

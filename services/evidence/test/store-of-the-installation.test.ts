@@ -1,7 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import {
   CreateBucketCommand,
+  DeleteObjectCommand,
   GetObjectCommand,
   HeadBucketCommand,
   ListObjectsV2Command,
@@ -17,7 +19,7 @@ let store: TestObjectStore
 let first: S3Client
 
 beforeAll(async () => {
-  store = await startTestObjectStore(bucket)
+  store = await startTestObjectStore({ bucket })
   first = clientOf(store.accessKeyId, store.secretAccessKey)
 })
 afterAll(async () => {
@@ -125,3 +127,42 @@ describe('the store of the compose file', () => {
     expect(await read(other, 'rotated')).toBe('by the second')
   })
 })
+
+test('what was deleted leaves no trace, neither its name nor a file that says so', async () => {
+  const own = await startTestObjectStore({ bucket, forgetAfterS: 1 })
+  const { endpoint, region, accessKeyId, secretAccessKey } = own
+  const client = new S3Client({
+    endpoint,
+    region,
+    credentials: { accessKeyId, secretAccessKey },
+    forcePathStyle: true,
+  })
+  try {
+    const [kept, gone] = [`kept-${randomBytes(8).toString('hex')}`, `gone-${randomBytes(8).toString('hex')}`]
+    for (const key of [kept, gone]) await put(client, key, key)
+    expect([await traces(own.data, kept), await traces(own.data, gone)]).toEqual([2, 2])
+    await client.send(new DeleteObjectCommand({ Bucket: bucket, Key: gone }))
+    await expect.poll(async () => await traces(own.data, gone), { timeout: 30_000 }).toBe(0)
+    await expect
+      .poll(async () => (await filesBelow(own.data)).filter((path) => path.endsWith('.ts')), { timeout: 30_000 })
+      .toEqual([])
+    expect(await read(client, kept)).toBe(kept)
+    expect(await keys(client, '')).toEqual([kept])
+  } finally {
+    client.destroy()
+    await own.stop()
+  }
+})
+
+async function filesBelow(folder: string): Promise<string[]> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return entries.flatMap((entry) => (entry.isFile() ? [join(entry.parentPath, entry.name)] : []))
+}
+
+/** Files below a folder that hold the text. */
+async function traces(folder: string, text: string): Promise<number> {
+  const paths = await filesBelow(folder)
+  // One may go between the list and the look.
+  const found = await Promise.all(paths.map(async (path) => (await readFile(path).catch(() => '')).includes(text)))
+  return found.filter(Boolean).length
+}

@@ -17,6 +17,8 @@ export interface TestObjectStore {
   replaceUsers(users: Readonly<Record<string, string>>): Promise<void>
   /** What it complains of. */
   readonly logFile: string
+  /** Where it keeps what it is given. */
+  readonly data: string
   /** SIGSTOP and SIGCONT freeze and thaw it, SIGKILL ends it. */
   kill(signal: NodeJS.Signals): void
   /** Ends it in order. Does nothing when it has ended. */
@@ -31,10 +33,15 @@ const installFolder = join(repositoryRoot, '.tools', 'swift-package')
  * Starts Swift on a free port, from the distribution's packages (Debian, Ubuntu), unpacked without root. Its data are in
  * the folder of the run and go with it. It ends with the process that started it, at the latest.
  */
-export async function startTestObjectStore(
+export async function startTestObjectStore({
+  bucket,
+  forgetAfterS,
+}: {
   /** A bucket that it makes itself when it starts. Default: none. */
-  bucket?: string,
-): Promise<TestObjectStore> {
+  readonly bucket?: string
+  /** Seconds after which what was deleted leaves no trace. Default: a day. */
+  readonly forgetAfterS?: number
+} = {}): Promise<TestObjectStore> {
   const python = await findPython()
   const home = await makeTestFolder('object-store')
   const port = await findFreePort()
@@ -60,6 +67,7 @@ export async function startTestObjectStore(
         `--users=${users}`,
         `--port=${port}`,
         ...(bucket === undefined ? [] : [`--bucket=${bucket}`]),
+        ...(forgetAfterS === undefined ? [] : [`--forget-after=${forgetAfterS}`]),
       ],
       env: {
         PATH: '/usr/bin:/bin',
@@ -87,6 +95,7 @@ export async function startTestObjectStore(
     secretAccessKey,
     replaceUsers,
     logFile,
+    data,
     kill: (signal) => server.kill(signal),
     stop: async () => {
       await server.stop()
