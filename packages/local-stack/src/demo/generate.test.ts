@@ -120,6 +120,26 @@ describe('the demo data', () => {
     expect(shared(({ findings }) => findings.map(({ id }) => id))).toBe(0)
   })
 
+  test('hold recommendations that are as far as their live plans', () => {
+    const statuses = ['accepted', 'implemented', 'verified']
+    let followed = 0
+    for (const { recommendations, plans } of [...data.values()].flatMap(({ findings }) => findings)) {
+      for (const { id, moves } of recommendations) {
+        const status = moves.at(-1)?.to ?? 'submitted'
+        const live = plans
+          .filter((plan) => plan.recommendations.includes(id))
+          .map((plan) => plan.moves.at(-1)?.to ?? 'proposed')
+          .filter((to) => to !== 'rejected' && to !== 'cancelled')
+        if (!statuses.includes(status) || live.length === 0) continue
+        followed += 1
+        // As far as the plan that has come least far.
+        const least = Math.min(...live.map((to) => Math.max(0, ['implemented', 'verified'].indexOf(to) + 1)))
+        expect(status).toBe(statuses[least])
+      }
+    }
+    expect(followed).toBeGreaterThan(100)
+  })
+
   test('of a repeat point at a finding that was closed before it was identified', () => {
     for (const { findings } of data.values()) {
       const byId = new Map(findings.map((finding) => [finding.id, finding]))

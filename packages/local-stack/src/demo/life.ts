@@ -43,7 +43,11 @@ export function liveThrough(plan: FindingPlan, world: World): Omit<DemoFinding, 
   const { age, end, acceptedForDays, validator, recommendations, plans, ...same } = plan
   const { calendar } = world
   const clock = clockOf(calendar, age, end)
-  const recommended = Array.from({ length: recommendations }, (_none, index) => recommend(plan, clock, index))
+  const recommended = Array.from({ length: recommendations }, (_none, index) => {
+    // Shared out as in carryOut.
+    const carrying = plans.filter((_plan, turn) => turn % recommendations === index)
+    return recommend(plan, clock, { index, plans: carrying.map(({ status }) => status) })
+  })
   return {
     ...same,
     identifiedOn: calendar.date(age),
@@ -120,7 +124,25 @@ const recommendationShares: Readonly<Record<string, number>> = {
 
 const advice = ['', 'Report progress to the committee every month. ', 'Show by a sample of 25 that it works. '] as const
 
-function recommend(plan: FindingPlan, clock: Clock, index: number): DemoRecommendation {
+/** What becomes of a recommendation: once accepted it is as far as the live plans that carry it out. */
+function recommendationPath(
+  status: DemoFinding['status'],
+  plans: readonly ActionPlan['status'][],
+): readonly Recommendation['status'][] {
+  const path = recommendationPaths[status]
+  const live = plans.filter((plan) => plan !== 'rejected' && plan !== 'cancelled')
+  if (!path.includes('accepted') || live.length === 0) return path
+  if (live.every((plan) => plan === 'verified')) return ['accepted', 'implemented', 'verified']
+  return live.every((plan) => plan === 'verified' || plan === 'implemented')
+    ? ['accepted', 'implemented']
+    : ['accepted']
+}
+
+function recommend(
+  plan: FindingPlan,
+  clock: Clock,
+  { index, plans }: { readonly index: number; readonly plans: readonly ActionPlan['status'][] },
+): DemoRecommendation {
   const { id, external_id, corrective_action, severity, status } = plan
   return {
     id: uuidOf(`${id} recommendation ${index}`),
@@ -128,7 +150,7 @@ function recommend(plan: FindingPlan, clock: Clock, index: number): DemoRecommen
     text: `${memberOf(advice, index)}${corrective_action}`,
     priority: severity === 'critical' || severity === 'high' ? 'high' : severity,
     createdAt: clock(0.02 + 0.004 * index),
-    moves: recommendationPaths[status].map((to) => ({
+    moves: recommendationPath(status, plans).map((to) => ({
       at: clock((recommendationShares[to] ?? 0.5) + 0.004 * index),
       to,
       rationale: to === 'rejected' ? 'The risk is accepted instead.' : null,
