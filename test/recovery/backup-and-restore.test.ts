@@ -1,103 +1,28 @@
-import { execFile } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { chmod, cp, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, readFile, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { internalPaths } from '@postern/contracts/internal'
-import { openSecrets, prepareDatabase, rolePasswords, roleUrl, rotateRing, rotationSteps } from '@postern/installation'
-import { type Stack, startStack } from '@postern/local-stack'
-import {
-  createTestCaller,
-  findFreePort,
-  findPostgresClient,
-  operator,
-  startPostgres,
-} from '@postern/local-stack/testing'
-import { Client } from 'pg'
+import { openSecrets, prepareDatabase, rolePasswords, roleUrl } from '@postern/installation'
+import { findFreePort, findPostgresClient, startPostgres } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { send } from '../support/http.ts'
-
-/** A running system in a folder, as `npm start` makes it. */
-interface System {
-  readonly home: string
-  readonly stack: Stack
-  readonly gateway: string
-  readonly superuser: (database: string) => string
-}
-
-const homes: string[] = []
-const running: Stack[] = []
-
-async function start(home: string): Promise<System> {
-  const ports = {
-    postgres: await findFreePort(),
-    redis: await findFreePort(),
-    services: {
-      keys: await findFreePort(),
-      findings: await findFreePort(),
-      universe: await findFreePort(),
-      evidence: await findFreePort(),
-      sync: await findFreePort(),
-    },
-    gateways: [{ port: await findFreePort(), adminPort: await findFreePort() }],
-  }
-  const stack = await startStack({ home, ports, durable: true, log: () => undefined })
-  running.push(stack)
-  const { superuser } = stack.secrets.passwords
-  return {
-    home,
-    stack,
-    gateway: stack.services.gateways[0] ?? '',
-    superuser: (database) => `postgres://postgres:${superuser}@127.0.0.1:${ports.postgres}/${database}`,
-  }
-}
-
-async function stop({ stack }: System): Promise<void> {
-  running.splice(running.indexOf(stack), 1)
-  await stack.stop()
-}
-
-async function newHome(): Promise<string> {
-  const home = await mkdtemp(join(tmpdir(), 'postern-recovery-'))
-  homes.push(home)
-  // PostgreSQL runs as another user, who must be able to pass.
-  await chmod(home, 0o711)
-  return home
-}
-
-async function copy(from: string, into: string): Promise<void> {
-  await promisify(execFile)('cp', ['--archive', from, into])
-}
-
-const idSchema = z.looseObject({ id: z.string() })
-const keySchema = idSchema.extend({ key: z.string() })
-
-function asOperator({ stack }: System) {
-  const { rings } = stack.secrets
-  const caller = createTestCaller({
-    baseUrl: stack.services.url('keys'),
-    keyName: 'operator',
-    ring: rings.POSTERN_SIGNING_OPERATOR,
-    assertionKeys: rings.POSTERN_ASSERTION_KEYS,
-  })
-  return async (path: string, body: unknown, tenantId: string = operator.tenantId): Promise<unknown> => {
-    const answer = await caller.call({ ...operator, tenantId }, 'POST', path, { body })
-    if (answer.status >= 300) throw new Error(answer.text)
-    return answer.json
-  }
-}
-
-async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url })
-  await client.connect()
-  try {
-    return (await client.query<Record<string, unknown>>(text)).rows
-  } finally {
-    await client.end()
-  }
-}
+import {
+  type System,
+  asOperator,
+  assertionRing,
+  believedKeys,
+  cleanUp,
+  idSchema,
+  keySchema,
+  migrateAfterRestore,
+  newHome,
+  query,
+  retireAssertionKey,
+  start,
+  stop,
+  takeBaseBackup,
+} from './system.ts'
 
 /** Roles, policies and rights, as text: what must be the same afterwards. */
 const protections = `
@@ -109,35 +34,6 @@ const protections = `
   union all select 'policy ' || schemaname || '.' || tablename || '.' || policyname || ' ' || permissive || cmd || roles::text || coalesce(qual, '') || coalesce(with_check, '')
     from pg_policies
   order by 1`
-
-const assertionRing = 'POSTERN_ASSERTION_KEYS'
-
-/** What is done with the assertion keys after a backup: the key that it holds is replaced and retired. */
-async function retireAssertionKey(home: string): Promise<void> {
-  for (const step of rotationSteps) await rotateRing(join(home, 'secrets'), assertionRing, step)
-}
-
-/** The assertion keys that a database believes for good, as ids. */
-async function believedKeys(url: string): Promise<unknown[]> {
-  const rows = await query(url, 'select key_id from tenancy.assertion_secret where not_after is null order by 1')
-  return rows.map((row) => row['key_id'])
-}
-
-/** Step 4 of the runbook, `postern migrate --retire-assertion-keys`, with the secrets of a folder. */
-async function migrateAfterRestore(home: string, superuser: (database: string) => string): Promise<void> {
-  const secrets = await openSecrets(join(home, 'secrets'))
-  const passwords = rolePasswords(secrets)
-  const { host } = new URL(superuser('postern'))
-  const ring = secrets.rings[assertionRing]
-  await prepareDatabase({
-    database: 'postern',
-    superuser: { url: superuser, passwords },
-    migratorUrl: roleUrl('migrator', passwords.migrator, host, 'postern'),
-    assertionKeys: ring,
-    retireOtherAssertionKeys: true,
-  })
-  expect(await believedKeys(superuser('postern'))).toEqual([ring.split(':')[0]])
-}
 
 const bytes = Buffer.from('What the committee has seen.')
 const sha256 = createHash('sha256').update(bytes).digest('hex')
@@ -169,10 +65,7 @@ beforeAll(async () => {
   lines = await query(before.superuser('postern'), protections)
 }, 240_000)
 
-afterAll(async () => {
-  for (const stack of running.splice(0)) await stack.stop()
-  for (const home of homes) await rm(home, { recursive: true, force: true })
-}, 120_000)
+afterAll(cleanUp, 120_000)
 
 async function document({ gateway }: System, key: string, title: string): Promise<void> {
   const body = { title, condition: 'Seen.', severity: 'low' }
@@ -211,20 +104,7 @@ async function expectRestored(after: System, findings: readonly string[]): Promi
 describe('a base backup that is taken while the system runs', () => {
   test('brings back data, keys, roles, policies and bytes', async () => {
     const home = await newHome()
-    const [source, target] = [join(before.home, 'postgres', 'data'), join(home, 'postgres', 'data')]
-    // The steps of a base backup without pg_basebackup, in one session (PostgreSQL, "Low Level API").
-    const session = new Client({ connectionString: before.superuser('postgres') })
-    await session.connect()
-    await session.query(`select pg_backup_start('drill', true)`)
-    // With owners and rights. Files that PostgreSQL removes meanwhile are none of the backup.
-    await copy(join(before.home, 'postgres'), home).catch(() => undefined)
-    const { rows } = await session.query<{ labelfile: string }>('select labelfile from pg_backup_stop()')
-    await session.end()
-    await copy(join(source, 'pg_wal'), target)
-    for (const name of ['postmaster.pid', 'postmaster.opts']) await rm(join(target, name), { force: true })
-    const label = join(target, 'backup_label')
-    await writeFile(label, rows[0]?.labelfile ?? '')
-    await promisify(execFile)('chown', [`--reference=${join(target, 'PG_VERSION')}`, label])
+    await takeBaseBackup(before, home)
     // The database first, the bytes second.
     await cp(join(before.home, 'blobs'), join(home, 'blobs'), { recursive: true })
     await cp(join(before.home, 'secrets'), join(home, 'secrets'), { recursive: true })
