@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { sumUp } from './keep.ts'
 
+// What `npm run test:fuzz` keeps.
 test('what rounds came to is counted over all operations, and what was never carried out is not', () => {
   const tally = new Map([
     [
