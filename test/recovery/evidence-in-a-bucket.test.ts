@@ -27,7 +27,7 @@ afterAll(async () => {
 
 /** A store, a look past the service into its bucket, and the settings of a service that keeps its evidence there. */
 async function openStore() {
-  const store = await startTestObjectStore(bucket)
+  const store = await startTestObjectStore({ bucket })
   stores.push(store)
   const { endpoint, region, accessKeyId, secretAccessKey } = store
   const client = new S3Client({
