@@ -11,7 +11,7 @@ import {
 import { type Tenant, internalPaths, tenantSchema } from '@postern/contracts/internal'
 import { z } from 'zod'
 import { demoProfiles, generateDemo } from './demo/generate.ts'
-import type { DemoProfile } from './demo/profile.ts'
+import { type DemoProfile, scaled } from './demo/profile.ts'
 import { seedQuarantine } from './demo/quarantine.ts'
 import { seedContent } from './demo/seed-content.ts'
 import { type Principal, type SignedCaller, createSignedCaller, operator } from './signed-caller.ts'
@@ -20,6 +20,8 @@ import type { Stack } from './stack.ts'
 export const demoSchema = z.object({
   gateways: z.array(z.string()),
   tenants: z.record(z.string(), z.object({ id: z.string(), keys: z.record(z.string(), z.string()) })),
+  /** How many times as much the first tenant has. */
+  scale: z.number().default(1),
 })
 
 /** What `demo.json` holds: where the gateways are, and for each demo tenant its id and its keys by their label. */
@@ -59,9 +61,14 @@ const integrations: Readonly<Record<DemoProfile['sector'], readonly Integration[
  * Makes the two demo tenants with their keys and all that domain they have, as far as they are not there, and writes
  * `<home>/demo.json`, which only its owner may read.
  */
-export async function seed(home: string, { services, secrets, databaseUrl }: Stack): Promise<Demo> {
+export async function seed(home: string, { services, secrets, databaseUrl }: Stack, scale = 1): Promise<Demo> {
   const path = join(home, 'demo.json')
   const before = await readDemo(path)
+  if (before !== undefined && before.scale !== scale) {
+    throw new Error(
+      `the demo in ${home} was made with POSTERN_DEMO_SCALE=${before.scale}, and is not made larger or smaller: give POSTERN_HOME another folder`,
+    )
+  }
   const assertionKeys = secrets.rings.POSTERN_ASSERTION_KEYS
   const keys = createSignedCaller({
     baseUrl: services.url('keys'),
@@ -76,7 +83,7 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
     const written = before?.tenants[profile.slug]?.keys ?? {}
     tenants[profile.slug] = { id: tenant.id, keys: await ensureKeys(keys, tenant, written) }
   }
-  const demo: Demo = { gateways: [...services.gateways], tenants }
+  const demo: Demo = { gateways: [...services.gateways], tenants, scale }
   // Before the content: a key that was made is never made again, whatever comes next.
   await writePrivately(path, `${JSON.stringify(demo, undefined, 2)}\n`)
   const [gateway] = services.gateways
@@ -97,10 +104,12 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
       await ensureIntegrations(keys, made.id, { wanted: integrations[profile.sector], listed })
       const sender = listed.find(({ label, state }) => label === 'write:evidence' && state === 'active')
       const { id, label } = sender ?? { id: 'demo', label: 'write:evidence' }
+      // The other one stays small, and has the same names all the same.
+      const factor = profile === demoProfiles[0] ? scale : 1
       await seedContent(
         { gateway, databaseUrl, assertionKeys, evidence },
         { id: made.id, key: made.keys['*'] ?? '', sender: { id, label } },
-        () => generateDemo(profile, { today }),
+        { findings: scaled(profile, factor).findings.all, make: () => generateDemo(profile, { today, factor }) },
       )
       if (profile.evidence.quarantined === 0) return
       quarantining.push({ tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] })

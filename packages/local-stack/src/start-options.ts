@@ -11,6 +11,8 @@ export interface StartOptions {
   readonly gateways: number
   /** POSTERN_CONSOLE_PORT; undefined: 8090, or another where that is taken. */
   readonly consolePort: number | undefined
+  /** POSTERN_DEMO_SCALE, default 1: so many times as much in the first demo tenant. */
+  readonly demoScale: number
   /** All other POSTERN_ variables: every service gets them. */
   readonly env: Readonly<Record<string, string>>
 }
@@ -21,6 +23,7 @@ const own = new Set([
   'POSTERN_PORT',
   'POSTERN_CONSOLE_PORT',
   'POSTERN_GATEWAYS',
+  'POSTERN_DEMO_SCALE',
   'POSTERN_PARENT_FD',
 ])
 
@@ -34,6 +37,7 @@ export function readStartOptions(env: Readonly<Record<string, string | undefined
     gateways,
     consolePort:
       (env['POSTERN_CONSOLE_PORT'] ?? '') === '' ? undefined : readNumber(env, 'POSTERN_CONSOLE_PORT', 8090, 1, 65_535),
+    demoScale: readNumber(env, 'POSTERN_DEMO_SCALE', 1, 1, 100),
     env: Object.fromEntries(
       Object.entries(env).flatMap(([name, value]) =>
         name.startsWith('POSTERN_') && !own.has(name) && value !== undefined ? [[name, value]] : [],

@@ -135,7 +135,7 @@ async function main(): Promise<number> {
     })
     try {
       await writeStackFile(stackFile, ports)
-      const demo = await seed(home, stack)
+      const demo = await seed(home, stack, options.demoScale)
       if (!signal.aborted) announce(demo, stack.console?.url ?? '')
       return await runUntilEnd(stack, signal)
     } finally {

@@ -31,6 +31,31 @@ const isPastDue = (date: string | undefined, months: number | undefined): boolea
 
 const hash = (file: DemoData['evidence'][number]): string => createHash('sha256').update(bytesOf(file)).digest('hex')
 
+/** How much of each kind there is. */
+const shapeOf = ({ universe, people, findings, evidence }: DemoData) => {
+  const plans = findings.flatMap((finding) => finding.plans)
+  const linked = (key: string): number =>
+    universe.hierarchies.find((hierarchy) => hierarchy.key === key)?.push.nodes.flatMap(({ entities }) => entities)
+      .length ?? 0
+  return {
+    ...countBy(findings, ({ severity }) => severity),
+    ...countBy(findings, ({ status }) => status),
+    repeats: findings.filter(({ repeatOf }) => repeatOf !== null).length,
+    overdue: findings.filter(({ status, targetOn }) => isOpen(status) && targetOn < day).length,
+    plans: plans.length,
+    extended: plans.filter(({ extensions }) => extensions.length > 0).length,
+    blocked: plans.filter(({ moves }) => moves.at(-1)?.to === 'blocked').length,
+    log: findings.flatMap(({ log }) => log).length,
+    entities: universe.entities.length,
+    procedures: universe.testProcedures.length,
+    people: people.rows.length,
+    leavers: people.leavers.length,
+    reused: evidence.filter(({ testProcedures: named }) => named.length > 1).length,
+    ...Object.fromEntries(universe.hierarchies.map(({ key, push }) => [key, push.nodes.length])),
+    linked: linked(universe.hierarchies[0]?.key ?? ''),
+  }
+}
+
 describe('the demo data', () => {
   test('of another seed, and of another day, are other rows', () => {
     const [bank] = demoProfiles
@@ -150,6 +175,19 @@ describe('the demo data', () => {
         expect((closed?.at.toISOString() ?? '') < identifiedOn).toBe(true)
       }
     }
+  })
+
+  test.each(demoProfiles)('a few times as large have the same shape: $name', (profile) => {
+    const [one, large] = [demo(profile.slug), generateDemo(profile, { today, factor: 3 })]
+    const [small, grown] = [Object.entries(shapeOf(one)), new Map(Object.entries(shapeOf(large)))]
+    for (const [what, count] of small) {
+      // But for what is told in stories, and what is rounded.
+      expect([what, Math.abs((grown.get(what) ?? 0) - 3 * count) <= Math.max(6, 0.05 * 3 * count)]).toEqual([
+        what,
+        true,
+      ])
+    }
+    expect([...grown.keys()].toSorted()).toEqual(small.map(([what]) => what).toSorted())
   })
 
   test('grow with the factor', () => {

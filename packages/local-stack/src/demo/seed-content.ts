@@ -6,7 +6,7 @@ import { makeConnectors, makeScimUsers } from './connectors.ts'
 import type { DemoFinding } from './finding.ts'
 import type { DemoData } from './generate.ts'
 import { writeConnectors, writeScimUsers } from './write-connectors.ts'
-import { hasFindings, writeFindings } from './write-findings.ts'
+import { countFindings, hasFinding, writeFindings } from './write-findings.ts'
 import { writeEvidence } from './write-evidence.ts'
 import { completeTestProcedures, pushUniverse, readEntityIds } from './write-universe.ts'
 
@@ -30,19 +30,26 @@ export interface DemoTenantKeys {
 
 const actor: CreatedBy = { type: 'connector', id: 'demo', label: 'Demo data' }
 
+/** What is to be there. */
+export interface WantedDemo {
+  /** How many findings it has. */
+  readonly findings: number
+  /** Makes all of it: the same rows for the same day. */
+  make(): DemoData
+}
+
 /**
- * Writes the rows of a demo tenant unless they are there. Findings come last and in one transaction: where they are,
- * everything is, and what an interrupted run has left is made complete by the next one. Those of a demo that is scaled need
- * several: when it is interrupted between them, it stays without the rest.
+ * Writes the rows of a demo tenant unless they are there. Findings come last, some hundreds in a transaction: where all are,
+ * everything is, and what an interrupted run has left is made complete by the next one.
  */
-export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, makeData: () => DemoData): Promise<void> {
+export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wanted: WantedDemo): Promise<void> {
   const ring = parseKeyRing(target.assertionKeys)
   const assertion = (): string => mintAssertion(ring, tenant.id, Date.now())
   const findings = openDb(target.databaseUrl('findings'))
   const evidence = openDb(target.databaseUrl('evidence'))
   try {
-    if (await findings.read({ assertion: assertion() }, hasFindings)) return
-    const data = makeData()
+    if ((await findings.read({ assertion: assertion() }, countFindings)) >= wanted.findings) return
+    const data = wanted.make()
     const universe = { gateway: target.gateway, key: tenant.key }
     await pushUniverse(universe, data.people, data.universe)
     await writeScimUsers(universe, makeScimUsers(data))
@@ -57,15 +64,12 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, ma
     const refs = await writeEvidence(data.evidence, { service: target.evidence, principal, db: evidence, assertion })
     await completeTestProcedures(universe, data.universe)
     const entityIds = await readEntityIds(universe)
-    for (const [index, batch] of batchesOf(data.findings).entries()) {
-      const isFirst = index === 0
-      const goesOn = await findings.write({ assertion: assertion() }, async (tx) => {
-        // Another run may have come first while this one was uploading.
-        if (isFirst && (await hasFindings(tx))) return false
+    for (const batch of batchesOf(data.findings)) {
+      await findings.write({ assertion: assertion() }, async (tx) => {
+        // A batch is there whole or not at all.
+        if (await hasFinding(tx, batch[0]?.id ?? '')) return
         await writeFindings(tx, batch, { actor, entityIds, evidence: refs })
-        return true
       })
-      if (!goesOn) return
     }
   } finally {
     await Promise.all([findings.close(), evidence.close()])

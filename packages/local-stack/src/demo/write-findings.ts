@@ -33,12 +33,18 @@ export async function writeFindings(tx: Tx, findings: readonly DemoFinding[], co
   await writeLog(tx, findings, context)
 }
 
-/** Whether the demo is there already: any of it, since it is written whole. */
-export async function hasFindings(tx: Tx): Promise<boolean> {
-  const rows = await tx.query({
-    text: "select 1 from findings.finding f where f.created_by_type = 'connector' and f.created_by_id = 'demo' limit 1",
+/** How many findings of the demo are there already. */
+export async function countFindings(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ total: number }>({
+    text: "select count(*)::integer as total from findings.finding f where f.created_by_type = 'connector' and f.created_by_id = 'demo'",
     values: [],
   })
+  return row?.total ?? 0
+}
+
+/** Whether a finding is there. */
+export async function hasFinding(tx: Tx, id: string): Promise<boolean> {
+  const rows = await tx.query({ text: 'select 1 from findings.finding f where f.id = $1::uuid', values: [id] })
   return rows.length > 0
 }
 

@@ -19,12 +19,7 @@ export async function pushUniverse(target: PushTarget, people: DemoPeople, unive
   await pushParts(target, 'people', people.rows)
   // A parent comes before its children: it is in the same part, or there.
   await pushParts(target, 'entities', universe.entities, perTreePush)
-  for (const { key, push: hierarchy } of universe.hierarchies) {
-    if (hierarchy.nodes.length <= perTreePush) await push(target, `org-structures/${key}`, hierarchy)
-    else
-      for (const nodes of partsOf(hierarchy.nodes, perTreePush))
-        await push(target, `org-structures/${key}`, { ...hierarchy, mode: 'partial', nodes })
-  }
+  for (const { key, push: hierarchy } of universe.hierarchies) await push(target, `org-structures/${key}`, hierarchy)
   const open = universe.testProcedures.map(({ conclusion: _conclusion, ...procedure }) =>
     procedure.status === 'completed' ? { ...procedure, status: 'in_review' } : procedure,
   )
@@ -39,7 +34,7 @@ export async function completeTestProcedures(target: PushTarget, { testProcedure
 /** The ids that the universe has given to entities, by their external ids. */
 export async function readEntityIds(target: PushTarget): Promise<Map<string, string>> {
   const ids = new Map<string, string>()
-  let next: string | undefined = '/api/v1/entities?limit=200'
+  let next: string | undefined = '/api/v1/entities?limit=1000'
   while (next !== undefined) {
     const answer: Answer = await call(target, 'GET', next)
     const page = z.array(entitySchema.pick({ id: true, external_id: true })).parse(JSON.parse(answer.text))
@@ -51,7 +46,7 @@ export async function readEntityIds(target: PushTarget): Promise<Map<string, str
 
 /** Rows of one push, where they are plain, and where each has its place in a tree. */
 const perPush = 2000
-const perTreePush = 250
+const perTreePush = 1000
 
 function partsOf<Row>(rows: readonly Row[], size = perPush): Row[][] {
   return Array.from({ length: Math.ceil(rows.length / size) }, (_none, index) =>
