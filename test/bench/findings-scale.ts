@@ -1,6 +1,7 @@
 import { Client as Connection } from 'pg'
 import { Client } from 'undici'
 import { type FilledRows, fillFindings, preparePrototypes } from './fill-findings.ts'
+import { type ListResult, compareWays } from './list.ts'
 import { median, round } from './stats.ts'
 import type { System } from './system.ts'
 
@@ -17,6 +18,8 @@ export interface FindingsScale {
   readonly deep: number
   /** The first page among many ÷ among few. */
   readonly large: number
+  /** The first page among many, beside the same SQL straight to PostgreSQL; figures from before do not have it. */
+  readonly list?: ListResult
 }
 
 const pageSize = 100
@@ -119,6 +122,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       thousandth: round(thousandth, 3),
       deep: round(thousandth / first),
       large: round(first / firstOfFew),
+      list: await compareWays(system, origin, { rows: plan.measuredTenant, repeats: plan.repeats, rounds: 3 }),
     }
   } finally {
     await helper.end()

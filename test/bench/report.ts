@@ -293,6 +293,7 @@ function printScale(scale: FindingsScale): void {
     ],
   )
   console.log(`  filled in ${scale.fillSeconds} s`)
+  if (scale.list !== undefined) printList(scale.list)
 }
 
 function printConsole({ firstPaint, nextPaint, manyKeys }: ConsoleSpeed): void {
