@@ -277,7 +277,9 @@ create table sync.run_error (
   code text not null,
   message text not null,
   value_excerpt text,
+  severity text not null default 'error'::text,
   constraint run_error_pk PRIMARY KEY (tenant_id, run_id, seq),
+  constraint run_error_severity_known CHECK ((severity = ANY (ARRAY['error'::text, 'warning'::text]))),
   constraint run_error_run_fk FOREIGN KEY (tenant_id, run_id) REFERENCES sync.run(tenant_id, id)
 );
 alter table sync.run_error enable row level security;
@@ -287,6 +289,7 @@ create policy postern_sync_insert on sync.run_error as permissive for insert to 
 create policy postern_sync_select on sync.run_error as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy tenant_only on sync.run_error as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table sync.run_error to postern_sync;
+comment on column sync.run_error.severity is 'error: the row, or what it would change, was not taken in. warning: it was.';
 
 create table sync.scim_group (
   tenant_id uuid not null,

@@ -217,10 +217,13 @@ create table universe.node (
 );
 CREATE INDEX node_by_change ON universe.node USING btree (tenant_id, hierarchy_id, since_version, id);
 CREATE INDEX node_by_depth ON universe.node USING btree (tenant_id, hierarchy_id, depth, path);
+CREATE INDEX node_by_name ON universe.node USING btree (tenant_id, hierarchy_id, name, id);
 CREATE INDEX node_by_parent ON universe.node USING btree (tenant_id, parent_id);
 CREATE TRIGGER node_guard BEFORE UPDATE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.guard_node();
 CREATE TRIGGER node_history_after_update AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_node NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_node_history();
 CREATE TRIGGER node_links_after_insert AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_node FOR EACH STATEMENT EXECUTE FUNCTION universe.link_new_nodes();
+CREATE TRIGGER node_needed BEFORE DELETE ON universe.node FOR EACH ROW EXECUTE FUNCTION universe.keep_needed_node();
+CREATE TRIGGER node_never_emptied BEFORE TRUNCATE ON universe.node FOR EACH STATEMENT EXECUTE FUNCTION universe.keep_needed_node();
 CREATE TRIGGER note_deletes AFTER DELETE ON universe.node REFERENCING OLD TABLE AS old_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
 CREATE TRIGGER note_inserts AFTER INSERT ON universe.node REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
 CREATE TRIGGER note_updates AFTER UPDATE ON universe.node REFERENCING OLD TABLE AS old_rows NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION tenancy.note_changes('hierarchy_node', 'id', 'null');
@@ -239,11 +242,11 @@ create table universe.node_entity (
   tenant_id uuid not null,
   node_id uuid not null,
   entity_id uuid not null,
-  constraint node_entity_pk PRIMARY KEY (tenant_id, node_id, entity_id),
-  constraint node_entity_entity_fk FOREIGN KEY (tenant_id, entity_id) REFERENCES universe.entity(tenant_id, id),
-  constraint node_entity_node_fk FOREIGN KEY (tenant_id, node_id) REFERENCES universe.node(tenant_id, id)
+  constraint node_entity_pk PRIMARY KEY (tenant_id, node_id, entity_id)
 );
 CREATE INDEX node_entity_by_entity ON universe.node_entity USING btree (tenant_id, entity_id);
+CREATE TRIGGER node_entity_of_both_when_changed AFTER UPDATE ON universe.node_entity REFERENCING NEW TABLE AS new_link FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_node_entity();
+CREATE TRIGGER node_entity_of_both_when_made AFTER INSERT ON universe.node_entity REFERENCING NEW TABLE AS new_link FOR EACH STATEMENT EXECUTE FUNCTION universe.guard_node_entity();
 alter table universe.node_entity enable row level security;
 alter table universe.node_entity force row level security;
 create policy postern_universe_delete on universe.node_entity as permissive for delete to postern_universe using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
@@ -275,6 +278,7 @@ create table universe.node_history (
 );
 CREATE INDEX node_history_by_change ON universe.node_history USING btree (tenant_id, hierarchy_id, since_version, node_id);
 CREATE INDEX node_history_by_depth ON universe.node_history USING btree (tenant_id, hierarchy_id, depth, path);
+CREATE INDEX node_history_by_name ON universe.node_history USING btree (tenant_id, hierarchy_id, name, node_id);
 CREATE INDEX node_history_by_path ON universe.node_history USING btree (tenant_id, hierarchy_id, path);
 CREATE TRIGGER node_history_never_emptied BEFORE TRUNCATE ON universe.node_history FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER node_history_only_grows BEFORE DELETE OR UPDATE ON universe.node_history FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
@@ -620,6 +624,27 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION universe.guard_node_entity()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+ SET enable_seqscan TO 'off'
+AS $function$
+begin
+  perform
+  from new_link link
+  where (select 1 from universe.node n where n.tenant_id = link.tenant_id and n.id = link.node_id) is null
+    or (select 1 from universe.entity e where e.tenant_id = link.tenant_id and e.id = link.entity_id) is null
+  limit 1;
+  if found then
+    raise exception using
+      errcode = 'foreign_key_violation', schema = 'universe', table = 'node_entity', constraint = 'node_entity_of_both',
+      message = 'a link is that of a node and an entity';
+  end if;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION universe.guard_person()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -685,6 +710,9 @@ begin
       and not exists (
         select from universe.entity_path place where place.tenant_id = old.tenant_id and place.entity_id = old.id
       )
+      and not exists (
+        select from universe.node_entity link where link.tenant_id = old.tenant_id and link.entity_id = old.id
+      )
     then
       return old;
     end if;
@@ -692,6 +720,23 @@ begin
   raise exception using
     errcode = 'foreign_key_violation', schema = 'universe', table = 'entity', constraint = 'entity_needed',
     message = 'others need the entity';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION universe.keep_needed_node()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if tg_op = 'DELETE' then
+    if not exists (select from universe.node_entity link where link.tenant_id = old.tenant_id and link.node_id = old.id) then
+      return old;
+    end if;
+  end if;
+  raise exception using
+    errcode = 'foreign_key_violation', schema = 'universe', table = 'node', constraint = 'node_needed',
+    message = 'others need the node';
 end
 $function$;
 

@@ -221,11 +221,18 @@ describe('every list', () => {
       const subject = subjects[path.split('/')[3] ?? ''] ?? ''
       const target = `${path.replace(':id', subject).replace(':key', 'legal')}${path.endsWith('/diff') ? '?from=0' : ''}`
       const get = async (accept: string) => await send(gateway, target, { headers: { accept, authorization } })
+      // What differs between versions is not counted, and says so.
+      const isCounted = !path.endsWith('/diff')
+      const countTarget = `${target}${target.includes('?') ? '&' : '?'}count=true`
+      const counted = await send(gateway, countTarget, { headers: { accept: 'application/json', authorization } })
       const steady = path === '/api/v1/members' ? members : anything
       const page = steady.parse((await get('application/json')).json)
       const lines = (await get('application/x-ndjson')).text.split('\n').slice(0, -1)
       const table = await get('text/csv')
       expect(steady.parse(lines.map((line) => JSON.parse(line))), target).toEqual(page)
+      expect([countTarget, counted.status, counted.headers['x-total-count']]).toEqual(
+        isCounted ? [countTarget, 200, String(lines.length)] : [countTarget, 400, undefined],
+      )
       expect(parseCsv(table.text), target).toHaveLength(page.length + 1)
       expect([target, page.length > 0]).toEqual([target, true])
       expect(await get('application/pdf')).toMatchObject({ status: 406, code: 'not_acceptable' })

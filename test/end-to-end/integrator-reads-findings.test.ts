@@ -123,9 +123,18 @@ describe('an integrator', () => {
     await send(gateway, '/api/v1/findings', { key, method: 'POST', body })
     const target = '/api/v1/entities?expand=finding_counts&fields=external_id'
     const none = { critical: 0, high: 0, medium: 0, low: 0 }
+    const [first, second] = [
+      { external_id: 'bank', open_findings: none, archived_with_open_findings: false },
+      { external_id: 'cards', open_findings: { ...none, high: 1 }, archived_with_open_findings: false },
+    ]
+    expect((await send(gateway, target, { key })).json).toEqual([first, second])
+    // To archive an entity is allowed all the same.
+    const archived = entities.map((entity) => ({ ...entity, status: 'archived' }))
+    const pushed = await send(gateway, '/api/v1/sync/entities', { key, method: 'POST', body: archived })
+    expect(pushed.status).toBe(200)
     expect((await send(gateway, target, { key })).json).toEqual([
-      { external_id: 'bank', open_findings: none },
-      { external_id: 'cards', open_findings: { ...none, high: 1 } },
+      first,
+      { ...second, archived_with_open_findings: true },
     ])
     expect((await send(gateway, target, { key: narrow })).json).toEqual([
       { external_id: 'bank' },

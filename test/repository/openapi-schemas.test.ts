@@ -80,6 +80,7 @@ const filters = routeTable.flatMap((route) =>
 
 const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
 const values = ['', 'nothing', ',', id, `${id},${id}`, `${id},x`, 'ref:F-2026-0042', 'ext:a', `ext:a,${id}`, 'ext:']
+const addresses = ['a@x.io', 'a@x.io,b@x.io', 'a@x.io,x', ',a@x.io,']
 const references = ['F-2026-0042', 'F-2026-0042,F-2026-0043', 'F-1,,F-2', 'F-1,x']
 
 describe('a filter of several values', () => {
@@ -89,7 +90,7 @@ describe('a filter of several values', () => {
 
   test.each(filters)('is published as what it takes, and as no more: %s', (_title, route, name, { schema, words }) => {
     const published = publishedOf(route)
-    const single = [...values, ...references, ...words]
+    const single = [...values, ...references, ...addresses, ...words]
     const given = [...single, ...single.map((value) => [value, value]), ...single.map((value) => [value, id, ...words])]
     const disagreeing = given.filter((each) => {
       const isPublished = published.faultOfParameter(name, each) === undefined

@@ -7,7 +7,7 @@ import {
   isScimTarget,
   itemSchemaOf,
   mediaTypesOf,
-  memberOf,
+  membersOf,
   problemSchema,
   problemTypes,
   problemUri,
@@ -131,7 +131,7 @@ function knownCode(code: string): keyof typeof problemTypes | undefined {
 function membersAsked(target: string): readonly string[] | undefined {
   const query = new URLSearchParams(target.split('?', 2)[1] ?? '')
   const words = (name: string) => query.getAll(name).flatMap((value) => value.split(','))
-  return query.has('fields') ? [...words('fields'), ...words('expand').map(memberOf)] : undefined
+  return query.has('fields') ? [...words('fields'), ...words('expand').flatMap(membersOf)] : undefined
 }
 
 /** The schema of an answer that holds these members alone. */

@@ -25,7 +25,7 @@ export const pageQuery = {
     .max(2048)
     .optional()
     .meta({ description: 'Opaque, from the Link header of the page before' }),
-  count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count' }),
+  count: z.enum(['true', 'false']).optional().meta({ description: '`true` adds X-Total-Count to a page of JSON' }),
 }
 
 /** Most resources of a page whose resources are expanded. */
@@ -34,12 +34,14 @@ export const maxExpanded = 100
 /** What the document says of `expand` on a list. */
 export const expandedPages = `Pages of JSON of up to ${maxExpanded} alone: NDJSON and CSV hold the list by itself`
 
-/** The member that an expansion adds, where it is not called as the expansion is. */
-const expandedMembers: Readonly<Record<string, string>> = { finding_counts: 'open_findings' }
+/** The members that an expansion adds, where it is not one that is called as the expansion is. */
+const expandedMembers: Readonly<Record<string, readonly string[]>> = {
+  finding_counts: ['open_findings', 'archived_with_open_findings'],
+}
 
-/** The member of an answer that a word of `expand` adds. */
-export function memberOf(expansion: string): string {
-  return expandedMembers[expansion] ?? expansion
+/** The members of an answer that a word of `expand` adds. */
+export function membersOf(expansion: string): readonly string[] {
+  return expandedMembers[expansion] ?? [expansion]
 }
 
 /** Most names that `fields` takes. */

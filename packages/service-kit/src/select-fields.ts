@@ -1,9 +1,9 @@
-import { memberOf } from '@postern/contracts'
+import { membersOf } from '@postern/contracts'
 
 /** The members that a parsed query asks for with `fields`; undefined: all of them. */
 export function fieldsAsked(query: unknown): readonly string[] | undefined {
   const fields = namesIn(query, 'fields')
-  return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).map(memberOf)]
+  return fields === undefined ? undefined : [...fields, ...expansionsAsked(query).flatMap(membersOf)]
 }
 
 /** What a parsed query asks for with `expand`. */

@@ -98,6 +98,11 @@ describe('a push is refused and changes nothing', () => {
   })
 })
 
+const risks = (inherent: number, residual: number) => ({
+  inherent_risk: { rating: 'low', score: inherent },
+  residual_risk: { rating: 'low', score: residual },
+})
+
 describe('a push', () => {
   test('lands in the universe, children before their parents if need be', async () => {
     const principal = admin()
@@ -118,6 +123,17 @@ describe('a push', () => {
     expect(parent).toMatchObject({ name: 'Operations', created_by: { type: 'connector', id: connector?.['id'] } })
     expect(child).toMatchObject({ name: 'Payments', parent_id: parent?.id })
     expect(await runsOf(principal.tenantId)).toEqual([{ id: result.run_id, status: 'succeeded', failure: null }])
+  })
+
+  test('of a residual risk above the inherent one is taken in with a warning', async () => {
+    const principal = admin()
+    const answer = await push(caller, principal, [row(risks(50, 50)), row(risks(40, 40.5)), row()])
+    const { warnings, counts } = pushResultSchema.parse(answer.json)
+    expect(counts.created).toBe(3)
+    expect(warnings).toEqual([
+      { pointer: '/1/residual_risk/score', code: 'residual_above_inherent', detail: expect.stringContaining('40') },
+    ])
+    expect(pushResultSchema.parse((await push(caller, principal, [row(risks(50, 50))])).json).warnings).toBeUndefined()
   })
 
   test('again changes nothing, and a changed row alone is updated', async () => {

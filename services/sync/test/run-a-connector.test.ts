@@ -105,7 +105,7 @@ describe('a connector that reads an uploaded table', () => {
       headers: { accept: 'text/csv' },
     })
     const lines = errors.text.split('\r\n').filter((line) => line !== '')
-    expect(lines[0]).toBe('seq,row,source_key,field,code,message,value_excerpt')
+    expect(lines[0]).toBe('seq,row,source_key,field,code,message,value_excerpt,severity')
     const found = lines.slice(1).map((line) => line.split(',').slice(1, 5).join(' '))
     expect(found.toSorted()).toEqual([
       '3 B name missing',
@@ -184,6 +184,27 @@ describe('a connector that reads an uploaded table', () => {
     expect([answer.status, answer.json]).toEqual([409, expect.objectContaining({ code: 'diff_stale' })])
     expect(await ended(tenant, run)).toMatchObject({ status: 'needs_approval', counts: { applied: 0 } })
     expect(await names(tenant)).toMatchObject({ E0: 'Entity 0 active', E1: 'Somebody else was here active' })
+  })
+
+  test('warns of a residual risk above the inherent one, and takes it in', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const table =
+      'external_id,name,type,inherent_risk.rating,inherent_risk.score,residual_risk.rating,residual_risk.score\nE1,One,process,low,20,high,70\nE2,Two,process,high,70,low,20\n'
+    const run = await runCsv(tenant, connector, table)
+    expect(run).toMatchObject({ status: 'succeeded', counts: { created: 2, invalid: 0 } })
+    const warned = {
+      row: 2,
+      source_key: 'E1',
+      field: 'residual_risk.score',
+      severity: 'warning',
+      code: 'residual_above_inherent',
+      value_excerpt: '70',
+    }
+    const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`)
+    expect(errors.json).toMatchObject([warned])
+    expect(errors.text).not.toContain('E2')
+    expect(Object.keys(await names(tenant))).toEqual(['E1', 'E2'])
   })
 
   test('a dry run says what would be, and changes nothing', async () => {

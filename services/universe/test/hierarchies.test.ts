@@ -52,6 +52,43 @@ describe('reading hierarchies', () => {
     },
   )
 
+  test('lists nodes by name or by key, up or down, page by page, as they are and as they were', async () => {
+    const tenant = await someHierarchy()
+    const one = { level_name: 'Division', head: { name: 'Ada Lund' }, name: 'A first one' }
+    await push(tenant, [node('retail', 'bank', one), ...small.slice(1), node('twin', 'bank', { name: 'Node cards' })])
+    const keys = ['bank', 'cards', 'leasing', 'retail', 'twin']
+    expect(await keysOf(tenant, '?sort=node_key')).toEqual(keys)
+    expect(await keysOf(tenant, '?sort=-node_key')).toEqual(keys.toReversed())
+    const named = ['retail', 'bank', 'cards', 'twin', 'leasing']
+    expect(await keysOf(tenant, '?sort=name')).toEqual(named)
+    expect(await keysOf(tenant, '?sort=-name')).toEqual(named.toReversed())
+    expect(await keysOf(tenant, '?sort=name&as_of=1')).toEqual(['bank', 'cards', 'leasing', 'retail'])
+    expect(await keysOf(tenant, '?sort=-node_key&as_of=1')).toEqual(['retail', 'leasing', 'cards', 'bank'])
+    expect(await keysOf(tenant, '?sort=name&subtree_of=key:retail')).toEqual(['retail', 'cards'])
+    expect(await keysOf(tenant, '?sort=-name&depth=1')).toEqual(['leasing', 'bank'])
+    for (const query of ['sort=name', 'sort=-name', 'sort=name&as_of=1', 'sort=-node_key', 'sort=node_key&as_of=1']) {
+      const paged: string[] = []
+      for (let next: string | undefined = `${base}/legal/nodes?${query}&limit=1`; next !== undefined;) {
+        const answer = await get(tenant, next)
+        paged.push(
+          ...z
+            .array(nodeSchema)
+            .parse(answer.json)
+            .map(({ node_key }) => node_key),
+        )
+        next = nextOf(answer.headers['link'])
+      }
+      expect([query, paged]).toEqual([query, await keysOf(tenant, `?${query}`)])
+    }
+    expect((await get(tenant, `${base}/legal/nodes?sort=colour`)).status).toBe(400)
+  })
+
+  test('does not count what differs', async () => {
+    const tenant = await someHierarchy()
+    expect((await get(tenant, `${base}/legal/diff?from=0&count=true`)).status).toBe(400)
+    expect((await get(tenant, `${base}/legal/diff?from=0`)).status).toBe(200)
+  })
+
   test("another tenant's hierarchy is, to the byte, one that does not exist", async () => {
     const [tenant, other] = [await someHierarchy(), newTenant()]
     await push(other, [node('own')], { key: 'own' })

@@ -1,6 +1,6 @@
 import { type Statement, sqlError } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type UniverseUnderTest, newTenant, row, startUniverse } from './service.ts'
+import { type UniverseUnderTest, legal, newTenant, node, row, startUniverse } from './service.ts'
 
 let universe: UniverseUnderTest
 beforeAll(async () => {
@@ -126,6 +126,26 @@ describe('PostgreSQL has the last word on what an entity is', () => {
       expect([text, await failed(text)]).toMatchObject([text, { constraint: 'entity_path_of_entity' }])
     }
     expect(Object.keys(await universe.stored({ tenantId, scopes: ['read:universe'] }))).toEqual(['A', 'B'])
+  })
+
+  test('an entity and a node that are linked do not go away, and nothing is linked to what is not there', async () => {
+    const { tenantId } = await someEntities()
+    const tenant = { tenantId, scopes: ['read:universe'] }
+    await universe.pushTo(tenant, 'org-structures', legal([node('top', undefined, { entities: ['A'] })]))
+    const failed = async (text: string): Promise<unknown> =>
+      await failureOf(universe.asSuperuser.system(async (tx) => await tx.execute({ text, values: [] })))
+    const nodes = `delete from universe.node where tenant_id = '${tenantId}'`
+    expect(await failed(nodes)).toMatchObject({ kind: 'foreign-key', constraint: 'node_needed' })
+    expect(await failed('truncate universe.node cascade')).toMatchObject({ constraint: 'node_needed' })
+    for (const column of ['node_id', 'entity_id']) {
+      const text = `update universe.node_entity set ${column} = uuidv7() where tenant_id = '${tenantId}'`
+      expect([text, await failed(text)]).toMatchObject([
+        text,
+        { kind: 'foreign-key', constraint: 'node_entity_of_both' },
+      ])
+    }
+    expect(await failed(`delete from universe.node_entity where tenant_id = '${tenantId}'`)).toBeUndefined()
+    expect(await failed(nodes)).toBeUndefined()
   })
 
   test('no one can make a tree more than twelve deep', async () => {

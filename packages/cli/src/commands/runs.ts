@@ -75,11 +75,11 @@ export async function listRunErrors(context: CommandContext, run: string, { json
     printJson(context, errors)
     return
   }
-  const rows = errors.map(({ row, source_key: key, field, message, value_excerpt: value }: RunError) => [
+  const rows = errors.map(({ row, source_key: key, field, severity, message, value_excerpt: value }: RunError) => [
     row === null ? '-' : String(row),
     key ?? '-',
     field ?? '-',
-    message,
+    severity === 'warning' ? `warning: ${message}` : message,
     value ?? '-',
   ])
   context.print(table(['ROW', 'KEY', 'FIELD', 'WHAT TO MEND', 'VALUE'], rows))

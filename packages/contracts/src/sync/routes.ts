@@ -19,6 +19,19 @@ export type PushedEntity = z.infer<typeof pushedEntitySchema>
 
 export const pushEntitiesBodySchema = z.array(pushedEntitySchema).min(1).max(5000)
 
+/** Most warnings that one answer lists. */
+export const maxPushWarnings = 50
+
+const pushWarningSchema = z
+  .object({
+    pointer: z
+      .string()
+      .meta({ description: 'JSON Pointer (RFC 6901) into the body', examples: ['/0/residual_risk/score'] }),
+    code: z.enum(['residual_above_inherent']),
+    detail: z.string(),
+  })
+  .meta({ id: 'PushWarning' })
+
 export const pushResultSchema = z
   .object({
     run_id: uuidSchema,
@@ -33,6 +46,11 @@ export const pushResultSchema = z
         .optional()
         .meta({ description: 'Of a hierarchy: nodes that a full push did not hold any more' }),
     }),
+    warnings: z
+      .array(pushWarningSchema)
+      .max(maxPushWarnings)
+      .optional()
+      .meta({ description: `What is doubtful in rows that were taken in all the same; the first ${maxPushWarnings}` }),
   })
   .meta({ id: 'PushResult' })
 export type PushResult = z.infer<typeof pushResultSchema>
@@ -46,7 +64,7 @@ export const pushEntities = defineRoute({
   path: '/api/v1/sync/entities',
   summary: 'Push auditable entities',
   description:
-    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order.',
+    'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order. A residual risk above the inherent one is taken in, with a warning.',
   body: pushEntitiesBodySchema,
   maxBodyBytes: 16 * 1024 * 1024,
   answers: { 200: { description: 'What the push did', schema: pushResultSchema } },

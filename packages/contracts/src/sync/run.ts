@@ -98,6 +98,10 @@ export const runErrorSchema = z
     code: z.string(),
     message: z.string(),
     value_excerpt: z.string().nullable().meta({ description: 'The first 80 characters of what stood there' }),
+    severity: z.enum(['error', 'warning']).meta({
+      description:
+        '`warning`: the row was taken in all the same. Told of rows that are new or read otherwise than before',
+    }),
   })
   .meta({ id: 'SyncRunError' })
 export type RunError = z.infer<typeof runErrorSchema>

@@ -102,6 +102,9 @@ export const nodeChangeSchema = z
   .meta({ id: 'HierarchyNodeChange' })
 export type HierarchyNodeChange = z.infer<typeof nodeChangeSchema>
 
+/** What a list of nodes can be sorted by; a leading `-` turns the order round. Ties go by id. */
+export const nodeSorts = ['tree', 'name', '-name', 'node_key', '-node_key'] as const
+
 /** A node's address: its id, or `key:` and the source's own key. */
 export const nodeAddressSchema = z
   .union([uuidSchema, z.string().regex(/^key:[^\p{Cc}\p{Cs}]{1,255}$/u)])

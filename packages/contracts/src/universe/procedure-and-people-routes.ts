@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { dateSchema, externalIdSchema, line, unnumberedAddressSchema } from '../common.ts'
-import { anyId, anyKey, anyOf, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { anyId, anyKey, anyOf, anyText, fieldsOf, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { personSchema } from './person.ts'
 import { addressed, base, search } from './route-parts.ts'
@@ -36,8 +36,8 @@ export const listTestProcedures = defineRoute({
     test_type: anyOf(testTypes).optional(),
     conclusion: anyOf(testConclusions).optional(),
     entity_id: anyId('Procedures that test one of the entities'),
-    engagement_ref: line(1, 255).optional(),
-    control_ref: line(1, 255).optional(),
+    engagement_ref: anyText(line(1, 255), 'Reference of an engagement'),
+    control_ref: anyText(line(1, 255), 'Reference of a control'),
     due_before: dateSchema.optional(),
     due_after: dateSchema.optional(),
     external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
@@ -74,7 +74,7 @@ export const listPeople = defineRoute({
   summary: 'List the people whom sources know',
   query: z.strictObject({
     ...pageQuery,
-    email: z.email().max(254).optional(),
+    email: anyText(z.email().max(254), 'Address of a person, in any case'),
     active: z.enum(['true', 'false']).optional(),
     external_id: anyKey(externalIdSchema, 'The one with this key of the integrator’s own'),
     updated_since: updatedSince,

@@ -25,6 +25,7 @@ import {
   nodeAddressSchema,
   nodeChangeSchema,
   nodeSchema,
+  nodeSorts,
   nodeStatuses,
   treeNodeSchema,
 } from './hierarchy.ts'
@@ -144,6 +145,10 @@ export const expandedEntitySchema = entitySchema
     open_findings: findingCountsSchema.optional().meta({
       description:
         'With `expand=finding_counts`, for who reads findings too: those that are open, in remediation or being validated',
+    }),
+    archived_with_open_findings: z.boolean().optional().meta({
+      description:
+        'Beside `open_findings`: the entity was archived, which findings do not hinder, while some of them are open',
     }),
   })
   .meta({ id: 'ExpandedAuditableEntity' })
@@ -302,7 +307,7 @@ export const listNodes = defineRoute({
   id: 'universe.list-nodes',
   method: 'GET',
   path: '/api/v1/hierarchies/:key/nodes',
-  summary: 'List the nodes of a hierarchy, parents before their children',
+  summary: 'List the nodes of a hierarchy',
   description: 'Give `as_of` a version to read pages of one and the same tree while pushes arrive.',
   params: keyed,
   query: z.strictObject({
@@ -312,6 +317,7 @@ export const listNodes = defineRoute({
     status: anyOf(nodeStatuses).optional(),
     as_of: asOfSchema.optional(),
     q: search,
+    sort: z.enum(nodeSorts).default('tree').meta({ description: '`tree`: parents before their children' }),
     fields: fieldsOf(nodeSchema),
   }),
   answers: { 200: { description: 'Nodes', schema: z.array(nodeSchema) } },
@@ -359,10 +365,12 @@ export const diffHierarchy = defineRoute({
   method: 'GET',
   path: '/api/v1/hierarchies/:key/diff',
   summary: 'List what differs between two versions of a hierarchy',
-  description: 'Nodes come in the order of the versions that have written them last.',
+  description:
+    'Nodes come in the order of the versions that have written them last. They are not counted: which of them differ is seen as they are read.',
   params: keyed,
   query: z.strictObject({
-    ...pageQuery,
+    limit: pageQuery.limit,
+    cursor: pageQuery.cursor,
     from: versionSchema.meta({
       type: 'integer',
       minimum: 0,

@@ -7,6 +7,7 @@ import {
   pushedTestProcedureSchema,
 } from '@postern/contracts'
 import type { z } from 'zod'
+import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
 export type Dataset = Connector['dataset']
 
@@ -30,6 +31,8 @@ export interface DatasetRules {
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
+  /** What is doubtful in a row that can be taken in; undefined where nothing can be. */
+  readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
 
 export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
@@ -45,6 +48,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
     booleans: [],
     lists: [],
+    warningsOf: warningsOfEntity,
   },
   org_structure: {
     schema: pushedNodeSchema,

@@ -65,7 +65,7 @@ export async function countChanges(tx: Tx, runId: string, ops: readonly string[]
 
 const selectErrors = statement(
   'sync_list_errors',
-  `select e.seq, e.row, e.source_key, e.field, e.code, e.message, e.value_excerpt
+  `select e.seq, e.row, e.source_key, e.field, e.code, e.message, e.value_excerpt, e.severity
   from sync.run_error e
   where e.run_id = $1::uuid and e.seq > $2::integer
   order by e.seq

@@ -76,6 +76,7 @@ describe('a row of a source', () => {
         inherent_risk: { rating: 'high', score: 70 },
         custom: { region: 'North' },
       },
+      warnings: [],
     })
   })
 

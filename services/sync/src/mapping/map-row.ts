@@ -5,7 +5,14 @@ import { type FieldFault, TransformRefused, applyTransform } from './transform.t
 
 /** A row as it can be taken in, or all that is wrong with it; its key, if it has one, is known in either case. */
 export type MappedRow =
-  | { readonly ok: true; readonly key: string; readonly parent: string | undefined; readonly content: object }
+  | {
+      readonly ok: true
+      readonly key: string
+      readonly parent: string | undefined
+      readonly content: object
+      /** What is doubtful about it. */
+      readonly warnings: readonly FieldFault[]
+    }
   | { readonly ok: false; readonly key: string | undefined; readonly faults: readonly FieldFault[] }
 
 export type Values = Readonly<Record<string, unknown>>
@@ -48,6 +55,10 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
       key: String(key),
       parent: typeof parent === 'string' ? parent : undefined,
       content: canonical(content),
+      warnings: (dataset.warningsOf?.(content) ?? []).map((warning) => ({
+        ...warning,
+        excerpt: excerptOf(memberAt(content, warning.field)),
+      })),
     }
   }
 }

@@ -1,7 +1,15 @@
-import { type PushResult, pushEntities, pushOrgStructure, pushPeople, pushTestProcedures } from '@postern/contracts'
+import {
+  type PushResult,
+  maxPushWarnings,
+  pushEntities,
+  pushOrgStructure,
+  pushPeople,
+  pushTestProcedures,
+} from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute } from '@postern/service-kit'
 import { touchInlineConnector } from '../connector/store.ts'
 import { scopeOf } from '../dataset/rules.ts'
+import { warningsOfEntity } from '../dataset/warnings.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
@@ -16,7 +24,16 @@ export function pushRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void 
   contractRoute(app, pushEntities, async (input) => {
     const { body } = input
     const keys = body.map(({ external_id: key }) => key)
-    return await push(deps, input, { dataset: 'auditable_entities', rows: body.length, body: { entities: body }, keys })
+    const application = { rows: body.length, body: { entities: body }, keys }
+    const result = await push(deps, input, { dataset: 'auditable_entities', ...application })
+    const warnings = body.flatMap((row, index) =>
+      warningsOfEntity(row).map(({ field, code, message }) => ({
+        pointer: `/${index}/${field.replaceAll('.', '/')}`,
+        code,
+        detail: message,
+      })),
+    )
+    return warnings.length === 0 ? result : { ...result, warnings: warnings.slice(0, maxPushWarnings) }
   })
 
   contractRoute(app, pushOrgStructure, async (input) => {

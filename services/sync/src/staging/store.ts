@@ -17,7 +17,7 @@ export interface StagedRow {
   readonly hash: string | undefined
 }
 
-/** Something that is wrong with a row, for the owner of the data. */
+/** Something that is wrong with a row, or doubtful, for the owner of the data. */
 export interface StagedError {
   readonly row: number | null
   readonly key: string | null
@@ -25,6 +25,8 @@ export interface StagedError {
   readonly code: string
   readonly message: string
   readonly excerpt: string | null
+  /** Of a row that is taken in all the same. */
+  readonly severity?: 'warning'
 }
 
 const unstageRows = statement('sync_unstage', 'delete from sync.staged_row s where s.run_id = $1')
@@ -100,13 +102,13 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[
 
 const keepErrors = statement(
   'sync_keep_errors',
-  `insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt)
+  `insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt, severity)
   select
     (select tenancy.tenant_id()), $1::uuid,
     coalesce((select max(e.seq) from sync.run_error e where e.run_id = $1::uuid), 0) + given.at,
-    given.row, given.key, given.field, given.code, given.message, given.excerpt
-  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[])
-    with ordinality as given (row, key, field, code, message, excerpt, at)`,
+    given.row, given.key, given.field, given.code, given.message, given.excerpt, given.severity
+  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+    with ordinality as given (row, key, field, code, message, excerpt, severity, at)`,
 )
 
 export async function insertErrors(tx: Tx, runId: string, errors: readonly StagedError[]): Promise<void> {
@@ -120,6 +122,7 @@ export async function insertErrors(tx: Tx, runId: string, errors: readonly Stage
       errors.map(({ code }) => code),
       errors.map(({ message }) => message),
       errors.map(({ excerpt }) => excerpt),
+      errors.map(({ severity }) => severity ?? 'error'),
     ]),
   )
 }

@@ -201,8 +201,14 @@ function toStaged(
   }
   const mapped = mapper(item.values)
   if (mapped.ok) {
-    const { key, parent, content } = mapped
-    return { row: { row: item.row, key, parent, content: JSON.stringify(content), hash: print?.hash }, faults: [] }
+    const { key, parent, content, warnings } = mapped
+    const faults = warnings.map((warning) => ({
+      ...warning,
+      row: item.row,
+      key: excerptOf(key),
+      severity: 'warning' as const,
+    }))
+    return { row: { row: item.row, key, parent, content: JSON.stringify(content), hash: print?.hash }, faults }
   }
   const key = mapped.key === undefined ? null : excerptOf(mapped.key)
   return {

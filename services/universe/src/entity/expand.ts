@@ -1,10 +1,10 @@
-import type { EntityExpansion, ExpandedEntity } from '@postern/contracts'
+import type { Entity, EntityExpansion, ExpandedEntity, FindingCounts } from '@postern/contracts'
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listAncestorsOf, listNodesOf } from './expand-store.ts'
 
 /** What belongs to an entity. */
-export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings'>
+export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings' | 'archived_with_open_findings'>
 
 const none = { critical: 0, high: 0, medium: 0, low: 0 }
 
@@ -12,9 +12,10 @@ const none = { critical: 0, high: 0, medium: 0, low: 0 }
 export async function expand(
   { db, findings }: Pick<Deps, 'db' | 'findings'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,
-  ids: readonly string[],
+  entities: readonly Pick<Entity, 'id' | 'status'>[],
   wanted: readonly EntityExpansion[],
 ): Promise<ReadonlyMap<string, Parts>> {
+  const ids = entities.map(({ id }) => id)
   const wants = new Set(wanted)
   const isStored = wants.has('ancestors') || wants.has('nodes')
   const maySeeFindings = request.context.scopes.includes('read:findings')
@@ -33,12 +34,17 @@ export async function expand(
     Map.groupBy(above ?? [], ({ entity_id }) => entity_id),
     Map.groupBy(nodes ?? [], ({ entity_id }) => entity_id),
   ]
-  const partsOf = (id: string): Parts => ({
+  const partsOf = ({ id, status }: Pick<Entity, 'id' | 'status'>): Parts => ({
     ...(wants.has('ancestors') ? { ancestors: (aboveOf.get(id) ?? []).map(withoutEntity) } : {}),
     ...(wants.has('nodes') ? { nodes: (nodesOf.get(id) ?? []).map(withoutEntity) } : {}),
-    ...(counts === undefined ? {} : { open_findings: counts.get(id) ?? none }),
+    ...(counts === undefined ? {} : findingsOf(status, counts.get(id) ?? none)),
   })
-  return new Map(ids.map((id) => [id, partsOf(id)]))
+  return new Map(entities.map((entity) => [entity.id, partsOf(entity)]))
+}
+
+function findingsOf(status: Entity['status'], counts: FindingCounts): Parts {
+  const isOpen = Object.values(counts).some((count) => count > 0)
+  return { open_findings: counts, archived_with_open_findings: status === 'archived' && isOpen }
 }
 
 function withoutEntity<Row extends { readonly entity_id: string }>({ entity_id: _id, ...rest }: Row) {

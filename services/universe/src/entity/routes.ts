@@ -61,8 +61,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       const entities = page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
       const { expand: wanted = [] } = input.query
       if (wanted.length === 0) return entities
-      const ids = entities.map(({ id }) => id)
-      const parts = await expand(deps, input, ids, wanted)
+      const parts = await expand(deps, input, entities, wanted)
       return entities.map((entity) => ({ ...entity, ...parts.get(entity.id) }))
     },
     all: (input) => {
@@ -78,7 +77,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     if (stored === undefined) throw problem('not_found')
     const day = today()
     const { expand: wanted = [] } = query
-    const expanded = wanted.length === 0 ? {} : (await expand(deps, input, [stored.id], wanted)).get(stored.id)
+    const expanded = wanted.length === 0 ? {} : (await expand(deps, input, [stored], wanted)).get(stored.id)
     // What is expanded changes without the entity.
     const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
     answer.etag(entityTag(stored, day, tag))

@@ -173,12 +173,31 @@ const hasNoNode = '$15::uuid is null and $16::text is null'
 const nodePath = `(
   select top.path
   from universe.node top
-  where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text)
-    and (top.id = $15::uuid or top.node_key = $16::text))`
+  where top.hierarchy_id = (select of.id from universe.hierarchy of where of.key = $14::text) and (top.id = $15::uuid or top.node_key = $16::text))`
+
+const hierarchyId = '(select of.id from universe.hierarchy of where of.key = $14::text)'
+// Asked of each entity in the order of the list, until the page is full: node_entity_by_entity.
+const isOfHierarchy = `(
+    select true
+    from universe.node_entity link
+    join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
+    where link.tenant_id = e.tenant_id and link.entity_id = e.id and n.hierarchy_id = ${hierarchyId} and n.status = 'active'
+    limit 1
+  ) is not null`
+// A subtree is read as a whole, once, and its entities by their ids: node_path_unique, node_entity_pk once a node, entity_pk. How much of
+// the hierarchy it is PostgreSQL does not know when it plans; left to itself it would read all links.
+const ofNode = `array(
+    select link.entity_id
+    from universe.node n
+    cross join lateral (
+      select own.entity_id from universe.node_entity own where own.tenant_id = n.tenant_id and own.node_id = n.id offset 0
+    ) as link
+    where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and n.path >= ${nodePath} and n.path < ${nodePath} || 'g'
+  )`
 
 // Row level security narrows every statement to the tenant of the assertion: none of them names one.
 // The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
-// up once; entities of nodes are found by node_path_unique and node_entity_by_entity.
+// up once.
 const filtered = `
   ($1::text[] is null or e.type = any($1::text[]))
   and ($2::text[] is null or e.status = any($2::text[]))
@@ -206,19 +225,8 @@ const filtered = `
     $13::text is null
     or strpos(lower(concat_ws(' ', e.reference, e.external_id, e.name, e.description)), lower($13::text)) > 0
   )
-  and (
-    $14::text is null
-    or e.id in (
-      select link.entity_id
-      from universe.hierarchy h
-      join universe.node n on n.tenant_id = h.tenant_id and n.hierarchy_id = h.id
-      join universe.node_entity link on link.tenant_id = n.tenant_id and link.node_id = n.id
-      where h.key = $14::text
-        and n.status = 'active'
-        and n.path >= (select case when ${hasNoNode} then '' else ${nodePath} end)
-        and n.path < (select case when ${hasNoNode} then 'g' else ${nodePath} || 'g' end)
-    )
-  )
+  and ($14::text is null or not (${hasNoNode}) or ${isOfHierarchy})
+  and ($14::text is null or ${hasNoNode} or e.id = any(${ofNode}))
   and (
     $17::text[] is null
     or e.source_connector_id = any($17::text[])

@@ -21,19 +21,17 @@ import {
   wholeList,
 } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
+import { type ListedChange, changeKeySchema, listWrittenBetween } from './diff-store.ts'
 import { changeOf, nest, parseAsOf, parseNodeAddress } from './rules.ts'
 import {
   type FoundHierarchy,
-  type ListedChange,
   type NodeFilter,
-  changeKeySchema,
   countHierarchies,
   countNodes,
   findHierarchy,
   findNode,
   listHierarchies,
   listNodes,
-  listWrittenBetween,
   nodeKeySchema,
 } from './store.ts'
 
@@ -69,12 +67,13 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
   contractList(app, nodesRoute, {
     page: async (input) => {
-      const page = openPage(input, nodesRoute, nodeKeySchema)
+      const { sort } = input.query
+      const page = openPage(input, nodesRoute, nodeKeySchema(sort))
       const filter = nodesOf(input)
       const [found, rows, total] = await db.read(input.context, async (tx) =>
         Promise.all([
           findHierarchy(tx, filter.key, filter.asOf),
-          listNodes(tx, filter, page.after, page.limit + 1),
+          listNodes(tx, filter, { sort, after: page.after, limit: page.limit + 1 }),
           page.wantsTotal ? countNodes(tx, filter) : undefined,
         ]),
       )
@@ -83,7 +82,8 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       return page.finish(rows, ({ key }) => key).map(({ node }) => node)
     },
     all: async function* (input) {
-      const page = openPage(input, nodesRoute, nodeKeySchema)
+      const { sort } = input.query
+      const page = openPage(input, nodesRoute, nodeKeySchema(sort))
       const filter = nodesOf(input)
       const found = await db.read(input.context, async (tx) => findHierarchy(tx, filter.key, filter.asOf))
       assertVersion(found, 'as_of')
@@ -92,7 +92,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const rows = wholeList(db, input.context, {
         after: page.after,
         size: exportBatch,
-        list: async (tx, after, limit) => listNodes(tx, pinned, after, limit),
+        list: async (tx, after, limit) => listNodes(tx, pinned, { sort, after, limit }),
         keyOf: ({ key }) => key,
       })
       yield* each(rows, ({ node }) => node)
@@ -117,7 +117,7 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       search: undefined,
     }
     const [found, nodes] = await db.read(context, async (tx) =>
-      Promise.all([findHierarchy(tx, params.key, filter.asOf), listNodes(tx, filter, undefined, maxTreeNodes + 1)]),
+      Promise.all([findHierarchy(tx, params.key, filter.asOf), listNodes(tx, filter, wholeTree)]),
     )
     assertVersion(found, 'as_of')
     if (nodes.length > maxTreeNodes) {
@@ -163,6 +163,8 @@ export function hierarchyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
   })
 }
+
+const wholeTree = { sort: 'tree', after: undefined, limit: maxTreeNodes + 1 } as const
 
 /** Nodes that an export holds in memory at a time. */
 const exportBatch = 500

@@ -1,7 +1,14 @@
-import { type Hierarchy, type HierarchyNode, type LookedUpNode, maxNodeDepth, uuidSchema } from '@postern/contracts'
-import type { Tx } from '@postern/tenant-db'
+import {
+  type Hierarchy,
+  type HierarchyNode,
+  type LookedUpNode,
+  maxNodeDepth,
+  type nodeSorts,
+  text,
+} from '@postern/contracts'
+import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
-import { dayOrNull, statement } from '../list/store.ts'
+import { type ListKey, dayOrNull, edges, statement } from '../list/store.ts'
 import type { AsOf, NodeAddress } from './rules.ts'
 
 /** A hierarchy, and the version that a reader has asked for. */
@@ -44,25 +51,48 @@ export interface NodeFilter {
   readonly search: string | undefined
 }
 
-/** Where a page of nodes begins: behind the node with this path. */
-export const nodeKeySchema = z.string().regex(/^([0-9a-f]{8}){1,32}$/)
+export type NodeSort = (typeof nodeSorts)[number]
+
+/** What a cursor of a sorted list may hold: the path of a node, or what it is sorted by and its id. */
+export function nodeKeySchema(sort: NodeSort): z.ZodType<ListKey> {
+  return sort === 'tree' ? treeKeySchema : sortedKeySchema
+}
+const treeKeySchema = z.strictObject({ value: z.string().regex(/^([0-9a-f]{8}){1,32}$/), tie: z.literal('') })
+const sortedKeySchema = z.strictObject({ value: text(0, 255), tie: z.uuid() })
 
 export interface ListedNode {
   readonly node: HierarchyNode
-  readonly key: string
+  readonly key: ListKey
 }
 
-/** Lists nodes, parents before their children. */
+/** Lists nodes in the order of the sort, ties by id; `tree`: parents before their children. */
 export async function listNodes(
   tx: Tx,
   filter: NodeFilter,
-  after: string | undefined,
-  limit: number,
+  { sort, after, limit }: { readonly sort: NodeSort; readonly after: ListKey | undefined; readonly limit: number },
 ): Promise<ListedNode[]> {
-  const [whole, levels] = filter.asOf === undefined ? [nodesNow, levelsNow] : [nodesThen, levelsThen]
-  const list = filter.levels === undefined ? whole : levels
-  const rows = await tx.query<HierarchyNode & { path: string }>(list([...nodeValues(filter), after ?? '', limit]))
-  return rows.map(({ path, ...node }) => ({ node, key: path }))
+  const values = nodeValues(filter)
+  const rows = await tx.query<HierarchyNode & { path: string }>(
+    sort === 'tree'
+      ? treeList(filter)([...values, after?.value ?? '', limit])
+      : sortedNodes(sort, filter.asOf !== undefined, [...values, ...edgeOf(sort, after), limit]),
+  )
+  return rows.map(({ path, ...node }) => ({ node, key: keyOf(sort, node, path) }))
+}
+
+function treeList({ asOf, levels }: NodeFilter): (values: readonly unknown[]) => Statement {
+  if (levels === undefined) return asOf === undefined ? nodesNow : nodesThen
+  return asOf === undefined ? levelsNow : levelsThen
+}
+
+function keyOf(sort: NodeSort, { id, name, node_key }: HierarchyNode, path: string): ListKey {
+  if (sort === 'tree') return { value: path, tie: '' }
+  return { value: sort === 'name' || sort === '-name' ? name : node_key, tie: id }
+}
+
+function edgeOf(sort: NodeSort, after: ListKey | undefined): readonly [string | number, string | number] {
+  const edge = after ?? edges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
+  return [edge.value, edge.tie]
 }
 
 /** The node with an id and the key of its hierarchy, or undefined where the tenant has none. */
@@ -78,33 +108,6 @@ export async function countNodes(tx: Tx, filter: NodeFilter): Promise<number> {
   const count = filter.asOf === undefined ? countNow : countThen
   const rows = await tx.query<{ total: number }>(count(nodeValues(filter)))
   return rows[0]?.total ?? 0
-}
-
-/** Where a page of differences begins: behind the node with this id among those that the version has changed. */
-export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
-export type ChangeKey = z.infer<typeof changeKeySchema>
-
-export interface ListedChange {
-  readonly key: ChangeKey
-  readonly before: HierarchyNode | null
-  readonly after: HierarchyNode
-}
-
-/**
- * Nodes that were written between two versions, by the version that wrote them last, with what they were in each: whether
- * they read differently is for the caller to see. `to` undefined: the version of now.
- */
-export async function listWrittenBetween(
-  tx: Tx,
-  { key, from, to }: { readonly key: string; readonly from: number; readonly to: number | undefined },
-  after: ChangeKey | undefined,
-  limit: number,
-): Promise<ListedChange[]> {
-  const edge = after ?? { version: 0, id: '00000000-0000-0000-0000-000000000000' }
-  const rows = await tx.query<Omit<ListedChange, 'key'> & ChangeKey & Record<string, unknown>>(
-    writtenBetween([key, from, to ?? null, edge.version, edge.id, limit]),
-  )
-  return rows.map(({ version, id, before, after: then }) => ({ key: { version, id }, before, after: then }))
 }
 
 interface HierarchyRow extends Omit<Hierarchy, 'created_by' | 'created_at' | 'updated_at'> {
@@ -173,7 +176,7 @@ const countAll = statement('universe_count_hierarchies', 'select count(*)::integ
  * The one hierarchy that the first parameter addresses: hierarchy_pk and hierarchy_key_unique. Nothing keeps a key from
  * looking like an id; ids go first, so that one of the change feed leads to no other hierarchy than its own.
  */
-const fromAddressed = `
+export const fromAddressed = `
   from universe.hierarchy h
   where h.key = $1::text
     or h.id = case
@@ -187,7 +190,8 @@ const findByAddress = statement(
   `select ${hierarchyColumns}, ${versionAsked('$2', '$3')} as wanted ${fromAddressed}`,
 )
 
-const stateColumns = `
+/** SQL: what of a node `n` may differ from version to version. */
+export const stateColumns = `
   n.parent_id, n.name, n.level_name, n.depth, n.head, n.status, n.valid_from, n.valid_to, n.entity_ids,
   n.since_version`
 const nodeColumns = `n.id, n.node_key, ${stateColumns}, n.path`
@@ -211,7 +215,8 @@ const wantedNode = (condition: string, prefix: string, identity: string): string
 
 // A subtree is a range of node_path_unique: all paths that begin with the path of its top. `g` is behind every digit. There is
 // always a range, that of all paths where no top is given, so that also a plan for any values enters the index where it begins.
-const hierarchyId = `(select h.id ${fromAddressed})`
+/** SQL: the id of the hierarchy that the first parameter addresses. */
+export const hierarchyId = `(select h.id ${fromAddressed})`
 const hasNoTop = '$2::uuid is null and $3::text is null'
 const pathNow = `(
   select top.path
@@ -220,6 +225,10 @@ const pathNow = `(
 const inRange = (top: string): string => `
   n.path >= (select case when ${hasNoTop} then '' else ${top} end)
   and n.path < (select case when ${hasNoTop} then 'g' else ${top} || 'g' end)`
+
+/** As above for lists in another order, which enter that order's index: without a top there is no range that could lead elsewhere. */
+const inRangeIfAny = (top: string): string => `
+  (${hasNoTop} or n.path >= ${top} and n.path < ${top} || 'g')`
 
 /** The levels that are asked for, `$4` of them, counted from the top or from the roots. */
 const levelsFrom = (top: string): string => `(
@@ -269,14 +278,15 @@ const pathThen = `(
     where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and n.until_version > ${versionThen}
   ) place
   where place.id = $2::uuid or place.node_key = $3::text)`
-const fromNode = `
+const fromNodeIn = (range: string): string => `
   from universe.node n
-  where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and ${wantedNode(inRange(pathThen), 'n', 'n')}`
-const fromHistory = `
+  where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and ${wantedNode(range, 'n', 'n')}`
+const fromHistoryIn = (range: string): string => `
   from universe.node_history n
   join universe.node self on self.tenant_id = n.tenant_id and self.id = n.node_id
   where n.hierarchy_id = ${hierarchyId} and n.since_version <= ${versionThen} and n.until_version > ${versionThen}
-    and ${wantedNode(inRange(pathThen), 'n', 'self')}`
+    and ${wantedNode(range, 'n', 'self')}`
+const [fromNode, fromHistory] = [fromNodeIn(inRange(pathThen)), fromHistoryIn(inRange(pathThen))]
 
 /** A page of the two, each of which is read to its end and no further. */
 const pageThen = (condition: string): string => `
@@ -304,48 +314,52 @@ const levelsThen = statement(
   limit $10`,
 )
 
+// node_by_name and node_key_unique; of what was, node_history_by_name and node_history_pk. Each is entered behind the key and read to
+// the end of the page.
+const sortable = {
+  name: { now: 'n.name', past: 'n.name', listed: 'n.name' },
+  node_key: { now: 'n.node_key', past: 'self.node_key', listed: 'n.node_key' },
+} as const
+
+/** A page of the nodes now, or (`isPast`) as they were, whose values end with the key that it begins behind and its limit. */
+function sortedNodes(sort: Exclude<NodeSort, 'tree'>, isPast: boolean, values: readonly unknown[]): Statement {
+  const isDown = sort === '-name' || sort === '-node_key'
+  const what = sort === 'name' || sort === '-name' ? 'name' : 'node_key'
+  const { now: column, past, listed } = sortable[what]
+  const [compare, direction] = isDown ? ['<', 'desc'] : ['>', 'asc']
+  const first = isPast ? 9 : 7
+  const end = (by: string, id: string): string => `
+    and (${by}, ${id}) ${compare} ($${first}::text, $${first + 1}::uuid)
+    order by ${by} ${direction}, ${id} ${direction}
+    limit $${first + 2}`
+  const name = `universe_list_nodes_${isPast ? 'then_' : ''}by_${what}_${direction}`
+  if (!isPast) {
+    const listedNow = `universe.node n where n.hierarchy_id = ${hierarchyId} and ${wantedNode(inRangeIfAny(pathNow), 'n', 'n')}`
+    return {
+      name,
+      text: `select ${nodeColumns} from ${listedNow} and ${ofLevels(pathNow)} ${end(column, 'n.id')}`,
+      values,
+    }
+  }
+  return {
+    name,
+    text: `select ${nodeColumns}
+      from (
+        (select ${nodeColumns} ${fromNodeIn(inRangeIfAny(pathThen))} and ${ofLevels(pathThen)} ${end(column, 'n.id')})
+        union all
+        (
+          select n.node_id, self.node_key, ${stateColumns}, n.path
+          ${fromHistoryIn(inRangeIfAny(pathThen))} and ${ofLevels(pathThen)} ${end(past, 'n.node_id')}
+        )
+      ) n
+      order by ${listed} ${direction}, n.id ${direction}
+      limit $${first + 2}`,
+    values,
+  }
+}
+
 const countThen = statement(
   'universe_count_nodes_then',
   `select (select count(*) ${fromNode} and ${ofLevels(pathThen)})::integer
     + (select count(*) ${fromHistory} and ${ofLevels(pathThen)})::integer as total`,
-)
-
-/** A node of one version as JSON, as the API shows it; null where there was none. */
-const nodeAt = (version: string): string => `(
-  select jsonb_build_object(
-    'id', self.id, 'node_key', self.node_key, 'parent_id', n.parent_id, 'name', n.name, 'level_name', n.level_name,
-    'depth', n.depth, 'head', n.head, 'status', n.status, 'valid_from', n.valid_from, 'valid_to', n.valid_to,
-    'entity_ids', n.entity_ids, 'since_version', n.since_version)
-  from (
-    select ${stateColumns} from universe.node n
-    where n.tenant_id = self.tenant_id and n.id = self.id and n.since_version <= ${version}
-    union all
-    select ${stateColumns} from universe.node_history n
-    where n.tenant_id = self.tenant_id and n.node_id = self.id
-      and n.since_version <= ${version} and n.until_version > ${version}
-  ) n)`
-
-// How a node was in the later version tells when it was last written: each node stands in one of the two, once. Both are read
-// in their order, node_by_change and node_history_by_change; what was written over since is passed by.
-const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
-const writtenPage = (id: string): string => `
-  n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}
-    and (n.since_version, ${id}) > ($4::integer, $5::uuid)
-  order by n.since_version, ${id}
-  limit $6`
-const writtenBetween = statement(
-  'universe_nodes_written_between',
-  `select
-    written.since_version as version, written.id, ${nodeAt('$2::integer')} as before, ${nodeAt(toVersion)} as after
-  from (
-    (select n.since_version, n.id from universe.node n where ${writtenPage('n.id')})
-    union all
-    (
-      select n.since_version, n.node_id from universe.node_history n
-      where n.until_version > ${toVersion} and ${writtenPage('n.node_id')}
-    )
-  ) as written
-  join universe.node self on self.id = written.id
-  order by written.since_version, written.id
-  limit $6`,
 )

@@ -50,7 +50,7 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
       const { sort, descending } = directionOf(order)
       const { expression, type } = sorts[sort]
       const [compare, direction] = descending ? ['<', 'desc'] : ['>', 'asc']
-      const edge = after ?? (descending ? last(type, tie.type) : first(type, tie.type))
+      const edge = after ?? edges(type, tie.type)[descending ? 'last' : 'first']
       return {
         name: `${name}_${sort}_${direction}`,
         text: `select ${columns}
@@ -92,6 +92,14 @@ const valueSchemas = {
   timestamptz: z.iso.datetime({ precision: 3 }).refine((time) => time >= firstYear),
 } as const
 const tieSchemas = { integer: z.int().min(1).max(2_147_483_647), uuid: z.uuid() } as const
+
+/** What is before, and behind, all keys of a list that is sorted by such a value and tie. */
+export function edges(
+  type: SortColumn['type'],
+  tie: 'integer' | 'uuid',
+): { readonly first: ListKey; readonly last: ListKey } {
+  return { first: first(type, tie), last: last(type, tie) }
+}
 
 function first(type: SortColumn['type'], tie: 'integer' | 'uuid'): ListKey {
   const value = { text: '', integer: 0, date: '-infinity', timestamptz: '-infinity' }[type]

@@ -7,7 +7,7 @@ export type PersonSort = (typeof personSorts)[number]
 
 /** Which people a list holds; undefined does not narrow. */
 export interface PersonFilter {
-  readonly email: string | undefined
+  readonly email: readonly string[] | undefined
   readonly active: boolean | undefined
   readonly externalId: readonly string[] | undefined
   readonly updatedSince: string | undefined
@@ -70,7 +70,7 @@ function toPerson(row: Row): Person {
 
 function filterValues({ email, active, externalId, updatedSince, search }: PersonFilter): readonly unknown[] {
   return [
-    email?.toLowerCase() ?? null,
+    email?.map((address) => address.toLowerCase()) ?? null,
     active ?? null,
     externalId ?? null,
     timeOrInfinity(updatedSince),
@@ -87,7 +87,7 @@ const list = listStatements({
   columns,
   from: 'universe.person p',
   where: `
-    ($1::text is null or p.email = $1::text)
+    ($1::text[] is null or p.email = any($1::text[]))
     and ($2::boolean is null or p.active = $2::boolean)
     and ($3::text[] is null or p.external_id = any($3::text[]))
     and p.updated_at >= $4::timestamptz

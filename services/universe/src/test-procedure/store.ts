@@ -13,8 +13,8 @@ export interface TestProcedureFilter {
   readonly conclusion: readonly string[] | undefined
   /** Testing one of these entities. */
   readonly entityIds: readonly string[] | undefined
-  readonly engagementRef: string | undefined
-  readonly controlRef: string | undefined
+  readonly engagementRef: readonly string[] | undefined
+  readonly controlRef: readonly string[] | undefined
   readonly dueBefore: string | undefined
   readonly dueAfter: string | undefined
   readonly externalId: readonly string[] | undefined
@@ -180,8 +180,8 @@ const list = listStatements({
         select link.test_procedure_id from universe.test_procedure_entity link where link.entity_id = any($5::uuid[])
       )
     )
-    and ($6::text is null or t.engagement_ref = $6::text)
-    and ($7::text is null or t.control_ref = $7::text)
+    and ($6::text[] is null or t.engagement_ref = any($6::text[]))
+    and ($7::text[] is null or t.control_ref = any($7::text[]))
     and ($8::date is null or t.due_on < $8::date)
     and ($9::date is null or t.due_on > $9::date)
     and ($10::text[] is null or t.external_id = any($10::text[]))

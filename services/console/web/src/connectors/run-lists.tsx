@@ -78,7 +78,7 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Rows that a run could not take in, and why. */
+/** Rows that a run could not take in, and why; and those that are doubtful. */
 export function RunFaults({ run }: { readonly run: Run }) {
   const load = useCallback(async (signal: AbortSignal) => await listRunErrors(run.id, signal), [run.id])
   const { resource, reload } = useResource<Some<RunError>>(load)
@@ -97,6 +97,7 @@ export function RunFaults({ run }: { readonly run: Run }) {
             <li key={fault.seq} className="change">
               <p>
                 {fault.row === null ? undefined : <strong>Row {fault.row}: </strong>}
+                {fault.severity === 'warning' ? 'Taken in, but look at it. ' : ''}
                 {fault.field === null ? '' : `${fault.field}: `}
                 {fault.message}
               </p>

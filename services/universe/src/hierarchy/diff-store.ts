@@ -1,0 +1,72 @@
+import { type HierarchyNode, uuidSchema } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import { z } from 'zod'
+import { statement } from '../list/store.ts'
+import { fromAddressed, hierarchyId, stateColumns } from './store.ts'
+
+/** Where a page of differences begins: behind the node with this id among those that the version has changed. */
+export const changeKeySchema = z.strictObject({ version: z.int().min(1).max(2_147_483_647), id: uuidSchema })
+export type ChangeKey = z.infer<typeof changeKeySchema>
+
+export interface ListedChange {
+  readonly key: ChangeKey
+  readonly before: HierarchyNode | null
+  readonly after: HierarchyNode
+}
+
+/**
+ * Nodes that were written between two versions, by the version that wrote them last, with what they were in each: whether
+ * they read differently is for the caller to see. `to` undefined: the version of now.
+ */
+export async function listWrittenBetween(
+  tx: Tx,
+  { key, from, to }: { readonly key: string; readonly from: number; readonly to: number | undefined },
+  after: ChangeKey | undefined,
+  limit: number,
+): Promise<ListedChange[]> {
+  const edge = after ?? { version: 0, id: '00000000-0000-0000-0000-000000000000' }
+  const rows = await tx.query<Omit<ListedChange, 'key'> & ChangeKey & Record<string, unknown>>(
+    writtenBetween([key, from, to ?? null, edge.version, edge.id, limit]),
+  )
+  return rows.map(({ version, id, before, after: then }) => ({ key: { version, id }, before, after: then }))
+}
+
+/** A node of one version as JSON, as the API shows it; null where there was none. */
+const nodeAt = (version: string): string => `(
+  select jsonb_build_object(
+    'id', self.id, 'node_key', self.node_key, 'parent_id', n.parent_id, 'name', n.name, 'level_name', n.level_name,
+    'depth', n.depth, 'head', n.head, 'status', n.status, 'valid_from', n.valid_from, 'valid_to', n.valid_to,
+    'entity_ids', n.entity_ids, 'since_version', n.since_version)
+  from (
+    select ${stateColumns} from universe.node n
+    where n.tenant_id = self.tenant_id and n.id = self.id and n.since_version <= ${version}
+    union all
+    select ${stateColumns} from universe.node_history n
+    where n.tenant_id = self.tenant_id and n.node_id = self.id
+      and n.since_version <= ${version} and n.until_version > ${version}
+  ) n)`
+
+// How a node was in the later version tells when it was last written: each node stands in one of the two, once. Both are read
+// in their order, node_by_change and node_history_by_change; what was written over since is passed by.
+const toVersion = `(select coalesce($3::integer, h.version) ${fromAddressed})`
+const writtenPage = (id: string): string => `
+  n.hierarchy_id = ${hierarchyId} and n.since_version > $2::integer and n.since_version <= ${toVersion}
+    and (n.since_version, ${id}) > ($4::integer, $5::uuid)
+  order by n.since_version, ${id}
+  limit $6`
+const writtenBetween = statement(
+  'universe_nodes_written_between',
+  `select
+    written.since_version as version, written.id, ${nodeAt('$2::integer')} as before, ${nodeAt(toVersion)} as after
+  from (
+    (select n.since_version, n.id from universe.node n where ${writtenPage('n.id')})
+    union all
+    (
+      select n.since_version, n.node_id from universe.node_history n
+      where n.until_version > ${toVersion} and ${writtenPage('n.node_id')}
+    )
+  ) as written
+  join universe.node self on self.id = written.id
+  order by written.since_version, written.id
+  limit $6`,
+)
