@@ -382,6 +382,26 @@ describe('a line that is as it was', () => {
 })
 
 describe('rows that a source has no longer', () => {
+  test('are counted at the time when the others were found to be as they were, whoever takes some over then', async () => {
+    const tenant = admin()
+    const [connector, other] = [await create(tenant), await create(tenant)]
+    await runCsv(tenant, connector, csvOf(3))
+    const run = await start(tenant, connector, csvOf(3))
+    const take = `update sync.known_row set connector_id = $1 where tenant_id = $2 and source_key = 'E1'`
+    let isTaken = false
+    const taking: TenantDb['write'] = async (by, fn) => {
+      const [state] = await world.rows('select status from sync.run where id = $1', [run.id])
+      if (state?.['status'] === 'validating' && !isTaken) {
+        isTaken = true
+        await world.rows(take, [other.id, tenant.tenantId])
+      }
+      return await workerDb.write(by, fn)
+    }
+    await work(run, { workerDb: { ...workerDb, write: taking } })
+    expect(isTaken).toBe(true)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { unchanged: 3, missing: 0 } })
+  })
+
   test('are held against the limits once: what was approved needs no approval again', async () => {
     const tenant = admin()
     const safety = { max_deactivate_pct: 10, max_change_pct: 100 }

@@ -1,7 +1,9 @@
 import { Readable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
 import type { SourceItem } from '../src/source/types.ts'
-import { failureOf, fileOf, openSource, readSource } from './source-support.ts'
+import { sourceTypes } from '../src/source/index.ts'
+import { defaultLimits } from '../src/source/limits.ts'
+import { failureOf, fileOf, noWayOut, openSource, readSource } from './source-support.ts'
 
 async function readCsv(content: string | Uint8Array, config: unknown = {}): Promise<SourceItem[]> {
   return await readSource('csv', { config, upload: fileOf(content) })
@@ -144,6 +146,26 @@ describe('a row that cannot be read is an error, and those after it are read', (
     expect(error).toMatchObject({ kind: 'error', row: 3, field: 'name', code: 'encoding_broken' })
     expect(last).toMatchObject({ kind: 'row', row: 4 })
   })
+})
+
+test('lines without a value are no rows, whoever reads them, and count towards no limit', async () => {
+  const lines = ['a,b', '1,2', ...Array.from({ length: 10 }, () => ','), '3,4', '"",""', '","', '']
+  const source = sourceTypes.get('csv')
+  const context = {
+    config: {},
+    secrets: {},
+    outbound: noWayOut,
+    signal: new AbortController().signal,
+    limits: { ...defaultLimits, maxRows: 3 },
+  }
+  for (const read of [source?.read, source?.readTexts]) {
+    const rows: number[] = []
+    for await (const item of read?.({ ...context, upload: fileOf(lines.join('\n')) }) ?? []) {
+      if (item.kind !== 'texts') rows.push(item.row)
+      else rows.push(...item.texts.flatMap((_text, index) => item.at(index)?.row ?? []))
+    }
+    expect(rows).toEqual([2, 13, 15])
+  }
 })
 
 describe('a table is read', () => {

@@ -16,7 +16,7 @@ interface ReadOptions {
 }
 
 /** A way out that leads nowhere. */
-const noWayOut: Outbound = {
+export const noWayOut: Outbound = {
   resolve: async () => await Promise.reject(new SourceFailure('address_not_allowed', 'this test has no network')),
   isListed: () => false,
   http: () => {

@@ -37,6 +37,8 @@ export interface SourceTexts {
   /** What else decides about values: the same text has the same values wherever form and columns are the same. */
   readonly form: string
   readonly texts: readonly string[]
+  /** How many of them have a value. */
+  readonly rows: number
   /** The place of the first one in the source. */
   readonly first: number
   /** What stands in one column, where that is cheaply told from the text. */
@@ -127,7 +129,7 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
   try {
     signal.throwIfAborted()
     for await (const item of read({ ...context, config, signal })) {
-      items += item.kind === 'texts' ? item.texts.length : 1
+      items += item.kind === 'texts' ? item.rows : 1
       if (items > maxRows) {
         throw new SourceFailure('too_many_rows', `the source has more than ${maxRows} rows: export fewer`)
       }

@@ -10,12 +10,12 @@ import { openSecret } from '../secret/seal.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import type { Remembered } from '../staging/remembered.ts'
-import { countDoubtfulRows, rememberRows } from '../staging/block/store.ts'
+import { holdAgainstKnown, rememberRows } from '../staging/block/store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
 import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
-import { type Found, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
+import { type Found, type Staged, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, noteOutcome, takeOverRun } from './store.ts'
 
@@ -131,14 +131,14 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
     ]),
   )
   const context = { config: connector.config, secrets, outbound, signal, limits }
-  const compared = await stage(
+  const staged = await stage(
     parts,
     hold,
     async (remembered) =>
       await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered }),
   )
-  await validateTogether(hold, universe, compared)
-  return await findChanges(hold, universe, compared)
+  await validateTogether(hold, universe, staged.compared)
+  return await findChanges(hold, universe, staged)
 }
 
 /** Stages with what is remembered of the runs before; without it where that does not hold. */
@@ -146,15 +146,15 @@ async function stage(
   { logger }: WorkerParts,
   hold: Hold,
   read: (remembered: Remembered | undefined) => Promise<number>,
-): Promise<number> {
+): Promise<Staged> {
   const comparison = comparisonOf(hold)
   const remembered = await rememberRows(async (work) => await hold.read(work), comparison)
   const compared = await read(remembered)
-  if (remembered === undefined) return compared
-  const doubtful = await hold.read(async (tx) => await countDoubtfulRows(tx, comparison, compared))
-  if (doubtful === 0) return compared
-  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful })
-  return await read(undefined)
+  if (remembered === undefined) return { compared, held: undefined }
+  const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, compared))
+  if (held.doubtful === 0) return { compared, held }
+  logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
+  return { compared: await read(undefined), held: undefined }
 }
 
 type End =

@@ -27,6 +27,7 @@ import {
   summarizeChanges,
 } from '../diff/store.ts'
 import type { Universe } from '../push/universe.ts'
+import type { Held } from '../staging/block/store.ts'
 import { breachesOf } from '../run/rules.ts'
 import {
   type StagedError,
@@ -150,6 +151,14 @@ async function settleStoredParents(hold: Hold, universe: Universe): Promise<void
   }
 }
 
+/** What was read of a source. */
+export interface Staged {
+  /** Rows that are not known to be as they were. */
+  readonly compared: number
+  /** What the others were held against; undefined where there are none. */
+  readonly held: Held | undefined
+}
+
 /** What a plan has come to. */
 export interface Found {
   /** Rows that are not known to be as they were. */
@@ -160,7 +169,7 @@ export interface Found {
 }
 
 /** Finds out what the run would change, and whether that is so much that somebody has to look at it first. */
-export async function findChanges(hold: Hold, universe: Universe, compared: number): Promise<Found> {
+export async function findChanges(hold: Hold, universe: Universe, { compared, held }: Staged): Promise<Found> {
   const comparison = comparisonOf(hold)
   await hold.step(async () => ({ status: 'diffing' }))
   if (compared > 0) {
@@ -172,7 +181,7 @@ export async function findChanges(hold: Hold, universe: Universe, compared: numb
     }
   }
   const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
-  const rows = await hold.read(async (tx) => await countAgainstSource(tx, hold, comparison, compared))
+  const rows = await hold.read(async (tx) => await countAgainstSource(tx, hold, comparison, { compared, held }))
   const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0 && rows.missing.total > 0
   const gone = takesBack ? await findDeactivations(hold, universe, comparison) : 0
   const changes = await conclude(hold, comparison, { gone, keyless, ...rows })
@@ -185,13 +194,19 @@ interface Against {
   readonly missing: MissingCounts
 }
 
-async function countAgainstSource(tx: Tx, hold: Hold, comparison: Comparison, compared: number): Promise<Against> {
-  const { present, total } = await countKnown(tx, comparison)
-  if (total === 0) return { known: 0, missing: none }
-  if (compared > 0) return { known: present, missing: await countMissing(tx, comparison) }
-  // Each row of the source is another one of those.
+async function countAgainstSource(
+  tx: Tx,
+  hold: Hold,
+  comparison: Comparison,
+  { compared, held }: Staged,
+): Promise<Against> {
+  // Each row of the source is another one of those that it was held against, at the time when it was.
   const { valid } = hold.counts
-  return { known: present, missing: { total: total - valid, lately: present - valid } }
+  if (compared === 0 && held !== undefined) {
+    return { known: held.present, missing: { total: held.total - valid, lately: held.present - valid } }
+  }
+  const { present, total } = await countKnown(tx, comparison)
+  return { known: present, missing: total === 0 ? none : await countMissing(tx, comparison) }
 }
 
 /** Requests to the universe whose rows are compared by one statement: well within the life of an assertion. */

@@ -99,12 +99,15 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
   const { columns, width, shortRows, maxLength, delimiter } = shape
   const places = new Map(columns.map(({ name, place }) => [name, place]))
   const own = from === 0 ? texts : texts.slice(from)
+  const isBlank = (text: string, index: number): boolean =>
+    mayBeBlank(text, delimiter) && isEmpty(records.at(from + index))
   return {
     kind: 'texts',
     columns: columns.map(({ name }) => name),
     isWhole: columns.length === width,
     form: JSON.stringify([delimiter, columns, width, shortRows, maxLength]),
     texts: own,
+    rows: own.length - own.filter(isBlank).length,
     first: before + from + 1,
     cell: (index, column) => {
       const place = places.get(column)
@@ -115,6 +118,14 @@ function textsOf(records: Records, texts: readonly string[], { from, before, sha
       return isEmpty(record) ? undefined : toItem(record, before + from + index + 1, shape)
     },
   }
+}
+
+/** Whether nothing but separators and quotes stands there. */
+function mayBeBlank(text: string, delimiter: string): boolean {
+  for (const character of text) {
+    if (character !== delimiter && character !== '"') return false
+  }
+  return true
 }
 
 /** The cell at a place, where no quote stands in it or before it. */

@@ -79,7 +79,15 @@ export async function rememberRows(
 // By the whole hash this time.
 const countUnheld = statement(
   'sync_count_unheld',
-  `select count(*)::integer as total
+  `select count(*) filter (where k.source_key is null)::integer as unheld,
+    (
+      select count(*)::integer from sync.known_row every where every.connector_id = $2::uuid and every.scope = $3::text
+    ) as total,
+    (
+      select count(*)::integer
+      from sync.known_row every
+      where every.connector_id = $2::uuid and every.scope = $3::text and every.missing_since is null
+    ) as present
   from (
     select one.key, one.hash
     from sync.staged_block b
@@ -88,8 +96,7 @@ const countUnheld = statement(
   ) as given
   left join sync.known_row k
     on k.connector_id = $2::uuid and k.scope = $3::text and k.source_key = given.key and k.hash = given.hash
-    and k.missing_since is null
-  where k.source_key is null`,
+    and k.missing_since is null`,
 )
 // Of two rows with one key the first counts, hence a known one must be the first.
 const countOvertaken = statement(
@@ -110,18 +117,29 @@ const countOvertaken = statement(
   ) as repeated`,
 )
 
-/**
- * How many of the rows that were staged as known are not: because of chance, because they were written meanwhile, or because one
- * that is not known has their key.
- */
-export async function countDoubtfulRows(
+/** What the rows that were staged as known were held against, all of it at one time. */
+export interface Held {
+  /**
+   * How many of them are not: because of chance, because they were written meanwhile, or because one that is not known has their
+   * key.
+   */
+  readonly doubtful: number
+  /** Rows that the connector has brought. */
+  readonly total: number
+  /** Those among them that were there when it last ran. */
+  readonly present: number
+}
+
+export async function holdAgainstKnown(
   tx: Tx,
   { runId, connectorId, scope }: Comparison,
   compared: number,
-): Promise<number> {
-  const [unheld, overtaken] = await Promise.all([
-    tx.query<{ total: number }>(countUnheld([runId, connectorId, scope])),
+): Promise<Held> {
+  const [[row], overtaken] = await Promise.all([
+    tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
     compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
   ])
-  return (unheld[0]?.total ?? 0) + (overtaken[0]?.total ?? 0)
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  const { unheld, total, present } = row
+  return { doubtful: unheld + (overtaken[0]?.total ?? 0), total, present }
 }
