@@ -52,7 +52,11 @@ function cut(source: string, { start, end }: { readonly start: Place; readonly e
   return source.slice(offset(start), offset(end))
 }
 
-function print({ name }: Area, { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict, minutes: number): void {
+function print(
+  { name }: Area,
+  { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict,
+  minutes: number,
+): void {
   for (const { mutant, because } of survivors) {
     const { file, line, original, replacement, status, mutator } = mutant
     process.stdout.write(

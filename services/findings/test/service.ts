@@ -120,7 +120,7 @@ export async function startFindings(
     call: callerWith(ring).call,
     stranger: callerWith(randomRing('findings')),
     asUniverse: callerWith(countsRing, 'universe-findings'),
-    signedHeaders: ({ tenantId, scopes }, method, target, ago = 0, json = undefined) => {
+    signedHeaders: ({ tenantId, scopes }, method, target, ago = 0, json) => {
       const context = serializeContext({ tenantId, kind: 'api_key', id: 'k', label: 'A key', scopes, roles: [] })
       const assertion = mintAssertion(parseKeyRing(assertionKeys), tenantId, Date.now() - ago * 1000)
       const requestId = crypto.randomUUID()
