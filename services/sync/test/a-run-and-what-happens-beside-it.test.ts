@@ -335,6 +335,34 @@ describe('a first import', () => {
     expect(await world.rows('select from sync.run_creation where run_id = $1', [run.id])).toEqual([])
   })
 
+  test('that fails before it is planned leaves no rows, and no changes', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), `${csvOf(1500)}\nX,"never closed,process\n`)
+    const blocks = 'select from sync.run_creation where run_id = $1'
+    let seen = 0
+    const counting: TenantDb['write'] = async (by, fn) => {
+      seen = Math.max(seen, (await world.rows(blocks, [run.id])).length)
+      return await workerDb.write(by, fn)
+    }
+    await work(run, { workerDb: { ...workerDb, write: counting } })
+    expect(await now(tenant, run)).toMatchObject({ status: 'failed', failure: { code: 'quote_open' } })
+    expect(seen).toBeGreaterThan(0)
+    expect([await world.rows(blocks, [run.id]), await changesOf(tenant, run, '')]).toEqual([[], []])
+  })
+
+  test('that a worker without blocks has planned anew is listed once', async () => {
+    const tenant = admin()
+    const run = await runCsv(tenant, await create(tenant), csvOf(2))
+    await world.rows(
+      `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, after)
+      select tenant_id, run_id, 20000002, 'create', 'E0', '{}' from sync.run_creation where run_id = $1`,
+      [run.id],
+    )
+    const answer = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/changes?count=true`)
+    expect(answer.json).toMatchObject([{ source_key: 'E1' }, { source_key: 'E0' }])
+    expect(answer.headers['x-total-count']).toBe('2')
+  })
+
   test('of which the universe refuses a row brings the others', async () => {
     const tenant = admin()
     const run = await start(tenant, await create(tenant), csvOf(1100))

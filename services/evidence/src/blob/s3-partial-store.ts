@@ -21,12 +21,14 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
       const buffer = createPartBuffer()
       let count = 0
       let sizeBytes = 0
-      let isOver = true
+      let hasFailed = false
       const flush = async () => {
-        const wasOver = isOver
-        isOver = false
-        const sent = await objects.put(folder + nameOf(count), buffer.bytes())
-        isOver = wasOver && sent.isOver
+        try {
+          await objects.put(folder + nameOf(count), buffer.bytes())
+        } catch (error) {
+          hasFailed = true
+          throw error
+        }
         count += 1
         buffer.clear()
       }
@@ -48,7 +50,7 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
         },
         close: async () => {
           if (buffer.length > 0) await flush()
-          if (isOver) buffer.release()
+          if (!hasFailed) buffer.release()
           return sizeBytes
         },
       }

@@ -39,8 +39,6 @@ export async function keepCreations(tx: Tx, runId: string, rows: readonly Staged
   )
 }
 
-const forget = statement('sync_forget_creations', 'delete from sync.run_creation b where b.run_id = $1::uuid')
-
 const given = `
     select one.row, one.key, one.parent
     from sync.run_creation b
@@ -120,10 +118,17 @@ export async function nextKeys(
   return { keys: rows.flatMap(({ keys }) => keys), last: rows.at(-1)?.last ?? after }
 }
 
+const lastBlocks = statement(
+  'sync_last_creations',
+  `select min(last.first_row) as first
+  from (
+    select b.first_row from sync.run_creation b where b.run_id = $1::uuid order by b.first_row desc limit $2
+  ) as last`,
+)
 const whole = `sync.run_creation b
   cross join lateral unnest(b.rows, b.keys, b.parents, b.hashes, string_to_array(b.contents, E'\\n'))
     as one (row, key, parent, hash, content)
-  where b.run_id = $1::uuid`
+  where b.run_id = $1::uuid and b.first_row >= $2::integer`
 const toStaged = statement(
   'sync_stage_creations',
   `insert into sync.staged_row (tenant_id, run_id, row, source_key, parent_key, content, hash, state, depth)
@@ -138,18 +143,31 @@ const toChanges = statement(
   select (select tenancy.tenant_id()), $1::uuid, ${seqOf('one.row')}, 'create', one.key, 1, null, one.content::jsonb
   from ${whole}`,
 )
+const forget = statement(
+  'sync_forget_last_creations',
+  'delete from sync.run_creation b where b.run_id = $1::uuid and b.first_row >= $2::integer',
+)
 
-/** Makes rows of them that are compared as all others. */
-export async function stageCreations(tx: Tx, runId: string): Promise<void> {
-  await tx.execute(toStaged([runId]))
-  await tx.execute(forget([runId]))
+/** What becomes of rows that were kept in blocks. */
+export interface Unpacked {
+  /** Rows that are compared as all others, and remembered once they are applied. */
+  readonly rows: boolean
+  /** A change of each, that can be told from the others. */
+  readonly changes: boolean
 }
 
-/** Makes a change of each, that can be told from the others; `isApplied`: they are, or may be, and are to be remembered then. */
-export async function writeCreations(tx: Tx, runId: string, isApplied: boolean): Promise<void> {
-  await tx.execute(toChanges([runId]))
-  if (isApplied) await tx.execute(toStaged([runId]))
-  await tx.execute(forget([runId]))
+/**
+ * Makes rows of some blocks, the last ones first: what is left of them is applied before what was made of them. False where there was
+ * none left.
+ */
+export async function unpackLast(tx: Tx, runId: string, blocks: number, { rows, changes }: Unpacked): Promise<boolean> {
+  const [last] = await tx.query<{ first: number | null }>(lastBlocks([runId, blocks]))
+  const first = last?.first ?? null
+  if (first === null) return false
+  if (changes) await tx.execute(toChanges([runId, first]))
+  if (rows) await tx.execute(toStaged([runId, first]))
+  await tx.execute(forget([runId, first]))
+  return true
 }
 
 const summarize = statement(

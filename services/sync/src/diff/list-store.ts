@@ -27,9 +27,9 @@ const countAllChanges = statement(
       from sync.run_change c
       where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))
     ) + (
-      select coalesce(sum(cardinality(b.rows)), 0)::integer
-      from sync.run_creation b
-      where b.run_id = $1::uuid and ($2::text[] is null or 'create' = any ($2))
+      select count(*)::integer
+      from (${creationsAsChanges('$1')}) as c
+      where $2::text[] is null or c.op = any ($2)
     ) as total`,
 )
 

@@ -64,12 +64,20 @@ const clearCurrent = statement(
     select old.tenant_id, old.run_id, old.source_key from sync.staged_current old where old.run_id in (${ended}) limit 50000
   )`,
 )
+// Of what was planned they are the changes.
+const clearCreations = statement(
+  'sync_clear_creations',
+  `delete from sync.run_creation b
+  where b.run_id in (${ended}) and b.run_id in (select r.id from sync.run r where r.diff_hash is null)`,
+)
 const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
 /** Removes rows of the connector's runs that have ended, at most 50,000 of each kind; answers how many. */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
   const counts = await Promise.all(
-    [clearStaged, clearCurrent, clearBlocks].map(async (clear) => await tx.execute(clear([connectorId]))),
+    [clearStaged, clearCurrent, clearBlocks, clearCreations].map(
+      async (clear) => await tx.execute(clear([connectorId])),
+    ),
   )
   return counts.reduce((total, count) => total + count, 0)
 }

@@ -1,5 +1,5 @@
 import type { InputError } from '@postern/contracts'
-import { doubtCreations, learnCreations, listOpenCreations, writeCreations } from '../creation/store.ts'
+import { doubtCreations, learnCreations, listOpenCreations } from '../creation/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import {
   type OpenChange,
@@ -15,7 +15,7 @@ import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
-import { type Found, askCurrent, comparisonOf } from './plan.ts'
+import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
 import { noteOutcome } from './store.ts'
 import { tellSources } from './tell-sources.ts'
 
@@ -99,9 +99,9 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
         continue
       }
       const faults = refusalsOf(outcome, batch)
+      await unpackCreations(hold, { rows: true, changes: true })
       await hold.step(async (tx) => {
         await insertErrors(tx, hold.run.id, faults.map(toError))
-        await writeCreations(tx, hold.run.id, true)
         await markChangesRefused(tx, hold.run.id, oneEach(faults))
         return {}
       })

@@ -3,6 +3,7 @@ import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
 import { findConnector, listSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
+import { countKnown } from '../diff/store.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
@@ -134,8 +135,8 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   const staged = await stage(
     parts,
     hold,
-    async (remembered) =>
-      await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered }),
+    async (remembered, isFirst) =>
+      await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered, isFirst }),
   )
   await validateTogether(hold, universe, staged.compared)
   return await findChanges(hold, universe, staged)
@@ -145,16 +146,19 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
 async function stage(
   { logger }: WorkerParts,
   hold: Hold,
-  read: (remembered: Remembered | undefined) => Promise<number>,
+  read: (remembered: Remembered | undefined, isFirst: boolean) => Promise<number>,
 ): Promise<Staged> {
   const comparison = comparisonOf(hold)
   const remembered = await rememberRows(async (work) => await hold.read(work), comparison)
-  const compared = await read(remembered)
-  if (remembered === undefined) return { compared, held: undefined }
+  if (remembered === undefined) {
+    const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
+    return { compared: await read(undefined, total === 0), held: undefined }
+  }
+  const compared = await read(remembered, false)
   const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, compared))
   if (held.doubtful === 0) return { compared, held }
   logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
-  return { compared: await read(undefined), held: undefined }
+  return { compared: await read(undefined, false), held: undefined }
 }
 
 type End =

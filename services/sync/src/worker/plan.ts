@@ -5,9 +5,9 @@ import {
   checkCreations,
   listParentsOutside,
   nextKeys,
-  stageCreations,
+  type Unpacked,
   summarizeCreations,
-  writeCreations,
+  unpackLast,
 } from '../creation/store.ts'
 import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
 import {
@@ -42,7 +42,7 @@ import {
   refuseMisplacedRows,
   settleBelowStored,
 } from '../staging/store.ts'
-import { type Hold, RunRefused } from './held-run.ts'
+import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { batchRows } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
@@ -100,11 +100,24 @@ async function areCreations(hold: Hold, universe: Universe, { maxDepth }: Datase
   const { total, fits } = await hold.read(async (tx) => await checkCreations(tx, id, maxDepth))
   if (total === 0) return false
   if (fits && (await haveParents(hold, universe)) && (await areNew(hold, universe))) return true
-  await hold.step(async (tx) => {
-    await stageCreations(tx, id)
-    return {}
-  })
+  await unpackCreations(hold, { rows: true, changes: false })
   return false
+}
+
+/** Blocks of which rows are made by one statement: well within the life of an assertion. */
+const blocksAStep = 50
+
+/** Treats what was kept in blocks as all other rows from here on, some blocks a step. Who has asked to cancel is heard by the next one. */
+export async function unpackCreations(hold: Hold, what: Unpacked): Promise<void> {
+  for (let isLeft = true; isLeft;) {
+    const unpacked = hold.step(async (tx) => {
+      isLeft = await unpackLast(tx, hold.run.id, blocksAStep, what)
+      return {}
+    })
+    await unpacked.catch((error: unknown) => {
+      if (!(error instanceof RunCancelled)) throw error
+    })
+  }
 }
 
 async function haveParents(hold: Hold, universe: Universe): Promise<boolean> {
@@ -292,25 +305,36 @@ async function conclude(
   { gone, keyless, known, missing: counted }: Against & { readonly gone: number; readonly keyless: number },
 ): Promise<number> {
   const { connector, run } = hold
-  let found = 0
-  await hold.step(async (tx) => {
-    const { hash, ...changes } = await summarize(tx, run.id)
-    const policy = connector.missing_policy
-    const { total: missing, lately } = policy === 'ignore' ? none : counted
-    if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
+  const policy = connector.missing_policy
+  const { total: missing, lately } = policy === 'ignore' ? none : counted
+  // Nobody but who holds the run writes its changes: what is read here is what the step commits.
+  const assess = async () => {
+    const { hash, ...changes } = await hold.read(async (tx) => await summarize(tx, run.id))
     const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
+    assertInOnePush(hold, changes.created + changed)
     const { valid } = hold.counts
-    found = changes.created + changed
-    assertInOnePush(hold, found)
     const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
     const unchanged = Math.max(0, valid - changes.created - (changed - gone))
-    const counts = { ...changes, missing, unchanged }
     const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
-    if (status === 'applying') return { status, counts, breaches, diffHash: hash }
-    await noteOutcome(tx, connector.id, false)
+    return {
+      status,
+      counts: { ...changes, missing, unchanged },
+      breaches,
+      diffHash: hash,
+      found: changes.created + changed,
+    }
+  }
+  let assessed = await assess()
+  if (assessed.status !== 'applying') {
     // What waits is approved row by row, by a worker of whatever release.
-    await writeCreations(tx, run.id, status === 'needs_approval')
-    return { status, counts, breaches, diffHash: (await summarizeChanges(tx, run.id)).hash }
+    await unpackCreations(hold, { rows: assessed.status === 'needs_approval', changes: true })
+    assessed = await assess()
+  }
+  const { found, ...progress } = assessed
+  await hold.step(async (tx) => {
+    if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
+    if (progress.status !== 'applying') await noteOutcome(tx, connector.id, false)
+    return progress
   })
   return found
 }

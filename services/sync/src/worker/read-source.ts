@@ -30,13 +30,17 @@ const maxErrorsARow = 50
 
 /**
  * Reads the whole source into the staging tables; answers how many of its rows are to be compared. Rows that are `remembered`
- * as they are now are not mapped again. Throws what the source throws: then nothing of it counts.
+ * as they are now are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
  */
 export async function stageSource(
   hold: Hold,
   source: SourceType,
   context: Omit<SourceContext<unknown>, 'upload'>,
-  { rules, remembered }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined },
+  {
+    rules,
+    remembered,
+    isFirst: isFirstRead,
+  }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<number> {
   const take = createTaker(hold, rules, remembered)
   await hold.step(async (tx) => {
@@ -56,8 +60,8 @@ export async function stageSource(
     const counts = { fetched, valid, invalid: fetched - valid }
     await writing
     writing = hold.step(async (tx) => {
-      // Of a connector that has brought nothing yet most rows are new to the universe too; whether all are is found out later.
-      const isNew = rules.isMadeInBlocks && remembered === undefined
+      // Most rows are new to the universe too then; whether all are is found out later.
+      const isNew = rules.isMadeInBlocks && isFirstRead
       const made = isNew ? rows.filter(({ content }) => content !== undefined) : []
       await Promise.all([
         keepCreations(tx, hold.run.id, made),
