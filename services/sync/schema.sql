@@ -121,12 +121,19 @@ create table sync.known_row (
   hash bytea,
   run_id uuid,
   missing_since timestamp with time zone,
-  told boolean not null default false,
+  told_connector_id uuid,
+  told_missing_since timestamp with time zone,
   constraint known_row_pk PRIMARY KEY (tenant_id, scope, source_key)
 );
 CREATE INDEX known_row_by_connector ON sync.known_row USING btree (tenant_id, connector_id, source_key);
 CREATE INDEX known_row_missing ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE (missing_since IS NOT NULL);
-CREATE INDEX known_row_untold ON sync.known_row USING btree (tenant_id, connector_id, scope, source_key) WHERE ((NOT told) AND (scope = 'auditable_entities'::text));
+CREATE INDEX known_row_shared ON sync.known_row USING btree (tenant_id, told_connector_id, source_key) WHERE ((scope = 'auditable_entities'::text) AND (told_connector_id <> connector_id));
+CREATE INDEX known_row_untold ON sync.known_row USING btree (tenant_id, connector_id, source_key) WHERE ((scope = 'auditable_entities'::text) AND
+CASE
+    WHEN (told_connector_id IS NULL) THEN true
+    WHEN (told_connector_id = connector_id) THEN (told_missing_since IS DISTINCT FROM missing_since)
+    ELSE ((told_missing_since IS NOT NULL) AND (missing_since IS NULL))
+END);
 CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.known_row enable row level security;
@@ -139,7 +146,8 @@ create policy tenant_only on sync.known_row as restrictive for all to public usi
 grant delete, insert, select, update on table sync.known_row to postern_sync;
 comment on column sync.known_row.scope is 'The dataset; of hierarchies with the key of the hierarchy.';
 comment on column sync.known_row.hash is 'Of what the source said of the row when it was taken in, and of how that is mapped. Null: somebody else has written it since, or how it stands is not known.';
-comment on column sync.known_row.told is 'Of entities: the universe knows that this connector brings the row, and since when it is missing.';
+comment on column sync.known_row.told_connector_id is 'Of entities: the connector that brings it, as far as the universe was told; null: that is not known, and is told.';
+comment on column sync.known_row.told_missing_since is 'Since when the source of that connector has it no longer, as it was told.';
 
 create table sync.run (
   tenant_id uuid not null,

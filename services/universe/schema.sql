@@ -344,6 +344,7 @@ create table universe.source_connector (
   tenant_id uuid not null,
   connector_id text not null,
   telling integer not null,
+  retired_at timestamp(3) with time zone,
   seen_at timestamp(3) with time zone,
   seen_run_id uuid,
   constraint source_connector_pk PRIMARY KEY (tenant_id, connector_id),
@@ -360,6 +361,7 @@ create policy tenant_only on universe.source_connector as restrictive for all to
 grant insert, select, update on table universe.source_connector to postern_universe;
 comment on table universe.source_connector is 'Connectors that bring entities. What an entity was made by that is not among them is no source.';
 comment on column universe.source_connector.telling is 'The number of the last telling of the connector that was taken in: one with a lower number comes too late.';
+comment on column universe.source_connector.retired_at is 'Since when it brings nothing, and is no source of anything.';
 comment on column universe.source_connector.seen_at is 'When its source was last read to its end, hence when it last had each entity that is not missing.';
 
 create table universe.staged_node (

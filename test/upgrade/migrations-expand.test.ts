@@ -40,6 +40,16 @@ const refusals: readonly (readonly [string, RegExp])[] = [
 const indexes = /\bcreate\s+(?:unique\s+)?index\s+(?:\w+\s+)?on\s+(?:only\s+)?([\w.]+)/gi
 const brief = /^-- holds up writes: .{20,}$/m
 
+/**
+ * To alter a table is a moment in which nobody reads it; what takes long behind it, in the same file, is as long a moment: an index, or a
+ * look at every row whether a new check holds. A check is added `not valid`, and validated in a file of its own.
+ * `-- holds up readers: why that is short` lets it do so.
+ */
+const altered = /\balter\s+table\s+(?:only\s+)?([\w.]+)((?:(?!;)[\s\S])*)/gi
+const validates = /\bvalidate\s+constraint\b/i
+const checksRows = /\badd\s+(?:constraint\s+\w+\s+)?check\b(?:(?!\bnot\s+valid\b)[\s\S])*$/i
+const briefly = /^-- holds up readers: .{20,}$/m
+
 /** `-- contract: why the release before does without it` in a migration lets it take something away. */
 const reasoned = /^-- contract: .{20,}$/m
 
@@ -72,6 +82,28 @@ function heldUpBy(text: string): string[] {
   return [...statements.matchAll(indexes)].flatMap(([, table]) =>
     made.includes(table) ? [] : [`holds up writes to ${table}`],
   )
+}
+
+/** The tables that were there and that nobody reads while a migration goes through them. */
+function hiddenBy(text: string): string[] {
+  if (briefly.test(text)) return []
+  const statements = withoutComments(text)
+  const made = [...statements.matchAll(/\bcreate\s+table\s+(?:if\s+not\s+exists\s+)?([\w.]+)/gi)].map(
+    ([, name]) => name,
+  )
+  const alterations = [...statements.matchAll(altered)].filter(([, table]) => !made.includes(table))
+  const changes = alterations.filter(([, , what = '']) => !validates.test(what))
+  const isBehind = (table: string | undefined, at: number): boolean =>
+    changes.some(({ 1: other, index }) => other === table && index < at)
+  return [
+    ...changes.filter(([, , what = '']) => checksRows.test(what)).map(([, table]) => table),
+    ...alterations
+      .filter(({ 1: table, 2: what = '', index }) => validates.test(what) && isBehind(table, index))
+      .map(([, table]) => table),
+    ...[...statements.matchAll(indexes)]
+      .filter(({ 1: table, index }) => isBehind(table, index))
+      .map(([, table]) => table),
+  ].map((table) => `holds up readers of ${table}`)
 }
 
 /** What a migration refuses, or does otherwise, from now on, in tables and functions that were there before it. */
@@ -116,6 +148,10 @@ test('migrations build no index of a table that was there, or say why writes are
   expect(faultsAfter(running.migrations, heldUpBy)).toEqual([])
 })
 
+test('migrations go through no table behind a change of it, while nobody reads it', () => {
+  expect(faultsAfter(running.migrations, hiddenBy)).toEqual([])
+})
+
 test('what migrations of before these rules do is found in their files', () => {
   const migrations = first?.migrations ?? running.migrations
   expect(faultsAfter(migrations, refusalsIn)).toEqual(
@@ -138,6 +174,21 @@ test.each([
   ['create table a.b (c int);\ncreate index a_b on a.b (c);', []],
   ['-- holds up writes: a row for each tenant, of which there are few\ncreate index a_b on a.b (c);', []],
 ])('%s', (statement, tables) => expect(heldUpBy(statement)).toEqual(tables))
+
+test.each([
+  ['alter table a.b add column c int;\ncreate index b_c on a.b (c);', ['holds up readers of a.b']],
+  ['alter table a.b add column c int, add constraint d check (c > 0);', ['holds up readers of a.b']],
+  [
+    'alter table a.b add constraint d check (c > 0) not valid;\nalter table a.b validate constraint d;',
+    ['holds up readers of a.b'],
+  ],
+  ['alter table a.b add column c int, add constraint d check (c > 0) not valid;', []],
+  ['alter table a.b validate constraint d;', []],
+  ['create index b_c on a.b (c);\nalter table a.b add column d int;', []],
+  ['alter table a.b add column c int;\ncreate index e_c on a.e (c);', []],
+  ['-- holds up readers: a row for each tenant, of which there are few\nalter table a.b add check (c > 0);', []],
+  ['create table a.b (c int);\nalter table a.b add check (c > 0);\ncreate index b_c on a.b (c);', []],
+])('%s', (statement, tables) => expect(hiddenBy(statement)).toEqual(tables))
 
 test.each([
   ['alter table keys.api_key drop column label;', 1],

@@ -1,14 +1,13 @@
--- The universe is told, at the end of a run, which entities a connector brings and which its source has lost: what it has not been
--- told yet is marked, so that a run costs as many of these rows as have changed, and what a worker that died has not told is told by
--- the next one.
+-- The universe is told, at the end of a run, which entities a connector brings and which its source has lost. What it was told is kept
+-- beside what is so: where the two differ it is told, by whichever run comes first. So nobody who writes a row can forget that, not
+-- a worker that dies, nor one of a release that knows nothing of it.
 --
--- holds up writes: one index over the known rows of entities, less than a second for each million of them.
+-- Nobody reads or writes known rows while this file is committed: it looks at none. The indexes are a file of their own.
 
-alter table sync.known_row add column told boolean not null default false;
-comment on column sync.known_row.told is
-  'Of entities: the universe knows that this connector brings the row, and since when it is missing.';
-create index known_row_untold on sync.known_row (tenant_id, connector_id, scope, source_key)
-  where not told and scope = 'auditable_entities';
+alter table sync.known_row add column told_connector_id uuid, add column told_missing_since timestamptz;
+comment on column sync.known_row.told_connector_id is
+  'Of entities: the connector that brings it, as far as the universe was told; null: that is not known, and is told.';
+comment on column sync.known_row.told_missing_since is 'Since when the source of that connector has it no longer, as it was told.';
 
 alter table sync.connector add column telling integer not null default 0;
 comment on column sync.connector.telling is

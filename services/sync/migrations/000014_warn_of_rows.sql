@@ -4,5 +4,5 @@
 
 alter table sync.run_error
   add column severity text not null default 'error',
-  add constraint run_error_severity_known check (severity in ('error', 'warning'));
+  add constraint run_error_severity_known check (severity in ('error', 'warning')) not valid;
 comment on column sync.run_error.severity is 'error: the row, or what it would change, was not taken in. warning: it was.';

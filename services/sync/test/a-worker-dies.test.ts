@@ -132,7 +132,7 @@ test('a worker that is killed at any step is followed by another: nothing is los
     )
     expect(stored).toEqual(['A', 'B', 'C'].map((external_id) => ({ external_id, version: 1 })))
     const read = await world.rows(
-      'select seen_run_id, (select bool_and(told) from sync.known_row k where k.tenant_id = $1) as told from universe.source_connector where tenant_id = $1',
+      'select seen_run_id, (select bool_and(told_connector_id = connector_id) from sync.known_row k where k.tenant_id = $1) as told from universe.source_connector where tenant_id = $1',
       [tenant.tenantId],
     )
     expect(read).toEqual([{ seen_run_id: run.id, told: true }])

@@ -1,24 +1,49 @@
 import { randomUUID } from 'node:crypto'
 import { type Connector, type Run, connectorSchema, entitySchema, runSchema } from '@postern/contracts'
+import type { EntitySourcesBody } from '@postern/contracts/internal'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { createLogger } from '@postern/service-kit'
+import { parseKeyRing } from '@postern/signed-context'
+import { type TenantDb, openTenantDb } from '@postern/tenant-db'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
+import { type Universe, UniverseUnavailable, openUniverse } from '../src/push/universe.ts'
+import { sourceTypes } from '../src/source/index.ts'
+import { defaultLimits } from '../src/source/limits.ts'
+import { type WorkerParts, carryOut, endLostRun } from '../src/worker/carry-out.ts'
 import { admin, makeWorld, push } from './support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
-let universe: Awaited<ReturnType<typeof world.spawnUniverse>>
+let process: Awaited<ReturnType<typeof world.spawnUniverse>>
+/** Answers requests alone: the runs are carried out here. */
 let sync: Awaited<ReturnType<typeof world.startSync>>
 let caller: SignedCaller
+let workerDb: TenantDb
+let universe: Universe
 
 beforeAll(async () => {
   world = await makeWorld()
-  universe = await world.spawnUniverse()
-  sync = await world.startSync(universe.url)
+  process = await world.spawnUniverse()
+  sync = await world.startSync(process.url, { POSTERN_SYNC_WORKERS: '0' })
   caller = world.syncCaller(sync.url)
+  workerDb = openTenantDb({
+    connectionString: world.database.url('sync'),
+    maxConnections: 4,
+    connectTimeoutMs: 10_000,
+    queryTimeoutMs: 130_000,
+    applicationName: 'sync-test-worker',
+  })
+  universe = openUniverse(
+    { url: process.url, ring: parseKeyRing(world.rings.syncUniverse), timeoutMs: 60_000 },
+    Date.now,
+  )
 })
 
 afterAll(async () => {
+  await universe.close()
+  await workerDb.close()
   await sync.close()
-  await universe.stop()
+  await process.stop()
   await world.close()
 })
 
@@ -30,30 +55,54 @@ async function create(tenant: Principal, fields: Record<string, unknown> = {}): 
   return connectorSchema.parse(answer.json)
 }
 
-async function ended(tenant: Principal, { id }: Run): Promise<Run> {
-  return await vi.waitFor(
-    async () => {
-      const now = runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}`)).json)
-      if (now.finished_at === null) throw new Error(`still ${now.status}`)
-      return now
-    },
-    { timeout: 60_000, interval: 50 },
-  )
+/** What of a worker is otherwise in a test. */
+interface Other extends Partial<WorkerParts> {
+  readonly isLast?: boolean
 }
 
-/** Runs a table of rows `key` or `key:name`; without a key the row cannot be taken in. */
-async function run(tenant: Principal, { id }: Connector, rows: readonly string[], query = ''): Promise<Run> {
+const partsOf = (other: Partial<WorkerParts>): WorkerParts => ({
+  workerDb,
+  universe,
+  sources: sourceTypes,
+  outbound: openOutbound({ networks: [] }),
+  limits: defaultLimits,
+  secretRing: parseKeyRing(world.rings.secrets),
+  logger: createLogger({ service: 'sync', level: 'silent' }),
+  ended: () => undefined,
+  ...other,
+})
+
+async function work(tenant: Principal, { id }: Run, { isLast = false, ...other }: Other = {}): Promise<Run> {
+  await carryOut(partsOf(other), id, { signal: new AbortController().signal, isLast })
+  return await now(tenant, id)
+}
+
+async function now(tenant: Principal, id: string): Promise<Run> {
+  return runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}`)).json)
+}
+
+/** Begins a run of a table of rows `key` or `key:name`; without a key the row cannot be taken in. */
+async function start(tenant: Principal, { id }: Connector, rows: readonly string[], query = ''): Promise<Run> {
   const lines = rows.map((given) => given.split(':')).map(([key = '', name = key]) => `${key},${name},process`)
   const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs${query}`, {
     body: ['external_id,name,type', ...lines, ''].join('\n'),
     headers: { 'content-type': 'text/csv' },
   })
-  return await ended(tenant, runSchema.parse(answer.json))
+  return runSchema.parse(answer.json)
+}
+
+async function run(
+  tenant: Principal,
+  connector: Connector,
+  rows: readonly string[],
+  { query, ...other }: Other & { readonly query?: string } = {},
+): Promise<Run> {
+  return await work(tenant, await start(tenant, connector, rows, query), other)
 }
 
 async function read({ tenantId }: Principal, key: string) {
   const reader = { tenantId, scopes: ['read:universe'] }
-  const answer = await world.universeCaller(universe.url).call(reader, 'GET', `/api/v1/entities/ext:${key}`)
+  const answer = await world.universeCaller(process.url).call(reader, 'GET', `/api/v1/entities/ext:${key}`)
   const { source, version, status } = entitySchema.parse(answer.json)
   return { source, version, status }
 }
@@ -67,7 +116,7 @@ test('a run says where its entities come from, and writes none that it does not 
     version: 1,
     source: { connector_id: connector.id, source_key: 'A', missing_since: null },
   })
-  expect(await run(tenant, connector, ['A', 'B'], '?mode=dry_run')).toMatchObject({ status: 'succeeded' })
+  expect(await run(tenant, connector, ['A', 'B'], { query: '?mode=dry_run' })).toMatchObject({ status: 'succeeded' })
   expect(await read(tenant, 'A')).toEqual(first)
   // Nothing has changed, but for when it was seen.
   expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ status: 'succeeded', counts: { unchanged: 2 } })
@@ -125,6 +174,212 @@ test('a rollback reads nothing: what the run has made is inactive, and was seen 
   const made = await run(tenant, connector, ['A'])
   const before = await read(tenant, 'A')
   const answer = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${made.id}/rollback`, { body: {} })
-  expect(await ended(tenant, runSchema.parse(answer.json))).toMatchObject({ status: 'succeeded', mode: 'rollback' })
+  expect(await work(tenant, runSchema.parse(answer.json))).toMatchObject({ status: 'succeeded', mode: 'rollback' })
   expect(await read(tenant, 'A')).toEqual({ ...before, status: 'archived', version: 2 })
+})
+
+/** A database whose worker, once it has done a statement, and before that is committed, waits until something else has happened. */
+function holdingAt(name: string, meanwhile: () => Promise<unknown>): TenantDb {
+  let isDone = false
+  return {
+    ...workerDb,
+    write: async (tenant, fn) =>
+      await workerDb.write(tenant, async (tx) =>
+        fn({
+          ...tx,
+          query: async (statement) => await tx.query(statement),
+          execute: async (statement) => {
+            const count = await tx.execute(statement)
+            if (statement.name === name && !isDone) {
+              isDone = true
+              await meanwhile()
+            }
+            return count
+          },
+        }),
+      ),
+  }
+}
+
+const renamed = async (tenant: Principal) =>
+  expect((await push(caller, tenant, [{ external_id: 'A', name: 'Pushed', type: 'process' }])).status).toBe(200)
+const away: Universe['tellSources'] = async () => await Promise.reject(new UniverseUnavailable('away'))
+const telling = (tellSources: Universe['tellSources']): Universe => ({ ...universe, tellSources })
+const keysOf = ({ rows }: EntitySourcesBody) => rows.map(({ external_id: key }) => key)
+
+/** As after an upgrade: nothing has been told. */
+async function forget({ tenantId }: Principal): Promise<void> {
+  await world.rows('update sync.known_row set told_connector_id = null where tenant_id = $1', [tenantId])
+}
+
+describe('what is pushed over a row', () => {
+  test('while it is noted as told is seen by the next run', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await run(tenant, connector, ['A', 'B'])
+    await forget(tenant)
+    const held = holdingAt('sync_mark_told', async () => await renamed(tenant))
+    expect(await run(tenant, connector, ['A', 'B'], { workerDb: held })).toMatchObject({ counts: { unchanged: 2 } })
+    expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
+  })
+
+  test('while it is learned is seen by the next run, however this one ends', async () => {
+    for (const isLast of [true, false]) {
+      const tenant = admin()
+      const connector = await create(tenant)
+      const begun = await start(tenant, connector, ['A', 'B'])
+      const held = holdingAt('sync_learn_creations', async () => await renamed(tenant))
+      const ended = work(tenant, begun, { workerDb: held, universe: telling(away), isLast })
+      if (isLast) expect(await ended).toMatchObject({ status: 'succeeded' })
+      else {
+        await expect(ended).rejects.toThrow('away')
+        await endLostRun(partsOf({}), begun.id)
+        expect(await now(tenant, begun.id)).toMatchObject({ status: 'failed', failure: { code: 'worker_lost' } })
+      }
+      expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
+    }
+  })
+
+  test('before a run makes it is not what the run has made: it passes to the connector', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const applyRows: Universe['applyRows'] = async (application) => {
+      await renamed(tenant)
+      return await universe.applyRows(application)
+    }
+    expect(await run(tenant, connector, ['A'], { universe: { ...universe, applyRows } })).toMatchObject({
+      counts: { created: 1 },
+    })
+    expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
+  })
+})
+
+describe('where the universe is away', () => {
+  test('a run that has nothing else to do succeeds, and the next one tells', async () => {
+    const tenant = admin()
+    const rows = [{ external_id: 'A', name: 'A', type: 'process' }]
+    expect((await push(caller, tenant, rows)).status).toBe(200)
+    const connector = await create(tenant)
+    const begun = await start(tenant, connector, ['A'])
+    await expect(work(tenant, begun, { universe: telling(away) })).rejects.toThrow('away')
+    const ended = await work(tenant, begun, { universe: telling(away), isLast: true })
+    expect(ended).toMatchObject({ status: 'succeeded', failure: null })
+    const path = `/api/v1/connectors/${connector.id}`
+    expect((await caller.call(tenant, 'GET', path)).json).toMatchObject({ state: 'active', consecutive_failures: 0 })
+    expect((await read(tenant, 'A')).source).toBeNull()
+    await run(tenant, connector, ['A'])
+    expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
+  })
+})
+
+test('what a release that knows nothing of it writes is told by the next run', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  await run(tenant, connector, ['A', 'B'])
+  const [known] = await world.rows(`select hash from sync.known_row where tenant_id = $1 and source_key = 'A'`, [
+    tenant.tenantId,
+  ])
+  await run(tenant, connector, ['B'])
+  expect((await read(tenant, 'A')).source?.missing_since).not.toBeNull()
+  // It finds the row again, and learns.
+  const learn = `update sync.known_row set connector_id = $2, hash = $3, run_id = $4, missing_since = null
+    where tenant_id = $1 and source_key = 'A'`
+  await world.rows(learn, [tenant.tenantId, connector.id, known?.['hash'], randomUUID()])
+  expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { unchanged: 2 } })
+  expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id, missing_since: null })
+})
+
+test('a run that has waited says when it has read, and not when it was approved', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { safety: { ...anything, max_change_pct: 0 } })
+  await run(tenant, connector, ['A', 'B', 'C'])
+  const waiting = await run(tenant, connector, ['A:Other', 'B'])
+  expect(waiting.status).toBe('needs_approval')
+  const body = { diff_hash: waiting.diff_hash }
+  expect((await caller.call(tenant, 'POST', `/api/v1/sync-runs/${waiting.id}/approve`, { body })).status).toBe(202)
+  expect(await work(tenant, waiting)).toMatchObject({ status: 'succeeded', started_at: waiting.started_at })
+  expect((await read(tenant, 'B')).source).toMatchObject({ last_seen_at: waiting.started_at, missing_since: null })
+  expect((await read(tenant, 'C')).source?.missing_since).toBe(waiting.started_at)
+})
+
+async function both(tenant: Principal) {
+  const [one, other] = [await create(tenant), await create(tenant)]
+  await run(tenant, one, ['A', 'B'])
+  return { one, other }
+}
+
+describe('entities that two connectors bring', () => {
+  test('stay those of the first, and are not written by runs that change nothing, until its source has them no longer', async () => {
+    const tenant = admin()
+    const { one, other } = await both(tenant)
+    for (const connector of [other, one, other]) {
+      expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { unchanged: 2 } })
+    }
+    expect(await read(tenant, 'A')).toMatchObject({ version: 1, source: { connector_id: one.id, missing_since: null } })
+    // The first has lost one, that the other has brought last.
+    await run(tenant, one, ['B'])
+    await run(tenant, other, ['A', 'B'])
+    expect(await read(tenant, 'A')).toMatchObject({
+      version: 2,
+      source: { connector_id: other.id, missing_since: null },
+    })
+    expect(await read(tenant, 'B')).toMatchObject({ version: 1, source: { connector_id: one.id } })
+    // And one that it has brought last itself.
+    await run(tenant, one, ['B'])
+    await run(tenant, one, [])
+    expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: one.id, missing_since: expect.any(String) })
+    await run(tenant, other, ['A', 'B'])
+    expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: other.id, missing_since: null })
+  })
+
+  test('are there, though one connector says that they are gone while the other finds them', async () => {
+    const tenant = admin()
+    const { one, other } = await both(tenant)
+    const late: Universe['tellSources'] = async (asker, body) => {
+      if (keysOf(body).includes('A')) await run(tenant, other, ['A', 'B'])
+      await universe.tellSources(asker, body)
+    }
+    await run(tenant, one, ['B'], { universe: telling(late) })
+    expect((await read(tenant, 'A')).source?.missing_since).not.toBeNull()
+    expect(await run(tenant, other, ['A', 'B'])).toMatchObject({ counts: { applied: 0 } })
+    expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: other.id, missing_since: null })
+  })
+
+  test('pass to the other when one is retired; what nobody else brings has no source, and is not missing', async () => {
+    const tenant = admin()
+    const { one, other } = await both(tenant)
+    await run(tenant, other, ['A'])
+    await run(tenant, one, ['A'])
+    await run(tenant, other, ['A'])
+    const reader = { tenantId: tenant.tenantId, scopes: ['read:universe'] }
+    const missing = async () =>
+      (await world.universeCaller(process.url).call(reader, 'GET', '/api/v1/entities?missing=true')).json
+    expect(await missing()).toMatchObject([{ external_id: 'B', source: { connector_id: one.id } }])
+    expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${one.id}`)).status).toBe(204)
+    expect(await missing()).toEqual([])
+    expect([(await read(tenant, 'A')).source, (await read(tenant, 'B')).source]).toEqual([null, null])
+    await run(tenant, other, ['A'])
+    expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: other.id, missing_since: null })
+    expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${one.id}`)).status).toBe(404)
+  })
+})
+
+test('a connector is not retired while the universe cannot be told, or a run is under way', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  await run(tenant, connector, ['A'])
+  const path = `/api/v1/connectors/${connector.id}`
+  const alone = await world.startSync('http://127.0.0.1:9', { POSTERN_SYNC_WORKERS: '0' })
+  try {
+    expect((await world.syncCaller(alone.url).call(tenant, 'DELETE', path)).status).toBe(503)
+  } finally {
+    await alone.close()
+  }
+  const begun = await start(tenant, connector, ['A'])
+  expect((await caller.call(tenant, 'DELETE', path)).status).toBe(409)
+  await work(tenant, begun)
+  expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
+  // One that has brought nothing is nobody's source.
+  const unused = await create(tenant)
+  expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${unused.id}`)).status).toBe(204)
 })

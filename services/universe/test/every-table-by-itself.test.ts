@@ -24,7 +24,7 @@ async function someTenant(): Promise<string> {
     test_procedures: [{ external_id: 'T', title: 'T', entities: ['A'] }],
   })
   await universe.pushTo(tenant, 'people', { people: [{ external_id: 'P', name: 'P', email: 'p@example.com' }] })
-  const told = { run_id: crypto.randomUUID(), telling: 1, rows: [], complete: true }
+  const told = { telling: 1, rows: [], read: null, retired: false }
   await universe.sync.call({ ...syncOf(tenant), id: connector }, 'POST', internalPaths.entitySources, { body: told })
   return tenant.tenantId
 }

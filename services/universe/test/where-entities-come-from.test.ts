@@ -18,13 +18,16 @@ beforeAll(async () => {
 })
 afterAll(async () => await universe.close())
 
+/** That a source was read to its end, by a run of its own. */
+const aReading = (at = new Date()) => ({ run_id: crypto.randomUUID(), at: at.toISOString() })
+
 /** The sync service at work for a connector of a tenant. */
 const connectorOf = ({ tenantId }: Principal, id: string) =>
   ({ tenantId, kind: 'service', id, label: 'A connector', scopes: [] }) as const
 
 const tell = async (tenant: Principal, connector: string, body: object) =>
   await universe.sync.call(connectorOf(tenant, connector), 'POST', internalPaths.entitySources, {
-    body: { run_id: crypto.randomUUID(), telling: 1, rows: [], complete: true, ...body },
+    body: { telling: 1, rows: [], read: aReading(), retired: false, ...body },
   })
 
 async function told(tenant: Principal, connector: string, body: object): Promise<number> {
@@ -54,7 +57,7 @@ describe('where an entity comes from', () => {
   test('is told by the sync service alone, for a connector, and well formed', async () => {
     const [tenant, connector] = [newTenant(['admin:sync']), crypto.randomUUID()]
     const target = internalPaths.entitySources
-    const options = { body: { run_id: crypto.randomUUID(), telling: 1, rows: [], complete: true } }
+    const options = { body: { telling: 1, rows: [], read: aReading(), retired: false } }
     for (const caller of [universe.gateway, universe.stranger, universe.findings, universe.evidence]) {
       expect((await caller.call(connectorOf(tenant, connector), 'POST', target, options)).status).toBe(401)
     }
@@ -88,14 +91,14 @@ describe('where an entity comes from', () => {
   test('is read anew with each run, without any entity being written; the entity tag tells it', async () => {
     const [tenant, connector] = [newTenant(), crypto.randomUUID()]
     await brought(tenant, connector, 'A')
-    const run = { run_id: crypto.randomUUID(), telling: 1 }
+    const run = { read: aReading(), telling: 1 }
     await told(tenant, connector, run)
     const first = await get(tenant, `${path}/ext:A`)
     const headers = { 'if-none-match': first.headers['etag'] ?? '' }
     // The same run once more, as after a crash.
     await told(tenant, connector, { ...run, telling: 2 })
     expect((await get(tenant, `${path}/ext:A`, headers)).status).toBe(304)
-    await told(tenant, connector, { telling: 3, complete: false })
+    await told(tenant, connector, { telling: 3, read: null })
     expect((await get(tenant, `${path}/ext:A`, headers)).status).toBe(304)
     await told(tenant, connector, { telling: 4 })
     const again = await get(tenant, `${path}/ext:A`, headers)
@@ -145,6 +148,42 @@ describe('where an entity comes from', () => {
     ])
     await told(tenant, one, { telling: 2, rows: [there('A')] })
     expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: one, first_seen_at: claimed.created_at })
+  })
+
+  test('was last there when the source was read, not when that is told, nor in the future', async () => {
+    const [tenant, connector] = [newTenant(), crypto.randomUUID()]
+    await brought(tenant, connector, 'A')
+    const { created_at } = await read(tenant, 'A')
+    await told(tenant, connector, { read: aReading(new Date(Date.parse(created_at) - 1000)) })
+    expect((await read(tenant, 'A')).source?.last_seen_at).toBe(created_at)
+    const at = new Date(Date.parse(created_at) + 1)
+    await told(tenant, connector, { read: aReading(at) })
+    expect((await read(tenant, 'A')).source?.last_seen_at).toBe(at.toISOString())
+    await told(tenant, connector, { read: aReading(new Date(Date.parse(created_at) + 3_600_000)) })
+    expect(Date.parse((await read(tenant, 'A')).source?.last_seen_at ?? '')).toBeLessThan(
+      Date.parse(created_at) + 3_600_000,
+    )
+    // What has long been missing when that is first told was not first seen after it.
+    await universe.push(tenant, [row('pushed')])
+    const since = '2026-01-02T10:00:00.000Z'
+    await told(tenant, connector, { rows: [gone('pushed', since)] })
+    const { source } = await read(tenant, 'pushed')
+    expect(source).toMatchObject({ first_seen_at: since, last_seen_at: since, missing_since: since })
+  })
+
+  test('is no connector that is retired, until it tells something else', async () => {
+    const [tenant, connector] = [newTenant(), crypto.randomUUID()]
+    await brought(tenant, connector, 'A', 'B')
+    await told(tenant, connector, { rows: [gone('B')] })
+    const before = [await read(tenant, 'A'), await read(tenant, 'B')]
+    await told(tenant, connector, { telling: 2, read: null, retired: true })
+    for (const key of ['A', 'B']) expect(await read(tenant, key)).toMatchObject({ source: null })
+    expect([await keysOf(tenant, 'missing=true'), await keysOf(tenant, 'missing=false')]).toEqual([[], ['A', 'B']])
+    expect(await keysOf(tenant, `connector_id=${connector}`)).toEqual(['A', 'B'])
+    expect((await tell(tenant, connector, { telling: 1 })).status).toBe(409)
+    await told(tenant, connector, { telling: 3, read: null })
+    expect([await read(tenant, 'A'), await read(tenant, 'B')]).toEqual(before)
+    expect(await keysOf(tenant, 'missing=true')).toEqual(['B'])
   })
 
   test('is not taken from who comes too late', async () => {

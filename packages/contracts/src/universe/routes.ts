@@ -81,7 +81,10 @@ export const entityFields = {
 /** Which connector brings an entity, and when its source had it. */
 const entitySourceSchema = z
   .object({
-    connector_id: uuidSchema.meta({ description: 'The connector that brought it last' }),
+    connector_id: uuidSchema.meta({
+      description:
+        'The connector that brings it; of several the first, until its source has it no longer or it is retired',
+    }),
     source_key: z.string().meta({ description: 'Its key there' }),
     first_seen_at: timestampSchema.meta({ description: 'Since when the connector brings it' }),
     last_seen_at: timestampSchema.meta({
@@ -121,7 +124,7 @@ export const entitySchema = z
     custom: customSchema,
     source: entitySourceSchema.nullable().meta({
       description:
-        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it',
+        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it, or the connector is retired',
     }),
     created_by: createdBySchema,
     created_at: timestampSchema,

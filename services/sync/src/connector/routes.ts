@@ -9,6 +9,7 @@ import {
 import { internalPaths } from '@postern/contracts/internal'
 import {
   type App,
+  type RequestInfo,
   allPages,
   assertIfMatch,
   contractList,
@@ -21,7 +22,9 @@ import {
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
+import { UniverseUnavailable } from '../push/universe.ts'
 import { nextRun } from '../schedule/next-run.ts'
+import { beginTelling } from '../tell/store.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { setupFaults } from './rules.ts'
 import {
@@ -29,6 +32,7 @@ import {
   type Tx,
   countConnectors,
   findConnector,
+  hasRunUnderWay,
   insertConnector,
   resealSecrets,
   reservedKeys,
@@ -41,7 +45,7 @@ import {
 
 const pageKey = z.string()
 
-type Parts = Pick<Deps, 'db' | 'queue' | 'sources' | 'secretRing' | 'now'>
+type Parts = Pick<Deps, 'db' | 'queue' | 'sources' | 'secretRing' | 'now' | 'universe'>
 
 /** Connectors: listed, set up, changed, retired. */
 export function connectorRoutes(app: App, deps: Parts): void {
@@ -124,15 +128,14 @@ export function connectorRoutes(app: App, deps: Parts): void {
     return changed
   })
 
-  contractRoute(app, deleteConnector, async ({ params, context }) => {
+  contractRoute(app, deleteConnector, async ({ params, context, requestId }) => {
+    await tellRetired(deps, { context, requestId }, params.id)
     await db.write(context, async (tx) => {
       const connector = await findConnector(tx, params.id)
       if (connector === undefined || isPushed(connector)) throw problem('not_found')
       // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
       await supersedeRuns(tx, connector.id)
-      if (!(await retireConnector(tx, connector.id))) {
-        throw problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
-      }
+      if (!(await retireConnector(tx, connector.id))) throw busy()
       await disallowWork(tx, connector.id)
     })
     return undefined
@@ -152,6 +155,33 @@ export function connectorRoutes(app: App, deps: Parts): void {
       ),
     }),
   )
+}
+
+/**
+ * Has the universe take the connector for no source any more, before it is retired: nobody would tell it later. Where it is not retired
+ * then, its next run tells otherwise.
+ */
+async function tellRetired(
+  { db, universe }: Parts,
+  { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
+  address: string,
+): Promise<void> {
+  const begun = await db.write(context, async (tx) => {
+    const connector = await findConnector(tx, address)
+    if (connector?.dataset !== 'auditable_entities' || isPushed(connector)) return undefined
+    if (await hasRunUnderWay(tx, connector.id)) throw busy()
+    return { connectorId: connector.id, telling: await beginTelling(tx, connector.id) }
+  })
+  // One that has told nothing so far is no source.
+  if (begun === undefined || begun.telling === 1) return
+  const { connectorId, telling } = begun
+  const { tenantId, assertion, label } = context
+  const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
+  await universe.tellSources(asker, { telling, rows: [], read: null, retired: true }).catch((error: unknown) => {
+    if (!(error instanceof UniverseUnavailable)) throw error
+    const detail = 'The universe cannot be told that the connector is no source any more. Try again.'
+    throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
+  })
 }
 
 function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -201,6 +231,10 @@ async function present(tx: Tx, id: string): Promise<Connector> {
 
 function refuse(errors: ReturnType<typeof setupFaults>): void {
   if (errors.length > 0) throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+}
+
+function busy() {
+  return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }
 
 function taken() {

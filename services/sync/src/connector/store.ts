@@ -177,28 +177,47 @@ export async function updateConnector(tx: Tx, id: string, version: number, to: C
   return changed > 0
 }
 
+const underWay = `exists (
+    select
+    from sync.run r
+    where r.connector_id = c.id and r.source = 'connector'
+      and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
+  )`
+const findUnderWay = statement(
+  'sync_has_run_under_way',
+  `select ${underWay} as found from sync.connector c where c.id = $1::uuid`,
+)
+
+/** Whether the connector has a run that nobody waits to decide about. */
+export async function hasRunUnderWay(tx: Tx, id: string): Promise<boolean> {
+  const [row] = await tx.query<{ found: boolean }>(findUnderWay([id]))
+  return row?.found === true
+}
+
 const retire = statement(
   'sync_retire_connector',
   `update sync.connector c
   set
     retired_at = now(), key = 'retired-' || c.id, schedule_cron = null, schedule_time_zone = null, next_run_at = null,
     config = '{}', state = 'paused', updated_at = now(), version = c.version + 1
-  where c.id = $1::uuid and c.retired_at is null
-    and not exists (
-      select
-      from sync.run r
-      where r.connector_id = c.id and r.source = 'connector'
-        and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
-    )`,
+  where c.id = $1::uuid and c.retired_at is null and not ${underWay}`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
 const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
+// Served by known_row_shared. They are locked here: who pushes them meanwhile does not wait.
+const leaveShared = statement(
+  'sync_leave_shared',
+  `update sync.known_row k
+  set told_connector_id = null, told_missing_since = null, hash = null
+  where k.told_connector_id = $1::uuid and k.scope = 'auditable_entities' and k.told_connector_id <> k.connector_id`,
+)
 
-/** Retires a connector and erases its secrets; false while it has a run under way. */
+/** Retires a connector and erases its secrets; what others bring too is theirs. False while it has a run under way. */
 export async function retireConnector(tx: Tx, id: string): Promise<boolean> {
   if ((await tx.execute(retire([id]))) === 0) return false
   await tx.execute(forgetSecrets([id]))
   await tx.execute(forgetRows([id]))
+  await tx.execute(leaveShared([id]))
   return true
 }
 

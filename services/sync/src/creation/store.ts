@@ -4,7 +4,7 @@ import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
 import { appliedUpTo } from '../diff/applied.ts'
 import type { OpenChange } from '../diff/open-store.ts'
 import { seqsADepth } from '../diff/seq.ts'
-import type { ChangeCounts, Comparison } from '../diff/store.ts'
+import { type ChangeCounts, type Comparison, toldOfKnown, toldOfMade } from '../diff/store.ts'
 import type { StagedRow } from '../staging/store.ts'
 import { seqOf } from './as-changes.ts'
 
@@ -230,17 +230,17 @@ export async function listOpenCreations(
   })
 }
 
-// As learnRows: the universe knows who has made them.
+// As learnRows.
 const learn = statement(
   'sync_learn_creations',
-  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id, told)
-  select (select tenancy.tenant_id()), $2::text, one.key, $3::uuid, one.hash, $1::uuid, true
+  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id, told_connector_id)
+  select (select tenancy.tenant_id()), $2::text, one.key, $3::uuid, one.hash, $1::uuid, ${toldOfMade}
   from sync.run_creation b
   cross join lateral unnest(b.keys, b.hashes) as one (key, hash)
   where b.run_id = $1::uuid
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null,
-    told = known.told and known.connector_id = excluded.connector_id and known.missing_since is null`,
+    ${toldOfKnown}`,
 )
 
 /** Remembers them, once all are applied. */

@@ -130,9 +130,10 @@ export async function recordChanges(
   return await tx.execute(insert([runId, maxDepth, statusField, parentField, JSON.stringify(inactive), first, last]))
 }
 
-// What the connector has brought and the source has no longer; a row that is there but cannot be read is not missing.
-// Served by known_row_by_connector.
-const isMissing = `
+/**
+ * SQL: that the source of the run `$3` has the known row `k` no longer; one that is there but cannot be read is not missing.
+ */
+export const isMissing = `
     and not exists (
       select from sync.staged_row s where s.run_id = $3::uuid and s.source_key = k.source_key
     )
@@ -145,6 +146,7 @@ const isMissing = `
       ) as same
       where same.key = k.source_key
     )`
+// What the connector has brought and the source has no longer. Served by known_row_by_connector.
 const missing = `
   from sync.known_row k
   where k.connector_id = $1::uuid and k.scope = $2::text ${isMissing}`
@@ -290,12 +292,36 @@ export async function summarizeChanges(tx: Tx, runId: string): Promise<ChangeCou
   return row
 }
 
-// What the source holds and the universe has taken in. A row that is known just so is not written. That the connector brings what
-// it has just made the universe knows without being told.
+// Pushes last minutes at most, and their ids are in the order of their times. Served by run_connector.
+const isOverlapped = (run: string, scope: string): string => `exists (
+      select
+      from sync.connector pushing
+      join sync.run push on push.tenant_id = pushing.tenant_id and push.connector_id = pushing.id
+      join sync.run mine on mine.tenant_id = pushing.tenant_id and mine.id = ${run}::uuid
+      where pushing.type in ('inline_json', 'scim_inbound')
+        and (pushing.dataset = split_part(${scope}::text, '/', 1) or pushing.type = 'scim_inbound')
+        and push.id > (
+          select uuidv7(r.started_at - clock_timestamp() - interval '10 minutes') from sync.run r where r.id = ${run}::uuid
+        )
+        and push.source = 'inline' and (push.finished_at is null or push.finished_at >= mine.started_at)
+    )`
+
+/**
+ * SQL: what the universe was told of a row that the run `$1` of the connector `$3` has made, and of one of the scope `$2` that is known
+ * already. That the connector brings what it has made it knows without being told; but somebody else may have made the row since it
+ * was compared: a push, or another connector, which says so too.
+ */
+export const toldOfMade = `case when not ${isOverlapped('$1', '$2')} then $3::uuid end`
+export const toldOfKnown = `told_connector_id = case
+      when excluded.told_connector_id is null or excluded.told_connector_id = known.told_connector_id then known.told_connector_id
+    end`
+
+// What the source holds and the universe has taken in. A row that is known just so is not written.
 const learn = statement(
   'sync_learn_rows',
-  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id, told)
-  select (select tenancy.tenant_id()), $2::text, s.source_key, $3::uuid, s.hash, $1::uuid, c.op is not distinct from 'create'
+  `insert into sync.known_row as known (tenant_id, scope, source_key, connector_id, hash, run_id, told_connector_id)
+  select (select tenancy.tenant_id()), $2::text, s.source_key, $3::uuid, s.hash, $1::uuid,
+    case when c.op = 'create' then ${toldOfMade} end
   from sync.staged_row s
   left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
   left join sync.run_change c on c.run_id = $1::uuid and c.source_key = s.source_key
@@ -304,44 +330,32 @@ const learn = statement(
     and (c.seq is null or c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$1')})
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null,
-    told = known.told and known.connector_id = excluded.connector_id and known.missing_since is null`,
+    ${toldOfKnown}`,
 )
 // A row whose key cannot be read may be any of those that seem to be gone.
 const miss = statement(
   'sync_miss_rows',
   `update sync.known_row k
-  set missing_since = coalesce(k.missing_since, now()), hash = null, told = k.told and k.missing_since is not null
+  set missing_since = coalesce(k.missing_since, (select r.started_at from sync.run r where r.id = $3::uuid)), hash = null
   where k.connector_id = $1::uuid and k.scope = $2::text
     and (k.missing_since is null or k.hash is not null) ${isMissing}
     and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
 )
 
-// Pushes last minutes at most, and their ids are in the order of their times. Served by run_connector.
 const doubtOverlappedRows = statement(
   'sync_doubt_overlapped',
   `update sync.known_row k
   set hash = null
-  where k.connector_id = $1::uuid and k.scope = $2::text and k.run_id = $3::uuid and k.hash is not null
-    and exists (
-      select
-      from sync.connector pushing
-      join sync.run push on push.tenant_id = pushing.tenant_id and push.connector_id = pushing.id
-      join sync.run mine on mine.tenant_id = pushing.tenant_id and mine.id = $3::uuid
-      where pushing.type in ('inline_json', 'scim_inbound')
-        and (pushing.dataset = split_part($2::text, '/', 1) or pushing.type = 'scim_inbound')
-        and push.id > (
-          select uuidv7(r.started_at - clock_timestamp() - interval '10 minutes') from sync.run r where r.id = $3::uuid
-        )
-        and push.source = 'inline' and (push.finished_at is null or push.finished_at >= mine.started_at)
-    )`,
+  where k.scope = $1::text and k.run_id = $2::uuid and k.hash is not null and ${isOverlapped('$2', '$1')}`,
 )
 
 /**
  * Where somebody has pushed rows of the dataset since the run began, what it has learned may not be so any more. To be called
- * once that is committed: a push that begins later sees it itself.
+ * once that is committed, and whatever else the run has written known rows for: a push does not wait for rows that are locked, and
+ * one that begins later sees them itself.
  */
-export async function doubtOverlapped(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
-  await tx.execute(doubtOverlappedRows([connectorId, scope, runId]))
+export async function doubtOverlapped(tx: Tx, { runId, scope }: Comparison): Promise<void> {
+  await tx.execute(doubtOverlappedRows([scope, runId]))
 }
 
 /** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */

@@ -1,6 +1,7 @@
-// What the universe has not been told yet of where entities come from.
+// What the universe has not been told yet of where entities come from. What it was told of a row is kept in `told_connector_id` and
+// `told_missing_since`, beside how the row stands: where the two differ it is to be told.
 import type { EntitySourcesBody } from '@postern/contracts/internal'
-import { type Comparison, type Tx, statement } from '../diff/store.ts'
+import { type Comparison, type Tx, isMissing, statement } from '../diff/store.ts'
 
 const begin = statement(
   'sync_begin_telling',
@@ -14,43 +15,72 @@ export async function beginTelling(tx: Tx, connectorId: string): Promise<number>
   return row.telling
 }
 
-// Served by known_row_untold.
+/** Rows of a telling, and the versions of them that were told. */
+export interface Untold {
+  readonly rows: EntitySourcesBody['rows']
+  readonly versions: readonly string[]
+}
+
+// Served by known_row_untold, whose condition this is. What another connector brings, as the universe knows, and its source has,
+// stays that one's.
 const untold = statement(
   'sync_list_untold',
-  `select k.source_key, k.missing_since
+  `select k.source_key, k.missing_since, k.xmin::text as version
   from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text and not k.told and k.scope = 'auditable_entities'
+  where k.connector_id = $1::uuid and k.scope = 'auditable_entities' and case
+    when k.told_connector_id is null then true
+    when k.told_connector_id = k.connector_id then k.told_missing_since is distinct from k.missing_since
+    else k.told_missing_since is not null and k.missing_since is null
+  end
   order by k.source_key
-  limit $3`,
+  limit $2`,
 )
 
 /** The next rows, by key, of which the universe has not been told how they stand. */
-export async function listUntold(
-  tx: Tx,
-  { connectorId, scope }: Comparison,
-  limit: number,
-): Promise<EntitySourcesBody['rows']> {
-  const rows = await tx.query<{ source_key: string; missing_since: Date | null }>(untold([connectorId, scope, limit]))
-  return rows.map(({ source_key, missing_since }) => ({
-    external_id: source_key,
-    missing_since: missing_since?.toISOString() ?? null,
-  }))
+export async function listUntold(tx: Tx, { connectorId }: Comparison, limit: number): Promise<Untold> {
+  const rows = await tx.query<{ source_key: string; missing_since: Date | null; version: string }>(
+    untold([connectorId, limit]),
+  )
+  return {
+    rows: rows.map(({ source_key, missing_since }) => ({
+      external_id: source_key,
+      missing_since: missing_since?.toISOString() ?? null,
+    })),
+    versions: [...new Set(rows.map(({ version }) => version))],
+  }
 }
 
+// What was written since it was listed, by another connector's run, stands otherwise by now, and the universe may have heard of both
+// in either order: then nobody knows what it was told. No later transaction has the number of one that was seen before.
 // Served by known_row_pk.
 const markTold = statement(
   'sync_mark_told',
   `update sync.known_row k
-  set told = true
-  where k.connector_id = $1::uuid and k.scope = $2::text and k.source_key = any ($3::text[]) and not k.told`,
+  set
+    told_connector_id = case when k.xmin::text = any ($3::text[]) then k.connector_id end,
+    told_missing_since = case when k.xmin::text = any ($3::text[]) then k.missing_since end,
+    run_id = $2::uuid
+  where k.scope = $1::text and k.source_key = any ($4::text[])`,
 )
 
-export async function noteTold(
-  tx: Tx,
-  { connectorId, scope }: Comparison,
-  rows: EntitySourcesBody['rows'],
-): Promise<void> {
-  await tx.execute(markTold([connectorId, scope, rows.map(({ external_id: key }) => key)]))
+/** Notes what the universe was told. What is pushed while this holds the rows is found by `doubtOverlapped`. */
+export async function noteTold(tx: Tx, { runId, scope }: Comparison, { rows, versions }: Untold): Promise<void> {
+  await tx.execute(markTold([scope, runId, versions, rows.map(({ external_id: key }) => key)]))
+}
+
+// Served by known_row_shared. A row whose key cannot be read may be any of those that seem to be gone.
+const release = statement(
+  'sync_release_shared',
+  `update sync.known_row k
+  set told_connector_id = null, told_missing_since = null, run_id = $3::uuid
+  where k.told_connector_id = $1::uuid and k.scope = $2::text
+    and k.scope = 'auditable_entities' and k.told_connector_id <> k.connector_id ${isMissing}
+    and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
+)
+
+/** Leaves what the source has no longer, and another connector has brought since, to that one: its next run tells so. */
+export async function releaseShared(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
+  await tx.execute(release([connectorId, scope, runId]))
 }
 
 const anyKeyless = statement(

@@ -1,4 +1,4 @@
-import type { InputError } from '@postern/contracts'
+import type { InputError, Run } from '@postern/contracts'
 import { doubtCreations, learnCreations, listOpenCreations } from '../creation/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import {
@@ -10,14 +10,14 @@ import {
   markChangesRefused,
   noteApplied,
 } from '../diff/open-store.ts'
-import { type Comparison, doubtOverlapped, learnRows, missRows } from '../diff/store.ts'
+import { type Comparison, type Tx, doubtOverlapped, learnRows, missRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
 import { type StagedError, insertErrors } from '../staging/store.ts'
 import { isStale } from '../diff/stale.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
-import { noteOutcome } from './store.ts'
-import { tellSources } from './tell-sources.ts'
+import { type Progress, noteOutcome } from './store.ts'
+import { tellSources, uncancelled } from './tell-sources.ts'
 
 /**
  * Changes that the universe is asked to take in at once, well within the time that it gives a statement; of a hierarchy
@@ -133,34 +133,48 @@ async function assertWhole(hold: Hold, batch: readonly OpenChange[]): Promise<vo
   throw new RunRefused('too_large', message)
 }
 
-/**
- * Notes what the run has brought, tells the universe of it, and notes that the run has come to its end. `found`: what this worker
- * has planned itself.
- */
+/** Notes what the run has brought, and tells the universe of it. `found`: what this worker has planned itself. Throws UniverseUnavailable. */
 export async function finishApplied(hold: Hold, universe: Universe, found: Found | undefined): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
   const isApplied = hold.run.mode === 'apply'
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
   if (learns || misses) {
-    const learned = hold.step(async (tx) => {
-      if (learns) {
-        await learnRows(tx, comparison)
-        await learnCreations(tx, comparison)
-      }
-      if (misses) await missRows(tx, comparison)
-      return {}
-    })
-    // Everything is applied by now: there is nothing left to cancel.
-    await learned.catch((error: unknown) => {
-      if (!(error instanceof RunCancelled)) throw error
-    })
+    await uncancelled(
+      hold.step(async (tx) => {
+        if (learns) {
+          await learnRows(tx, comparison)
+          await learnCreations(tx, comparison)
+        }
+        if (misses) await missRows(tx, comparison)
+        return {}
+      }),
+    )
   }
   await tellSources(hold, universe)
-  await hold.step(async (tx) => {
-    if (learns) await doubtOverlapped(tx, comparison)
-    await noteOutcome(tx, hold.connector.id, false)
+}
+
+/** Notes that a run whose changes are applied has come to its end. */
+export async function endApplied(hold: Hold): Promise<void> {
+  await endRun(hold, false, async (tx) => {
     const refused = await countRefused(tx, hold.run.id)
     return { status: refused > 0 || hold.counts.invalid > 0 ? 'partial' : 'succeeded' }
+  })
+}
+
+/**
+ * Ends a run; `failed`: counts as a failure of the connector. However it ends: what it has learned, or noted, may be what somebody has
+ * pushed over meanwhile.
+ */
+export async function endRun(
+  hold: Hold,
+  failed: boolean,
+  end: (tx: Tx) => Promise<{ readonly status: Run['status']; readonly failure?: Progress['failure'] }>,
+): Promise<void> {
+  await hold.step(async (tx) => {
+    await doubtOverlapped(tx, comparisonOf(hold))
+    await noteOutcome(tx, hold.connector.id, failed)
+    const { status, failure } = await end(tx)
+    return failure === undefined ? { status } : { status, failure }
   })
 }
 

@@ -5,7 +5,7 @@ import { findConnector, listSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { countKnown } from '../diff/store.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import type { Universe } from '../push/universe.ts'
+import { type Universe, UniverseUnavailable } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
 import { openSecret } from '../secret/seal.ts'
 import { SourceFailure } from '../source/failure.ts'
@@ -14,11 +14,11 @@ import type { Remembered } from '../staging/remembered.ts'
 import { holdAgainstKnown, rememberRows } from '../staging/block/store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
-import { applyChanges, assertNotStale, finishApplied } from './apply.ts'
+import { applyChanges, assertNotStale, endApplied, endRun, finishApplied } from './apply.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { type Found, type Staged, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
-import { type TenantDb, advanceRun, holdWork, letWorkGo, noteOutcome, takeOverRun } from './store.ts'
+import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 
 export interface WorkerParts {
   readonly workerDb: TenantDb
@@ -54,11 +54,8 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     }
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
-    await hold.step(async (tx) => {
-      // A suspension is no fault of the source.
-      await noteOutcome(tx, hold.connector.id, end.status === 'failed' && !(error instanceof TenantSuspended))
-      return end
-    })
+    // A suspension is no fault of the source.
+    await endRun(hold, end.status === 'failed' && !(error instanceof TenantSuspended), async () => end)
     parts.ended(end.status)
     await tidyUp(parts, hold)
     return
@@ -73,10 +70,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   const hold = await takeHold(parts, runId)
   if (hold === undefined) return
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
-  await hold.step(async (tx) => {
-    await noteOutcome(tx, hold.connector.id, true)
-    return { status: 'failed', failure: { code: 'worker_lost', message } }
-  })
+  await endRun(hold, true, async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await tidyUp(parts, hold)
 }
@@ -100,8 +94,8 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
   return found === undefined ? undefined : new Hold(workerDb, assertions, worker, found.run, found.connector)
 }
 
-async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promise<void> {
-  const { universe } = parts
+async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt): Promise<void> {
+  const { universe, logger } = parts
   const { run } = hold
   let status = run.status
   let found: Found | undefined
@@ -114,7 +108,12 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal }: Attempt): Promis
   if (status === 'applying') {
     if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
     if (found?.changes !== 0) await applyChanges(hold, universe)
-    await finishApplied(hold, universe, found)
+    await finishApplied(hold, universe, found).catch((error: unknown) => {
+      if (!isLast || !(error instanceof UniverseUnavailable)) throw error
+      // What there was to do is done. Where it comes from is told by the next run.
+      logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })
+    })
+    await endApplied(hold)
   }
 }
 

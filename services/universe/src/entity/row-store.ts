@@ -70,9 +70,10 @@ const sourceColumns = `
   coalesce(e.source_last_seen_at, greatest(s.seen_at, ${firstSeen})) as source_last_seen_at, e.source_missing_since`
 const connectorOf = `
   coalesce(e.source_connector_id, case when e.created_by_type = 'connector' then e.created_by_id end)`
-/** SQL: joins the entity `e` to the connector that brings it, if one does. */
+/** SQL: joins the entity `e` to the connector `s` that brings it, if one does. One that is retired brings nothing. */
 export const entitySource = `
-  left join universe.source_connector s on s.tenant_id = e.tenant_id and s.connector_id = ${connectorOf}`
+  left join universe.source_connector s
+    on s.tenant_id = e.tenant_id and s.connector_id = ${connectorOf} and s.retired_at is null`
 
 /** SQL: what is read of the entity `e`, joined to where it comes from. */
 export const storedColumns = `

@@ -240,7 +240,7 @@ const filtered = `
       where above.id = any($18::uuid[]) or above.reference = any($19::text[]) or above.external_id = any($20::text[])
     ))
   )
-  and ($21::boolean is null or (e.source_missing_since is not null) = $21::boolean)`
+  and ($21::boolean is null or (e.source_missing_since is not null and s.connector_id is not null) = $21::boolean)`
 
 const sorts = {
   reference: { expression: 'e.number', type: 'integer' },

@@ -21,15 +21,15 @@ export function sourceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const connectorId = uuidSchema.safeParse(context.id).data
       if (connectorId === undefined) throw problem('bad_request', { detail: 'Only a connector is a source.' })
       const changed = await db.write(context, async (tx) => {
-        const isLast = await openTelling(tx, connectorId, body.telling, body.rows.length > 0)
+        const isLast = await openTelling(tx, connectorId, body)
         // A worker that has lost its run, and does not know it yet.
         if (!isLast) throw problem('conflict', { detail: 'A later telling of the connector has come before this one.' })
         const rows = body.rows.length === 0 ? 0 : await noteSources(tx, connectorId, body.rows)
-        if (body.complete) await completeReading(tx, connectorId, body.run_id)
+        if (body.read !== null) await completeReading(tx, connectorId, body.read)
         return rows
       })
-      const { run_id, complete } = body
-      log.info({ event: 'sources_noted', request_id: requestId, run_id, changed, complete })
+      const { read, retired } = body
+      log.info({ event: 'sources_noted', request_id: requestId, changed, complete: read !== null, retired })
       return { changed }
     },
   )

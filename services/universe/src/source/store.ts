@@ -4,12 +4,16 @@ import { statement } from '../list/store.ts'
 import { lockTree } from '../push/store.ts'
 
 /**
- * Makes the transaction the only one that tells of the connector, until it ends; `forRows`: also the only one that writes entities of
+ * Makes the transaction the only one that tells of the connector, until it ends; for rows also the only one that writes entities of
  * the tenant, as a push does, so that neither waits for the other for ever. False where a later telling was taken in before.
  */
-export async function openTelling(tx: Tx, connectorId: string, telling: number, forRows: boolean): Promise<boolean> {
-  if (forRows) await lockTree(tx)
-  return (await tx.execute(open([connectorId, telling]))) > 0
+export async function openTelling(
+  tx: Tx,
+  connectorId: string,
+  { telling, rows, retired }: EntitySourcesBody,
+): Promise<boolean> {
+  if (rows.length > 0) await lockTree(tx)
+  return (await tx.execute(open([connectorId, telling, retired]))) > 0
 }
 
 /** Notes of entities, by their external ids, that the connector brings them, and since when its source has them no longer. */
@@ -23,25 +27,29 @@ export async function noteSources(tx: Tx, connectorId: string, rows: EntitySourc
   )
 }
 
-/** Notes that the source was read to its end by a run; the same run again changes nothing. */
-export async function completeReading(tx: Tx, connectorId: string, runId: string): Promise<void> {
-  await tx.execute(complete([connectorId, runId]))
+/** Notes when the source was read to its end by a run; the same run again changes nothing. */
+export async function completeReading(
+  tx: Tx,
+  connectorId: string,
+  { run_id: runId, at }: NonNullable<EntitySourcesBody['read']>,
+): Promise<void> {
+  await tx.execute(complete([connectorId, runId, at]))
 }
 
 // source_connector_pk
 const open = statement(
   'universe_open_telling',
-  `insert into universe.source_connector as s (tenant_id, connector_id, telling)
-  values ((select tenancy.tenant_id()), $1::text, $2::integer)
+  `insert into universe.source_connector as s (tenant_id, connector_id, telling, retired_at)
+  values ((select tenancy.tenant_id()), $1::text, $2::integer, case when $3::boolean then now() end)
   on conflict (tenant_id, connector_id) do update
-  set telling = excluded.telling
+  set telling = excluded.telling, retired_at = case when $3::boolean then coalesce(s.retired_at, now()) end
   where s.telling <= excluded.telling`,
 )
 
 const complete = statement(
   'universe_complete_reading',
   `update universe.source_connector s
-  set seen_at = now(), seen_run_id = $2::uuid
+  set seen_at = greatest(s.seen_at, least($3::timestamptz, now())), seen_run_id = $2::uuid
   where s.connector_id = $1::text and s.seen_run_id is distinct from $2::uuid`,
 )
 
@@ -56,19 +64,18 @@ const note = statement(
       case
         when known.is_made_by_it then null
         when known.source_connector_id = $1::text then known.source_first_seen_at
-        else now()
+        else least(now(), given.missing_since)
       end as first_seen_at,
       case when given.missing_since is not null then
         coalesce(
-          case when known.is_its then known.source_last_seen_at end,
-          greatest(
-            (select s.seen_at from universe.source_connector s where s.connector_id = $1::text),
-            case
-              when known.is_made_by_it then known.created_at
-              when known.source_connector_id = $1::text then known.source_first_seen_at
-            end
-          ),
-          now()
+          case when known.is_its then coalesce(
+            known.source_last_seen_at,
+            greatest(
+              (select s.seen_at from universe.source_connector s where s.connector_id = $1::text),
+              case when known.is_made_by_it then known.created_at else known.source_first_seen_at end
+            )
+          ) end,
+          least(now(), given.missing_since)
         )
       end as last_seen_at
     from unnest($2::text[], $3::timestamptz[]) as given (external_id, missing_since)
