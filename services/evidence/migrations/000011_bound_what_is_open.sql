@@ -1,7 +1,7 @@
 -- Resumable uploads that are open count towards what their tenant may keep, and a file is attached to a bounded number of test
 -- procedures.
 -- holds up writes: the rows of evidence.upload are those of the last day, and those of uploads that are complete are left out
--- suits the running release: 1.0.0-beta.0, a mark in the history that nobody runs, would answer 500 to the attachment that is one too many
+-- suits the running release: 1.0.0-beta.1 answers 500, and attaches nothing, for the 1,001st attachment of one file alone, while both run
 
 -- Serves the sum of what was promised room.
 create index upload_open on evidence.upload (tenant_id, expires_at) include (length, id) where receipt_jws is null;

@@ -69,6 +69,21 @@ test('what an upload was promised is kept for it, and free again once it is give
   expect((await begin(principal, 300)).status).toBe(201)
 })
 
+test('uploads of which nothing is sent for an hour hold no room; one that is sent keeps its own', async () => {
+  const principal = uploader()
+  const locations: string[] = []
+  for (const bytes of [300, 700]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
+  const sent = await append(principal, locations[0] ?? '', 100)
+  expect(sent.headers['upload-offset']).toBe('100')
+  await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
+    principal.tenantId,
+  ])
+  expect(await send(principal, 701)).toBe(507)
+  expect(await send(principal, 700)).toBe(201)
+  // Who comes after the hour may still send, and hears at the end that there is no room.
+  expect((await append(principal, locations[1] ?? '', 700)).status).toBe(507)
+})
+
 test('uploads that begin and files that arrive at once stay within the quota together', async () => {
   const principal = uploader()
   const outcomes = await Promise.all(

@@ -44,6 +44,22 @@ test('uploads for which the bucket stands still keep no other from coming to its
   await service.close()
 })
 
+test('nor do more than the connections that a client of a bucket has by default', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000' })
+  const principal = uploader()
+  slow.hold(new RegExp(`/settling/${principal.tenantId}/`))
+  const waiting = Array.from({ length: 60 }, (_, at) =>
+    upload(service.caller, principal, { body: `a,${at}`, headers: csv }),
+  )
+  await vi.waitFor(() => expect(slow.held()).toBe(waiting.length), { timeout: 30_000 })
+  await uploaded(service.caller, uploader(), 'a,b')
+  expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(200)
+  expect(slow.held()).toBe(waiting.length)
+  slow.refuse()
+  for (const { status } of await Promise.all(waiting)) expect(status).toBe(503)
+  await service.close()
+})
+
 test('a bucket that takes longer than a sender may is told as what it is, 503 and not 408, whichever way the file comes', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '3000', POSTERN_EVIDENCE_STALL_MS: '1000' })
   const principal = uploader()

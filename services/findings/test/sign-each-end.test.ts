@@ -101,6 +101,12 @@ test.each([
     `with l as (update findings.tracker_log set root = repeat('a', 64) where tenant_id = $1 and position = 2)
       update findings.log_end set root = repeat('a', 64) where tenant_id = $1`,
   ],
+  [
+    'an entry, and the signed end by a key that nobody has,',
+    'rewritten',
+    `with l as (update findings.tracker_log set root = repeat('a', 64) where tenant_id = $1 and position = 2)
+        update findings.log_end set root = repeat('a', 64), jws = 'eyJhbGciOiJFZERTQSIsImtpZCI6IngifQ.e30.AA' where tenant_id = $1`,
+  ],
   ['the signature', 'made up', `update findings.log_end set jws = 'x.y.z' where tenant_id = $1`],
 ])(
   'no checkpoint is given for a log of which %s was %s past the service, and nothing is added to it',

@@ -17,7 +17,7 @@ export interface PartBuffer {
   clear(): void
   /**
    * Gives the memory back at once: the collector would let some of these gather first. For who uses it no more and knows that
-   * nobody reads it, as after a request with it that has failed somebody still may.
+   * nobody reads it (`Sent.isOver` of all that was sent from it): whoever still did would find the memory of others.
    */
   release(): void
 }

@@ -134,16 +134,18 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
       const entry = `${checked(sha256, hashPattern)}.${random}`
       // Before the bytes can be seen: otherwise a crash could leave bytes that nothing tells of.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
+      let isOver: boolean
       if (uploadId === undefined) {
-        await objects.put(data, buffer.bytes())
+        ;({ isOver } = await objects.put(data, buffer.bytes()))
       } else {
         if (buffer.length > 0) await sendPart()
         await objects.complete(data, uploadId, parts)
         uploadId = undefined
         const stored = await objects.sizeOf(data)
         if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
+        isOver = parts.every((part) => part.isOver)
       }
-      buffer.release()
+      if (isOver) buffer.release()
       return { tenantId, sha256, entry }
     },
     discard: async () => {

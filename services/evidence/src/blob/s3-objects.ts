@@ -27,7 +27,7 @@ import type { S3Config } from '../store-config.ts'
 /** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
 export interface S3Objects {
   /** Stores the bytes under the key, whole or not at all. */
-  put(key: string, bytes: Uint8Array): Promise<void>
+  put(key: string, bytes: Uint8Array): Promise<Sent>
   /** Bytes of the object; undefined where there is none. */
   sizeOf(key: string): Promise<number | undefined>
   read(key: string): Promise<Readable>
@@ -54,11 +54,20 @@ export interface StoredObject {
   readonly modifiedAt: Date
 }
 
-export interface StoredPart {
+/** How bytes came to the store. */
+export interface Sent {
+  /** Whether nobody reads them any more: an attempt that was given up may still be sending them, though a later one was answered. */
+  readonly isOver: boolean
+}
+
+export interface StoredPart extends Sent {
   readonly number: number
   readonly etag: string | undefined
   readonly sha256: string | undefined
 }
+
+/** More than there are requests at once, so that none waits for others whose answers are slow. The library's own would be 50. */
+const maxSockets = 2_048
 
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
@@ -77,7 +86,12 @@ export function openS3Objects(config: S3Config): S3Objects {
     // Servers other than Amazon's know the newer checksums seldom: they are sent when asked for.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: { connectionTimeout: 2_000, socketTimeout: timeoutMs },
+    requestHandler: {
+      connectionTimeout: 2_000,
+      socketTimeout: timeoutMs,
+      httpAgent: { maxSockets, keepAlive: true },
+      httpsAgent: { maxSockets, keepAlive: true },
+    },
   })
   const keyOf = (key: string) => prefix + key
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
@@ -87,7 +101,7 @@ export function openS3Objects(config: S3Config): S3Objects {
   return {
     put: async (key, bytes) => {
       const object = { Bucket, Key: keyOf(key), Body: bytes, ContentLength: bytes.byteLength, ...checksumOf(bytes) }
-      await asking(client.send(new PutObjectCommand(object), inTime()))
+      return sentBy(await asking(client.send(new PutObjectCommand(object), inTime())))
     },
     sizeOf: async (key) => {
       try {
@@ -127,10 +141,9 @@ export function openS3Objects(config: S3Config): S3Objects {
     putPart: async (key, UploadId, number, bytes) => {
       const part = { Bucket, Key: keyOf(key), UploadId, PartNumber: number, Body: bytes, ...checksumOf(bytes) }
       const length = { ContentLength: bytes.byteLength }
-      const { ETag, ChecksumSHA256 } = await asking(
-        client.send(new UploadPartCommand({ ...part, ...length }), inTime()),
-      )
-      return { number, etag: ETag, sha256: checksums ? ChecksumSHA256 : undefined }
+      const answer = await asking(client.send(new UploadPartCommand({ ...part, ...length }), inTime()))
+      const { ETag, ChecksumSHA256 } = answer
+      return { number, etag: ETag, sha256: checksums ? ChecksumSHA256 : undefined, ...sentBy(answer) }
     },
     complete: async (key, UploadId, parts) => {
       const Parts = parts.map(({ number, etag, sha256 }) => ({
@@ -167,6 +180,10 @@ export function openS3Objects(config: S3Config): S3Objects {
     },
     close: () => client.destroy(),
   }
+}
+
+function sentBy({ $metadata: { attempts } }: { readonly $metadata: { readonly attempts?: number } }): Sent {
+  return { isOver: attempts === 1 }
 }
 
 async function* chunksOf(body: Readable): AsyncGenerator {

@@ -21,14 +21,12 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
       const buffer = createPartBuffer()
       let count = 0
       let sizeBytes = 0
-      let hasFailed = false
+      let isOver = true
       const flush = async () => {
-        try {
-          await objects.put(folder + nameOf(count), buffer.bytes())
-        } catch (error) {
-          hasFailed = true
-          throw error
-        }
+        const wasOver = isOver
+        isOver = false
+        const sent = await objects.put(folder + nameOf(count), buffer.bytes())
+        isOver = wasOver && sent.isOver
         count += 1
         buffer.clear()
       }
@@ -50,7 +48,7 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
         },
         close: async () => {
           if (buffer.length > 0) await flush()
-          if (!hasFailed) buffer.release()
+          if (isOver) buffer.release()
           return sizeBytes
         },
       }

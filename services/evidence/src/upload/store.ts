@@ -171,9 +171,13 @@ const promisedText = `
   where tenant_id = (select tenancy.tenant_id())
     and receipt_jws is null
     and expires_at > now()
+    and (turn > 0 or created_at > now() - interval '1 hour')
     and id is distinct from $1::uuid`
 
-/** How many bytes the tenant's resumable uploads have been promised room for, but for the one named. */
+/**
+ * How many bytes the tenant's resumable uploads have been promised room for, but for the one named. A promise lapses where
+ * nothing was sent for an hour: to begin costs nothing.
+ */
 export async function findPromised(tx: Tx, except: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ bytes: string }>({
     name: 'evidence_promised',

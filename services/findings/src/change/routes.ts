@@ -47,17 +47,31 @@ async function walkOn(
   readonly next: FeedPlace
   readonly isCut: boolean
 }> {
-  // One state of the database for all: what the bounds hold, the list holds.
+  const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, walk: walkLength }
+  const [bounds, rows] = await db.read(context, async (tx) =>
+    Promise.all([findBounds(tx), wanted === undefined ? [] : listChanges(tx, wanted)]),
+  )
+  const last = from === undefined ? undefined : rows.at(from.limit - 1)
+  if (from === undefined || wanted === undefined) {
+    return { bounds, page: [], next: { position: bounds.last, ordinal: null }, isCut: false }
+  }
+  if (rows.length === wanted.limit && last !== undefined) {
+    return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true }
+  }
+  // Where it ends is asked for with what it holds, in one state of the database: what has come since must not lie between.
   return await db.read(context, async (tx) => {
-    const [bounds, rows, end] = await Promise.all([
+    const [then, page, end] = await Promise.all([
       findBounds(tx),
-      from === undefined ? [] : listChanges(tx, { ...from, limit: from.limit + 1, walk: walkLength }),
-      from === undefined ? undefined : findWalkEnd(tx, from.after, walkLength),
+      listChanges(tx, wanted),
+      findWalkEnd(tx, from.after, walkLength),
     ])
-    const page = rows.slice(0, from?.limit)
-    const last = page.at(-1)
-    if (rows.length > page.length && last !== undefined) return { bounds, page, next: last, isCut: true }
-    return { bounds, page, next: end ?? { position: bounds.last, ordinal: null }, isCut: end !== undefined }
+    const cut = page.length > from.limit ? page.at(from.limit - 1) : undefined
+    return {
+      bounds: then,
+      page: page.slice(0, from.limit),
+      next: cut ?? end ?? { position: then.last, ordinal: null },
+      isCut: cut !== undefined || end !== undefined,
+    }
   })
 }
 

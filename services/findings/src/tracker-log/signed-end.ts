@@ -14,17 +14,22 @@ interface Signing {
 
 /**
  * Throws where the log, up to the end that its last writer has signed, is another than it was then: else the next signature
- * would make good what was changed. A signature by a key that is no longer published cannot be checked; what it says is.
+ * would make good what was changed. What no published key has signed is worth nothing, whatever key it names.
  */
 export async function assertHolds(signed: SignedEnd | undefined, { tenantId, checkpoints }: Signing): Promise<void> {
   if (signed === undefined) return
   const said = await checkpoints.check(signed.jws)
   const isGenuine =
-    said === 'unknown-key' ||
-    (said?.tenant === tenantId && said.position === signed.position && said.root === signed.root)
-  if (!isGenuine || signed.found !== signed.root) {
-    throw new LogContradicted('the tracker log is not what was signed: it was changed past the service')
-  }
+    said?.tenant === tenantId &&
+    said.position === signed.position &&
+    said.root === signed.root &&
+    said.day === signed.day
+  if (isGenuine && signed.found === signed.root) return
+  throw new LogContradicted(
+    said === undefined
+      ? 'the end of the tracker log is signed by no key of POSTERN_CHECKPOINT_KEY: one was taken out too soon, or it was changed past the service'
+      : 'the tracker log is not what was signed: it was changed past the service',
+  )
 }
 
 /** Signs the end of the log in the transaction that has written it. The end is held until the commit. */
