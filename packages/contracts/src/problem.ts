@@ -50,6 +50,7 @@ export const problemTypes = {
   internal_error: { status: 500, title: 'Something went wrong inside Postern' },
   bad_gateway: { status: 502, title: 'The service behind the gateway broke off' },
   service_unavailable: { status: 503, title: 'The service cannot answer now' },
+  log_contradicted: { status: 503, title: 'The remediation log is not what was signed' },
   overloaded: { status: 503, title: 'More is asked of the service than it can do now' },
   auth_unavailable: { status: 503, title: 'The credentials cannot be checked now' },
   sign_in_not_configured: { status: 503, title: 'Nobody can sign in here yet' },

@@ -3,6 +3,7 @@ import { type AnswerMemory, type TenantDb, openAnswerMemory, openTenantDb, refus
 import type { Config } from './config.ts'
 import { type Evidence, openEvidence } from './evidence/evidence.ts'
 import { type Universe, openUniverse } from './universe/universe.ts'
+import { watchEnds } from './tracker-log/end-watch.ts'
 import { type CheckpointSigner, openCheckpointSigner } from './tracker-log/sign.ts'
 
 /** What the routes of the findings service stand on. */
@@ -41,7 +42,7 @@ export async function openDeps(
     logger,
     universe: openUniverse(config.universe, Date.now),
     evidence: openEvidence(config.evidence, Date.now),
-    checkpoints: await openCheckpointSigner(config.checkpointKeys),
+    checkpoints: await openCheckpointSigner(config.checkpointKeys, watchEnds({ logger, metrics })),
     ready: async () => await db.ping('findings'),
     close: async () => await db.close(),
   }

@@ -44,6 +44,8 @@ export interface FindingsUnderTest extends SignedCaller {
   readonly universe: SpawnedUniverse | undefined
   /** What the service has asked the other services for: whether this is there. */
   readonly asked: readonly object[]
+  /** The lines that the service has logged. */
+  readonly logs: string[]
   close(): Promise<void>
 }
 
@@ -74,6 +76,7 @@ export async function startFindings(
   const nowhere = 'http://127.0.0.1:9'
   const universeUrl = universe?.url ?? nowhere
   const asked: object[] = []
+  const logs: string[] = []
   const askable = askableBy(options.references, {
     universe: openUniverse({ url: universeUrl, ring: parseKeyRing(universeRing), timeoutMs: 3_000 }, Date.now),
     evidence: openEvidence({ url: nowhere, ring: parseKeyRing(evidenceRing), timeoutMs: 3_000 }, Date.now),
@@ -96,7 +99,10 @@ export async function startFindings(
     },
     {
       overrides: { ...askable, now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },
-      writeLog: assertNoKeyInLine,
+      writeLog: (line) => {
+        assertNoKeyInLine(line)
+        logs.push(line)
+      },
     },
   )
   const { assertionKeys } = database
@@ -159,6 +165,7 @@ export async function startFindings(
     assertionOf,
     universe,
     asked,
+    logs,
     close: async () => {
       await service.close()
       await universe?.stop()

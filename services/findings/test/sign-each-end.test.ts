@@ -1,5 +1,7 @@
-import { createPrivateKey } from 'node:crypto'
-import { findingSchema, logCheckpointSchema, logEntrySchema } from '@postern/contracts'
+import { createPrivateKey, generateKeyPairSync } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { findingSchema, logCheckpointSchema, logEntrySchema, problemSchema } from '@postern/contracts'
 import { verifyExport } from '@postern/log-chain'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -126,8 +128,13 @@ test.each([
       ['POST', `${path}/${id}/log`],
     ] as const) {
       const options = method === 'POST' ? { body: { body: 'Called the owner.' } } : {}
-      expect((await service.call(tenant, method, target, options)).status).toBe(500)
+      const told = await doubted('contradicted')
+      const answer = await service.call(tenant, method, target, options)
+      expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([503, 'log_contradicted'])
+      expect(await doubted('contradicted')).toBeGreaterThan(told)
     }
+    const line = service.logs.find((log) => log.includes('"log_contradicted"') && log.includes(tenant.tenantId))
+    expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, day: '2026-05-04', level: 'error' })
     // What is there can still be read, and held against checkpoints that somebody has kept.
     expect(readLog.parse(await get(tenant, all))).toEqual(before)
     const signed = await service.asSuperuser.system(async (tx) => {
@@ -138,5 +145,107 @@ test.each([
     // The control: nobody else is held up.
     const other = newTenant()
     expect((await note(other, (await aFinding(other)).id)).status).toBe(201)
+
+    // The way out that the runbook says: what was signed is printed, and what is there is gone on from.
+    const printed = await service.asSuperuser.system(async (tx) => {
+      const rows: object[] = []
+      for (const statement of wayOut(tenant.tenantId)) rows.push(...(await tx.query({ text: statement, values: [] })))
+      return rows
+    })
+    expect(printed).toHaveLength(1)
+    expect(printed[0]).toHaveProperty('found_root')
+    expect((await note(tenant, id)).status).toBe(201)
+    expect((await service.call(tenant, 'GET', `${all}/checkpoint`)).status).toBe(200)
+    expect(readLog.parse(await get(tenant, all))).toHaveLength(before.length + 1)
   },
 )
+
+test('what was signed before and after a change past the service still contradict each other when it is gone on from', async () => {
+  const tenant = newTenant()
+  const { id } = await aFinding(tenant)
+  await note(tenant, id)
+  const { jws } = logCheckpointSchema.parse(await get(tenant, `${all}/checkpoint`))
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    const text = `update findings.tracker_log set root = repeat('a', 64) where tenant_id = $1 and position = 2`
+    await tx.execute({ text, values: [tenant.tenantId] })
+    for (const statement of wayOut(tenant.tenantId)) await tx.query({ text: statement, values: [] })
+  })
+  expect((await note(tenant, id)).status).toBe(201)
+  const now = logCheckpointSchema.parse(await get(tenant, `${all}/checkpoint`))
+  const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
+  // Roots are computed from the entries: it is the newer one that they do not lead to here.
+  const { checkpoints: checked } = await verifyExport(log, [jws, now.jws], await keys())
+  expect(checked.map(({ outcome }) => outcome)).toEqual(['agrees', 'contradicts'])
+})
+
+test.each([
+  ['what the log is, and a day is over', '2026-05-04'],
+  ['what the log is, on the same day', undefined],
+])('an end by a key that was taken out, which says %s, stops nobody and is no checkpoint', async (_what, day) => {
+  const tenant = newTenant()
+  const { id } = await aFinding(tenant)
+  await note(tenant, id)
+  if (day !== undefined) await pastMidnight(tenant, day)
+  const old = await openCheckpointSigner([generateKeyPairSync('ed25519').privateKey])
+  await signEndAs(tenant, old)
+  const told = await doubted('unknown_key')
+  expect((await note(tenant, id)).status).toBe(201)
+  expect(await doubted('unknown_key')).toBeGreaterThan(told)
+  const line = service.logs.find((text) => text.includes('"log_end_of_unknown_key"') && text.includes(tenant.tenantId))
+  expect(JSON.parse(line ?? '')).toMatchObject({ position: 2, level: 'warn' })
+  // Signed anew by the key that is published: the day's checkpoint, and the end.
+  const after = await doubted('unknown_key')
+  const jws = await get(tenant, `${all}/checkpoint${day === undefined ? '' : `?day=${day}`}`)
+  const log = readLog.parse(await get(tenant, all)).map((entry) => JSON.stringify(entry))
+  const { checkpoints: checked } = await verifyExport(log, [logCheckpointSchema.parse(jws).jws], await keys())
+  expect(checked.map(({ outcome }) => outcome)).toEqual(['agrees'])
+  expect((await note(tenant, id)).status).toBe(201)
+  expect(await doubted('unknown_key')).toBe(after)
+})
+
+test('an end by a key that nobody has is believed by nobody where it says something else than the log', async () => {
+  const tenant = newTenant()
+  const { id } = await aFinding(tenant)
+  await note(tenant, id)
+  const stranger = await openCheckpointSigner([generateKeyPairSync('ed25519').privateKey])
+  await signEndAs(tenant, stranger, { root: 'b'.repeat(64) })
+  expect((await note(tenant, id)).status).toBe(503)
+  await signEndAs(tenant, stranger, { tenant: crypto.randomUUID() })
+  expect((await note(tenant, id)).status).toBe(503)
+  await signEndAs(tenant, stranger)
+  expect((await note(tenant, id)).status).toBe(201)
+})
+
+/** Puts another signature in the place of that of the end: of what it says, but for what is given. */
+async function signEndAs(tenant: Principal, signer: CheckpointSigner, given: object = {}) {
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    const [end] = await tx.query<{ position: number; root: string; day: string }>({
+      text: 'select position::integer, root, day from findings.log_end where tenant_id = $1',
+      values: [tenant.tenantId],
+    })
+    if (end === undefined) throw new Error('the end of the log is not signed')
+    const said = { tenant: tenant.tenantId, ...end, signed_at: '2026-05-04T10:00:00.000Z', ...given }
+    const text = 'update findings.log_end set jws = $2 where tenant_id = $1'
+    await tx.execute({ text, values: [tenant.tenantId, await signer.sign(said)] })
+  })
+}
+
+/** How often the service has counted an end that does not hold. */
+async function doubted(doubt: string): Promise<number> {
+  const metrics = await (await fetch(`${service.url}/internal/metrics`)).text()
+  const lines = metrics.split('\n').filter((line) => line.startsWith('postern_findings_log_ends_doubted_total{'))
+  return Number(lines.find((line) => line.includes(`doubt="${doubt}"`))?.split(' ')[1])
+}
+
+/** What the runbook has a person run, within a transaction that is there already. */
+function wayOut(tenantId: string): string[] {
+  const runbook = readFileSync(join(import.meta.dirname, '../../../deploy/runbook.md'), 'utf8')
+  const [, section = ''] = runbook.split('\n## A remediation log that was changed\n')
+  const [, sql = ''] = /```sql\nbegin;\n(.*?)commit;\n```/s.exec(section) ?? []
+  return sql
+    .replaceAll('TENANT', tenantId)
+    .split(';\n')
+    .filter((text) => text !== '')
+}

@@ -54,6 +54,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   internal_error: 'Report the `instance` to the operators of your Postern.',
   bad_gateway: 'Check whether the operation happened before you repeat it.',
   service_unavailable: 'Nothing was done. Repeat after Retry-After.',
+  log_contradicted:
+    'Nothing was written. What is there can be read, and exported for comparison. Tell the operators of your Postern: they have been alerted, and repeating does not help before they have looked.',
   overloaded: 'Nothing was done. Repeat after Retry-After, and with fewer requests at a time.',
   auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
   sign_in_not_configured:

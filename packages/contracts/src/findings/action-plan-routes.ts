@@ -98,7 +98,7 @@ export const createActionPlan = defineRoute({
   params: addressed,
   body: createActionPlanBodySchema,
   answers: { 201: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
-  problems: ['not_found', 'conflict', 'invalid_content'],
+  problems: ['not_found', 'conflict', 'invalid_content', 'log_contradicted'],
 })
 
 export const updateActionPlan = defineRoute({
@@ -121,6 +121,7 @@ export const updateActionPlan = defineRoute({
     'precondition_failed',
     'precondition_required',
     'invalid_content',
+    'log_contradicted',
   ],
 })
 
@@ -136,7 +137,7 @@ export const changeActionPlanStatus = defineRoute({
   params: addressed,
   body: changeActionPlanStatusBodySchema,
   answers: { 200: { description: 'The action plan', schema: z.union([actionPlanSchema, actionPlanStubSchema]) } },
-  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content'],
+  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content', 'log_contradicted'],
 })
 
 export const extendActionPlan = defineRoute({
@@ -157,5 +158,5 @@ export const extendActionPlan = defineRoute({
       withoutHeaders: ['Location'],
     },
   },
-  problems: ['not_found', 'conflict', 'precondition_failed', 'invalid_content'],
+  problems: ['not_found', 'conflict', 'precondition_failed', 'invalid_content', 'log_contradicted'],
 })

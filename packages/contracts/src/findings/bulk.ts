@@ -90,7 +90,7 @@ export const bulkFindings = defineRoute({
     .meta({ id: 'BulkFindings' }),
   maxBodyBytes: maxBulkBytes,
   answers: results,
-  problems: ['content_too_large', 'invalid_content'],
+  problems: ['content_too_large', 'invalid_content', 'log_contradicted'],
 })
 
 export const bulkActionPlans = defineRoute({
@@ -107,5 +107,5 @@ export const bulkActionPlans = defineRoute({
     .meta({ id: 'BulkActionPlans' }),
   maxBodyBytes: maxBulkBytes,
   answers: results,
-  problems: ['content_too_large', 'invalid_content'],
+  problems: ['content_too_large', 'invalid_content', 'log_contradicted'],
 })

@@ -138,7 +138,7 @@ export const createFinding = defineRoute({
   description: `A finding can repeat one that is closed, or whose risk is accepted. ${briefAnswer}`,
   body: createFindingBodySchema,
   answers: { 201: { description: 'The finding', schema: z.union([documentedFindingSchema, findingStubSchema]) } },
-  problems: ['conflict', 'invalid_content'],
+  problems: ['conflict', 'invalid_content', 'log_contradicted'],
 })
 
 export const updateFinding = defineRoute({
@@ -154,7 +154,14 @@ export const updateFinding = defineRoute({
   body: updateFindingBodySchema,
   bodyMediaTypes: patchTypes,
   answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
-  problems: ['not_found', 'conflict', 'precondition_failed', 'precondition_required', 'invalid_content'],
+  problems: [
+    'not_found',
+    'conflict',
+    'precondition_failed',
+    'precondition_required',
+    'invalid_content',
+    'log_contradicted',
+  ],
 })
 
 export const changeFindingStatus = defineRoute({
@@ -169,7 +176,7 @@ export const changeFindingStatus = defineRoute({
   params: addressed,
   body: changeFindingStatusBodySchema,
   answers: { 200: { description: 'The finding', schema: z.union([findingSchema, findingStubSchema]) } },
-  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content'],
+  problems: ['not_found', 'invalid_transition', 'precondition_failed', 'invalid_content', 'log_contradicted'],
 })
 
 export const findingTransitions = defineRoute({

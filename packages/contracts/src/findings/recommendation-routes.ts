@@ -79,7 +79,7 @@ export const createRecommendation = defineRoute({
   answers: {
     201: { description: 'The recommendation', schema: z.union([recommendationSchema, recommendationStubSchema]) },
   },
-  problems: ['not_found', 'conflict', 'invalid_content'],
+  problems: ['not_found', 'conflict', 'invalid_content', 'log_contradicted'],
 })
 
 export const updateRecommendation = defineRoute({
@@ -104,5 +104,6 @@ export const updateRecommendation = defineRoute({
     'precondition_failed',
     'precondition_required',
     'invalid_content',
+    'log_contradicted',
   ],
 })

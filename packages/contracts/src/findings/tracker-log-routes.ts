@@ -57,7 +57,7 @@ export const createLogEntry = defineRoute({
       withoutHeaders: ['ETag'],
     },
   },
-  problems: ['not_found', 'invalid_content'],
+  problems: ['not_found', 'invalid_content', 'log_contradicted'],
 })
 
 export const verifyLogOfFinding = defineRoute({
@@ -103,7 +103,7 @@ export const getLogCheckpoint = defineRoute({
     'Keep it: an export that was rewritten later contradicts it. Without `day` it is the end of the log as it is now; with one, that of the last day, up to the given one, on which something was logged and which is over (UTC): signed once, and the same from then on. 404 where nothing was logged by then.',
   query: z.strictObject({ day: dateSchema.optional() }),
   answers: { 200: { description: 'The checkpoint', schema: logCheckpointSchema } },
-  problems: ['not_found'],
+  problems: ['not_found', 'log_contradicted'],
 })
 
 export const logCheckpointKeys = defineRoute({

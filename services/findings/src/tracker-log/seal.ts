@@ -36,7 +36,8 @@ export async function sealedCheckpoint(
 
 /**
  * Gives the last day up to a given one that is over its checkpoint, where it has none: what its last writer has signed, as
- * long as the log still is that. Signed only now where others have written since, of a release that did not sign. The end of
+ * long as the log still is that. Signed only now where others have written since, of a release that did not sign, and
+ * where no published key has signed it. The end of
  * the log is held.
  */
 export async function sealDays(
@@ -50,9 +51,9 @@ export async function sealDays(
   const end = await findDayEnd(tx, day)
   if (end === undefined) return
   const signed = await findSignedEnd(tx)
-  await assertHolds(signed, { tenantId, checkpoints })
+  const isGenuine = await assertHolds(signed, { tenantId, checkpoints })
   const { now, ...of } = end
-  const isSigned = signed?.position === of.position && signed.day === of.day
+  const isSigned = isGenuine && signed?.position === of.position && signed.day === of.day
   const jws = isSigned ? signed.jws : await checkpoints.sign({ tenant: tenantId, ...of, signed_at: now.toISOString() })
   await insertCheckpoint(tx, { ...of, jws })
 }

@@ -1,10 +1,21 @@
+import { ProblemError } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
 import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
-/** The log is not what was signed: somebody has changed it past the service. Nothing is added to it, or signed of it. */
-export class LogContradicted extends Error {
-  override readonly name = 'LogContradicted'
+/**
+ * The log is not what was signed: somebody has changed it past the service. Nothing is added to it, or signed of it. A 503,
+ * since nothing is wrong with the request and another would fare no better; without Retry-After, since a person has to look.
+ */
+export class LogContradicted extends ProblemError {
+  constructor() {
+    super('log_contradicted', {
+      detail:
+        'The remediation log of the tenant is not what its last writer has signed. Nothing is added to it, and no checkpoint ' +
+        'is made of it, until the operators have looked. Nothing was written; what is there can be read.',
+    })
+    this.name = 'LogContradicted'
+  }
 }
 
 interface Signing {
@@ -14,22 +25,27 @@ interface Signing {
 
 /**
  * Throws where the log, up to the end that its last writer has signed, is another than it was then: else the next signature
- * would make good what was changed. What no published key has signed is worth nothing, whatever key it names.
+ * would make good what was changed. True where that signature can stand as a checkpoint. False where none of the published
+ * keys has made it, though it says what the log is, as where a key was taken out too soon: nothing rests on it, what is
+ * written goes on, and somebody is told, since it may as well have been put there.
  */
-export async function assertHolds(signed: SignedEnd | undefined, { tenantId, checkpoints }: Signing): Promise<void> {
-  if (signed === undefined) return
-  const said = await checkpoints.check(signed.jws)
-  const isGenuine =
+export async function assertHolds(signed: SignedEnd | undefined, { tenantId, checkpoints }: Signing): Promise<boolean> {
+  if (signed === undefined) return false
+  const genuine = await checkpoints.check(signed.jws)
+  const said = genuine ?? checkpoints.readUnknown(signed.jws)
+  const isOfTheEnd =
     said?.tenant === tenantId &&
     said.position === signed.position &&
     said.root === signed.root &&
-    said.day === signed.day
-  if (isGenuine && signed.found === signed.root) return
-  throw new LogContradicted(
-    said === undefined
-      ? 'the end of the tracker log is signed by no key of POSTERN_CHECKPOINT_KEY: one was taken out too soon, or it was changed past the service'
-      : 'the tracker log is not what was signed: it was changed past the service',
-  )
+    said.day === signed.day &&
+    signed.found === signed.root
+  if (!isOfTheEnd) {
+    checkpoints.watch('contradicted', tenantId, signed)
+    throw new LogContradicted()
+  }
+  if (genuine !== undefined) return true
+  checkpoints.watch('unknown_key', tenantId, signed)
+  return false
 }
 
 /** Signs the end of the log in the transaction that has written it. The end is held until the commit. */

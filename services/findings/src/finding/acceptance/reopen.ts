@@ -4,6 +4,7 @@ import { type CalendarDate, nextDay } from '../rules.ts'
 import { recorderFor } from '../../tracker-log/record.ts'
 import type { LogDraft } from '../../tracker-log/rules.ts'
 import { sealedCheckpoint } from '../../tracker-log/seal.ts'
+import { LogContradicted } from '../../tracker-log/signed-end.ts'
 import type { CheckpointSigner } from '../../tracker-log/sign.ts'
 import { followPlansUnderWay } from '../change.ts'
 import { findProgress, lockFinding, updateFinding } from '../store.ts'
@@ -38,7 +39,8 @@ export function reopeningExpired(
     const orLogged = (event: string) => (error: unknown) => {
       of.delete(tenantId)
       // Away or overloaded: so is the request that waits for this. Anything else must not keep it from its answer.
-      if (error instanceof ProblemError) throw error
+      // What is there of a log that does not hold can be read: it refuses itself whatever would be added to it.
+      if (error instanceof ProblemError && !(error instanceof LogContradicted)) throw error
       parts.logger.error({ event, err: error })
     }
     // The end of the day before is signed first: what is written now is of today. Whether that is over says the clock of the
