@@ -11,6 +11,7 @@ test('how the pools of a process stand, and what PostgreSQL refused in them, is 
   workers.failed('rls')
   requests.failed('assertion')
   requests.failed('assertion')
+  requests.failed('late')
   // A unique constraint that was met is between the caller and the data.
   requests.failed('unique')
   const lines = (await metrics.metrics()).split('\n').filter((line) => line.startsWith('postern_database_'))
@@ -22,6 +23,7 @@ test('how the pools of a process stand, and what PostgreSQL refused in them, is 
       `postern_database_connections_max{pool="workers",${rest}4`,
       `postern_database_requests_waiting{pool="requests",${rest}3`,
       `postern_database_failures_total{pool="requests",kind="assertion",${rest}2`,
+      `postern_database_failures_total{pool="requests",kind="late",${rest}1`,
       `postern_database_failures_total{pool="workers",kind="rls",${rest}1`,
       `postern_database_failures_total{pool="workers",kind="assertion",${rest}0`,
     ]),

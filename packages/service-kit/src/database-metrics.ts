@@ -23,9 +23,9 @@ const measured = new WeakMap<Registry, DatabaseMetrics>()
 
 /**
  * `assertion` and `rls` are what tenants are kept apart by: PostgreSQL did not believe the tenant assertion, or a policy or grant
- * refused a statement. Neither happens in order.
+ * refused a statement. Neither happens in order. `late`: an assertion whose time was over, which a slow upload has now and then.
  */
-const counted = ['assertion', 'rls', 'timeout', 'unavailable', 'serialization'] as const
+const counted = ['assertion', 'late', 'rls', 'timeout', 'unavailable', 'serialization'] as const
 
 function databaseMetrics(registry: Registry): DatabaseMetrics {
   const pools: DatabaseMetrics['pools'] = new Map()

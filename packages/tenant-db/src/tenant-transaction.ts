@@ -48,12 +48,12 @@ export interface TenantDbOptions extends PoolOptions {
   /** How long a statement may go without an answer before its connection is destroyed. More than statement_timeout. */
   readonly queryTimeoutMs: number
   /**
-   * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind. That an assertion
-   * was refused whose time is over is no failure.
+   * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind; `late`: an
+   * assertion was refused whose time is over.
    */
   readonly observer?: {
     opened(connections: number, stats: TenantDb['stats']): void
-    failed(kind: SqlErrorKind): void
+    failed(kind: SqlErrorKind | 'late'): void
   }
 }
 
@@ -69,10 +69,11 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const noteOf =
     (tenant: TenantAssertion) =>
     (error: unknown): never => {
-      // Who came with one whose time is over was late: nobody has made anything up, and no secret is wrong.
+      // One whose time is over is told apart: a slow upload has it in order, a replay or an assertion that is kept has it in numbers.
       const isLate = sqlError(error).kind === 'assertion' && (endOf(tenant) ?? Infinity) <= Date.now()
-      if (isLate) throw error
-      return note(error)
+      if (!isLate) return note(error)
+      observer?.failed('late')
+      throw error
     }
   const stats = (): ReturnType<TenantDb['stats']> => ({
     total: pool.totalCount,
