@@ -83,6 +83,17 @@ describe('reading hierarchies', () => {
     expect((await get(tenant, `${base}/legal/nodes?sort=colour`)).status).toBe(400)
   })
 
+  test('a cursor amid the tree is that of the release before: the path of the last node, as a text', async () => {
+    const tenant = await someHierarchy()
+    const next = nextOf((await get(tenant, `${base}/legal/nodes?limit=2`)).headers['link']) ?? ''
+    const cursor = new URL(next, universe.url).searchParams.get('cursor') ?? ''
+    const [binding, key] = JSON.parse(Buffer.from(cursor, 'base64url').toString())
+    expect(key).toMatch(/^[0-9a-f]{16}$/)
+    expect((await get(tenant, next)).status).toBe(200)
+    const forged = Buffer.from(JSON.stringify([binding, { value: key, tie: '' }])).toString('base64url')
+    expect((await get(tenant, `${base}/legal/nodes?limit=2&cursor=${forged}`)).status).toBe(400)
+  })
+
   test('does not count what differs', async () => {
     const tenant = await someHierarchy()
     expect((await get(tenant, `${base}/legal/diff?from=0&count=true`)).status).toBe(400)

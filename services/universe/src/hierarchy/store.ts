@@ -53,28 +53,31 @@ export interface NodeFilter {
 
 export type NodeSort = (typeof nodeSorts)[number]
 
+/** Where a page begins. `tree`: behind the node with this path, a text as ever: whoever pages while a release is rolled out is understood by both. */
+export type NodeKey = string | ListKey
+
 /** What a cursor of a sorted list may hold: the path of a node, or what it is sorted by and its id. */
-export function nodeKeySchema(sort: NodeSort): z.ZodType<ListKey> {
+export function nodeKeySchema(sort: NodeSort): z.ZodType<NodeKey> {
   return sort === 'tree' ? treeKeySchema : sortedKeySchema
 }
-const treeKeySchema = z.strictObject({ value: z.string().regex(/^([0-9a-f]{8}){1,32}$/), tie: z.literal('') })
+const treeKeySchema = z.string().regex(/^([0-9a-f]{8}){1,32}$/)
 const sortedKeySchema = z.strictObject({ value: text(0, 255), tie: z.uuid() })
 
 export interface ListedNode {
   readonly node: HierarchyNode
-  readonly key: ListKey
+  readonly key: NodeKey
 }
 
 /** Lists nodes in the order of the sort, ties by id; `tree`: parents before their children. */
 export async function listNodes(
   tx: Tx,
   filter: NodeFilter,
-  { sort, after, limit }: { readonly sort: NodeSort; readonly after: ListKey | undefined; readonly limit: number },
+  { sort, after, limit }: { readonly sort: NodeSort; readonly after: NodeKey | undefined; readonly limit: number },
 ): Promise<ListedNode[]> {
   const values = nodeValues(filter)
   const rows = await tx.query<HierarchyNode & { path: string }>(
     sort === 'tree'
-      ? treeList(filter)([...values, after?.value ?? '', limit])
+      ? treeList(filter)([...values, after ?? '', limit])
       : sortedNodes(sort, filter.asOf !== undefined, [...values, ...edgeOf(sort, after), limit]),
   )
   return rows.map(({ path, ...node }) => ({ node, key: keyOf(sort, node, path) }))
@@ -85,13 +88,14 @@ function treeList({ asOf, levels }: NodeFilter): (values: readonly unknown[]) =>
   return asOf === undefined ? levelsNow : levelsThen
 }
 
-function keyOf(sort: NodeSort, { id, name, node_key }: HierarchyNode, path: string): ListKey {
-  if (sort === 'tree') return { value: path, tie: '' }
+function keyOf(sort: NodeSort, { id, name, node_key }: HierarchyNode, path: string): NodeKey {
+  if (sort === 'tree') return path
   return { value: sort === 'name' || sort === '-name' ? name : node_key, tie: id }
 }
 
-function edgeOf(sort: NodeSort, after: ListKey | undefined): readonly [string | number, string | number] {
-  const edge = after ?? edges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
+function edgeOf(sort: NodeSort, after: NodeKey | undefined): readonly [string | number, string | number] {
+  // A path is the key of no other order than the tree's.
+  const edge = typeof after === 'object' ? after : edges('text', 'uuid')[sort.startsWith('-') ? 'last' : 'first']
   return [edge.value, edge.tie]
 }
 
