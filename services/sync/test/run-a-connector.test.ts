@@ -207,6 +207,22 @@ describe('a connector that reads an uploaded table', () => {
     expect(Object.keys(await names(tenant))).toEqual(['E1', 'E2'])
   })
 
+  test('lists a row that is refused though every row before it has a warning', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const columns =
+      'external_id,name,type,inherent_risk.rating,inherent_risk.score,residual_risk.rating,residual_risk.score'
+    const doubtful = Array.from({ length: 1005 }, (_, n) => `E${n},One,process,low,20,high,70`)
+    const run = await runCsv(tenant, connector, [columns, ...doubtful, 'X,Odd,spaceship,,,,'].join('\n'))
+    expect(run).toMatchObject({ status: 'partial', counts: { created: 1005, invalid: 1 } })
+    const errors = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`, {
+      headers: { accept: 'application/x-ndjson' },
+    })
+    const kept = errors.text.split('\n').filter((line) => line !== '')
+    expect(kept).toHaveLength(1001)
+    expect(kept.filter((line) => line.includes('"error"'))).toEqual([expect.stringContaining('"X"')])
+  })
+
   test('a dry run says what would be, and changes nothing', async () => {
     const tenant = admin()
     const connector = await create(tenant)

@@ -100,7 +100,7 @@ export const runErrorSchema = z
     value_excerpt: z.string().nullable().meta({ description: 'The first 80 characters of what stood there' }),
     severity: z.enum(['error', 'warning']).meta({
       description:
-        '`warning`: the row was taken in all the same. Told of rows that are new or read otherwise than before',
+        '`warning`: the row was taken in all the same. Told of rows that are new or read otherwise than before, the first 1,000 of a run',
     }),
   })
   .meta({ id: 'SyncRunError' })

@@ -12,6 +12,7 @@ import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
+import { createErrorKeeper } from './kept-errors.ts'
 
 /**
  * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
@@ -24,8 +25,7 @@ const rowsBetweenCollections = 20_000
 /** Of known rows, of which little is written. */
 const batchKnown = 20_000
 
-/** Most errors that a run keeps, in all and of one row; the rows behind them are counted all the same. */
-const maxErrors = 100_000
+/** Most errors of one row that a run keeps. */
 const maxErrorsARow = 50
 
 /**
@@ -49,13 +49,14 @@ export async function stageSource(
   })
   const upload = hold.run.uploadId === null ? undefined : openUpload(hold, hold.run.uploadId)
   let batch = newBatch()
-  let [fetched, valid, kept, compared] = [0, 0, 0, 0]
+  let [fetched, valid, compared] = [0, 0, 0]
+  // The rows behind those that are kept are counted all the same.
+  const keepErrors = createErrorKeeper()
   // The batch before is written while this one is read.
   let writing = Promise.resolve()
   const flush = async (): Promise<void> => {
     const { rows, known, errors } = batch
-    const keptErrors = errors.slice(0, Math.max(0, maxErrors - kept))
-    kept += keptErrors.length
+    const keptErrors = keepErrors(errors)
     batch = newBatch()
     const counts = { fetched, valid, invalid: fetched - valid }
     await writing

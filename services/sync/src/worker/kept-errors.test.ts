@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import type { StagedError } from '../staging/store.ts'
+import { createErrorKeeper } from './kept-errors.ts'
+
+const fault = (row: number): StagedError => ({ row, key: null, field: null, code: 'c', message: 'm', excerpt: null })
+const warning = (row: number): StagedError => ({ ...fault(row), severity: 'warning' })
+const rowsOf = (kept: readonly StagedError[]): (number | null)[] => kept.map(({ row }) => row)
+
+test('of errors as many as there is place for are kept, over all batches', () => {
+  const keep = createErrorKeeper({ errors: 3, warnings: 3 })
+  expect(rowsOf(keep([1, 2].map(fault)))).toEqual([1, 2])
+  expect(rowsOf(keep([3, 4].map(fault)))).toEqual([3])
+  expect(rowsOf(keep([fault(5)]))).toEqual([])
+})
+
+test('warnings never take the place of an error, nor errors that of a warning', () => {
+  const keep = createErrorKeeper({ errors: 2, warnings: 2 })
+  expect(rowsOf(keep([1, 2, 3, 4, 5].map(warning)))).toEqual([1, 2])
+  expect(rowsOf(keep([warning(6), fault(7), warning(8), fault(9), fault(10)]))).toEqual([7, 9])
+  const other = createErrorKeeper({ errors: 1, warnings: 2 })
+  expect(rowsOf(other([fault(1), fault(2), warning(3), warning(4), warning(5)]))).toEqual([1, 3, 4])
+})
