@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, request } from 'node:http'
 import { Readable } from 'node:stream'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
@@ -212,6 +214,43 @@ describe('a resumable upload that ends', () => {
       await second.close()
     },
   )
+})
+
+test('an upload at whose end the universe is away for a moment is not given up', { timeout: 60_000 }, async () => {
+  const environment = await makeEnvironment()
+  const universe = await environment.spawnUniverse()
+  const principal = uploader()
+  await universe.push(principal.tenantId, ['SOX-1'])
+  // It answers the first question, before any byte comes; at the end it is away, twice.
+  const answers: number[] = []
+  const between = createServer((incoming, answer) => {
+    if (answers.length === 1 || answers.length === 2) {
+      answers.push(503)
+      incoming.resume()
+      answer.writeHead(503).end()
+      return
+    }
+    const { method, url, headers } = incoming
+    const onward = request(new URL(url ?? '', universe.url), { method, headers }, (given) => {
+      answers.push(given.statusCode ?? 0)
+      answer.writeHead(given.statusCode ?? 502, given.headers)
+      given.pipe(answer)
+    })
+    incoming.pipe(onward)
+  }).listen(0, '127.0.0.1')
+  await once(between, 'listening')
+  const address = between.address()
+  if (address === null || typeof address === 'string') throw new Error('the proxy has no port')
+  const url = `http://127.0.0.1:${address.port}`
+  const here = await startEvidence({ POSTERN_UNIVERSE_URL: url }, {}, environment)
+  const target = '/api/v1/evidence?file_name=a.csv&test_procedure=ext:SOX-1'
+  const answer = await here.caller.call(principal, 'POST', target, { body: 'a,b' })
+  expect(answers).toEqual([200, 503, 503, 200])
+  expect(answer.status).toBe(201)
+  await universe.stop()
+  await here.close()
+  between.closeAllConnections()
+  between.close()
 })
 
 test('a test procedure named in three ways is attached once', async () => {

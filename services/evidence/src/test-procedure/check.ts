@@ -1,5 +1,6 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { InputError, ProblemCode } from '@postern/contracts'
-import { type RequestInfo, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import { type Judgement, judgeTestProcedures, keepOpen } from './rules.ts'
 import { type FoundTestProcedures, type Universe, UniverseAway } from './universe.ts'
 
@@ -10,16 +11,18 @@ export type PlaceOf = (index: number) => Pick<InputError, 'pointer' | 'parameter
 
 /**
  * Ids of the test procedures, each once. Throws a problem where one is not the tenant's or completed, and where the
- * universe cannot say: what names a test procedure is taken only when that is known to be there and open.
+ * universe cannot say: what names a test procedure is taken only when that is known to be there and open. A universe that is
+ * away is asked again for `patienceMs` milliseconds.
  */
 export async function requireTestProcedures(
   universe: Universe,
   request: Asker,
   addresses: readonly string[],
   placeOf: PlaceOf,
+  patienceMs = 0,
 ): Promise<readonly string[]> {
   if (addresses.length === 0) return []
-  const judgement = judgeTestProcedures(await ask(universe, request, addresses))
+  const judgement = judgeTestProcedures(await ask(universe, request, addresses, patienceMs))
   if (judgement.kind === 'open') return judgement.ids
   const { code, fault, detail } = told[judgement.kind]
   throw problem(code, {
@@ -55,15 +58,31 @@ const told: Readonly<
   },
 }
 
-async function ask(universe: Universe, request: Asker, addresses: readonly string[]): Promise<FoundTestProcedures> {
-  try {
-    return await universe.lookUp(request, addresses)
-  } catch (error) {
-    if (!(error instanceof UniverseAway)) throw error
-    throw problem('service_unavailable', {
-      detail: 'Whether the test procedures are there cannot be said now. Try again in a moment.',
-      retryAfterSeconds: 5,
-      cause: error,
-    })
+/** Between two questions to a universe that is away. */
+const pauseMs = 250
+
+async function ask(
+  universe: Universe,
+  request: Asker,
+  addresses: readonly string[],
+  patienceMs = 0,
+): Promise<FoundTestProcedures> {
+  const until = performance.now() + patienceMs
+  for (;;) {
+    try {
+      return await universe.lookUp(request, addresses)
+    } catch (error) {
+      if (!(error instanceof UniverseAway)) throw error
+      if (performance.now() + pauseMs > until) throw cannotSay(error)
+      await pause(pauseMs)
+    }
   }
+}
+
+function cannotSay(cause: UniverseAway): ProblemError {
+  return problem('service_unavailable', {
+    detail: 'Whether the test procedures are there cannot be said now. Try again in a moment.',
+    retryAfterSeconds: 5,
+    cause,
+  })
 }

@@ -54,8 +54,8 @@ async function take(
     maxFiles,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
-    requireTestProcedures: async (addresses, placeOf) =>
-      await requireTestProcedures(universe, request, addresses, placeOf),
+    requireTestProcedures: async (addresses, placeOf, patienceMs) =>
+      await requireTestProcedures(universe, request, addresses, placeOf, patienceMs),
   })
 }
 

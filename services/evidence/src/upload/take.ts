@@ -29,14 +29,21 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
   readonly test_procedure?: readonly string[] | undefined
 }
 
+/** How long a universe that is away is asked again when all bytes are there, which else were sent for nothing. */
+const patienceMs = 8_000
+
 interface Parts {
   readonly blobs: BlobStore
   readonly limits: ReceiveLimits
   readonly maxFiles: number
   /** Throws where there is no room for so many bytes. */
   readonly assertRoom: (bytes: number) => Promise<void>
-  /** Ids of test procedures; throws where evidence cannot be attached to all of them. */
-  readonly requireTestProcedures: (addresses: readonly string[], placeOf: PlaceOf) => Promise<readonly string[]>
+  /** Ids of test procedures; throws where evidence cannot be attached to all of them, or, after `patienceMs`, nobody can say. */
+  readonly requireTestProcedures: (
+    addresses: readonly string[],
+    placeOf: PlaceOf,
+    patienceMs?: number,
+  ) => Promise<readonly string[]>
 }
 
 /** Gets all files of a request onto the disk; nothing stays of what is refused or breaks off. */
@@ -63,7 +70,7 @@ export async function takeUpload(
     await parts.assertRoom(arrived.reduce((sum, { body }) => sum + (body?.sizeBytes ?? 0), 0))
     // Asked again: what was completed while the bytes came takes no more evidence.
     if (!parts.limits.isInTime()) throw refused({ why: 'too_long' })
-    const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf)
+    const procedureIds = await parts.requireTestProcedures(details.test_procedures ?? [], placeOf, patienceMs)
     const files: TakenFile[] = []
     for (const { fileName, contentType: type, body, incoming } of arrived) {
       if (incoming === undefined || body === undefined) throw new Error('a file that was taken is not there')
