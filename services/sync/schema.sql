@@ -208,6 +208,7 @@ CREATE INDEX run_connector ON sync.run USING btree (tenant_id, connector_id, id)
 CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, connector_id) WHERE ((source = 'connector'::text) AND (status = ANY (ARRAY['queued'::text, 'fetching'::text, 'validating'::text, 'diffing'::text, 'applying'::text])));
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
+CREATE TRIGGER run_forgets_unplanned AFTER UPDATE OF holder ON sync.run FOR EACH ROW WHEN ((old.status <> 'applying'::text)) EXECUTE FUNCTION sync.forget_unplanned();
 CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 CREATE TRIGGER run_never_emptied BEFORE TRUNCATE ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 alter table sync.run enable row level security;
@@ -482,6 +483,17 @@ begin
       errcode = 'foreign_key_violation', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_owned',
       message = 'the row belongs to nothing that there is';
   end if;
+  return null;
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION sync.forget_unplanned()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  delete from sync.run_creation b where b.tenant_id = new.tenant_id and b.run_id = new.id;
   return null;
 end
 $function$;

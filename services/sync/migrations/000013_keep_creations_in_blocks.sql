@@ -1,8 +1,9 @@
 -- A source that the universe has nothing of yet is kept many rows to one, from when it is read to when its changes are listed. Each
 -- row was staged, written once more as a change, read again to be sent, and deleted where it was staged.
 --
--- suits the running release: it neither writes nor reads them. A run whose creations are kept so is taken over by a worker of this
--- release; one of the release before, in the minutes of a rollout, would end it without them, and the next run brings them.
+-- suits the running release: it neither writes nor reads them. A run that one of its workers takes over before it is applied loses them,
+-- and is planned anew. One that it takes over while it is applied ends without them, and the next run brings them. What a run has made
+-- so it neither lists nor undoes.
 
 create table sync.run_creation (
   tenant_id uuid not null,
@@ -33,3 +34,18 @@ alter table sync.run_creation
   alter column hashes set storage external,
   alter column contents set storage external;
 call tenancy.protect_table('sync.run_creation', 'postern_sync', array['select', 'insert', 'delete']);
+
+-- Who takes a run over before it is applied reads its source anew, and what waits for approval has rows alone: blocks that are there
+-- then are of a reading that nobody has planned. A worker of the release before does not remove them.
+create function sync.forget_unplanned() returns trigger
+  language plpgsql
+  set search_path = ''
+as $$
+begin
+  delete from sync.run_creation b where b.tenant_id = new.tenant_id and b.run_id = new.id;
+  return null;
+end
+$$;
+
+create trigger run_forgets_unplanned after update of holder on sync.run
+  for each row when (old.status <> 'applying') execute function sync.forget_unplanned();

@@ -1,5 +1,5 @@
 import type { RunChange, RunError } from '@postern/contracts'
-import { creationsAsChanges } from '../creation/as-changes.ts'
+import { firstCreationsAsChanges, isPlanned } from '../creation/as-changes.ts'
 import { appliedAt } from './applied.ts'
 import { type Tx, statement } from './store.ts'
 
@@ -15,7 +15,9 @@ const selectChanges = statement(
       limit $4
     )
     union all
-    (${creationsAsChanges('$1', '$2::integer')} and ($3::text[] is null or 'create' = any ($3)) limit $4)
+    select made.*
+    from (${firstCreationsAsChanges('$1', '$2::integer', '$4')}) as made
+    where $3::text[] is null or 'create' = any ($3)
   ) as c
   order by c.seq
   limit $4`,
@@ -27,9 +29,9 @@ const countAllChanges = statement(
       from sync.run_change c
       where c.run_id = $1::uuid and ($2::text[] is null or c.op = any ($2))
     ) + (
-      select count(*)::integer
-      from (${creationsAsChanges('$1')}) as c
-      where $2::text[] is null or c.op = any ($2)
+      select coalesce(sum(cardinality(b.rows)), 0)::integer
+      from sync.run_creation b
+      where b.run_id = $1::uuid and ${isPlanned('$1')} and ($2::text[] is null or 'create' = any ($2))
     ) as total`,
 )
 
