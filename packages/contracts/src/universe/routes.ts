@@ -124,7 +124,7 @@ export const entitySchema = z
     custom: customSchema,
     source: entitySourceSchema.nullable().meta({
       description:
-        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it, or the connector is retired',
+        'Which connector brings the entity: known once a run of it has ended. null: none does, as where integrators push it, or the connector is retired, which makes no version of the entity and no entry of the change feed',
     }),
     created_by: createdBySchema,
     created_at: timestampSchema,

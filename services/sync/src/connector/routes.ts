@@ -9,7 +9,6 @@ import {
 import { internalPaths } from '@postern/contracts/internal'
 import {
   type App,
-  type RequestInfo,
   allPages,
   assertIfMatch,
   contractList,
@@ -22,17 +21,14 @@ import {
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
-import { UniverseUnavailable } from '../push/universe.ts'
 import { nextRun } from '../schedule/next-run.ts'
-import { beginTelling } from '../tell/store.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
-import { setupFaults } from './rules.ts'
+import { busy, isPushed, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
   type Tx,
   countConnectors,
   findConnector,
-  hasRunUnderWay,
   insertConnector,
   resealSecrets,
   reservedKeys,
@@ -42,6 +38,7 @@ import {
   storeSecret,
   updateConnector as updateStored,
 } from './store.ts'
+import { tellRetired } from './tell-retired.ts'
 
 const pageKey = z.string()
 
@@ -128,16 +125,26 @@ export function connectorRoutes(app: App, deps: Parts): void {
     return changed
   })
 
-  contractRoute(app, deleteConnector, async ({ params, context, requestId }) => {
-    await tellRetired(deps, { context, requestId }, params.id)
-    await db.write(context, async (tx) => {
-      const connector = await findConnector(tx, params.id)
-      if (connector === undefined || isPushed(connector)) throw problem('not_found')
-      // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
-      await supersedeRuns(tx, connector.id)
-      if (!(await retireConnector(tx, connector.id))) throw busy()
-      await disallowWork(tx, connector.id)
-    })
+  contractRoute(app, deleteConnector, async ({ params, context, requestId, log }) => {
+    const told = await tellRetired(deps, { context, requestId, log }, params.id)
+    let mayBeRetired = false
+    try {
+      await db.write(context, async (tx) => {
+        const connector = await findConnector(tx, params.id)
+        if (connector === undefined || isPushed(connector)) throw problem('not_found')
+        // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
+        await supersedeRuns(tx, connector.id)
+        if (!(await retireConnector(tx, connector.id, told?.telling))) throw busy()
+        await disallowWork(tx, connector.id)
+        mayBeRetired = true
+      })
+    } catch (error) {
+      // Of a commit without an answer nobody knows: where it cannot be looked up, whoever repeats the request finds out.
+      const isThere = async (): Promise<boolean> =>
+        (await db.read(context, async (tx) => await findConnector(tx, params.id))) !== undefined
+      if (!mayBeRetired || (await isThere().catch(() => false))) await told?.takeBack()
+      throw error
+    }
     return undefined
   })
 
@@ -155,33 +162,6 @@ export function connectorRoutes(app: App, deps: Parts): void {
       ),
     }),
   )
-}
-
-/**
- * Has the universe take the connector for no source any more, before it is retired: nobody would tell it later. Where it is not retired
- * then, its next run tells otherwise.
- */
-async function tellRetired(
-  { db, universe }: Parts,
-  { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
-  address: string,
-): Promise<void> {
-  const begun = await db.write(context, async (tx) => {
-    const connector = await findConnector(tx, address)
-    if (connector?.dataset !== 'auditable_entities' || isPushed(connector)) return undefined
-    if (await hasRunUnderWay(tx, connector.id)) throw busy()
-    return { connectorId: connector.id, telling: await beginTelling(tx, connector.id) }
-  })
-  // One that has told nothing so far is no source.
-  if (begun === undefined || begun.telling === 1) return
-  const { connectorId, telling } = begun
-  const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId: connectorId, connectorId, label, requestId }
-  await universe.tellSources(asker, { telling, rows: [], read: null, retired: true }).catch((error: unknown) => {
-    if (!(error instanceof UniverseUnavailable)) throw error
-    const detail = 'The universe cannot be told that the connector is no source any more. Try again.'
-    throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
-  })
 }
 
 function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -219,10 +199,6 @@ export function etagOf({ id, version, last_run_at, next_run_at, state }: Connect
   return `"${id}.${version}.${state}.${last_run_at ?? ''}.${next_run_at ?? ''}"`
 }
 
-function isPushed({ type }: Connector): boolean {
-  return type === 'inline_json' || type === 'scim_inbound'
-}
-
 async function present(tx: Tx, id: string): Promise<Connector> {
   const connector = await findConnector(tx, id)
   if (connector === undefined) throw new Error('the connector is not there')
@@ -231,10 +207,6 @@ async function present(tx: Tx, id: string): Promise<Connector> {
 
 function refuse(errors: ReturnType<typeof setupFaults>): void {
   if (errors.length > 0) throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
-}
-
-function busy() {
-  return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }
 
 function taken() {

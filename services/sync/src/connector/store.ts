@@ -200,7 +200,7 @@ const retire = statement(
   set
     retired_at = now(), key = 'retired-' || c.id, schedule_cron = null, schedule_time_zone = null, next_run_at = null,
     config = '{}', state = 'paused', updated_at = now(), version = c.version + 1
-  where c.id = $1::uuid and c.retired_at is null and not ${underWay}`,
+  where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
 const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
@@ -212,9 +212,12 @@ const leaveShared = statement(
   where k.told_connector_id = $1::uuid and k.scope = 'auditable_entities' and k.told_connector_id <> k.connector_id`,
 )
 
-/** Retires a connector and erases its secrets; what others bring too is theirs. False while it has a run under way. */
-export async function retireConnector(tx: Tx, id: string): Promise<boolean> {
-  if ((await tx.execute(retire([id]))) === 0) return false
+/**
+ * Retires a connector and erases its secrets; what others bring too is theirs. False while it has a run under way, and where a
+ * telling has begun since `lastTelling`.
+ */
+export async function retireConnector(tx: Tx, id: string, lastTelling: number | undefined): Promise<boolean> {
+  if ((await tx.execute(retire([id, lastTelling ?? null]))) === 0) return false
   await tx.execute(forgetSecrets([id]))
   await tx.execute(forgetRows([id]))
   await tx.execute(leaveShared([id]))
