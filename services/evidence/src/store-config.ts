@@ -1,5 +1,6 @@
 import { type Environment, settings } from '@postern/service-kit'
 import { z } from 'zod'
+import { partsInMemory } from './blob/part-room.ts'
 
 export type StoreConfig =
   /** A directory on one file system, since blobs are moved into place by link and rename. */
@@ -27,6 +28,8 @@ export interface S3Config {
   readonly checksums: boolean
   /** How long one call may take, its repetitions included. Milliseconds, default 8 s: shorter than a transaction waits. */
   readonly timeoutMs: number
+  /** Parts of 8 MiB that may be in memory at a time, for all uploads. Default: what half of the process's memory holds, 256 at most. */
+  readonly parts: number
 }
 
 const bucketName = z.string().regex(/^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/, 'must be the name of a bucket')
@@ -66,6 +69,7 @@ const shape = {
   POSTERN_BLOB_S3_PATH_STYLE: settings.onOff('off'),
   POSTERN_BLOB_S3_CHECKSUMS: settings.onOff('on'),
   POSTERN_BLOB_S3_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 8_000 }),
+  POSTERN_BLOB_S3_PARTS: settings.integer({ min: 1, max: 4_096, fallback: partsInMemory() }),
 } as const
 
 /** The store that settings of `storeEnvironment` describe. */
@@ -85,5 +89,6 @@ export function storeConfig(values: z.output<z.ZodObject<typeof shape>>): StoreC
     pathStyle: values.POSTERN_BLOB_S3_PATH_STYLE,
     checksums: values.POSTERN_BLOB_S3_CHECKSUMS,
     timeoutMs: values.POSTERN_BLOB_S3_TIMEOUT_MS,
+    parts: values.POSTERN_BLOB_S3_PARTS,
   }
 }

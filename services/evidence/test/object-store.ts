@@ -26,7 +26,17 @@ export async function startBucket(): Promise<TestBucket> {
   return {
     server,
     // Swift refuses the checksums that it does not know; what it checks is the digest in the signature.
-    config: { bucket, prefix, endpoint, region, credentials, pathStyle: true, checksums: false, timeoutMs: 8_000 },
+    config: {
+      bucket,
+      prefix,
+      endpoint,
+      region,
+      credentials,
+      pathStyle: true,
+      checksums: false,
+      timeoutMs: 8_000,
+      parts: 8,
+    },
     env: {
       POSTERN_BLOB_DIRECTORY: '',
       POSTERN_BLOB_S3_BUCKET: bucket,

@@ -44,6 +44,30 @@ test('uploads for which the bucket stands still keep no other from coming to its
   await service.close()
 })
 
+test('uploads beyond what memory holds of parts wait for it, and none is lost; small ones need none', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '2' })
+  const principal = uploader()
+  slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))
+  const all = Array.from({ length: 5 }, () =>
+    upload(service.caller, principal, { body: randomBytes(bytes.length), headers: csv }),
+  )
+  await vi.waitFor(() => expect(slow.held()).toBe(2), { timeout: 30_000 })
+  await uploaded(service.caller, principal, randomBytes(900 * 1024))
+  expect(slow.held()).toBe(2)
+  slow.refuse()
+  slow.hold(/^nothing$/)
+  for (const { status, text } of await Promise.all(all)) expect(status, text).toBe(201)
+  await service.close()
+})
+
+test('the files of a form hold no memory that the next of them waits for', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '1' })
+  const files = ['a.csv', 'b.csv', 'c.csv'].map((name) => file(name, randomBytes(2 * 1024 * 1024)))
+  const answer = await service.caller.call(uploader(), 'POST', '/api/v1/evidence', form(...files))
+  expect(answer.status, answer.text).toBe(201)
+  await service.close()
+})
+
 test('nor do more than the connections that a client of a bucket has by default', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000' })
   const principal = uploader()

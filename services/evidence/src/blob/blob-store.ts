@@ -41,6 +41,8 @@ export interface IncomingBlob {
    * disk shows in `settle` at the latest.
    */
   write(...chunks: readonly Uint8Array[]): Promise<void>
+  /** Says that the bytes are whole and settle later: what others may wait for is not held until then. */
+  park?(): Promise<void>
   /** Makes the bytes durable and hands them to the tenant under their hash. */
   settle(tenantId: string, sha256: string): Promise<SettlingBlob>
   /** Deletes the bytes. Harmless when repeated and after `settle`. */

@@ -8,7 +8,9 @@ import {
   hashPattern,
   tenantPattern,
 } from './blob-store.ts'
+import { blockBytes } from '../digest/blocks.ts'
 import { createPartBuffer } from './part-buffer.ts'
+import { type PartRoom, openPartRoom, partsInMemory } from './part-room.ts'
 import type { S3Objects, StoredPart } from './s3-objects.ts'
 
 /**
@@ -16,7 +18,7 @@ import type { S3Objects, StoredPart } from './s3-objects.ts'
  * holds the bytes, `settling/<tenant>/<sha256>.<random>` names those that are whole but perhaps not yet recorded, and
  * `blobs/<tenant>/<sha256>/<random>` those that rows may name. The last two are empty: their names say all.
  */
-export function openS3BlobStore(objects: S3Objects): BlobStore {
+export function openS3BlobStore(objects: S3Objects, room: PartRoom = openPartRoom(partsInMemory(), 60_000)): BlobStore {
   /** Bytes of the tenant with that hash whose place is taken. A place whose bytes are gone counts for nothing. */
   async function findPlaced({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
@@ -29,7 +31,7 @@ export function openS3BlobStore(objects: S3Objects): BlobStore {
   }
 
   return {
-    openIncoming: async (tenantId) => incomingBlob(objects, checked(tenantId, tenantPattern)),
+    openIncoming: async (tenantId) => incomingBlob(objects, room, checked(tenantId, tenantPattern)),
     place: async (blob) => {
       const { data, place } = namesOf(blob)
       const placed = await findPlaced(blob)
@@ -103,31 +105,38 @@ export function namesOf(blob: SettlingBlob): {
 }
 
 /** Holds one part in memory. Nothing can be seen of it in the bucket before it settles. */
-function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
+function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`
-  const buffer = createPartBuffer()
+  const buffer = createPartBuffer(room)
   const parts: StoredPart[] = []
   let sizeBytes = 0
   let uploadId: string | undefined
   const sendPart = async () => {
     uploadId ??= await objects.begin(data)
-    parts.push(await objects.putPart(data, uploadId, parts.length + 1, buffer.bytes()))
-    buffer.clear()
+    const part = await objects.putPart(data, uploadId, parts.length + 1, buffer.bytes())
+    parts.push(part)
+    buffer.clear(part.isOver)
   }
   return {
     // A part is a whole number of blocks, so that one that comes finds room for all of it, or for none.
     ready: async () => {
       if (buffer.isFull()) await sendPart()
+      await buffer.reserve(blockBytes)
     },
     write: async (...chunks) => {
       for (const chunk of chunks) {
         sizeBytes += chunk.byteLength
         for (let rest = chunk; rest.byteLength > 0;) {
           if (buffer.isFull()) await sendPart()
-          rest = buffer.add(rest)
+          rest = await buffer.add(rest)
         }
       }
+    },
+    park: async () => {
+      if (!buffer.hasRoom) return
+      if (buffer.length > 0) await sendPart()
+      buffer.release(parts.every((part) => part.isOver))
     },
     settle: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
@@ -145,10 +154,12 @@ function incomingBlob(objects: S3Objects, tenantId: string): IncomingBlob {
         if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
         isOver = parts.every((part) => part.isOver)
       }
-      if (isOver) buffer.release()
+      buffer.release(isOver)
       return { tenantId, sha256, entry }
     },
     discard: async () => {
+      // What failed may still be under way in an attempt that was given up.
+      buffer.release(false)
       if (uploadId === undefined) return
       const begun = uploadId
       uploadId = undefined

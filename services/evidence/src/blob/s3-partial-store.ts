@@ -1,10 +1,14 @@
 import { checked, tenantPattern } from './blob-store.ts'
 import { createPartBuffer } from './part-buffer.ts'
+import { type PartRoom, openPartRoom, partsInMemory } from './part-room.ts'
 import { type PartialStore, checkedTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
 /** Keeps what has arrived of a piece as objects of up to a part each: `partial/<tenant>/<upload>.<turn>/<number>`. */
-export function openS3PartialStore(objects: S3Objects): PartialStore {
+export function openS3PartialStore(
+  objects: S3Objects,
+  room: PartRoom = openPartRoom(partsInMemory(), 60_000),
+): PartialStore {
   /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
   async function contentsOf(folder: string) {
     const contents: { readonly key: string; readonly sizeBytes: number }[] = []
@@ -18,7 +22,7 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
   return {
     append: async (tenantId, id, turn) => {
       const folder = pieceOf(tenantId, id, turn)
-      const buffer = createPartBuffer()
+      const buffer = createPartBuffer(room)
       let count = 0
       let sizeBytes = 0
       let isOver = true
@@ -28,18 +32,18 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
         const sent = await objects.put(folder + nameOf(count), buffer.bytes())
         isOver = wasOver && sent.isOver
         count += 1
-        buffer.clear()
+        buffer.clear(sent.isOver)
       }
       return {
         write: async (chunk) => {
           sizeBytes += chunk.byteLength
           for (let rest = chunk; rest.byteLength > 0;) {
             if (buffer.isFull()) await flush()
-            rest = buffer.add(rest)
+            rest = await buffer.add(rest)
           }
         },
         rollBack: async () => {
-          buffer.clear()
+          buffer.clear(isOver)
           sizeBytes = 0
           while (count > 0) {
             await objects.delete(folder + nameOf(count - 1))
@@ -47,9 +51,12 @@ export function openS3PartialStore(objects: S3Objects): PartialStore {
           }
         },
         close: async () => {
-          if (buffer.length > 0) await flush()
-          if (isOver) buffer.release()
-          return sizeBytes
+          try {
+            if (buffer.length > 0) await flush()
+            return sizeBytes
+          } finally {
+            buffer.release(isOver)
+          }
         },
       }
     },

@@ -155,6 +155,7 @@ async function takeMultipart(
         file.incoming = await parts.blobs.openIncoming(tenantId)
         const declared = { contentType: type, contentLength: undefined, sha256: details.sha256?.[index] }
         file.body = await receiveBody(bytes, file.incoming, declared, parts.limits)
+        await file.incoming.park?.()
       },
     },
   })
