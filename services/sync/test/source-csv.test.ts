@@ -95,6 +95,10 @@ describe('a table that cannot be read to its end is refused', () => {
     expect((await failureOf('csv', { limits: { maxBytes: 8 }, upload: fileOf(file) })).code).toBe('source_too_large')
     expect((await failureOf('csv', { limits: { maxRows: 2 }, upload: fileOf(file) })).code).toBe('too_many_rows')
     expect(await readSource('csv', { limits: { maxBytes: 9, maxRows: 3 }, upload: fileOf(file) })).toHaveLength(3)
+    const sparse = 'id\n1\n\n\n\n\n'
+    expect(await readSource('csv', { limits: { maxRows: 3 }, upload: fileOf(sparse) })).toHaveLength(1)
+    const more = fileOf(`${sparse}\n`)
+    expect((await failureOf('csv', { limits: { maxRows: 3 }, upload: more })).code).toBe('too_many_lines')
   })
 
   test('when nothing comes for too long, or the whole takes too long, and may be tried again', async () => {
@@ -148,8 +152,8 @@ describe('a row that cannot be read is an error, and those after it are read', (
   })
 })
 
-test('lines without a value are no rows, whoever reads them, and count towards no limit', async () => {
-  const lines = ['a,b', '1,2', ...Array.from({ length: 10 }, () => ','), '3,4', '"",""', '","', '']
+test('lines without a value are no rows, whoever reads them, and are not counted as rows', async () => {
+  const lines = ['a,b', '1,2', ',', '3,4', '"",""', '","', '']
   const source = sourceTypes.get('csv')
   const context = {
     config: {},
@@ -164,7 +168,7 @@ test('lines without a value are no rows, whoever reads them, and count towards n
       if (item.kind !== 'texts') rows.push(item.row)
       else rows.push(...item.texts.flatMap((_text, index) => item.at(index)?.row ?? []))
     }
-    expect(rows).toEqual([2, 13, 15])
+    expect(rows).toEqual([2, 4, 6])
   }
 })
 

@@ -51,6 +51,7 @@ export interface SourceTexts {
 export interface SourceLimits {
   /** Bytes taken from the source, decompressed, over all its answers. */
   readonly maxBytes: number
+  /** A table may have twice as many lines, empty ones among them. */
   readonly maxRows: number
   readonly maxPages: number
   readonly maxColumns: number

@@ -56,8 +56,13 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   const delimiter = config.delimiter ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
   let shape: Shape | undefined
+  const maxLines = limits.maxRows * linesARow
   let before = 0
   for await (const records of parseRecords(text, options)) {
+    // Rows are kept by their line: few of them among many lines take as much to compare as many rows.
+    if (before + records.length > maxLines) {
+      throw new SourceFailure('too_many_lines', `the file has more than ${maxLines} lines: remove the empty ones`)
+    }
     let index = 0
     for (; shape === undefined && index < records.length; index += 1) {
       const record = records.at(index)
@@ -79,6 +84,9 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
   }
   if (shape === undefined) throw new SourceFailure('source_empty', 'the file is empty: it needs at least a header')
 }
+
+/** Lines that a file may have for each row that it may have: its header, and empty ones. */
+const linesARow = 2
 
 interface Place {
   /** The first of the records that is no part of the header. */
