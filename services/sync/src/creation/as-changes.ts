@@ -7,15 +7,19 @@ export const seqOf = (row: string): string => `${seqsADepth} + ${row}`
 export const isPlanned = (run: string): string =>
   `exists (select from sync.run r where r.id = ${run}::uuid and r.diff_hash is not null)`
 
-const changesIn = (blocks: string, run: string, after: string): string => `
-    select b.tenant_id, b.run_id, ${seqOf('one.row')} as seq, 'create' as op, one.key as source_key, 1 as depth,
+const asChanges = (one: string): string => `
+    select one.tenant_id, one.run_id, ${seqOf('one.row')} as seq, 'create' as op, one.key as source_key, 1 as depth,
       null::jsonb as before, one.content::jsonb as after, null::timestamptz as applied_at, null::text as error
-    from ${blocks} as b
-    cross join lateral unnest(b.rows, b.keys, string_to_array(b.contents, E'\\n')) as one (row, key, content)
-    where b.run_id = ${run}::uuid and ${seqOf('one.row')} > ${after} and ${isPlanned(run)}`
+    from (${one}) as one`
+
+const rowsOf = (blocks: string, run: string, after: string): string => `
+      select b.tenant_id, b.run_id, one.row, one.key, one.content
+      from ${blocks} as b
+      cross join lateral unnest(b.rows, b.keys, string_to_array(b.contents, E'\\n')) as one (row, key, content)
+      where b.run_id = ${run}::uuid and ${seqOf('one.row')} > ${after} and ${isPlanned(run)}`
 
 /** SQL: the creations of the run, a parameter, as rows of run_change. */
-export const creationsAsChanges = (run: string): string => changesIn('sync.run_creation', run, '0')
+export const creationsAsChanges = (run: string): string => asChanges(rowsOf('sync.run_creation', run, '0'))
 
 // Of the first block all rows but one may be listed already; those behind it are taken until they have enough.
 const firstBlocks = (run: string, after: string, limit: string): string => `(
@@ -33,8 +37,8 @@ const firstBlocks = (run: string, after: string, limit: string): string => `(
       where found.listed < ${limit}
     )`
 
-/** SQL: the first of them behind a `seq`, in their order. All are parameters. */
-export const firstCreationsAsChanges = (run: string, after: string, limit: string): string => `
-    ${changesIn(firstBlocks(run, after, limit), run, after)}
-    order by one.row
-    limit ${limit}`
+/** SQL: the first of them behind a `seq`. All are parameters. Only of those that are taken JSON is read. */
+export const firstCreationsAsChanges = (run: string, after: string, limit: string): string =>
+  asChanges(`${rowsOf(firstBlocks(run, after, limit), run, after)}
+      order by one.row
+      limit ${limit}`)
