@@ -1,7 +1,7 @@
 import type { Statement, Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { listAncestors, listEntities } from '../src/entity/store.ts'
+import { countEntities, hasFewLinks, listAncestors, listEntities } from '../src/entity/store.ts'
 import { type ChangeKey, listWrittenBetween } from '../src/hierarchy/diff-store.ts'
 import { type NodeFilter, type NodeSort, listNodes } from '../src/hierarchy/store.ts'
 import { applyNodes, listUnknownEntities, openHierarchy, stageNodes } from '../src/push-hierarchy/store.ts'
@@ -26,7 +26,7 @@ function id(kind: 'e' | 'n', n: string): string {
 
 // Trees of ten children each, as the triggers would leave them: entity n and node n hang below n / 10.
 async function fill(tenantId: string): Promise<void> {
-  const hierarchyId = crypto.randomUUID()
+  const [hierarchyId, few] = [crypto.randomUUID(), crypto.randomUUID()]
   const parent = 'case when n <= 10 then null else (n + 8) / 10 end'
   const above = `
     with recursive placed (n, path) as (
@@ -56,9 +56,11 @@ async function fill(tenantId: string): Promise<void> {
     })
     await tx.execute({
       text: `insert into universe.hierarchy
-          (tenant_id, id, key, name, kind, is_primary, version, created_by_type, created_by_id, created_by_label)
-        values ($1, $2, 'legal', 'Legal', 'legal_entity', true, 1, 'connector', 'c', 'l')`,
-      values: [tenantId, hierarchyId],
+          (tenant_id, id, key, name, kind, is_primary, version, node_count, created_by_type, created_by_id, created_by_label)
+        values
+          ($1, $2, 'legal', 'Legal', 'legal_entity', true, 1, $4, 'connector', 'c', 'l'),
+          ($1, $3, 'few', 'Few', 'custom', false, 1, 10, 'connector', 'c', 'l')`,
+      values: [tenantId, hierarchyId, few, size],
     })
     await tx.execute({
       text: `${above}
@@ -67,6 +69,21 @@ async function fill(tenantId: string): Promise<void> {
         select $1::text::uuid, ${id('n', 'n')}, $3::uuid, n, 'n' || n, ${id('n', parent)}, 'Node ' || n, 'active', path, 1
         from placed`,
       values: [tenantId, size, hierarchyId],
+    })
+  })
+  // The last ten entities, a node each, of a hierarchy of their own.
+  await universe.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    await tx.execute({
+      text: `insert into universe.node (tenant_id, id, hierarchy_id, number, node_key, name, status, path, since_version)
+        select $1::text::uuid, ${id('n', "'few' || n")}, $3::uuid, n, 'f' || n, 'Few ' || n, 'active', universe.path_label(n), 1
+        from generate_series($2::integer - 9, $2::integer) as n`,
+      values: [tenantId, size, few],
+    })
+    await tx.execute({
+      text: `insert into universe.node_entity (tenant_id, node_id, entity_id)
+        select $1::text::uuid, ${id('n', "'few' || n")}, ${id('e', 'n')} from generate_series($2::integer - 9, $2::integer) as n`,
+      values: [tenantId, size],
     })
   })
   // Node n holds entity n: three in four of all.
@@ -94,17 +111,17 @@ interface PlanNode {
 
 /** What PostgreSQL did, as the role of the service under row security, for the statements that `work` issues. */
 async function explained(work: (tx: Tx) => Promise<unknown>): Promise<PlanNode[]> {
-  const statements: Statement[] = []
-  const recorder: Tx = {
-    query: async (statement) => {
-      statements.push(statement)
-      return []
-    },
-    execute: async () => 0,
-  }
-  await work(recorder)
   const nodes: PlanNode[] = []
   await universe.asService.write(universe.assertionOf(tenant.tenantId), async (tx) => {
+    const statements: Statement[] = []
+    const recorder: Tx = {
+      query: async (statement) => {
+        statements.push(statement)
+        return await tx.query(statement)
+      },
+      execute: async () => 0,
+    }
+    await work(recorder)
     for (const statement of statements) nodes.push(...(await planOf(tx, statement)))
   })
   return nodes
@@ -202,7 +219,7 @@ describe('over 100,000 entities and nodes, under row security', () => {
       'the entities of a hierarchy',
       async (tx: Tx) =>
         await listEntities(tx, {
-          filter: { hierarchy: { key: 'legal', node: undefined } },
+          filter: { hierarchy: { key: 'legal', node: undefined, isSmall: false } },
           sort: 'reference',
           ...page,
         }),
@@ -210,10 +227,28 @@ describe('over 100,000 entities and nodes, under row security', () => {
       140,
     ],
     [
+      'the entities of a hierarchy of ten among them',
+      async (tx: Tx) =>
+        await listEntities(tx, {
+          filter: { hierarchy: { key: 'few', node: undefined, isSmall: true } },
+          sort: 'name',
+          ...page,
+        }),
+      'entity_pk',
+      10,
+    ],
+    ['whether a hierarchy is small, of ten', async (tx: Tx) => await hasFewLinks(tx, 'few'), 'node_path_unique', 10],
+    [
+      'how many entities are of a hierarchy of ten',
+      async (tx: Tx) => await countEntities(tx, { hierarchy: { key: 'few', node: undefined, isSmall: true } }),
+      'entity_pk',
+      10,
+    ],
+    [
       'the entities of the least node of a hierarchy',
       async (tx: Tx) =>
         await listEntities(tx, {
-          filter: { hierarchy: { key: 'legal', node: { by: 'key', key: 'n9999' } } },
+          filter: { hierarchy: { key: 'legal', node: { by: 'key', key: 'n9999' }, isSmall: false } },
           sort: 'reference',
           ...page,
         }),
@@ -312,6 +347,22 @@ describe('over 100,000 entities and nodes, under row security', () => {
     expect(Math.max(...read)).toBeLessThanOrEqual(size)
   })
 
+  test('a hierarchy is small or not', async () => {
+    const assertion = universe.assertionOf(tenant.tenantId)
+    const isSmall = async (key: string) => await universe.asService.read(assertion, async (tx) => hasFewLinks(tx, key))
+    expect([await isSmall('few'), await isSmall('legal'), await isSmall('nothing')]).toEqual([true, false, false])
+  })
+
+  test('what is of a small hierarchy is listed in the order that is asked for, and counted', async () => {
+    const target = `${path}?hierarchy=few&sort=-name&limit=4&count=true`
+    const answer = await universe.gateway.call(tenant, 'GET', target)
+    expect(answer.headers['x-total-count']).toBe('10')
+    const last = ['e99999', 'e99998', 'e99997', 'e99996']
+    expect(readEntities.parse(answer.json).map(({ external_id }) => external_id)).toEqual(last)
+    const none = await universe.gateway.call(tenant, 'GET', `${path}?hierarchy=nothing&count=true`)
+    expect([none.json, none.headers['x-total-count']]).toEqual([[], '0'])
+  })
+
   test('control: a search for a text, which no index serves, reads every row', async () => {
     const nodes = await explained(
       async (tx) => await listEntities(tx, { filter: { search: 'nothing' }, sort: 'name', ...page }),
@@ -322,7 +373,7 @@ describe('over 100,000 entities and nodes, under row security', () => {
 
   test('a subtree is what hangs below its top', async () => {
     const answer = await universe.gateway.call(tenant, 'GET', `${path}?subtree_of=ext:e3&limit=1000&count=true`)
-    expect(answer.status).toBe(200)
+    expect(answer.status, answer.text).toBe(200)
     expect(answer.headers['x-total-count']).toBe(String(1 + 10 + 100 + 1000 + 10_000))
     const numbers = readEntities.parse(answer.json).map(({ external_id }) => Number(external_id?.slice(1)))
     const isBelow = (n: number): boolean => n === 3 || (n > 10 && isBelow(Math.floor((n + 8) / 10)))

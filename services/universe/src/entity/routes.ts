@@ -32,6 +32,7 @@ import {
   countEntities,
   entityKeySchema,
   findEntity,
+  hasFewLinks,
   listAncestors,
   listEntities,
 } from './store.ts'
@@ -52,9 +53,20 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     return each(rows, ({ entity }) => asRead(entity, day))
   }
 
+  const listOf = async (input: ContractInput<typeof listRoute>) => {
+    const filter = filterOf(input.query)
+    const sort = sortOf(input.query.sort, filter)
+    const page = openPage(input, listRoute, entityKeySchema(sort))
+    const { hierarchy } = filter
+    if (hierarchy === undefined || hierarchy.node !== undefined) return { list: { filter, sort }, page }
+    // Before the list, for a read sends all of its statements at once.
+    const isSmall = await db.read(input.context, async (tx) => await hasFewLinks(tx, hierarchy.key))
+    return { list: { filter: { ...filter, hierarchy: { ...hierarchy, isSmall } }, sort }, page }
+  }
+
   contractList(app, listRoute, {
     page: async (input) => {
-      const { list, page } = listOf(input)
+      const { list, page } = await listOf(input)
       const [rows, total] = await db.read(input.context, async (tx) => read(tx, page, list))
       if (total !== undefined) page.total(total)
       const day = today()
@@ -64,9 +76,9 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       const parts = await expand(deps, input, entities, wanted)
       return entities.map((entity) => ({ ...entity, ...parts.get(entity.id) }))
     },
-    all: (input) => {
-      const { list, page } = listOf(input)
-      return readAll(input.context, page, list)
+    all: async function* (input) {
+      const { list, page } = await listOf(input)
+      yield* readAll(input.context, page, list)
     },
   })
 
@@ -127,12 +139,6 @@ async function read(tx: Tx, page: Page<ListKey>, { filter, sort }: EntityList) {
   ])
 }
 
-function listOf(input: ContractInput<typeof listRoute>) {
-  const filter = filterOf(input.query)
-  const sort = sortOf(input.query.sort, filter)
-  return { list: { filter, sort }, page: openPage(input, listRoute, entityKeySchema(sort)) }
-}
-
 function childrenOf(input: ContractInput<typeof listChildrenOfEntity>) {
   const { params, query } = input
   const top = parseResourceAddress(params.id)
@@ -159,6 +165,7 @@ function filterOf(query: ContractInput<typeof listRoute>['query']): EntityFilter
         ? undefined
         : {
             key: hierarchy,
+            isSmall: false,
             node: subtree_of === undefined ? undefined : parseNodeAddress(addressIn(nodeAddressSchema, subtree_of)),
           },
     owner: query.owner,

@@ -20,8 +20,10 @@ export interface EntityFilter {
   readonly within?:
     | { readonly top: ResourceAddress; readonly below: boolean; readonly depth: number | undefined }
     | undefined
-  /** Belonging to an active node of the hierarchy, or to one in the subtree of the node. */
-  readonly hierarchy?: { readonly key: string; readonly node: NodeAddress | undefined } | undefined
+  /** Belonging to an active node of the hierarchy, or to one in the subtree of the node. `isSmall` says how that is found, and changes nothing of what is. */
+  readonly hierarchy?:
+    | { readonly key: string; readonly node: NodeAddress | undefined; readonly isSmall: boolean }
+    | undefined
   /** Ids, e-mail addresses or names of people, one of whom is the owner. */
   readonly owner?: readonly string[] | undefined
   readonly riskRating?: readonly string[] | undefined
@@ -147,7 +149,14 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
     filter.connectorId ?? null,
     ...several,
     filter.missing ?? null,
+    hierarchy !== undefined && node === undefined && hierarchy.isSmall,
   ]
+}
+
+/** Whether a hierarchy is small enough to be read as a whole for each page. */
+export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
+  const [row] = await tx.query<{ few: boolean }>(fewLinks([key]))
+  return row?.few === true
 }
 
 function subtreeValues({ within }: EntityFilter): readonly unknown[] {
@@ -186,14 +195,37 @@ const isOfHierarchy = `(
   ) is not null`
 // A subtree is read as a whole, once, and its entities by their ids: node_path_unique, node_entity_pk once a node, entity_pk. How much of
 // the hierarchy it is PostgreSQL does not know when it plans; left to itself it would read all links.
+const linksOf = (node: string): string => `
+    cross join lateral (
+      select own.entity_id from universe.node_entity own where own.tenant_id = ${node}.tenant_id and own.node_id = ${node}.id offset 0
+    ) as link`
 const ofNode = `array(
     select link.entity_id
-    from universe.node n
-    cross join lateral (
-      select own.entity_id from universe.node_entity own where own.tenant_id = n.tenant_id and own.node_id = n.id offset 0
-    ) as link
+    from universe.node n ${linksOf('n')}
     where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and n.path >= ${nodePath} and n.path < ${nodePath} || 'g'
   )`
+// All paths, as a range of which PostgreSQL knows nothing when it plans: it enters node_path_unique instead of reading all nodes.
+const anyPath = "n.path >= (select '') and n.path < (select 'g')"
+// Few of the entities in the order of the list would be of a small hierarchy: it is read as a subtree is.
+const ofSmallHierarchy = `array(
+    select link.entity_id from universe.node n ${linksOf('n')} where n.hierarchy_id = ${hierarchyId} and n.status = 'active' and ${anyPath}
+  )`
+/** Nodes, and links, up to which a hierarchy is small. */
+const small = 10_000
+const fewLinks = statement(
+  'universe_has_few_links',
+  `select
+    case when h.node_count <= ${small} then
+      (
+        select count(*)
+        from (
+          select from universe.node n ${linksOf('n')} where n.hierarchy_id = h.id and n.status = 'active' and ${anyPath} limit ${small + 1}
+        ) as found
+      ) <= ${small}
+    else false end as few
+  from universe.hierarchy h
+  where h.key = $1::text`,
+)
 
 // Row level security narrows every statement to the tenant of the assertion: none of them names one.
 // The parts of a condition that a value does not ask for fold away when the statement is planned. An address is looked
@@ -225,7 +257,8 @@ const filtered = `
     $13::text is null
     or strpos(lower(concat_ws(' ', e.reference, e.external_id, e.name, e.description)), lower($13::text)) > 0
   )
-  and ($14::text is null or not (${hasNoNode}) or ${isOfHierarchy})
+  and ($14::text is null or not (${hasNoNode}) or $22::boolean or ${isOfHierarchy})
+  and (not $22::boolean or e.id = any(${ofSmallHierarchy}))
   and ($14::text is null or ${hasNoNode} or e.id = any(${ofNode}))
   and (
     $17::text[] is null
@@ -257,7 +290,7 @@ const flat = listStatements({
   columns: `${storedColumns}, null as path`,
   from: `universe.entity e ${entitySource}`,
   where: filtered,
-  filters: 21,
+  filters: 22,
   sorts,
   tie,
 })
@@ -267,23 +300,23 @@ const topPath = `
   select above.path
   from universe.entity top
   join universe.entity_path above on above.tenant_id = top.tenant_id and above.entity_id = top.id
-  where top.id = $22::uuid or top.reference = $23::text or top.external_id = $24::text`
+  where top.id = $23::uuid or top.reference = $24::text or top.external_id = $25::text`
 const subtreeFrom = `
   universe.entity_path place
   join universe.entity e on e.tenant_id = place.tenant_id and e.id = place.entity_id ${entitySource}`
 const inRange = `
   place.path >= (${topPath})
   and place.path < (${topPath}) || 'g'
-  and (not $25::boolean or place.path <> (${topPath}))`
+  and (not $26::boolean or place.path <> (${topPath}))`
 const inSubtree = `${inRange}
-  and ($26::integer is null or place.depth <= char_length((${topPath})) / 8 + $26::integer)`
+  and ($27::integer is null or place.depth <= char_length((${topPath})) / 8 + $27::integer)`
 
 const subtree = listStatements({
   name: 'universe_entities_below',
   columns: `${storedColumns}, place.path`,
   from: subtreeFrom,
   where: `${inSubtree} and ${filtered}`,
-  filters: 26,
+  filters: 27,
   sorts,
   tie,
 })
@@ -293,9 +326,9 @@ const treePage = statement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
-  where ${inRange} and $26::integer is null and ${filtered} and place.path > $27::text
+  where ${inRange} and $27::integer is null and ${filtered} and place.path > $28::text
   order by place.path
-  limit $28`,
+  limit $29`,
 )
 
 // entity_path_by_depth, of each level to the end of the page and no further.
@@ -303,18 +336,18 @@ const levelsPage = statement(
   'universe_entity_levels_as_tree',
   `select listed.*
   from (
-    select generate_series(top.depth, least(top.depth + $26::integer, 12)) as depth
+    select generate_series(top.depth, least(top.depth + $27::integer, 12)) as depth
     from (select char_length((${topPath})) / 8 as depth) as top
   ) as level
   cross join lateral (
     select ${storedColumns}, place.path
     from ${subtreeFrom}
-    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $27::text
+    where ${inRange} and place.depth = level.depth and ${filtered} and place.path > $28::text
     order by place.path
-    limit $28
+    limit $29
   ) as listed
   order by listed.path
-  limit $28`,
+  limit $29`,
 )
 
 // The numbers above stand in the path itself: each is one look into entity_number_unique.
