@@ -23,7 +23,7 @@ import type { Deps } from '../deps.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
-import { busy, isPushed, setupFaults } from './rules.ts'
+import { isPushed, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
   type Tx,
@@ -38,7 +38,7 @@ import {
   storeSecret,
   updateConnector as updateStored,
 } from './store.ts'
-import { tellRetired } from './tell-retired.ts'
+import { busy, tellRetired } from './tell-retired.ts'
 
 const pageKey = z.string()
 

@@ -1,5 +1,4 @@
 import type { Connector, CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
-import { type ProblemError, problem } from '@postern/service-kit'
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unknownTargets } from '../mapping/map-row.ts'
@@ -97,9 +96,4 @@ function pointerPart(name: string): string {
 /** Whether a connector stands for what is pushed, and is none that could be set up. */
 export function isPushed({ type }: Pick<Connector, 'type'>): boolean {
   return type === 'inline_json' || type === 'scim_inbound'
-}
-
-/** That a connector is not retired while a run of it is under way. */
-export function busy(): ProblemError {
-  return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }

@@ -1,8 +1,8 @@
-import { type RequestInfo, problem } from '@postern/service-kit'
+import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { beginTelling } from '../tell/store.ts'
-import { busy, isPushed } from './rules.ts'
+import { isPushed } from './rules.ts'
 import { findConnector, hasRunUnderWay } from './store.ts'
 
 type Parts = Pick<Deps, 'db' | 'universe'>
@@ -55,4 +55,9 @@ export async function tellRetired(
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
   }
   return { telling: second, takeBack }
+}
+
+/** That a connector is not retired while a run of it is under way. */
+export function busy(): ProblemError {
+  return problem('run_in_progress', { detail: 'Cancel the run of the connector first.' })
 }
