@@ -45,6 +45,24 @@ function sumReport(name, status) {
   return status !== '0' && sum.failed === 0 ? { ...sum, failed: 1 } : sum
 }
 
+const short = (text) => String(text).split('\n').slice(0, 12).join('\n    ')
+
+/** Each failure once more, as the last that is printed: of a long run often only the end is kept. */
+function failuresIn(name) {
+  if (!existsSync(join(reports, name))) return []
+  const report = read(name)
+  if (Array.isArray(report)) return report.filter(({ ok }) => ok !== true).map((check) => `${check.name ?? 'a check'}`)
+  return (report?.testResults ?? []).flatMap((file) => {
+    const where = String(file.name ?? 'a file').replace(fileURLToPath(new URL('..', import.meta.url)), '')
+    const tests = (file.assertionResults ?? []).filter(({ status }) => status === 'failed')
+    if (tests.length === 0)
+      return file.status === 'passed' ? [] : [`${where}: ${short(file.message || 'did not load')}`]
+    return tests.map(
+      (each) => `${where} > ${each.fullName ?? each.title}\n    ${short(each.failureMessages?.[0] ?? '')}`,
+    )
+  })
+}
+
 /** 'none': not run. Run and skipped by themselves, they leave no report, and exit code 0. */
 function sumContainers(status) {
   const isThere = existsSync(join(reports, 'containers.json'))
@@ -58,5 +76,8 @@ if (testStatus !== '0' && sums.every(({ failed }) => failed === 0)) sums.push({ 
 sums.push(sumReport('recovery.json', recoveryStatus), sumContainers(containerStatus))
 const passed = sums.reduce((sum, each) => sum + each.passed, 0)
 const failed = sums.reduce((sum, each) => sum + each.failed, 0)
+for (const name of ['check.json', 'vitest.json', 'recovery.json', 'containers.json']) {
+  for (const failure of failuresIn(name)) process.stdout.write(`\nFAILED ${failure}\n`)
+}
 process.stdout.write(`\n${passed} passed, ${failed} failed\n`)
 process.exitCode = failed === 0 ? 0 : 1

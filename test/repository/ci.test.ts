@@ -20,7 +20,10 @@ const report = (passed: number, failed: number): string =>
         status: failed === 0 ? 'passed' : 'failed',
         assertionResults: [
           ...Array.from({ length: passed }, () => ({ status: 'passed' })),
-          ...Array.from({ length: failed }, () => ({ status: 'failed' })),
+          ...Array.from({ length: failed }, (_each, index) => ({
+            status: 'failed',
+            fullName: `promise ${index} is kept`,
+          })),
         ],
       },
     ],
@@ -68,6 +71,8 @@ describe('the closing line of CI', () => {
   test('counts each failure on containers, and fails', () => {
     const { lines, status } = runCi({ containers: `${write('containers.json', report(5, 2))}; exit 1` })
     expect([lines.at(-1), status]).toEqual(['18 passed, 2 failed', 1])
+    const named = lines.filter((line) => line.startsWith('FAILED')).map((line) => line.split(' > ')[1])
+    expect(named).toEqual(['promise 0 is kept', 'promise 1 is kept'])
   })
 
   test.each([
