@@ -1,4 +1,5 @@
 import { findingSchema, findingStubSchema, logEntrySchema, problemSchema } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
@@ -35,6 +36,12 @@ async function patch(tenant: Principal, id: string, body: unknown, headers: Reco
 
 async function logOf(tenant: Principal, id: string) {
   return z.array(logEntrySchema).parse((await service.call(reader(tenant), 'GET', `${path}/${id}/log`)).json)
+}
+
+/** Writes past the service, and past what triggers ask of it. */
+async function write(tx: Tx, id: string, column: 'external_id' | 'cause', to: string): Promise<void> {
+  await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+  await tx.execute({ text: `update findings.finding set ${column} = $2 where id = $1`, values: [id, to] })
 }
 
 describe('changing a finding', () => {
@@ -208,5 +215,45 @@ describe('changing a finding', () => {
     service.setToday(undefined)
     expect(answer.status).toBe(200)
     expect(findingStubSchema.strict().parse(answer.json).version).toBe(2)
+  })
+
+  test('by an external id that moved on meanwhile changes the finding that has it now, with all that others change', async () => {
+    const tenant = newTenant()
+    const first = await made(tenant, { external_id: 'X', title: 'First' })
+    const second = await made(tenant, { external_id: 'Y', title: 'Second' })
+    const { system } = service.asSuperuser
+    const text = `select query as text from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    const waiting = async (about: RegExp) => {
+      const asked = await system(async (tx) => await tx.query<{ text: string }>({ text, values: [] }))
+      return asked.filter((each) => about.test(each.text)).length
+    }
+    let isAnswered = false
+    const { asked, other } = await system(async (moving) => {
+      await write(moving, first.finding.id, 'external_id', 'Z')
+      await write(moving, second.finding.id, 'external_id', 'X')
+      const patched = patch(tenant, 'ext:X', { title: 'Renamed' }, { 'if-match': '*' })
+      void patched.then(() => (isAnswered = true))
+      await expect.poll(async () => await waiting(/for no key update/)).toBe(1)
+      const writer = second.finding.id
+      const explained = system(async (tx) => {
+        await write(tx, writer, 'cause', 'Said by another')
+        // Whoever of the two was first.
+        await expect.poll(async () => isAnswered || (await waiting(/finding/)) === 1).toBe(true)
+      })
+      await expect.poll(async () => await waiting(/set cause/)).toBe(1)
+      return { asked: patched, other: explained }
+    })
+    await other
+    expect((await asked).status).toBe(200)
+    const now = await Promise.all(
+      [first, second].map(async ({ finding }) => {
+        const { json } = await service.call(reader(tenant), 'GET', `${path}/${finding.id}`)
+        return findingSchema.parse(json)
+      }),
+    )
+    expect(now.map(({ title, cause }) => [title, cause])).toEqual([
+      ['First', first.finding.cause],
+      ['Renamed', 'Said by another'],
+    ])
   })
 })

@@ -114,7 +114,7 @@ export async function startFindings(
   const open = (role: 'findings' | 'superuser') =>
     openTenantDb({
       connectionString: database.url(role),
-      maxConnections: 2,
+      maxConnections: 4,
       connectTimeoutMs: 5_000,
       queryTimeoutMs: 10_000,
       applicationName: 'findings-tests',

@@ -15,12 +15,24 @@ export async function findFindingId(tx: Tx, address: ResourceAddress): Promise<s
  * log changes in one transaction at a time.
  */
 export async function lockFinding(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
+  if (address.by === 'external-id') return await lockNamed(tx, address)
   const [, stored] = await Promise.all([
     tx.query(lockStatement(address)),
     // A statement of its own, so that it sees what a transaction that was waited for has committed.
     findFinding(tx, address),
   ])
   return stored
+}
+
+/**
+ * The same by an external id, which may have been given to another finding by the transaction that was waited for: what is
+ * read is what was locked, and not what bears the id by now.
+ */
+async function lockNamed(tx: Tx, address: ResourceAddress): Promise<StoredFinding | undefined> {
+  const lock = async () => (await tx.query<{ id: string }>(lockStatement(address)))[0]?.id
+  // Where the id moved on meanwhile, the first statement gives nothing, and a second sees who has it.
+  const id = (await lock()) ?? (await lock())
+  return id === undefined ? undefined : await findFinding(tx, { by: 'id', id })
 }
 
 /** What plans and evidence mean for the next status of a finding. */
