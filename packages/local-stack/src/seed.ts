@@ -59,9 +59,14 @@ const integrations: Readonly<Record<DemoProfile['sector'], readonly Integration[
 
 /**
  * Makes the two demo tenants with their keys and all that domain they have, as far as they are not there, and writes
- * `<home>/demo.json`, which only its owner may read.
+ * `<home>/demo.json`, which only its owner may read. Of one that is made larger, which takes minutes, each step is said.
  */
-export async function seed(home: string, { services, secrets, databaseUrl }: Stack, scale = 1): Promise<Demo> {
+export async function seed(
+  home: string,
+  { services, secrets, databaseUrl }: Stack,
+  scale = 1,
+  say?: (line: string) => void,
+): Promise<Demo> {
   const path = join(home, 'demo.json')
   const before = await readDemo(path)
   if (before !== undefined && before.scale !== scale) {
@@ -109,7 +114,11 @@ export async function seed(home: string, { services, secrets, databaseUrl }: Sta
       await seedContent(
         { gateway, databaseUrl, assertionKeys, evidence },
         { id: made.id, key: made.keys['*'] ?? '', sender: { id, label } },
-        { findings: scaled(profile, factor).findings.all, make: () => generateDemo(profile, { today, factor }) },
+        {
+          findings: scaled(profile, factor).findings.all,
+          make: () => generateDemo(profile, { today, factor }),
+          ...(factor === 1 ? {} : { say: (step) => say?.(`${profile.name}: ${step}`) }),
+        },
       )
       if (profile.evidence.quarantined === 0) return
       quarantining.push({ tenantId: made.id, kind: 'api_key', id, label, scopes: ['write:evidence'] })

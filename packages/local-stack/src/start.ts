@@ -116,6 +116,8 @@ async function runUntilEnd(stack: Stack, signal: AbortSignal): Promise<number> {
   }
 }
 
+const log = (line: string): void => console.error(`postern: ${line}`)
+
 async function main(): Promise<number> {
   const options = readStartOptions(process.env)
   const { home } = options
@@ -131,11 +133,11 @@ async function main(): Promise<number> {
       durable: true,
       env: options.env,
       signal,
-      log: (line) => console.error(`postern: ${line}`),
+      log,
     })
     try {
       await writeStackFile(stackFile, ports)
-      const demo = await seed(home, stack, options.demoScale)
+      const demo = await seed(home, stack, options.demoScale, log)
       if (!signal.aborted) announce(demo, stack.console?.url ?? '')
       return await runUntilEnd(stack, signal)
     } finally {

@@ -36,6 +36,8 @@ export interface WantedDemo {
   readonly findings: number
   /** Makes all of it: the same rows for the same day. */
   make(): DemoData
+  /** Is told what is written next, where that takes long. */
+  say?(step: string): void
 }
 
 /**
@@ -50,7 +52,9 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
   try {
     if ((await findings.read({ assertion: assertion() }, countFindings)) >= wanted.findings) return
     const data = wanted.make()
+    const say = (count: number, what: string) => wanted.say?.(`writing ${count.toLocaleString('en')} ${what}`)
     const universe = { gateway: target.gateway, key: tenant.key }
+    say(data.universe.entities.length, 'auditable entities')
     await pushUniverse(universe, data.people, data.universe)
     await writeScimUsers(universe, makeScimUsers(data))
     await writeConnectors(universe, makeConnectors(data))
@@ -61,9 +65,11 @@ export async function seedContent(target: DemoTarget, tenant: DemoTenantKeys, wa
       label: tenant.sender.label,
       scopes: ['write:evidence'],
     } as const
+    say(data.evidence.length, 'evidence files')
     const refs = await writeEvidence(data.evidence, { service: target.evidence, principal, db: evidence, assertion })
     await completeTestProcedures(universe, data.universe)
     const entityIds = await readEntityIds(universe)
+    say(data.findings.length, 'findings with their logs')
     for (const batch of batchesOf(data.findings)) {
       await findings.write({ assertion: assertion() }, async (tx) => {
         // A batch is there whole or not at all.
