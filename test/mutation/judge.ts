@@ -37,7 +37,7 @@ const unnoticedStatuses: ReadonlySet<string> = new Set(['Survived', 'NoCoverage'
 export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): Verdict {
   const survivors = mutants
     .filter(({ status }) => unnoticedStatuses.has(status))
-    .map((mutant) => ({ mutant, reason: reasons.find((reason) => isFor(reason, mutant)) }))
+    .map((mutant) => ({ mutant, reason: reasonFor(mutant, reasons) }))
   const noticed = mutants.filter(({ status }) => noticedStatuses.has(status)).length
   const total = noticed + survivors.length
   const used = new Set(survivors.map(({ reason }) => reason))
@@ -51,6 +51,10 @@ export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): V
   }
 }
 
-function isFor({ file, original, replacements }: Reason, mutant: Mutant): boolean {
-  return mutant.file === file && mutant.original === original && replacements.includes(mutant.replacement)
+/** Why this alteration need not be noticed; undefined where nobody has said so. */
+export function reasonFor(mutant: Omit<Mutant, 'status'>, reasons: readonly Reason[]): Reason | undefined {
+  return reasons.find(
+    ({ file, original, replacements }) =>
+      mutant.file === file && mutant.original === original && replacements.includes(mutant.replacement),
+  )
 }

@@ -1,42 +1,54 @@
 // `npm run test:mutation`: alters the code of each area in every small way that StrykerJS knows, runs the area's tests against
-// each altered version, and lists what no test has noticed. With names of areas only those; with `--file` only that file.
-import { readFile } from 'node:fs/promises'
-import { setPriority } from 'node:os'
-import { join, relative } from 'node:path'
+// each altered version, and lists what no test has noticed. With names of areas only those; with `--file` only these files of it.
+// Each file's result is kept in results.json when it is there; a file that is as it was then is left out, but with `--again`.
+import { readFile, writeFile } from 'node:fs/promises'
+import { getPriority, setPriority } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { Stryker } from '@stryker-mutator/core'
 import { type Area, areas } from './areas.ts'
 import { type Mutant, type Reason, type Verdict, judge } from './judge.ts'
+import {
+  type Result,
+  type Results,
+  filesOf,
+  resultOf,
+  resultsSchema,
+  sourceOf,
+  sumOf,
+  tableOf,
+  withTable,
+} from './results.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const requiredScore = 90
 
-const { values, positionals } = parseArgs({ options: { file: { type: 'string' } }, allowPositionals: true })
+const { values, positionals } = parseArgs({
+  options: { file: { type: 'string', multiple: true }, again: { type: 'boolean', default: false } },
+  allowPositionals: true,
+})
 
-/** Runs the tests against all altered versions of one area, one after the other. */
-async function mutate(area: Area): Promise<Mutant[]> {
+/** Runs the tests of an area against all altered versions of one of its files, one after the other. */
+async function mutate(area: Area, file: string): Promise<Mutant[]> {
   if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
   else process.env['POSTERN_TEST_SERVERS'] = 'none'
   process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(area.tests)
+  // What is drawn is the same for every alteration, and in the next run.
+  process.env['POSTERN_SEED'] ??= '7'
   const stryker = new Stryker({
     configFile: join(import.meta.dirname, 'stryker.config.json'),
     plugins: [import.meta.resolve('@stryker-mutator/vitest-runner')],
     // Below the folder of tools: nothing that looks at the sources finds the altered ones.
     tempDirName: '.tools/mutation',
-    mutate: [...area.mutate],
+    mutate: [file],
     reporters: ['dots'],
   })
   const results = await stryker.runMutationTest()
-  const sources = new Map<string, string>()
-  const mutants: Mutant[] = []
-  for (const { fileName, location, mutatorName, replacement, status } of results) {
-    const file = relative(root, fileName)
-    const source = sources.get(file) ?? (await readFile(join(root, file), 'utf8'))
-    sources.set(file, source)
+  const source = await readFile(join(root, file), 'utf8')
+  return results.map(({ location, mutatorName, replacement, status }) => {
     const original = cut(source, location)
-    mutants.push({ file, line: location.start.line, mutator: mutatorName, original, replacement, status })
-  }
-  return mutants
+    return { file, line: location.start.line, mutator: mutatorName, original, replacement, status }
+  })
 }
 
 interface Place {
@@ -52,11 +64,7 @@ function cut(source: string, { start, end }: { readonly start: Place; readonly e
   return source.slice(offset(start), offset(end))
 }
 
-function print(
-  { name }: Area,
-  { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict,
-  minutes: number,
-): void {
+function print(name: string, { noticed, timedOut, unnoticed, score, survivors, idle }: Verdict, minutes: number): void {
   for (const { mutant, because } of survivors) {
     const { file, line, original, replacement, status, mutator } = mutant
     process.stdout.write(
@@ -77,17 +85,53 @@ async function readReasons(): Promise<Reason[]> {
   return JSON.parse(await readFile(join(import.meta.dirname, 'survivors.json'), 'utf8'))
 }
 
+const resultsPath = join(import.meta.dirname, 'results.json')
+const readmePath = join(import.meta.dirname, 'README.md')
+
+/** Puts the result of a file in the place of its last one, and into the table. */
+async function keep(area: string, file: string, result: Result, reasons: readonly Reason[]): Promise<void> {
+  const results = await readResults()
+  const ofArea = Object.entries({ ...results[area], [file]: result }).toSorted(([a], [b]) => (a < b ? -1 : 1))
+  const changed = { ...results, [area]: Object.fromEntries(ofArea) }
+  await writeFile(resultsPath, `${JSON.stringify(changed, undefined, 2)}\n`)
+  const readme = await readFile(readmePath, 'utf8')
+  await writeFile(readmePath, withTable(readme, tableOf(changed, reasons)))
+}
+
+async function readResults(): Promise<Results> {
+  return resultsSchema.parse(JSON.parse(await readFile(resultsPath, 'utf8')))
+}
+
 // It is long, and nobody waits for it.
-setPriority(10)
+setPriority(Math.max(10, getPriority()))
 const unknown = positionals.filter((name) => !areas.some((area) => area.name === name))
 if (unknown.length > 0) throw new Error(`there is no area ${unknown.join(', ')}`)
+const asked = areas.filter(({ name }) => positionals.length === 0 || positionals.includes(name))
 const reasons = await readReasons()
-for (const area of areas) {
-  if (positionals.length > 0 && !positionals.includes(area.name)) continue
-  const startedAt = performance.now()
-  const mutants = await mutate(values.file === undefined ? area : { ...area, mutate: [values.file] })
-  const verdict = judge(mutants, reasons)
-  print(area, verdict, (performance.now() - startedAt) / 60_000)
-  const isGood = verdict.score >= requiredScore && verdict.survivors.every(({ because }) => because !== undefined)
-  if (!isGood || verdict.idle.length > 0) process.exitCode = 1
+for (const area of asked) {
+  const verdicts: Verdict[] = []
+  const all = filesOf(area, root)
+  const lacking = (values.file ?? []).filter((file) => !all.includes(file))
+  if (lacking.length > 0) throw new Error(`${area.name} does not alter ${lacking.join(', ')}`)
+  for (const file of values.file ?? all) {
+    const kept = (await readResults())[area.name]?.[file]
+    const source = sourceOf(root, file)
+    if (kept?.source === source && !values.again && values.file === undefined) {
+      process.stdout.write(`mutation: ${file}: kept from ${kept.date}\n`)
+      continue
+    }
+    const startedAt = performance.now()
+    const mutants = await mutate(area, file)
+    const minutes = (performance.now() - startedAt) / 60_000
+    const verdict = judge(mutants, reasons)
+    verdicts.push(verdict)
+    print(file, verdict, minutes)
+    const about = { date: new Date().toISOString().slice(0, 10), source, minutes: Math.round(minutes * 10) / 10 }
+    await keep(area.name, file, resultOf(mutants, about), reasons)
+  }
+  const results = await readResults()
+  process.stdout.write(`${tableOf(results, reasons).find((row) => row.startsWith(`| ${area.name} |`))}\n`)
+  if (verdicts.some(({ idle }) => idle.length > 0)) process.exitCode = 1
+  const { score, unexplained } = sumOf(results[area.name] ?? {}, reasons)
+  if (score < requiredScore || unexplained > 0) process.exitCode = 1
 }

@@ -1,0 +1,81 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { areas } from './areas.ts'
+import type { Mutant, Reason } from './judge.ts'
+import { type Result, filesOf, resultOf, resultsSchema, sumOf, tableOf, withTable } from './results.ts'
+
+const root = join(import.meta.dirname, '..', '..')
+const read = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8')
+const results = resultsSchema.parse(JSON.parse(read('results.json')))
+const reasons: Reason[] = JSON.parse(read('survivors.json'))
+
+const mutant: Mutant = {
+  file: 'a.ts',
+  line: 1,
+  mutator: 'ConditionalExpression',
+  original: 'one < two',
+  replacement: 'true',
+  status: 'Survived',
+}
+const about = { date: '2026-11-22', source: '0123456789ab', minutes: 1.5 }
+
+describe('what is kept of a run over one file', () => {
+  test('is how much was noticed, and what was not', () => {
+    const statuses = ['Survived', 'NoCoverage', 'Killed', 'Killed', 'Timeout', 'CompileError', 'Ignored']
+    const result = resultOf(
+      statuses.map((status) => ({ ...mutant, status })),
+      about,
+    )
+    expect(result).toMatchObject({ ...about, noticed: 3, timedOut: 1 })
+    expect(result.survivors.map(({ status }) => status)).toEqual(['Survived', 'NoCoverage'])
+    expect(resultsSchema.parse({ area: { 'a.ts': result } })).toEqual({ area: { 'a.ts': result } })
+  })
+
+  test('is summed with that of the other files of its area, of whatever day', () => {
+    const kept: Record<string, Result> = {
+      'a.ts': resultOf([mutant, ...Array.from({ length: 8 }, () => ({ ...mutant, status: 'Killed' }))], about),
+      'b.ts': resultOf([mutant, { ...mutant, status: 'Timeout' }], { ...about, date: '2026-11-24' }),
+    }
+    const reason = { file: 'b.ts', original: 'one < two', replacements: ['true'], because: 'it always is' }
+    expect(sumOf(kept, [reason])).toEqual({ noticed: 9, timedOut: 1, unnoticed: 2, score: 81.8, unexplained: 1 })
+    const rows = tableOf({ authorize: kept }, [reason])
+    expect(rows).toContain('| authorize | 2 | 9 of 11, 1 by never ending | 81.8 % | 1 | 2026-11-22 to 2026-11-24 |')
+    expect(rows).toContain('| api-key | 0 | not run | | | |')
+  })
+
+  test('takes the place of the last table', () => {
+    const [head = '', line = ''] = tableOf({}, [])
+    expect(withTable(`a\n${head}\n${line}\n| old |\n\nb\n| c |\n`, [head, line, '| new |'])).toBe(
+      `a\n${head}\n${line}\n| new |\n\nb\n| c |\n`,
+    )
+    expect(() => withTable('a', [head])).toThrow('no table')
+  })
+})
+
+describe('the areas', () => {
+  test('alter files that there are, each in one area, and no test', () => {
+    const files = areas.flatMap((area) => filesOf(area, root))
+    expect(new Set(files).size).toBe(files.length)
+    expect(files.filter((file) => file.endsWith('.test.ts'))).toEqual([])
+    for (const { name, mutate } of areas) {
+      for (const glob of mutate.filter((one) => !one.startsWith('!'))) {
+        expect(filesOf({ mutate: [glob] }, root), `${name} ${glob}`).not.toEqual([])
+      }
+    }
+  })
+
+  test('have their table in README.md, as it follows from results.json', () => {
+    const text = read('README.md')
+    expect(withTable(text, tableOf(results, reasons))).toBe(text)
+  })
+
+  test('have no result of a file that is not there, or that they do not alter', () => {
+    const kept = Object.entries(results).flatMap(([area, files]) => Object.keys(files).map((file) => [area, file]))
+    const wrong = kept.filter(([name = '', file = '']) => {
+      const area = areas.find((one) => one.name === name)
+      return area === undefined || !existsSync(join(root, file)) || !filesOf(area, root).includes(file)
+    })
+    expect(wrong).toEqual([])
+  })
+})

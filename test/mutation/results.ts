@@ -1,0 +1,121 @@
+import { createHash } from 'node:crypto'
+import { globSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { z } from 'zod'
+import { type Area, areas } from './areas.ts'
+import { type Mutant, type Reason, reasonFor } from './judge.ts'
+
+const survivorSchema = z.strictObject({
+  line: z.int().positive(),
+  mutator: z.string(),
+  original: z.string(),
+  replacement: z.string(),
+  status: z.string(),
+})
+
+const resultSchema = z.strictObject({
+  /** The day on which the run ended, in UTC. */
+  date: z.iso.date(),
+  /** The beginning of the SHA-256 of the file that was altered. */
+  source: z.string().regex(/^[0-9a-f]{12}$/),
+  minutes: z.number().nonnegative(),
+  noticed: z.int().nonnegative(),
+  /** Of these, what never came to an end. */
+  timedOut: z.int().nonnegative(),
+  survivors: z.array(survivorSchema),
+})
+
+/** What the tests have made of all alterations of one file. */
+export type Result = z.infer<typeof resultSchema>
+
+/** The last result of each file, by the name of its area and its path. */
+export const resultsSchema = z.record(z.string(), z.record(z.string(), resultSchema))
+export type Results = z.infer<typeof resultsSchema>
+
+/** The files that an area alters, from the root of the repository. */
+export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
+  const find = (globs: readonly string[]): string[] => globSync([...globs], { cwd: root })
+  const spared = new Set(find(mutate.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : []))))
+  return find(mutate.filter((glob) => !glob.startsWith('!')))
+    .filter((path) => !spared.has(path))
+    .toSorted()
+}
+
+/** What tells one text of a file from another. */
+export function sourceOf(root: string, path: string): string {
+  return createHash('sha256')
+    .update(readFileSync(join(root, path)))
+    .digest('hex')
+    .slice(0, 12)
+}
+
+/** What a run has found in one file, as it is kept. */
+export function resultOf(mutants: readonly Mutant[], about: Pick<Result, 'date' | 'source' | 'minutes'>): Result {
+  const survivors = mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage')
+  return {
+    ...about,
+    noticed: mutants.filter(({ status }) => status === 'Killed' || status === 'Timeout').length,
+    timedOut: mutants.filter(({ status }) => status === 'Timeout').length,
+    survivors: survivors.map(({ file: _file, ...survivor }) => survivor),
+  }
+}
+
+/** What is kept of the files of one area, taken together. */
+export interface Sum {
+  readonly noticed: number
+  readonly timedOut: number
+  readonly unnoticed: number
+  /** Per cent of those that tests could notice, cut off after one place. */
+  readonly score: number
+  /** Survivors that nobody has given a reason for. */
+  readonly unexplained: number
+}
+
+export function sumOf(kept: Readonly<Record<string, Result>>, reasons: readonly Reason[]): Sum {
+  const results = Object.values(kept)
+  const noticed = results.reduce((sum, result) => sum + result.noticed, 0)
+  const survivors = Object.entries(kept).flatMap(([file, result]) => result.survivors.map((one) => ({ ...one, file })))
+  const total = noticed + survivors.length
+  return {
+    noticed,
+    timedOut: results.reduce((sum, { timedOut }) => sum + timedOut, 0),
+    unnoticed: survivors.length,
+    score: total === 0 ? 100 : Math.floor((noticed / total) * 1000) / 10,
+    unexplained: survivors.filter((survivor) => reasonFor(survivor, reasons) === undefined).length,
+  }
+}
+
+/** The table of README.md: each area with the sum of what is kept of its files. */
+export function tableOf(results: Results, reasons: readonly Reason[]): string[] {
+  const rows = areas.map(({ name }) => {
+    const kept = results[name] ?? {}
+    if (Object.keys(kept).length === 0) return `| ${name} | 0 | not run | | | |`
+    const { noticed, timedOut, unnoticed, score, unexplained } = sumOf(kept, reasons)
+    const dates = Object.values(kept)
+      .map(({ date }) => date)
+      .toSorted()
+    const cells = [
+      name,
+      Object.keys(kept).length,
+      `${noticed} of ${noticed + unnoticed}, ${timedOut} by never ending`,
+      `${score} %`,
+      unexplained,
+      [...new Set([dates.at(0), dates.at(-1)])].join(' to '),
+    ]
+    return `| ${cells.join(' | ')} |`
+  })
+  return [
+    '| area | files | noticed | score | survivors without a reason | date |',
+    '| --- | --- | --- | --- | --- | --- |',
+    ...rows,
+  ]
+}
+
+/** A text with another table in the place of the one that begins as this does. */
+export function withTable(text: string, table: readonly string[]): string {
+  const lines = text.split('\n')
+  const from = lines.findIndex((line) => line === table[0])
+  if (from < 0) throw new Error('there is no table of areas')
+  const length = lines.slice(from).findIndex((line) => !line.startsWith('|'))
+  return [...lines.slice(0, from), ...table, ...lines.slice(from + length)].join('\n')
+}
