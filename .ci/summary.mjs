@@ -1,12 +1,14 @@
 // Sums the reports of `npm test`, of `npm run test:recovery`, and of `npm run test:containers` where that ran. Deny by default: a
-// report that is missing, empty or cannot be read, a file that did not load and an exit code that nothing explains each count as a
-// failure.
+// report that is missing, empty or cannot be read, a file that did not load, an error outside every test and an exit code that
+// nothing explains each count as a failure. Each failure is named: what is counted has a line that says what it is.
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-const reports = fileURLToPath(new URL('../.test-reports/', import.meta.url))
+const root = fileURLToPath(new URL('..', import.meta.url))
+const reports = join(root, '.test-reports')
 
+/** Undefined where there is none, or none that can be read. */
 function read(name) {
   try {
     return JSON.parse(readFileSync(join(reports, name), 'utf8'))
@@ -16,68 +18,74 @@ function read(name) {
   }
 }
 
-function sumChecks(results) {
-  if (!Array.isArray(results) || results.length === 0) return { passed: 0, failed: 1 }
-  const passed = results.filter(({ ok }) => ok === true).length
-  return { passed, failed: results.length - passed }
-}
-
-function sumTests(report) {
-  if (!Array.isArray(report?.testResults)) return { passed: 0, failed: 1 }
-  let passed = 0
-  let failed = 0
-  for (const file of report.testResults) {
-    const tests = file.assertionResults ?? []
-    const failures = tests.filter(({ status }) => status === 'failed').length
-    passed += tests.filter(({ status }) => status === 'passed').length
-    // A file that failed without a failed test did not load, or its hooks failed.
-    failed += failures === 0 && file.status !== 'passed' ? 1 : failures
-  }
-  if (passed === 0 && failed === 0) failed = 1
-  // Errors outside every test: vitest fails, and no test says so.
-  if (failed === 0 && report.success !== true) failed = 1
-  return { passed, failed }
-}
-
-/** The tests of one report, whose command ended with this exit code. */
-function sumReport(name, status) {
-  const sum = sumTests(read(name))
-  return status !== '0' && sum.failed === 0 ? { ...sum, failed: 1 } : sum
-}
-
 const short = (text) => String(text).split('\n').slice(0, 12).join('\n    ')
 
-/** Each failure once more, as the last that is printed: of a long run often only the end is kept. */
-function failuresIn(name) {
-  if (!existsSync(join(reports, name))) return []
-  const report = read(name)
-  if (Array.isArray(report)) return report.filter(({ ok }) => ok !== true).map((check) => `${check.name ?? 'a check'}`)
-  return (report?.testResults ?? []).flatMap((file) => {
-    const where = String(file.name ?? 'a file').replace(fileURLToPath(new URL('..', import.meta.url)), '')
-    const tests = (file.assertionResults ?? []).filter(({ status }) => status === 'failed')
-    if (tests.length === 0)
-      return file.status === 'passed' ? [] : [`${where}: ${short(file.message || 'did not load')}`]
-    return tests.map(
-      (each) => `${where} > ${each.fullName ?? each.title}\n    ${short(each.failureMessages?.[0] ?? '')}`,
-    )
+function sumChecks() {
+  const results = read('check.json')
+  if (!Array.isArray(results) || results.length === 0)
+    return { passed: 0, failures: ['npm test left no report of its checks that can be read'] }
+  const failed = results.filter(({ ok }) => ok !== true)
+  return { passed: results.length - failed.length, failures: failed.map(({ name }) => `${name ?? 'a check'}`) }
+}
+
+function failuresOf(file) {
+  const where = String(file.name ?? 'a file').replace(root, '')
+  const tests = (file.assertionResults ?? []).filter(({ status }) => status === 'failed')
+  // A file that failed without a failed test did not load, or its hooks failed.
+  if (tests.length === 0) return file.status === 'passed' ? [] : [`${where}: ${short(file.message || 'did not load')}`]
+  return tests.map(
+    ({ fullName, title, failureMessages }) =>
+      `${where} > ${fullName ?? title}\n    ${short(failureMessages?.[0] ?? '')}`,
+  )
+}
+
+/** What the report itself leaves out: see packages/local-stack/errors-reporter.mjs. */
+function errorsOf(name) {
+  const path = `${name}.errors.json`
+  const errors = existsSync(join(reports, path)) ? read(path) : []
+  if (!Array.isArray(errors)) return [`${path} cannot be read`]
+  return errors.map(({ kind, text, during }) => {
+    const where = during === undefined ? 'outside every test' : `outside every test, while this ran: ${during}`
+    return `${kind ?? 'an error'} ${where}\n    ${short(text)}`
   })
+}
+
+/** The tests of one report, whose command ended with this exit code. `isExplained`: whether something else explains the code. */
+function sumTests(name, { command, status, isExplained = false }) {
+  const report = read(`${name}.json`)
+  const files = report?.testResults
+  if (!Array.isArray(files))
+    return { passed: 0, failures: [`${command} ended with code ${status} and left no report that can be read`] }
+  const tests = files.flatMap((file) => file.assertionResults ?? [])
+  const passed = tests.filter((test) => test.status === 'passed').length
+  const failures = [...files.flatMap(failuresOf), ...errorsOf(name)]
+  if (failures.length > 0) return { passed, failures }
+  if (passed === 0) return { passed, failures: [`${command} ended with code ${status} and ran no test`] }
+  if (report.success !== true || (status !== '0' && !isExplained))
+    failures.push(
+      `${command} ended with code ${status} and no test failed: an error outside every test. See "Unhandled Errors" and "error during close" above.`,
+    )
+  return { passed, failures }
 }
 
 /** 'none': not run. Run and skipped by themselves, they leave no report, and exit code 0. */
 function sumContainers(status) {
   const isThere = existsSync(join(reports, 'containers.json'))
-  if (status === 'none' || (status === '0' && !isThere)) return { passed: 0, failed: 0 }
-  return sumReport('containers.json', status)
+  if (status === 'none' || (status === '0' && !isThere)) return { passed: 0, failures: [] }
+  return sumTests('containers', { command: 'npm run test:containers', status })
 }
 
 const [, , testStatus, recoveryStatus, containerStatus = 'none'] = process.argv
-const sums = [sumChecks(read('check.json')), sumTests(read('vitest.json'))]
-if (testStatus !== '0' && sums.every(({ failed }) => failed === 0)) sums.push({ passed: 0, failed: 1 })
-sums.push(sumReport('recovery.json', recoveryStatus), sumContainers(containerStatus))
+const checks = sumChecks()
+const sums = [
+  checks,
+  sumTests('vitest', { command: 'npm test', status: testStatus, isExplained: checks.failures.length > 0 }),
+  sumTests('recovery', { command: 'npm run test:recovery', status: recoveryStatus }),
+  sumContainers(containerStatus),
+]
 const passed = sums.reduce((sum, each) => sum + each.passed, 0)
-const failed = sums.reduce((sum, each) => sum + each.failed, 0)
-for (const name of ['check.json', 'vitest.json', 'recovery.json', 'containers.json']) {
-  for (const failure of failuresIn(name)) process.stdout.write(`\nFAILED ${failure}\n`)
-}
-process.stdout.write(`\n${passed} passed, ${failed} failed\n`)
-process.exitCode = failed === 0 ? 0 : 1
+const failures = sums.flatMap((each) => each.failures)
+// The last that is printed: of a long run often only the end is kept.
+for (const failure of failures) process.stdout.write(`\nFAILED ${failure}\n`)
+process.stdout.write(`\n${passed} passed, ${failures.length} failed\n`)
+process.exitCode = failures.length === 0 ? 0 : 1

@@ -265,12 +265,15 @@ async function test(context, args) {
   let checked = 0
   if (args.length === 0)
     checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
-  const tested = await follow(
-    'vitest',
-    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${join(reports, 'vitest.json')}`, ...args],
-    context,
-  )
+  const tested = await follow('vitest', ['run', ...reporting('vitest'), ...args], context)
   return checked || tested
+}
+
+/** What leaves a report for CI, and beside it the errors outside every test. */
+function reporting(name) {
+  const errors = join(root, 'packages', 'local-stack', 'errors-reporter.mjs')
+  const report = `--outputFile.json=${join(reports, `${name}.json`)}`
+  return ['--reporter=default', '--reporter=json', `--reporter=${errors}`, report]
 }
 
 /** The faults in their long form: each by itself, then in pairs. */
@@ -305,8 +308,7 @@ async function testUpload({ env, ...context }, args) {
 
 /** Backup and restore. Leaves a report for CI. */
 async function testRecovery({ env, ...context }, args) {
-  const report = ['--reporter=default', '--reporter=json', `--outputFile.json=${join(reports, 'recovery.json')}`]
-  return await follow('vitest', ['run', 'test/recovery', ...report, ...args], {
+  return await follow('vitest', ['run', 'test/recovery', ...reporting('recovery'), ...args], {
     ...context,
     env: { ...env, POSTERN_RECOVERY: 'on' },
   })

@@ -60,7 +60,8 @@ async function testContainers(isBounded: boolean, args: readonly string[]): Prom
 
 async function runVitest(args: readonly string[], env: Readonly<Record<string, string>>): Promise<number> {
   // A report for CI, beside that of the tests without containers.
-  const report = ['--reporter=default', '--reporter=json', '--outputFile.json=.test-reports/containers.json']
+  const errors = `--reporter=${join(root, 'packages', 'local-stack', 'errors-reporter.mjs')}`
+  const report = ['--reporter=default', '--reporter=json', errors, '--outputFile.json=.test-reports/containers.json']
   const child = spawn('vitest', ['run', '--config', 'test/containers/vitest.config.ts', ...report, ...args], {
     cwd: root,
     stdio: 'inherit',

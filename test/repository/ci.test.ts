@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -31,14 +31,23 @@ const report = (passed: number, failed: number): string =>
 
 /** What the commands do in the place of the real ones: shell, by what npm is asked for. */
 interface Commands {
-  readonly containers: string
+  readonly containers?: string
   readonly recovery?: string
+  /** What `npm test` does once its reports are written. */
+  readonly test?: string
 }
 
 const write = (name: string, text: string): string => `echo '${text}' > .test-reports/${name}`
 
 /** `.ci/run` in a folder of its own, with an npm that does as it is told. Gives its lines and its exit code. */
-function runCi({ containers, recovery = write('recovery.json', report(2, 0)) }: Commands, setting = 'fair') {
+function runCi(
+  {
+    containers = write('containers.json', report(5, 0)),
+    recovery = write('recovery.json', report(2, 0)),
+    test: last = 'true',
+  }: Commands,
+  setting = 'fair',
+) {
   cpSync(join(root, '.ci'), join(folder, '.ci'), { recursive: true })
   const programs = join(folder, 'bin')
   mkdirSync(programs)
@@ -46,6 +55,7 @@ function runCi({ containers, recovery = write('recovery.json', report(2, 0)) }: 
     'mkdir -p .test-reports',
     write('check.json', JSON.stringify([{ ok: true }])),
     write('vitest.json', report(10, 0)),
+    last,
   ].join('; ')
   const npm = `#!/bin/sh\ncase "$*" in\n  test) ${tests};;\n  'run test:recovery') ${recovery};;\n  *) echo "asked: $*"; ${containers};;\nesac\n`
   writeFileSync(join(programs, 'npm'), npm)
@@ -108,6 +118,67 @@ describe('the closing line of CI', () => {
     const { lines, status } = runCi({ containers: 'true', recovery: 'exit 1' })
     expect([lines.at(-1), status]).toEqual(['11 passed, 1 failed', 1])
   })
+
+  const noneFailed = 'and no test failed: an error outside every test'
+  const errors = JSON.stringify([{ kind: 'Unhandled Rejection', text: 'Error: the peer has gone' }])
+  test.each([
+    ['npm test', { test: 'exit 3' }, `npm test ended with code 3 ${noneFailed}`],
+    [
+      'npm test, without a report',
+      { test: 'rm .test-reports/vitest.json; exit 1' },
+      'npm test ended with code 1 and left no report',
+    ],
+    ['npm test, without its checks', { test: 'rm .test-reports/check.json' }, 'npm test left no report of its checks'],
+    [
+      'npm test, with an error that is known',
+      { test: `${write('vitest.errors.json', errors)}; exit 1` },
+      'Unhandled Rejection outside every test',
+    ],
+    [
+      'backup and restore',
+      { recovery: `${write('recovery.json', report(2, 0))}; exit 1` },
+      `npm run test:recovery ended with code 1 ${noneFailed}`,
+    ],
+    [
+      'containers',
+      { containers: `${write('containers.json', report(5, 0))}; exit 124` },
+      `npm run test:containers ended with code 124 ${noneFailed}`,
+    ],
+    ['containers, without a test', { containers: write('containers.json', report(0, 0)) }, 'code 0 and ran no test'],
+  ])('names what failed without a failed test: %s', (_what, commands, expected) => {
+    const { lines, status } = runCi(commands)
+    expect([lines.at(-1)?.split(', ')[1], status]).toEqual(['1 failed', 1])
+    const named = lines.filter((line) => line.startsWith('FAILED '))
+    expect(named).toEqual([expect.stringContaining(expected)])
+    if (expected.startsWith('Unhandled')) expect(lines).toContain('    Error: the peer has gone')
+  })
+})
+
+test('an error outside every test stands beside the report, with the test that ran meanwhile', () => {
+  writeFileSync(
+    join(folder, 'a.test.mjs'),
+    `test('waits', async () => {
+       void Promise.reject(new Error('nobody listens'))
+       await new Promise(setImmediate)
+     })`,
+  )
+  const reporter = join(root, 'packages', 'local-stack', 'errors-reporter.mjs')
+  const { status } = spawnSync(
+    process.execPath,
+    [
+      join(root, 'node_modules', 'vitest', 'vitest.mjs'),
+      'run',
+      '--globals',
+      `--root=${folder}`,
+      `--reporter=${reporter}`,
+      `--outputFile.json=${join(folder, 'report.json')}`,
+    ],
+    { cwd: folder, encoding: 'utf8', env: { PATH: process.env['PATH'] } },
+  )
+  expect(status).toBe(1)
+  expect(JSON.parse(readFileSync(join(folder, 'report.errors.json'), 'utf8'))).toEqual([
+    { kind: 'Unhandled Rejection', text: expect.stringContaining('nobody listens'), during: 'waits' },
+  ])
 })
 
 describe('a machine gives the run on containers a fair chance', () => {
