@@ -14,6 +14,7 @@ import { repositoryRoot } from '../src/paths.ts'
 import { findFreePort, isPortFree, loopback } from '../src/ports.ts'
 import { isAlive } from '../src/processes.ts'
 import { demoSchema } from '../src/seed.ts'
+import { patienceMs } from '../src/testing/patience.ts'
 import { createTestBrowser } from '../src/testing/test-browser.ts'
 
 const script = join(repositoryRoot, 'packages', 'local-stack', 'src', 'start.ts')
@@ -27,7 +28,12 @@ interface Run {
 
 function start(env: Record<string, string>): Run {
   const child = spawn(process.execPath, ['--conditions=@postern/source', script], {
-    env: { PATH: process.env['PATH'], NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'], ...env },
+    env: {
+      PATH: process.env['PATH'],
+      NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...env,
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let output = ''

@@ -17,6 +17,7 @@ import {
   compileCache,
   programOf,
   assertNoKeyInLine,
+  patienceMs,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
@@ -30,9 +31,9 @@ function makeReceiptKey(): string {
   return generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString()
 }
 
-/** What an evidence service needs to start, with a database and a blob directory of its own. */
-export async function makeEnvironment() {
-  const database = await createTestDatabase()
+/** What an evidence service needs to start, with a database (see `createTestDatabase`) and a blob directory of its own. */
+export async function makeEnvironment({ holdsLocks = false } = {}) {
+  const database = await createTestDatabase({ holdsLocks })
   const ring = randomRing()
   const universeRing = randomRing()
   const findingsRing = randomRing()
@@ -48,6 +49,7 @@ export async function makeEnvironment() {
     POSTERN_RECEIPT_KEY: makeReceiptKey(),
     POSTERN_REQUEST_LOG: 'off',
     POSTERN_CHECK_ANSWERS: 'on',
+    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
   }
   return {
     database,
@@ -67,8 +69,12 @@ export async function makeEnvironment() {
 }
 
 /** An evidence service in this process beside a universe service, on real PostgreSQL and a real directory. */
-export async function startEvidenceWithUniverse(extra: Record<string, string> = {}, overrides: Partial<Deps> = {}) {
-  const environment = await makeEnvironment()
+export async function startEvidenceWithUniverse(
+  extra: Record<string, string> = {},
+  overrides: Partial<Deps> = {},
+  options: { readonly holdsLocks?: boolean } = {},
+) {
+  const environment = await makeEnvironment(options)
   const universe = await environment.spawnUniverse()
   const service = await startEvidence({ POSTERN_UNIVERSE_URL: universe.url, ...extra }, overrides, environment)
   const close = async () => {
@@ -94,8 +100,8 @@ export async function startEvidence(
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 2,
-    connectTimeoutMs: 2000,
-    queryTimeoutMs: 5000,
+    connectTimeoutMs: 10_000,
+    queryTimeoutMs: 20_000,
     applicationName: 'evidence-test',
   })
   return {
@@ -113,7 +119,8 @@ export async function startEvidence(
     /** Holds the lock of that name while `work` runs, which is given a count of those who wait for it. */
     holdLock: async (name: string, work: (waiters: () => Promise<number>) => Promise<void>) => {
       const waiters = async () => {
-        const text = "select from pg_locks where locktype = 'advisory' and not granted"
+        const text = `select from pg_locks join pg_database on pg_database.oid = pg_locks.database
+                       where locktype = 'advisory' and not granted and datname = current_database()`
         return (await owner.system(async (tx) => await tx.query({ text, values: [] }))).length
       }
       await owner.system(async (tx) => {

@@ -3,7 +3,14 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { internalPaths } from '@postern/contracts/internal'
-import { type TestDatabase, createTestCaller, randomRing, compileCache, programOf } from '@postern/local-stack/testing'
+import {
+  type TestDatabase,
+  createTestCaller,
+  patienceMs,
+  randomRing,
+  compileCache,
+  programOf,
+} from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 
 /** The real universe service, in a process of its own, on the same database. */
@@ -15,6 +22,7 @@ export async function spawnUniverse(database: TestDatabase, evidenceRing: string
       NODE_COMPILE_CACHE: compileCache,
       POSTERN_PORT: '0',
       POSTERN_REQUEST_LOG: 'off',
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
       POSTERN_DATABASE_URL: database.url('universe'),
       POSTERN_SIGNING_UNIVERSE: randomRing(),
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,

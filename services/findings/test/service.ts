@@ -5,6 +5,7 @@ import {
   assertNoKeyInLine,
   createTestCaller,
   createTestDatabase,
+  patienceMs,
   randomRing,
 } from '@postern/local-stack/testing'
 import { startService } from '@postern/service-kit'
@@ -62,12 +63,16 @@ export const checkpointKey: string = generateKeyPairSync('ed25519')
 /**
  * `universe`: with the real universe service beside it; else nothing answers where it is looked for. Whatever entities, test
  * procedures and evidence a test makes up are there, unless `references` says that it is asked what is: the universe
- * service, and of evidence what is given.
+ * service, and of evidence what is given. `holdsLocks`: see `createTestDatabase`.
  */
 export async function startFindings(
-  options: { readonly universe?: true; readonly references?: { readonly evidence?: Evidence } } = {},
+  options: {
+    readonly universe?: true
+    readonly references?: { readonly evidence?: Evidence }
+    readonly holdsLocks?: true
+  } = {},
 ): Promise<FindingsUnderTest> {
-  const database = await createTestDatabase()
+  const database = await createTestDatabase({ holdsLocks: options.holdsLocks === true })
   const ring = randomRing('findings')
   const universeRing = randomRing('findings-universe')
   const evidenceRing = randomRing('findings-evidence')
@@ -96,6 +101,7 @@ export async function startFindings(
       POSTERN_CHECKPOINT_KEY: checkpointKey,
       POSTERN_REQUEST_LOG: 'off',
       POSTERN_CHECK_ANSWERS: 'on',
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
     },
     {
       overrides: { ...askable, now: () => (day === undefined ? new Date() : new Date(`${day}T12:00:00Z`)) },

@@ -2,7 +2,14 @@ import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { type TestDatabase, createTestCaller, randomRing, compileCache, programOf } from '@postern/local-stack/testing'
+import {
+  type TestDatabase,
+  createTestCaller,
+  patienceMs,
+  randomRing,
+  compileCache,
+  programOf,
+} from '@postern/local-stack/testing'
 import { expect } from 'vitest'
 
 export type SpawnedUniverse = Awaited<ReturnType<typeof spawnUniverse>>
@@ -16,6 +23,7 @@ export async function spawnUniverse(database: TestDatabase, findingsRing: string
       NODE_COMPILE_CACHE: compileCache,
       POSTERN_PORT: '0',
       POSTERN_REQUEST_LOG: 'off',
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
       POSTERN_DATABASE_URL: database.url('universe'),
       POSTERN_SIGNING_UNIVERSE: randomRing(),
       POSTERN_SIGNING_SYNC_UNIVERSE: syncRing,

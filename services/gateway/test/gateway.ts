@@ -10,7 +10,7 @@ import {
   lookupRequestSchema,
   lookupsRequestSchema,
 } from '@postern/contracts/internal'
-import { assertNoKeyInLine, findFreePort, randomRing } from '@postern/local-stack/testing'
+import { assertNoKeyInLine, findFreePort, patienceMs, randomRing } from '@postern/local-stack/testing'
 import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
 import { startGateway } from '../src/run-gateway.ts'
 import { leaseAnswer } from './builders.ts'
@@ -164,6 +164,7 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
       POSTERN_ASSERTION_KEYS: randomRing(),
       POSTERN_INTERNAL: rings.internal,
       POSTERN_CACHE_MAC: randomRing(),
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
       ...settings,
     },
     { writeLog: keepLine },

@@ -6,7 +6,7 @@ import {
   parseEnvironment,
   settings,
 } from '@postern/service-kit'
-import type { KeyRing } from '@postern/signed-context'
+import type { KeyCacheOptions } from './key-cache.ts'
 
 /** How the keys service is set up. */
 export interface Config extends BaseConfig {
@@ -17,7 +17,7 @@ export interface Config extends BaseConfig {
     readonly maxConnections: number
   }
   /** Redis and the secrets of what lies there; undefined without Redis: then leases alone carry revocations, within half a second. */
-  readonly cache: { readonly url: string; readonly mac: KeyRing } | undefined
+  readonly cache: KeyCacheOptions | undefined
 }
 
 const environment = {

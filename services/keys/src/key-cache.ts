@@ -25,13 +25,22 @@ export const noCache: KeyCache = {
   close: async () => undefined,
 }
 
-const commandTimeoutMs = 50
+/** How long a command may take, unless said otherwise. */
+const usualTimeoutMs = 50
 /** After a failure nothing is sent for so long: a frozen Redis must not collect commands in our memory. */
 const pauseMs = 1000
 
+/** Where Redis is, and the secrets of what lies there. */
+export interface KeyCacheOptions {
+  readonly url: string
+  readonly mac: KeyRing
+  /** Tests on a busy machine wait longer for what a service gives up at once. */
+  readonly commandTimeoutMs?: number
+}
+
 /** Opens the connection to Redis. Redis need not be there, now or ever. */
 export function openKeyCache(
-  options: { readonly url: string; readonly mac: KeyRing },
+  options: KeyCacheOptions,
   { logger, metrics }: { readonly logger: Logger; readonly metrics: Registry },
 ): KeyCache {
   const codec = createCacheCodec(options.mac)
@@ -41,6 +50,7 @@ export function openKeyCache(
     labelNames: ['operation'],
     registers: [metrics],
   })
+  const { commandTimeoutMs = usualTimeoutMs } = options
   const redis = openRedisClient(options.url, { name: 'postern-keys', commandTimeoutMs })
   let reachable: boolean | undefined
   redis.on('error', (error: Error) => note(false, error))

@@ -1,5 +1,11 @@
 import { type ApiKey, type Enforcement, apiKeySchema, createdApiKeySchema, enforcementSchema } from '@postern/contracts'
-import { internalPaths, leaseAnswerSchema, lookupAnswerSchema, tenantSchema } from '@postern/contracts/internal'
+import {
+  internalPaths,
+  leaseAnswerSchema,
+  leaseMs,
+  lookupAnswerSchema,
+  tenantSchema,
+} from '@postern/contracts/internal'
 import {
   type CallAnswer,
   type CallOptions,
@@ -7,6 +13,7 @@ import {
   createTestCaller,
   createTestDatabase,
   operator,
+  patienceMs,
   randomRing,
   assertNoKeyInLine,
 } from '@postern/local-stack/testing'
@@ -42,7 +49,11 @@ export interface KeysUnderTest {
   close(): Promise<void>
 }
 
-export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promise<KeysUnderTest> {
+/** `cacheTimeoutMs`: how long its commands to Redis may take, unlike in production. */
+export async function startKeys({
+  redisUrl,
+  cacheTimeoutMs,
+}: { readonly redisUrl?: string; readonly cacheTimeoutMs?: number } = {}): Promise<KeysUnderTest> {
   const database = await createTestDatabase()
   const { assertionKeys } = database
   const rings = { keys: randomRing('keys'), operator: randomRing('operator'), internal: randomRing('internal') }
@@ -54,7 +65,7 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
   }
   const start = async () =>
     await startService(
-      keysService,
+      cacheTimeoutMs === undefined ? keysService : withCacheTimeout(cacheTimeoutMs),
       {
         POSTERN_DATABASE_URL: database.url('keys'),
         POSTERN_SIGNING_KEYS: rings.keys,
@@ -62,6 +73,7 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
         POSTERN_INTERNAL: rings.internal,
         POSTERN_CACHE_MAC: cacheMac,
         POSTERN_CHECK_ANSWERS: 'on',
+        POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
         POSTERN_LOG_LEVEL: 'trace',
         ...(redisUrl === undefined ? {} : { POSTERN_REDIS_URL: redisUrl }),
       },
@@ -108,6 +120,14 @@ export async function startKeys({ redisUrl }: { redisUrl?: string } = {}): Promi
       await Promise.all([asService.close(), asSuperuser.close()])
       await database.drop()
     },
+  }
+}
+
+function withCacheTimeout(commandTimeoutMs: number): typeof keysService {
+  return {
+    ...keysService,
+    openDeps: async ({ cache, ...config }, base) =>
+      await keysService.openDeps({ ...config, cache: cache && { ...cache, commandTimeoutMs } }, base),
   }
 }
 
@@ -196,6 +216,33 @@ export class LeaseHolder {
 
   async release(): Promise<void> {
     await this.#ask(internalPaths.releaseLease, { gateway: this.gateway })
+  }
+}
+
+/**
+ * What goes on while leases run, with gateways of its own. A machine that was busy for as long as a lease lasts has shown
+ * nothing: then once more. What fails sooner has failed.
+ */
+export async function whileLeased(play: () => Promise<void>): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    const begun = performance.now()
+    try {
+      await play()
+      return
+    } catch (error) {
+      if (performance.now() - begun < leaseMs || attempt === 5) throw error
+    }
+  }
+}
+
+/**
+ * A change for which leases have to end, with a key and gateways of its own. Half a second after they have, the service says
+ * that it cannot tell: on a machine that was busy for so long, once more.
+ */
+export async function untilTold<T extends CallAnswer>(change: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    const answer = await change()
+    if (answer.status !== 503 || !answer.text.includes('revocation_unconfirmed') || attempt === 5) return answer
   }
 }
 

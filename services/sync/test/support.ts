@@ -8,6 +8,7 @@ import {
   type SignedCaller,
   createTestCaller,
   createTestDatabase,
+  patienceMs,
   randomRing,
   compileCache,
   programOf,
@@ -30,8 +31,8 @@ export async function makeWorld() {
   const owner = openTenantDb({
     connectionString: database.url('superuser'),
     maxConnections: 1,
-    connectTimeoutMs: 2000,
-    queryTimeoutMs: 5000,
+    connectTimeoutMs: 10_000,
+    queryTimeoutMs: 20_000,
     applicationName: 'sync-test',
   })
   const callerOf = (keyName: string, ring: string) => (baseUrl: string) =>
@@ -45,6 +46,7 @@ export async function makeWorld() {
     POSTERN_SYNC_POLL_MS: '500',
     POSTERN_UNIVERSE_URL: universeUrl,
     POSTERN_REQUEST_LOG: 'off',
+    POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
   })
   return {
     database,
@@ -81,7 +83,13 @@ export async function makeWorld() {
 
 async function spawnUniverse(env: Record<string, string>) {
   const child = spawn(process.execPath, [programOf('universe')], {
-    env: { PATH: '/usr/bin:/bin', NODE_COMPILE_CACHE: compileCache, ...env, POSTERN_PORT: '0' },
+    env: {
+      PATH: '/usr/bin:/bin',
+      NODE_COMPILE_CACHE: compileCache,
+      POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      ...env,
+      POSTERN_PORT: '0',
+    },
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   let port: unknown

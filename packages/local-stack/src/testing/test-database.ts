@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { ensureDatabase } from '@postern/tenant-db'
+import { ensureDatabase, loginRoles } from '@postern/tenant-db'
 import type { LoginRole } from '@postern/tenant-db'
 import { Client, escapeIdentifier } from 'pg'
 import { roleUrl } from '../database.ts'
@@ -18,13 +18,24 @@ export interface TestDatabase {
   drop(): Promise<void>
 }
 
-/** Makes a database of its own for a test file, from the template of this run. */
-export async function createTestDatabase(): Promise<TestDatabase> {
+/**
+ * Makes a database of its own for a test file, from the template of this run. `holdsLocks`: services wait for a lock as long as
+ * for PostgreSQL itself, and not two seconds, so that a test can hold one while it does something else.
+ */
+export async function createTestDatabase({ holdsLocks = false } = {}): Promise<TestDatabase> {
   const cluster = await findCluster()
   const name = `test_${randomBytes(8).toString('hex')}`
   await administer(cluster, `create database ${escapeIdentifier(name)} template ${escapeIdentifier(cluster.template)}`)
   // Owner and grants belong to the database itself, so that a copy of the template does not have them.
   await ensureDatabase(superuserUrl(cluster, 'postgres'), name)
+  if (holdsLocks) {
+    const settings = Object.values(loginRoles).flatMap((role) =>
+      ['lock_timeout', 'statement_timeout'].map(
+        (setting) => `alter role ${role} in database ${escapeIdentifier(name)} set ${setting} = '1min'`,
+      ),
+    )
+    await administer(cluster, settings.join('; '))
+  }
   return {
     name,
     url: (role) =>

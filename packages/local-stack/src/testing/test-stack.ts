@@ -15,6 +15,7 @@ import { createSignedCaller, type SignedCaller } from '../signed-caller.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { type CreateKeyInput, operatorActions } from './operator-actions.ts'
+import { patienceMs } from './patience.ts'
 import { createTestDatabase, type TestDatabase } from './test-database.ts'
 import { startTestRedis, type TestRedis } from './test-redis.ts'
 
@@ -107,8 +108,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
       Array.from({ length: count }, async () => ({ port: await findFreePort(), adminPort: await findFreePort() })),
     ),
     // Answers are compared with their contracts: a service that breaks one fails the test that sees it.
-    // All tests at once take a small machine up: a process that waits a second for its turn is no fault of what is tested.
-    env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: '10000', ...env },
+    env: { POSTERN_CHECK_ANSWERS: 'on', POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...env },
     route: options.route,
     sources: options.sources,
   }).catch(async (error: unknown) => {
@@ -119,7 +119,8 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     if (ports === undefined) return undefined
     await buildConsolePages()
     const [gatewayUrl = ''] = services.gateways
-    return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.url, env: options.env ?? {} })
+    const consoleEnv = { POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs, ...options.env }
+    return await startConsole({ home, secrets, ports, gatewayUrl, redisUrl: redis.url, env: consoleEnv })
   }
   const consoleProcesses = await startConsoleOf(consolePorts).catch(async (error: unknown) => {
     await services.stop()
