@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { file, form, metadata } from './form.ts'
 import { makeEnvironment, startEvidence, startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
 
@@ -154,7 +154,7 @@ describe('an upload whose test procedure is completed while its bytes come', () 
       body.push(head)
       const headers = { 'content-type': contentType }
       const answered = service.caller.call(principal, 'POST', `/api/v1/evidence${query}`, { body, headers })
-      await vi.waitFor(async () => expect(await service.filesIn('incoming')).toHaveLength(1))
+      await expect.poll(async () => await service.filesIn('incoming')).toHaveLength(1)
       await service.universe.push(principal.tenantId, ['SOX-1'], { status })
       body.push(rest)
       body.push(null)

@@ -5,7 +5,7 @@ import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import { startService } from '@postern/service-kit'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openDigester } from '../src/digest/digester.ts'
 import { evidenceService } from '../src/service.ts'
 import { makeEnvironment, sha256, spawnEvidence, startEvidence, upload, uploaded, uploader } from './support.ts'
@@ -215,6 +215,12 @@ describe('where the thread that hashes ends', () => {
     await digester.close()
   })
 
+  /** Bytes of the upload that is under way. */
+  const received = async () => {
+    const [name = ''] = await service.filesIn('incoming')
+    return (await stat(join(service.blobDirectory, 'incoming', name))).size
+  }
+
   test('the upload is refused and nothing of it is kept, and the next one is taken', async () => {
     const principal = uploader()
     const mebibyte = Buffer.alloc(1024 * 1024, 'a')
@@ -222,10 +228,7 @@ describe('where the thread that hashes ends', () => {
       (async function* blocks() {
         yield mebibyte
         // Its first half was hashed by the thread.
-        await vi.waitFor(async () => {
-          const [name = ''] = await service.filesIn('incoming')
-          expect((await stat(join(service.blobDirectory, 'incoming', name))).size).toBeGreaterThan(500_000)
-        })
+        await expect.poll(received).toBeGreaterThan(500_000)
         await digester.close()
         for (let sent = 0; sent < 4; sent += 1) yield mebibyte
       })(),

@@ -4,17 +4,14 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
-import { startService } from '@postern/service-kit'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { evidenceService } from '../src/service.ts'
-import { makeEnvironment, sha256, startEvidenceWithUniverse, uploader } from './support.ts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeEnvironment, sha256, startEvidence, startEvidenceWithUniverse, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 beforeAll(async () => {
   service = await startEvidenceWithUniverse({
     POSTERN_EVIDENCE_MAX_BYTES: '1048576',
-    POSTERN_EVIDENCE_STALL_MS: '2000',
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: '1000000',
   })
 })
@@ -209,7 +206,7 @@ describe('a resumable upload', () => {
     const broken = append(principal, target, 0, body)
     broken.catch(() => undefined)
     const id = target.split('/').at(-1) ?? ''
-    await vi.waitFor(async () => expect(await sizeOf(principal.tenantId, id)).toBe(100_000))
+    await expect.poll(async () => await sizeOf(principal.tenantId, id)).toBe(100_000)
     body.destroy(new Error('the sender breaks off'))
     await expect(broken).rejects.toThrow('breaks off')
     expect((await head(principal, target)).headers['upload-offset']).toBe('100000')
@@ -223,7 +220,7 @@ describe('a resumable upload', () => {
     const older = append(principal, target, 0, body)
     older.catch(() => undefined)
     const id = target.split('/').at(-1) ?? ''
-    await vi.waitFor(async () => expect(await sizeOf(principal.tenantId, id)).toBe(3))
+    await expect.poll(async () => await sizeOf(principal.tenantId, id)).toBe(3)
     expect((await head(principal, target)).headers['upload-offset']).toBe('3')
     await expect(older).rejects.toThrow(/socket|closed/)
     body.destroy()
@@ -285,29 +282,24 @@ describe('a resumable upload', () => {
 
 describe('a resumable upload that takes too long', () => {
   test('is not there any more, and its bytes go with the next sweep', async () => {
-    const { env, database, blobDirectory, caller } = await makeEnvironment()
-    const short = { ...env, POSTERN_EVIDENCE_RESUMABLE_MS: '1000' }
-    const quiet = { writeLog: () => undefined }
+    const environment = await makeEnvironment()
+    const short = { POSTERN_EVIDENCE_RESUMABLE_MS: '60000' }
     const principal = uploader()
-    const first = await startService(evidenceService, short, quiet)
-    const { headers } = await create(principal, 5, metadataOf(), caller(first.url))
+    const first = await startEvidence(short, {}, environment)
+    const { headers } = await create(principal, 5, metadataOf(), first.caller)
+    expect(Date.parse(headers['upload-expires'] ?? '')).toBeLessThan(Date.now() + 61_000)
     const target = headers['location'] ?? ''
     const piece = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }
-    await caller(first.url).call(principal, 'PATCH', target, { body: 'ab', headers: piece })
-    const path = join(blobDirectory, 'partial', principal.tenantId, `${target.split('/').at(-1)}.1`)
-    await vi.waitFor(
-      async () => {
-        const answer = await caller(first.url).call(principal, 'HEAD', target, { headers: tus })
-        expect(answer.status).toBe(404)
-      },
-      { timeout: 5000, interval: 100 },
-    )
-    await first.close()
+    const sent = await first.caller.call(principal, 'PATCH', target, { body: 'ab', headers: piece })
+    expect(sent.status).toBe(204)
+    const path = join(environment.blobDirectory, 'partial', principal.tenantId, `${target.split('/').at(-1)}.1`)
+    // As if the minute were over.
+    await first.rows('update evidence.upload set expires_at = now() where tenant_id = $1', [principal.tenantId])
+    expect((await first.caller.call(principal, 'HEAD', target, { headers: tus })).status).toBe(404)
+    await first.stop()
     await utimes(path, 0, 0)
-    const logs: string[] = []
-    const second = await startService(evidenceService, short, { writeLog: (line) => void logs.push(line) })
+    const second = await startEvidence(short, {}, environment)
     await second.close()
-    await database.drop()
-    expect(logs.join('')).toContain('"event":"partial_swept","files":1')
+    expect(second.logs.join('')).toContain('"event":"partial_swept","files":1')
   })
 })

@@ -107,8 +107,8 @@ test.each(['directory', 's3'] as const)(
     const owner = openTenantDb({
       connectionString: database.url('superuser'),
       maxConnections: 1,
-      connectTimeoutMs: 2000,
-      queryTimeoutMs: 5000,
+      connectTimeoutMs: 10_000,
+      queryTimeoutMs: 20_000,
       applicationName: 'evidence-test',
     })
     const tenants: Principal[] = Array.from({ length: 4 }, () => uploader())

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let late = 0
@@ -16,7 +16,7 @@ test('an upload that outlives what the gateway vouches for is told so at once, l
   const body = new Readable({ read: () => undefined })
   body.push(Buffer.alloc(1000, 'a'))
   const answered = upload(service.caller, principal, { body, headers: { 'content-type': 'text/csv' } })
-  await vi.waitFor(async () => expect(await service.filesIn('incoming')).toHaveLength(1))
+  await expect.poll(async () => await service.filesIn('incoming')).toHaveLength(1)
   late = 61_000
   body.push(Buffer.alloc(1000, 'a'))
   const answer = await answered
@@ -26,6 +26,6 @@ test('an upload that outlives what the gateway vouches for is told so at once, l
     code: 'request_timeout',
     detail: expect.stringContaining('POST /api/v1/evidence/uploads'),
   })
-  await vi.waitFor(async () => expect(await service.filesIn('incoming')).toEqual([]))
+  await expect.poll(async () => await service.filesIn('incoming')).toEqual([])
   expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
 })

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let findings: FindingsUnderTest
-beforeAll(async () => (findings = await startFindings()))
+beforeAll(async () => (findings = await startFindings({ holdsLocks: true })))
 afterAll(async () => await findings.close())
 
 const headers = () => ({ 'idempotency-key': randomUUID() })
@@ -147,7 +147,7 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     let first: ReturnType<FindingsUnderTest['call']> | undefined
     await whileChangesWait(principal, async () => {
       first = findings.call(principal, 'POST', path, request)
-      await vi.waitUntil(async () => (await claims(principal.tenantId)).length === 1)
+      await expect.poll(async () => await claims(principal.tenantId)).toHaveLength(1)
       const second = await findings.call(principal, 'POST', path, request)
       expect([second.status, second.json]).toMatchObject([409, { code: 'request_in_progress' }])
       expect(second.headers['retry-after']).toBe('1')
@@ -165,12 +165,12 @@ describe('a finding that is documented twice with one Idempotency-Key', () => {
     const attempts: ReturnType<FindingsUnderTest['call']>[] = []
     await whileChangesWait(principal, async () => {
       attempts.push(findings.call(principal, 'POST', path, request))
-      await vi.waitUntil(async () => (await claims(principal.tenantId)).length === 1)
+      await expect.poll(async () => await claims(principal.tenantId)).toHaveLength(1)
       const [before] = await claims(principal.tenantId)
       const text = `update findings.idempotency_record set claimed_at = claimed_at - interval '61 seconds' where tenant_id = $1`
       await findings.asSuperuser.system(async (tx) => await tx.execute({ text, values: [principal.tenantId] }))
       attempts.push(findings.call(principal, 'POST', path, request))
-      await vi.waitUntil(async () => (await claims(principal.tenantId))[0]?.['claim_id'] !== before?.['claim_id'])
+      await expect.poll(async () => (await claims(principal.tenantId))[0]?.['claim_id']).not.toBe(before?.['claim_id'])
     })
     const statuses = (await Promise.all(attempts)).map(({ status }) => status)
     expect(statuses.toSorted()).toEqual([201, 409])
