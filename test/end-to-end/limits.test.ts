@@ -17,6 +17,14 @@ afterAll(async () => {
   await stack.stop()
 })
 
+/** Asks who somebody is. On a machine that is busy enough a gateway may be without its lease, and is then asked again. */
+async function whoIs(key: string, origin = stack.gateways[0] ?? ''): Promise<Answer> {
+  for (;;) {
+    const answer = await send(origin, '/api/v1/whoami', { key })
+    if (answer.status !== 503) return answer
+  }
+}
+
 /** Sends requests at all gateways in turn, some at a time. */
 async function flood(count: number, key: string): Promise<Answer[]> {
   const answers: Answer[] = []
@@ -25,7 +33,7 @@ async function flood(count: number, key: string): Promise<Answer[]> {
     while (sent < count) {
       const origin = stack.gateways[sent % stack.gateways.length] ?? ''
       sent += 1
-      answers.push(await send(origin, '/api/v1/whoami', { key }))
+      answers.push(await whoIs(key, origin))
     }
   }
   await Promise.all(Array.from({ length: 12 }, worker))
@@ -61,7 +69,7 @@ describe('over all gateways together', () => {
     expect(Number(refused?.headers['retry-after'])).toBeGreaterThanOrEqual(1)
     expect(Number(refused?.headers['retry-after'])).toBeLessThanOrEqual(60)
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 429]))
-    expect((await send(stack.gateways[0] ?? '', '/api/v1/whoami', { key: neighbour })).status).toBe(200)
+    expect((await whoIs(neighbour)).status).toBe(200)
   })
 
   test('a tenant gets no more than its limit, whatever number of keys it has', async () => {
@@ -80,11 +88,11 @@ describe('an address that fails to authenticate again and again', () => {
     await setLimits({ key: 100_000, tenant: 100_000 })
     const { key: inUse } = await stack.createKey(tenant, { scopes: ['read:findings'] })
     const { key: notYet } = await stack.createKey(tenant, { scopes: ['read:findings'] })
-    for (const origin of stack.gateways) expect((await send(origin, '/api/v1/whoami', { key: inUse })).status).toBe(200)
-    const guess = async () => await send(stack.gateways[0] ?? '', '/api/v1/whoami', { key: generateKey().value })
+    for (const origin of stack.gateways) expect((await whoIs(inUse, origin)).status).toBe(200)
+    const guess = async () => await whoIs(generateKey().value)
     for (let attempt = 0; attempt <= failuresAMinute; attempt += 1) expect((await guess()).status).toBe(401)
     await expect.poll(async () => (await guess()).status).toBe(429)
-    expect((await send(stack.gateways[0] ?? '', '/api/v1/whoami', { key: notYet })).status).toBe(429)
-    for (const origin of stack.gateways) expect((await send(origin, '/api/v1/whoami', { key: inUse })).status).toBe(200)
+    expect((await whoIs(notYet)).status).toBe(429)
+    for (const origin of stack.gateways) expect((await whoIs(inUse, origin)).status).toBe(200)
   })
 })

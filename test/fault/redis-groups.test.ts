@@ -15,7 +15,7 @@ import { createMetrics } from '../../packages/service-kit/src/metrics.ts'
 import { openRedis } from '../../services/console/src/redis.ts'
 import { createSeal } from '../../services/console/src/session/seal.ts'
 import { randomId } from '../../services/console/src/session/sessions.ts'
-import { type SessionStore, createSessionStore } from '../../services/console/src/session/store.ts'
+import { type Owner, type SessionStore, createSessionStore } from '../../services/console/src/session/store.ts'
 import { openRedisCache } from '../../services/gateway/src/authenticate/redis-cache.ts'
 import { createTokenSource } from '../../services/gateway/src/limit/token-source.ts'
 import { openKeyCache } from '../../services/keys/src/key-cache.ts'
@@ -89,8 +89,8 @@ async function expectAllToWork({ cache, keys, sessions, heard }: Opened): Promis
     return heard.length >= seq ? true : undefined
   })
   const source = createTokenSource(cache.commands)
-  const tenant = randomBytes(8).toString('hex')
-  const lease = await inTheEnd(async () => await source.lease(`{${tenant}}:tenant`, 100, 10))
+  // Of a lease that was counted the answer may be late, and lost: another tenant asks again.
+  const lease = await inTheEnd(async () => await source.lease(`{${randomBytes(8).toString('hex')}}:tenant`, 100, 10))
   expect(lease).toMatchObject({ granted: 10, left: 90 })
   await expectSessionsToWork(sessions)
 }
@@ -147,15 +147,25 @@ async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
     return [first, second, await sessions.lock(of, 60_000)].map((each) => each !== undefined)
   })
   expect(turns).toEqual([true, false, true])
-  expect(await inTheEnd(async () => await sessions.removeOf({ kind: 'sid', issuer, value: content.sid }))).toBe(1)
+  expect([1, 'unknown']).toContain(await removedBy(sessions, { kind: 'sid', issuer, value: content.sid }))
   expect(await inTheEnd(async () => [await sessions.find(id), await sessions.find(other.id)])).toEqual([
     undefined,
     { content: other.content, seenAt: now },
   ])
-  expect(await inTheEnd(async () => await sessions.removeOf({ kind: 'subject', issuer, value: subject }))).toBe(11)
+  expect([11, 'unknown']).toContain(await removedBy(sessions, { kind: 'subject', issuer, value: subject }))
   for (const each of begun) {
     expect(await inTheEnd(async () => [await sessions.find(each.id)])).toEqual([undefined])
   }
+}
+
+/** How many it has ended. Unknown where an attempt gave no answer: it may have ended some, and the next one finds the others. */
+async function removedBy(sessions: SessionStore, owner: Owner): Promise<number | 'unknown'> {
+  let attempts = 0
+  const removed = await inTheEnd(async () => {
+    attempts += 1
+    return await sessions.removeOf(owner)
+  })
+  return attempts === 1 ? removed : 'unknown'
 }
 
 describe.each([

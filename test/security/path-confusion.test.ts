@@ -21,15 +21,16 @@ afterAll(async () => {
   await stack.stop()
 })
 
-/** The path as it is on the wire: no client library may tidy it up. */
-async function ask(target: string, method = 'GET', requestId = 'path-confusion') {
-  return await sendRaw(
-    gateway,
-    Buffer.from(
-      `${method} ${target} HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${key}\r\nX-Request-Id: ${requestId}\r\n\r\n`,
-      'latin1',
-    ),
-  )
+/**
+ * The path as it is on the wire: no client library may tidy it up. Again, when a gateway without a lease on a busy machine has
+ * said 503.
+ */
+async function ask(target: string, method = 'GET', requestId = 'path-confusion', more = '') {
+  const head = `${method} ${target} HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${key}\r\nX-Request-Id: ${requestId}\r\n`
+  for (;;) {
+    const answer = await sendRaw(gateway, Buffer.from(`${head}${more}\r\n`, 'latin1'))
+    if (answer.statuses[0] !== 503) return answer
+  }
 }
 
 describe('a path with a second reading is refused with 400, and nothing is forwarded', () => {
@@ -114,10 +115,7 @@ describe('a method that a path does not have', () => {
   )
 
   test('a method override changes nothing', async () => {
-    const { statuses } = await sendRaw(
-      gateway,
-      `GET /api/v1/findings HTTP/1.1\r\nHost: postern\r\nAuthorization: ApiKey ${key}\r\nX-HTTP-Method-Override: DELETE\r\n\r\n`,
-    )
+    const { statuses } = await ask('/api/v1/findings', 'GET', 'path-confusion', 'X-HTTP-Method-Override: DELETE\r\n')
     expect(statuses).toEqual([200])
   })
 })

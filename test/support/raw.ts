@@ -16,7 +16,7 @@ export interface RawAnswer {
 export async function sendRaw(
   origin: string,
   bytes: string | Buffer,
-  { answers = 1, limitMs = 5000 }: { readonly answers?: number; readonly limitMs?: number } = {},
+  { answers = 1, limitMs = 30_000 }: { readonly answers?: number; readonly limitMs?: number } = {},
 ): Promise<RawAnswer> {
   const { hostname, port } = new URL(origin)
   const socket = connect({ host: hostname, port: Number(port) })

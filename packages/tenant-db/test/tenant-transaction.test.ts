@@ -288,8 +288,11 @@ describe('values', () => {
 })
 
 describe('a database that fails', () => {
+  // Long enough for a statement that is answered, on a busy machine as well.
+  const queryTimeoutMs = 2_000
+
   test('that never answers: the statement rejects as timeout, and its connection is gone', async () => {
-    const db = await openThroughProxy({ queryTimeoutMs: 200 })
+    const db = await openThroughProxy({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(names(db, tenant))).toBe('timeout')
     expect(db.stats()).toEqual({ total: 0, idle: 0, waiting: 0 })
@@ -298,7 +301,7 @@ describe('a database that fails', () => {
   })
 
   test('that never answers a write: it rejects as timeout, and its connection is gone', async () => {
-    const db = await openThroughProxy({ queryTimeoutMs: 200 })
+    const db = await openThroughProxy({ queryTimeoutMs })
     proxy.hold()
     expect(await kindOf(db.write(tenant, (tx) => tx.execute(insert('unknown'))))).toBe('timeout')
     expect(db.stats().total).toBe(0)
@@ -418,7 +421,7 @@ describe('a database that fails', () => {
 
 describe('the pool', () => {
   test('a caller that finds no free connection in time is told that there is none', async () => {
-    const db = tables.open({ maxConnections: 1, connectTimeoutMs: 1_000 })
+    const db = tables.open({ maxConnections: 1, connectTimeoutMs: 3_000 })
     const release = Promise.withResolvers<void>()
     const holding = db.write(tenant, async (tx) => {
       await tx.execute(insert('held'))

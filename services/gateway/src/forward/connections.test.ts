@@ -33,7 +33,7 @@ async function startService(connectionLimit: number, service: Service, waiting =
   const connections = openConnections(
     `http://127.0.0.1:${address.port}`,
     { connections: connectionLimit, waiting },
-    { connect: { timeout: 1000 } },
+    { connect: { timeout: 10_000 } },
   )
   const stop = (): void => {
     server.closeAllConnections()

@@ -65,14 +65,16 @@ async function startGateway(
     `http://127.0.0.1:${upstreamPort}`,
     { connections: options.connections ?? 4, waiting: 100 },
     {
-      connect: { timeout: 500 },
+      connect: { timeout: 10_000 },
     },
   )
   closers.push(async () => await pool.destroy())
   const { promise: outcome, resolve } = Promise.withResolvers<Outcome>()
   const failures: unknown[] = []
+  let handled = 0
   const app = createGatewayApp({
     handle: (request, response) => {
+      handled += 1
       const headers = readHeaders(request.rawHeaders)
       const exchange: Exchange = {
         request,
@@ -118,7 +120,7 @@ async function startGateway(
     app.server.closeAllConnections()
     await app.close()
   })
-  return { port: portOf(app.server), outcome }
+  return { port: portOf(app.server), outcome, handled: () => handled }
 }
 
 async function startBoth(upstream: Upstream, options: Parameters<typeof startGateway>[1] = {}) {
@@ -517,7 +519,7 @@ describe('connections to a service', () => {
 
   test('a client that leaves while it waits for one is never sent to the service', async () => {
     const paths: (string | undefined)[] = []
-    const { port } = await startBoth(
+    const { port, outcome, handled } = await startBoth(
       (request, response) => {
         paths.push(request.url)
         release.push(() => response.end('done'))
@@ -529,10 +531,10 @@ describe('connections to a service', () => {
     while (release.length < 1) await new Promise((resolve) => setImmediate(resolve))
     const second = await open(port)
     second.socket.write('GET /second HTTP/1.1\r\nhost: a\r\n\r\n')
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    while (handled() < 2) await new Promise((resolve) => setImmediate(resolve))
     second.socket.destroy()
-    await second.closed
-    await new Promise((resolve) => setTimeout(resolve, 50))
+    // Of the two that are under way this one ends first: the gateway knows that its client has gone.
+    expect(await outcome).toMatchObject({ status: 0 })
     release[0]?.()
     await expectReceived(first, 'done')
     const third = await open(port)

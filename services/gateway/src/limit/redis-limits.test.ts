@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { fakeClocks } from '../../test/builders.ts'
 import { createFailedAttempts } from './failed-attempts.ts'
 import { createTokenSource } from './token-source.ts'
@@ -11,7 +11,7 @@ let redis: Redis
 
 beforeAll(async () => {
   server = await startTestRedis()
-  redis = new Redis(server.url, { enableOfflineQueue: false, maxRetriesPerRequest: 0, commandTimeout: 500 })
+  redis = new Redis(server.url, { enableOfflineQueue: false, maxRetriesPerRequest: 0 })
   await once(redis, 'ready')
 })
 
@@ -48,7 +48,7 @@ describe('failed attempts of an address', () => {
     expect(one?.waitSeconds('192.0.2.1')).toBe(0)
     await redis.ping()
     other?.note('192.0.2.1')
-    await vi.waitFor(() => expect(other?.waitSeconds('192.0.2.1')).toBe(60))
+    await expect.poll(() => other?.waitSeconds('192.0.2.1')).toBe(60)
     expect(other?.waitSeconds('192.0.2.2')).toBe(0)
     clocks.pass(59_001)
     expect(other?.waitSeconds('192.0.2.1')).toBe(1)
