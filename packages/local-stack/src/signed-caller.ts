@@ -56,12 +56,17 @@ export interface SignedCaller {
 export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'local', label: 'Local operator' }
 
 const answerTimeoutMs = 60_000
+/**
+ * As the gateway closes what is idle. A service that ends waits for a connection on which it had just answered before the body was
+ * all there: for the 75 s that it keeps one, unless its client closes it.
+ */
+const idleConnections = { keepAliveTimeout: 1500, keepAliveMaxTimeout: 1500 } as const
 
 /** A caller for one service. */
 export function createSignedCaller(options: SignedCallerOptions): SignedCaller {
   const signer = createSigner(parseKeyRing(options.ring), options.keyName)
   const assertionRing = parseKeyRing(options.assertionKeys)
-  const connections = new Agent({ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
+  const connections = new Agent({ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs, ...idleConnections })
   return {
     call: async (principal, method, target, { body, headers = {} } = {}) => {
       const caller: Caller = {
