@@ -179,6 +179,17 @@ describe('a list', () => {
     expect(pages.map((page) => page.length)).toEqual([2, 2, 2])
   })
 
+  test('goes on behind a page that is empty, as the remediation log by kind may have them', async () => {
+    answer = (request, response) => {
+      const page = Number(new URL(request.url ?? '', origin).searchParams.get('cursor') ?? 0)
+      if (page < 3) response.setHeader('link', `</api/v1/remediation-log?cursor=${page + 1}>; rel="next"`)
+      response.end(JSON.stringify(page === 2 ? [{ position: 1_500_000 }] : []))
+    }
+    const log = client.remediationLog.list({ kind: ['escalation'] })
+    expect(await log.all()).toEqual([{ position: 1_500_000 }])
+    expect((await collect(log.pages())).map((page) => page.length)).toEqual([0, 0, 1, 0])
+  })
+
   test.each(['<x>; rel="nextish"', '<x>; rel="prev"', '<x>', 'next'])('ends when no link is next: %s', async (link) => {
     answer = (_request, response) => response.setHeader('link', link).end('[]')
     expect(await collect(client.entities.list())).toEqual([])

@@ -14,8 +14,11 @@ export interface Page<Key> {
   readonly after: Key | undefined
   /** Whether `count=true` was given. */
   readonly wantsTotal: boolean
-  /** Cuts the rows (up to `limit` + 1) to the page and sets `Link` when there is a next one. */
-  finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key): Row[]
+  /**
+   * Cuts the rows (up to `limit` + 1) to the page and sets `Link` when there is a next one. `onward`: where that begins
+   * though these rows are no full page, as no more was looked through; it may hold nothing.
+   */
+  finish<Row>(rows: readonly Row[], keyOf: (row: Row) => Key, onward?: Key): Row[]
   /** Sets `X-Total-Count`. */
   total(count: number): void
 }
@@ -42,11 +45,12 @@ export function openPage<Key>(input: PageInput, route: Route, key: z.ZodType<Key
     limit: query.limit,
     after: query.cursor === undefined ? undefined : readCursor(query.cursor, binding, key),
     wantsTotal: query.count === 'true',
-    finish: (rows, keyOf) => {
+    finish: (rows, keyOf, onward) => {
       const page = rows.slice(0, query.limit)
       const last = page.at(-1)
-      if (rows.length > query.limit && last !== undefined) {
-        const cursor = Buffer.from(JSON.stringify([binding, keyOf(last)])).toString('base64url')
+      const next = rows.length > query.limit && last !== undefined ? keyOf(last) : onward
+      if (next !== undefined) {
+        const cursor = Buffer.from(JSON.stringify([binding, next])).toString('base64url')
         answer.header('link', `<${nextTarget(raw, cursor)}>; rel="next"`)
       }
       return page

@@ -10,6 +10,7 @@ import {
   logEntryStubSchema,
   logKinds,
   logVerificationSchema,
+  maxLogWalk,
 } from './tracker-log.ts'
 
 /** A count in a query: digits, up to the largest integer that the log can count. */
@@ -81,8 +82,12 @@ export const listLog = defineRoute({
   access: read,
   tag: 'Remediation tracker log',
   summary: 'Read the tracker logs of all findings, oldest first',
+  description: `With \`kind\` or \`actor\`, a page looks through ${maxLogWalk} entries at most: where they leave less than a page it is short, or empty, and goes on with \`rel="next"\` of \`Link\`. Where there is none, that was all. NDJSON and CSV hold the whole list.`,
   query: z.strictObject({
     ...pageQuery,
+    count: pageQuery.count.meta({
+      description: `\`true\` adds X-Total-Count to a page of JSON. With \`kind\` or \`actor\`, where more than ${maxLogWalk} entries are behind \`since_seq\`, it is refused with 400`,
+    }),
     kind: anyOf(logKinds).optional(),
     actor: anyKey(line(1, 255), 'Id of who wrote the entry'),
     since_seq: countAfter.meta({ description: 'Entries behind this position', type: 'integer', minimum: 0 }),

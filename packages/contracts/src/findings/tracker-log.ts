@@ -18,6 +18,9 @@ export const logKinds = [
 ] as const
 export type LogKind = (typeof logKinds)[number]
 
+/** Entries of a tenant's log that one page, or one count, of those of a kind or an actor looks through. */
+export const maxLogWalk = 500_000
+
 const hashSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
 /**

@@ -4,6 +4,7 @@ import {
   listLog,
   listLogOfFinding,
   logCheckpointKeys,
+  maxLogWalk,
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
@@ -17,7 +18,8 @@ import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from './record.ts'
 import { sealedCheckpoint } from './seal.ts'
 import { assertHolds } from './signed-end.ts'
-import { countLog, findLastSeq, findLogEnd, findSignedEnd, listFindingLog, listTenantLog } from './store.ts'
+import { countFindingLog, findLastSeq, findLogEnd, findSignedEnd, listFindingLog } from './store.ts'
+import { countTenantLog, listTenantLog, pageOfTenantLog } from './tenant-log.ts'
 import { verifyLog } from './verify.ts'
 
 const numberKey = z.strictObject({ after: z.int().min(0) })
@@ -58,7 +60,9 @@ export function trackerLogRoutes(
       const [rows, total] = await db.read(context, async (tx) =>
         Promise.all([
           listFindingLog(tx, findingId, { kinds: query.kind, after, limit: page.limit + 1 }),
-          page.wantsTotal ? countLog(tx, { findingId, kinds: query.kind, after: query.after_seq ?? 0 }) : undefined,
+          page.wantsTotal
+            ? countFindingLog(tx, findingId, { kinds: query.kind, after: query.after_seq ?? 0 })
+            : undefined,
         ]),
       )
       if (total !== undefined) page.total(total)
@@ -82,26 +86,30 @@ export function trackerLogRoutes(
     page: async (input) => {
       const { query, context } = input
       const page = openPage(input, listLog, numberKey)
+      const wanted = { kinds: query.kind, actor: query.actor }
+      if (page.wantsTotal) {
+        const total = await countTenantLog(db, context, { wanted, after: query.since_seq ?? 0 })
+        if (total === undefined) throw tooFarToCount()
+        page.total(total)
+      }
       const after = page.after?.after ?? query.since_seq ?? 0
-      const { kind: kinds, actor } = query
-      const [rows, total] = await db.read(context, async (tx) =>
-        Promise.all([
-          listTenantLog(tx, { kinds, actor, after, limit: page.limit + 1 }),
-          page.wantsTotal ? countLog(tx, { kinds, actor, after: query.since_seq ?? 0 }) : undefined,
-        ]),
+      const { entries, onward } = await pageOfTenantLog(db, context, { wanted, after, limit: page.limit + 1 })
+      return page.finish(
+        entries,
+        ({ position }) => ({ after: position }),
+        onward === undefined ? undefined : { after: onward },
       )
-      if (total !== undefined) page.total(total)
-      return page.finish(rows, ({ position }) => ({ after: position }))
     },
-    all: (input) => {
+    all: async function* (input) {
       const { kind: kinds, actor, since_seq } = input.query
       const page = openPage(input, listLog, numberKey)
-      return wholeList(db, input.context, {
+      const rows = wholeList(db, input.context, {
         after: page.after?.after ?? since_seq ?? 0,
         size: batch,
-        list: async (tx, after = 0, limit) => listTenantLog(tx, { kinds, actor, after, limit }),
+        list: async (tx, after = 0, limit) => listTenantLog(tx, { wanted: { kinds, actor }, after, limit }),
         keyOf: ({ position }) => position,
       })
+      for await (const { entry } of rows) if (entry !== undefined) yield entry
     },
     columns: logColumns,
   })
@@ -172,5 +180,13 @@ export function trackerLogRoutes(
   contractRoute(app, logCheckpointKeys, async ({ answer }) => {
     answer.header('cache-control', 'public, max-age=300')
     return { keys: checkpoints.publicKeys.map((key) => ({ ...key })) }
+  })
+}
+
+function tooFarToCount(): Error {
+  const detail = `counts by \`kind\` or \`actor\` among ${maxLogWalk} entries at most: more are behind \`since_seq\``
+  return problem('bad_request', {
+    detail: 'Count behind a later entry (`since_seq`), or without `kind` and `actor`.',
+    errors: [{ parameter: 'count', code: 'too_big', detail }],
   })
 }

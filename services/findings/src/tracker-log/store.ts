@@ -127,30 +127,13 @@ export async function listFindingEntries(
   return await tx.query<StoredEntry & Record<string, unknown>>(listOfFinding([findingId, logKinds, after, limit]))
 }
 
-/** Entries of the tenant in the order of `position`. */
-export async function listTenantLog(
+/** How many entries of a finding a filter leaves. */
+export async function countFindingLog(
   tx: Tx,
-  { kinds, after, limit, actor }: LogPage & { readonly actor: readonly string[] | undefined },
-): Promise<LogEntry[]> {
-  const rows = await tx.query<LogRow>(listOfTenant([kinds ?? logKinds, actor ?? null, after, limit]))
-  return rows.map(toEntry)
-}
-
-/** How many entries a filter leaves. */
-export async function countLog(
-  tx: Tx,
-  {
-    findingId,
-    kinds,
-    after,
-    actor,
-  }: Pick<LogPage, 'kinds' | 'after'> & { findingId?: string; actor?: readonly string[] | undefined },
+  findingId: string,
+  { kinds, after }: Pick<LogPage, 'kinds' | 'after'>,
 ): Promise<number> {
-  const count =
-    findingId === undefined
-      ? countOfTenant([kinds ?? logKinds, actor ?? null, after])
-      : countOfFinding([findingId, kinds ?? logKinds, after])
-  const [row] = await tx.query<{ total: number }>(count)
+  const [row] = await tx.query<{ total: number }>(countOfFinding([findingId, kinds ?? logKinds, after]))
   return row?.total ?? 0
 }
 
@@ -241,7 +224,8 @@ interface HeadRow {
   readonly hash: string | null
 }
 
-interface LogRow {
+/** An entry as it is read. */
+export interface LogRow {
   readonly entry: string
   readonly hash: string
 }
@@ -251,7 +235,8 @@ function endOf(row: EndRow | undefined): LogEnd {
   return { position: Number(row.position), root: row.root, recordedAt: row.recorded_at }
 }
 
-function toEntry({ entry, hash }: LogRow): LogEntry {
+/** The entry that a row holds. */
+export function toEntry({ entry, hash }: LogRow): LogEntry {
   // Written by appendEntries alone.
   const content: Omit<LogEntry, 'hash'> = JSON.parse(entry)
   return { ...content, hash }
@@ -340,23 +325,6 @@ const countOfFinding = statement(
   `select count(*)::integer as total
   from findings.tracker_log l
   where l.finding_id = $1::uuid and l.kind = any($2::text[]) and l.seq > $3::bigint`,
-)
-
-// tracker_log_pk
-const listOfTenant = statement(
-  'log_list_of_tenant',
-  `select l.entry, l.hash
-  from findings.tracker_log l
-  where l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)) and l.position > $3::bigint
-  order by l.position
-  limit $4`,
-)
-
-const countOfTenant = statement(
-  'log_count_of_tenant',
-  `select count(*)::integer as total
-  from findings.tracker_log l
-  where l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)) and l.position > $3::bigint`,
 )
 
 const saveCheckpoint = statement(

@@ -1,0 +1,113 @@
+import { findingSchema, type LogKind, logEntrySchema, maxLogWalk } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { listTenantLog } from '../src/tracker-log/tenant-log.ts'
+import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+beforeAll(async () => {
+  service = await startFindings()
+})
+afterAll(async () => await service.close())
+
+const all = '/api/v1/remediation-log'
+
+/** A tenant with a log of years, of which these entries alone are kept: between them positions are looked through all the same. */
+async function tenantWith(entries: Readonly<Record<number, LogKind>>): Promise<Principal> {
+  const tenant = newTenant()
+  findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json)
+  await service.asSuperuser.system(async (tx) => {
+    await tx.execute({ text: 'set local session_replication_role = replica', values: [] })
+    await tx.execute({
+      text: `insert into findings.tracker_log (tenant_id, position, finding_id, seq, kind, actor_type, actor_id, has_evidence,
+          recorded_at, entry, hash, root)
+        select l.tenant_id, new.position, l.finding_id, 1 + new.place, new.kind, l.actor_type, l.actor_id, false, l.recorded_at,
+          l.entry::jsonb || jsonb_build_object('position', new.position, 'seq', 1 + new.place, 'kind', new.kind), l.hash, l.root
+        from findings.tracker_log l
+        cross join unnest($2::bigint[], $3::text[]) with ordinality as new (position, kind, place)
+        where l.tenant_id = $1`,
+      values: [tenant.tenantId, Object.keys(entries), Object.values(entries)],
+    })
+  })
+  return tenant
+}
+
+async function page(tenant: Principal, target: string) {
+  const answer = await service.call(tenant, 'GET', target)
+  return {
+    status: answer.status,
+    positions: answer.status === 200 ? positionsOf(answer.json) : undefined,
+    next: /^<([^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.[1],
+    total: answer.headers['x-total-count'],
+    json: answer.json,
+  }
+}
+
+const positionsOf = (entries: unknown) =>
+  z
+    .array(logEntrySchema)
+    .parse(entries)
+    .map(({ position }) => position)
+
+describe('entries of a kind in a long log', () => {
+  test('are found far behind others', async () => {
+    const tenant = await tenantWith({ 70_000: 'escalation', 70_001: 'note', 120_000: 'escalation' })
+    expect(await page(tenant, `${all}?kind=escalation`)).toMatchObject({
+      positions: [70_000, 120_000],
+      next: undefined,
+    })
+    const first = await page(tenant, `${all}?kind=escalation&limit=1&count=true`)
+    expect(first).toMatchObject({ positions: [70_000], total: '2' })
+    expect(await page(tenant, first.next ?? '')).toMatchObject({ positions: [120_000], next: undefined })
+  })
+
+  test('come in short pages, and after empty ones, where more is to be looked through than one request may', async () => {
+    const tenant = await tenantWith({ 200_000: 'escalation', 1_800_000: 'escalation', 1_800_001: 'note' })
+    const walk = async (target: string) => {
+      const pages: (readonly number[] | undefined)[] = []
+      for (let next: string | undefined = target; next !== undefined && pages.length < 10;) {
+        const { positions, next: onward } = await page(tenant, next)
+        pages.push(positions)
+        next = onward
+      }
+      return pages
+    }
+    expect(await walk(`${all}?kind=escalation`)).toEqual([[200_000], [], [], [1_800_000]])
+    // What is behind the last of them is not known before it is looked at.
+    expect(await walk(`${all}?kind=escalation&since_seq=${1_800_000 - maxLogWalk}`)).toEqual([[1_800_000], []])
+    expect(await walk(`${all}?kind=escalation&since_seq=${1_800_001 - maxLogWalk}`)).toEqual([[1_800_000]])
+    expect(await walk(`${all}?actor=nobody`)).toEqual([[], [], [], []])
+    expect((await page(newTenant(), (await page(tenant, `${all}?kind=escalation`)).next ?? '')).status).toBe(400)
+  })
+
+  test('are counted among as many, and refused to be among more; all entries are counted without looking', async () => {
+    const tenant = await tenantWith({ 200_000: 'escalation', 700_000: 'escalation', 700_001: 'note' })
+    const counted = async (query: string) => await page(tenant, `${all}?count=true&${query}`)
+    for (const filter of ['kind=escalation', 'actor=k']) {
+      const refused = await counted(filter)
+      expect(refused).toMatchObject({ status: 400, json: { errors: [{ parameter: 'count', code: 'too_big' }] } })
+    }
+    expect(await counted('kind=escalation&since_seq=200001')).toMatchObject({ positions: [700_000], total: '1' })
+    expect(await counted('kind=escalation,note&since_seq=200001')).toMatchObject({ total: '2' })
+    expect(await counted('since_seq=700000')).toMatchObject({ positions: [700_001], total: '1' })
+    expect(await counted('since_seq=900000')).toMatchObject({ positions: [], total: '0' })
+  })
+
+  test('are all in an export, which never looks far for its next rows, however long it takes', async () => {
+    const tenant = await tenantWith({ 500_000: 'note', 500_001: 'note', 700_000: 'escalation', 800_000: 'note' })
+    const target = `${all}?kind=escalation`
+    for (const ago of [0, 35]) {
+      const headers = { ...service.signedHeaders(tenant, 'GET', target, ago), accept: 'application/x-ndjson' }
+      const lines = (await (await fetch(service.url + target, { headers })).text()).trimEnd().split('\n')
+      expect(positionsOf(lines.map((line) => JSON.parse(line)))).toEqual([700_000])
+    }
+    const steps = await service.asService.read(service.assertionOf(tenant.tenantId), async (tx) =>
+      listTenantLog(tx, { wanted: { kinds: ['escalation'], actor: undefined }, after: 0, limit: 10 }),
+    )
+    expect(steps.map(({ position, entry }) => [position, entry?.kind])).toEqual([
+      [500_000, undefined],
+      [700_000, 'escalation'],
+      [800_000, undefined],
+    ])
+  })
+})
