@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { componentNames, filesOf, rotatableNames } from '@postern/installation'
 import { loginRoles } from '@postern/tenant-db'
@@ -59,6 +59,16 @@ describe('PgBouncer', () => {
     expect(2 * (limits.get('postern_sync') ?? 0)).toBeGreaterThanOrEqual(maxReplicas * 4)
   })
 
+  test('has a buffer for packets that is longer than two of the longest statements that are written in one piece', () => {
+    const texts = globSync(['packages/*/src/**/*.ts', 'services/*/src/**/*.ts'], { cwd: root }).flatMap((path) =>
+      [...read(path).matchAll(/`\s*(?:select|with|insert|update|delete)\b[^`]*`/gi)].map(([text]) => text.length),
+    )
+    expect(texts.length).toBeGreaterThan(200)
+    expect(settingOf('pkt_buf')).toBeGreaterThanOrEqual(2 * Math.max(...texts))
+    // What was seen to be too little: pages of entities and their count, which are put together from pieces.
+    expect(settingOf('pkt_buf')).toBeGreaterThan(4096)
+  })
+
   test('gives up on what PostgreSQL should have ended, and no sooner', () => {
     const ofRoles = read('packages/tenant-db/src/roles.ts')
     const idle = Number(/idle_in_transaction_session_timeout: '(\d+)s'/.exec(ofRoles)?.[1])
@@ -108,6 +118,29 @@ function scalingOf(name: string): unknown {
 describe('the sizes that are named', () => {
   const section = read('deploy/README.md').split('\n## Sizes\n')[1]?.split('\n## ')[0] ?? ''
   const [, least = 0, most = 0] = (/\*\*(\d+) to (\d+) µs of a processor\*\*/.exec(section) ?? []).map(Number)
+
+  test('of a request span what a gateway was measured to take for one, with up to 10,000 keys', () => {
+    const cpu = z.looseObject({ cpuMicroseconds: z.number() })
+    const { gateway, 'many-keys': manyKeys } = z
+      .looseObject({
+        parts: z.looseObject({
+          gateway: z.looseObject({
+            figures: z.looseObject({ proxies: z.array(z.looseObject({ name: z.string(), rounds: z.array(cpu) })) }),
+          }),
+          'many-keys': z.looseObject({
+            figures: z.array(cpu.extend({ keysUsed: z.number(), firstUsesRefused: z.number() })),
+          }),
+        }),
+      })
+      .parse(JSON.parse(read('bench/results.json'))).parts
+    const rounds = gateway.figures.proxies.find(({ name }) => name === 'gateway')?.rounds ?? []
+    const keyed = manyKeys.figures.filter(({ keysUsed }) => keysUsed <= 10_000)
+    expect([rounds.length, keyed.length].every((count) => count > 1)).toBe(true)
+    const measured = [...rounds, ...keyed].map(({ cpuMicroseconds }) => cpuMicroseconds / 10)
+    expect([least, most]).toEqual([Math.floor(Math.min(...measured)) * 10, Math.ceil(Math.max(...measured)) * 10])
+    const refused = manyKeys.figures.find(({ keysUsed }) => keysUsed === 1_000_000)?.firstUsesRefused
+    expect(section).toContain(`with a million keys, of which ${refused} were refused`)
+  })
 
   test.each([
     ['100,000 a minute', 100_000],
