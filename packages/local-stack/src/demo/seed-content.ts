@@ -97,8 +97,9 @@ function openDb(connectionString: string): TenantDb {
   return openTenantDb({
     connectionString,
     maxConnections: 1,
-    connectTimeoutMs: 5_000,
-    queryTimeoutMs: 10_000,
+    // Nobody waits for an answer here, and a machine that fills a large demo is busy.
+    connectTimeoutMs: 60_000,
+    queryTimeoutMs: 60_000,
     applicationName: 'postern-demo',
   })
 }
