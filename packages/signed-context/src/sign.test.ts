@@ -71,6 +71,7 @@ describe('the error about a value', () => {
     const sign = () => createSigner(ring, 'findings').sign({ ...request, idempotencyKey: secret }, nowMs)
     expect(sign).toThrow('idempotency-key holds characters that a signature cannot cover')
     expect(sign).not.toThrow('hunter2')
+    expect(sign).toThrow(expect.objectContaining({ name: 'UnsignableValueError' }))
   })
 })
 
@@ -126,5 +127,10 @@ describe('a signature', () => {
       Number(/created=(\d+)/.exec(signer.sign(request, nowMs + afterMs).signatureInput)?.[1]),
     )
     expect(created).toEqual([1_790_000_000, 1_790_000_000, 1_790_000_001, 1_790_000_002, 1_790_000_001, 1_789_999_999])
+    // Also the first that it signs, whatever the second.
+    for (const second of [-1, 0, 1]) {
+      const { signatureInput } = createSigner(ring, 'findings').sign(request, second * 1000)
+      expect(signatureInput).toContain(`;created=${second};nonce="`)
+    }
   })
 })

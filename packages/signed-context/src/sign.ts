@@ -63,7 +63,7 @@ export function createSigner(ring: KeyRing, keyName: string): Signer {
   // Unique without a look-up: 96 random bits for this signer in this process, and a counter.
   const noncePrefix = randomBytes(12).toString('base64url')
   let count = 0
-  let second = -1
+  let second = Number.NaN
   let head = ''
   // Long, and mostly the same as in the request before: looked at once.
   let knownContext = ''

@@ -207,6 +207,13 @@ describe('a component is not covered', () => {
   test.each<[string, SignedMessage, readonly ComponentIdentifier[]]>([
     ['a field that the message does not have', testRequest, ['if-match']],
     ['a derived component that is unknown', testRequest, ['@origin']],
+    ['one that a field only looks like', message({}, [['@origin', 'a']]), ['@origin']],
+    ['the authority of a request without one', message({ scheme: 'https' }), ['@authority']],
+    ['the target URI of a request without an authority', message({ target: '/', scheme: 'https' }), ['@target-uri']],
+    ['the target URI of *', message({ target: '*', scheme: 'https', authority: 'a' }), ['@target-uri']],
+    ['the path of a response', testResponse, ['@path']],
+    ['the query of a response', testResponse, ['@query']],
+    ['a query parameter of a response', testResponse, [queryParam('a')]],
     ['the parameters themselves', testRequest, ['@signature-params']],
     ['the method of a response', testResponse, ['@method']],
     ['the status of a request', testRequest, ['@status']],
@@ -239,6 +246,8 @@ describe('a field', () => {
     ['Cache-Control', '   must-revalidate'],
     ['Example-Dict', ' a=1,    b=2;x=1;y=2,   c=(a   b   c)'],
     ['X-Empty-Header', ''],
+    ['X-Tabs', '\t a\tb \t'],
+    ['X-Blanks', ' \t '],
   ])
 
   test.each([
@@ -249,6 +258,8 @@ describe('a field', () => {
     ['cache-control', 'max-age=60, must-revalidate'],
     ['example-dict', 'a=1,    b=2;x=1;y=2,   c=(a   b   c)'],
     ['x-empty-header', ''],
+    ['x-tabs', 'a\tb'],
+    ['x-blanks', ''],
   ])('%s has the value of RFC 9421 §2.1', (name, value) => {
     expect(componentValue(fields, name)).toBe(value)
     expect(signatureBase(fields, [name], '()')).toBe(`"${name}": ${value}\n"@signature-params": ()`)

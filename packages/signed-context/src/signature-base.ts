@@ -90,11 +90,12 @@ const foldPattern = /\r?\n(?=[ \t])/
 function trimBlanks(text: string): string {
   let start = 0
   let end = text.length
-  while (start < end && isBlank(text, start)) start += 1
-  while (end > start && isBlank(text, end - 1)) end -= 1
+  while (isBlank(text, start)) start += 1
+  while (isBlank(text, end - 1)) end -= 1
   return text.slice(start, end)
 }
 
+/** Beyond the text there is no blank. */
 function isBlank(text: string, at: number): boolean {
   const code = text.codePointAt(at)
   return code === 0x20 || code === 0x09
@@ -122,10 +123,10 @@ function splitTarget({ target }: SignedMessage): { readonly path: string; readon
 
 /** RFC 9421 §2.2.8: decoded as a form field and encoded again; a name that occurs twice is refused, not chosen from. */
 function queryParameter(message: SignedMessage, name: string): string | undefined {
-  const query = splitTarget(message)?.query
-  if (query === undefined) return undefined
-  const values = [...new URLSearchParams(query)].filter(([key]) => percentEncode(key) === name)
-  return values.length === 1 ? percentEncode(values[0]?.[1] ?? '') : undefined
+  const [value, ...others] = [...new URLSearchParams(splitTarget(message)?.query)].flatMap(([key, text]) =>
+    percentEncode(key) === name ? [percentEncode(text)] : [],
+  )
+  return others.length === 0 ? value : undefined
 }
 
 /** The percent-encode set of forms, with a space as %20. */
