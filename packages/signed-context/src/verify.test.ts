@@ -455,12 +455,23 @@ describe('a header that is there twice or in disguise is refused', () => {
     expect(verdict(withAdded(received(read), name, otherTenantId))).toBe('unsigned_platform_header')
   })
 
+  test.each(['X-My-Tenant', 'subtenant', 'my-postern-scopes', 'x-x-postern-context'])(
+    'but not %s, in which such a name only occurs',
+    (name) => {
+      expect(verdict(withAdded(received(read), name, otherTenantId))).toBe('accepted')
+    },
+  )
+
   test('a name without a value', () => {
     expect(verdict(withAdded(received(read), 'x'))).toBe('malformed_headers')
   })
 })
 
 describe('a verifier', () => {
+  test.each(['', 'Findings', 'find:ings', 'x'.repeat(33)])('is not made for the key name %j', (name) => {
+    expect(() => createVerifier(ring, name)).toThrow(TypeError)
+  })
+
   test('gives the caller and the assertion of a request that is right', () => {
     expect(createVerifier(ring, 'findings').verify(received(read), nowMs)).toEqual({
       ok: true,

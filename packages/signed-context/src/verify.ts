@@ -102,16 +102,10 @@ export function createVerifier(ring: KeyRing, keyName: string, options: Verifier
       if (signatureInput === undefined || signature === undefined || context === undefined || assertion === undefined)
         return refuse('missing_header')
 
-      const [, parameters, optional, created, nonce, signer, keyId] = signatureInputPattern.exec(signatureInput) ?? []
-      if (
-        parameters === undefined ||
-        optional === undefined ||
-        created === undefined ||
-        nonce === undefined ||
-        signer === undefined ||
-        keyId === undefined
-      )
-        return refuse('malformed_signature_input')
+      // All are there, or none: the pattern has no group that may be left out.
+      const [, parameters = '', optional = '', created = '', nonce = '', signer = '', keyId = ''] =
+        signatureInputPattern.exec(signatureInput) ?? []
+      if (parameters === '') return refuse('malformed_signature_input')
       const given = signaturePattern.exec(signature)?.[1]
       if (given === undefined) return refuse('malformed_signature')
 
