@@ -1,107 +1,21 @@
-import { randomUUID } from 'node:crypto'
-import {
-  type Connector,
-  type Run,
-  connectorSchema,
-  missingRowSchema,
-  runChangeSchema,
-  runErrorSchema,
-  runSchema,
-} from '@postern/contracts'
+import { type Run, missingRowSchema, runChangeSchema, runSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { createLogger } from '@postern/service-kit'
-import { parseKeyRing } from '@postern/signed-context'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openOutbound } from '../src/outbound/open-outbound.ts'
-import { type Universe, openUniverse } from '../src/push/universe.ts'
-import { sourceTypes } from '../src/source/index.ts'
-import { defaultLimits } from '../src/source/limits.ts'
-import { type WorkerParts, carryOut } from '../src/worker/carry-out.ts'
-import { admin, makeWorld } from './support.ts'
+import type { TenantDb } from '@postern/tenant-db'
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { Universe } from '../src/push/universe.ts'
+import { csvOf, taken, treeOf, useRuns } from './run-support.ts'
+import { admin, type makeWorld } from './support.ts'
+
+const { parts, work, create, start, now, runCsv, decide, names, errorsOf } = useRuns()
 
 let world: Awaited<ReturnType<typeof makeWorld>>
-let process: Awaited<ReturnType<typeof world.spawnUniverse>>
-/** Answers requests alone: the runs are carried out here. */
-let sync: Awaited<ReturnType<typeof world.startSync>>
 let caller: SignedCaller
 let workerDb: TenantDb
 let universe: Universe
 
-beforeAll(async () => {
-  world = await makeWorld()
-  process = await world.spawnUniverse()
-  sync = await world.startSync(process.url, { POSTERN_SYNC_WORKERS: '0' })
-  caller = world.syncCaller(sync.url)
-  workerDb = openTenantDb({
-    connectionString: world.database.url('sync'),
-    maxConnections: 4,
-    connectTimeoutMs: 10_000,
-    queryTimeoutMs: 130_000,
-    applicationName: 'sync-test-worker',
-  })
-  const ring = parseKeyRing(world.rings.syncUniverse)
-  universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, Date.now)
+beforeAll(() => {
+  ;({ world, caller, workerDb, universe } = parts())
 })
-
-afterAll(async () => {
-  await universe.close()
-  await workerDb.close()
-  await sync.close()
-  await process.stop()
-  await world.close()
-})
-
-/** Does what is to be done of a run, as a worker does. */
-async function work(run: Run, other: Partial<WorkerParts> = {}): Promise<void> {
-  const parts: WorkerParts = {
-    workerDb,
-    universe,
-    sources: sourceTypes,
-    outbound: openOutbound({ networks: [] }),
-    limits: defaultLimits,
-    secretRing: parseKeyRing(world.rings.secrets),
-    logger: createLogger({ service: 'sync', level: 'silent' }),
-    ended: () => undefined,
-    ...other,
-  }
-  await carryOut(parts, run.id, { signal: new AbortController().signal, isLast: false })
-}
-
-async function create(tenant: Principal, fields: Record<string, unknown> = {}): Promise<Connector> {
-  const all = { max_change_pct: 100, max_deactivate_pct: 100, max_deactivate: 1000 }
-  const body = { key: `c-${randomUUID()}`, name: 'Table', type: 'csv', dataset: 'auditable_entities', safety: all }
-  const answer = await caller.call(tenant, 'POST', '/api/v1/connectors', { body: { ...body, ...fields } })
-  return connectorSchema.parse(answer.json)
-}
-
-async function start(tenant: Principal, { id }: Connector, csv: string): Promise<Run> {
-  const upload = { body: csv, headers: { 'content-type': 'text/csv' } }
-  return runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`, upload)).json)
-}
-
-async function now(tenant: Principal, { id }: Run): Promise<Run> {
-  return runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}`)).json)
-}
-
-async function runCsv(tenant: Principal, connector: Connector, csv: string): Promise<Run> {
-  const run = await start(tenant, connector, csv)
-  await work(run)
-  return await now(tenant, run)
-}
-
-async function decide(tenant: Principal, { id }: Run, decision: string, body?: object): Promise<number> {
-  return (await caller.call(tenant, 'POST', `/api/v1/sync-runs/${id}/${decision}`, { body })).status
-}
-
-async function names(tenant: Principal): Promise<string[]> {
-  const text = `select name || ' ' || status as name from universe.entity where tenant_id = $1 order by external_id`
-  return (await world.rows(text, [tenant.tenantId])).map(({ name }) => String(name))
-}
-
-const treeOf = (rows: string) => `external_id,parent_external_id,name,type\n${rows}`
-const csvOf = (count: number, name = 'Entity') =>
-  ['external_id,name,type', ...Array.from({ length: count }, (_, n) => `E${n},${name} ${n},process`)].join('\n')
 
 describe('what somebody pushes', () => {
   test('over a row that a connector has brought is seen by its next run, whatever the source said before', async () => {
@@ -194,13 +108,6 @@ describe('a decision about a run that waits', () => {
   })
 })
 
-const taken: Universe = {
-  apply: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
-  applyRows: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
-  currentRows: async () => [],
-  tellSources: async () => undefined,
-  close: async () => undefined,
-}
 const refusingAll: Universe['applyRows'] = () => Promise.reject(new Error('nothing is to be applied'))
 
 /** As if so many changes had been found. */
@@ -489,10 +396,10 @@ describe('rows that a source has no longer', () => {
     const cut = await runCsv(tenant, connector, csvOf(3).replace('E1,Entity 1', 'E1'))
     expect(cut).toMatchObject({ status: 'partial', counts: { invalid: 1, missing: 1, deactivated: 0 } })
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
-    const errors = async (run: Run) =>
-      runErrorSchema.array().parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`)).json)
-    expect(await errors(formula)).toMatchObject([{ row: 3, source_key: 'E1', field: 'name', code: 'formula' }])
-    expect(await errors(cut)).toMatchObject([{ row: 3, code: 'cell_count' }, { code: 'missing_undecided' }])
+    expect(await errorsOf(tenant, formula)).toMatchObject([
+      { row: 3, source_key: 'E1', field: 'name', code: 'formula' },
+    ])
+    expect(await errorsOf(tenant, cut)).toMatchObject([{ row: 3, code: 'cell_count' }, { code: 'missing_undecided' }])
     expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ counts: { missing: 1, deactivated: 1 } })
   })
 })

@@ -5,7 +5,7 @@ import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { createMapper } from '../mapping/map-row.ts'
 import { openSecret } from '../secret/seal.ts'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceItem } from '../source/types.ts'
 import { findConnector, listSecrets } from './store.ts'
 
@@ -57,8 +57,8 @@ export function connectorTestRoutes(
     } catch (error) {
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceFailure) {
-        const errors = [bodyError(error.message, error.code)]
-        throw problem('invalid_content', { detail: `The source cannot be read: ${error.message}`, errors })
+        const errors = [bodyError(wordsOf(error), error.code)]
+        throw problem('invalid_content', { detail: `The source cannot be read: ${wordsOf(error)}`, errors })
       }
       throw problem('bad_gateway', { detail: 'The source cannot be read.', cause: error })
     } finally {

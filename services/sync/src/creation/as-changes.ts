@@ -18,8 +18,18 @@ const rowsOf = (blocks: string, run: string, after: string): string => `
       cross join lateral unnest(b.rows, b.keys, string_to_array(b.contents, E'\\n')) as one (row, key, content)
       where b.run_id = ${run}::uuid and ${seqOf('one.row')} > ${after} and ${isPlanned(run)}`
 
-/** SQL: the creations of the run, a parameter, as rows of run_change. */
-export const creationsAsChanges = (run: string): string => asChanges(rowsOf('sync.run_creation', run, '0'))
+/** SQL: the creations of the run as rows of run_change, those from one `seq` on and below another. All are parameters. */
+export const creationsBetween = (run: string, from: string, below: string): string => `
+    select made.*
+    from (${asChanges(
+      rowsOf(
+        `(select * from sync.run_creation b
+          where b.run_id = ${run}::uuid and ${seqOf('b.last_row')} >= ${from} and ${seqOf('b.first_row')} < ${below})`,
+        run,
+        `${from} - 1`,
+      ),
+    )}) as made
+    where made.seq < ${below}`
 
 // Of the first block all rows but one may be listed already; those behind it are taken until they have enough.
 const firstBlocks = (run: string, after: string, limit: string): string => `(

@@ -4,7 +4,7 @@ import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
 import { appliedUpTo } from '../diff/applied.ts'
 import type { OpenChange } from '../diff/open-store.ts'
 import { seqsADepth } from '../diff/seq.ts'
-import { type ChangeCounts, type Comparison, toldOfKnown, toldOfMade } from '../diff/store.ts'
+import { type ChangeCounts, type Comparison, type RowsBehind, toldOfKnown, toldOfMade } from '../diff/store.ts'
 import type { StagedRow } from '../staging/store.ts'
 import { seqOf } from './as-changes.ts'
 
@@ -237,22 +237,47 @@ const learn = statement(
   select (select tenancy.tenant_id()), $2::text, one.key, $3::uuid, one.hash, $1::uuid, ${toldOfMade}
   from sync.run_creation b
   cross join lateral unnest(b.keys, b.hashes) as one (key, hash)
-  where b.run_id = $1::uuid
+  where b.run_id = $1::uuid and b.first_row > $4::integer and b.first_row <= $5::integer
   on conflict (tenant_id, scope, source_key) do update
   set connector_id = excluded.connector_id, hash = excluded.hash, run_id = excluded.run_id, missing_since = null,
-    ${toldOfKnown}`,
+    ${toldOfKnown}
+  where (known.hash, known.connector_id, known.run_id, known.missing_since)
+    is distinct from (excluded.hash, excluded.connector_id, excluded.run_id, null::timestamptz)`,
 )
 
-/** Remembers them, once all are applied. */
-export async function learnCreations(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
-  await tx.execute(learn([runId, scope, connectorId]))
+/** Remembers those of some blocks, once all are applied. */
+export async function learnCreations(
+  tx: Tx,
+  { runId, scope, connectorId }: Comparison,
+  { after, last }: RowsBehind,
+): Promise<object> {
+  await tx.execute(learn([runId, scope, connectorId, after, last]))
+  return {}
+}
+
+const endOfBlocks = statement(
+  'sync_end_of_creations',
+  `select max(block.first_row) as last
+  from (
+    select b.first_row from sync.run_creation b where b.run_id = $1::uuid and b.first_row > $2::integer order by b.first_row limit $3
+  ) as block`,
+)
+
+/** The first row of the last one of so many blocks behind a row; undefined where there is none. */
+export async function lastOfBlocks(tx: Tx, runId: string, after: number, blocks: number): Promise<number | undefined> {
+  const [end] = await tx.query<{ last: number | null }>(endOfBlocks([runId, after, blocks]))
+  return end?.last ?? undefined
 }
 
 const doubt = statement(
   'sync_doubt_creations',
   `update sync.known_row k
   set hash = null
-  from (select unnest(b.keys) as key from sync.run_creation b where b.run_id = $2::uuid) as made
+  from (
+    select unnest(b.keys) as key
+    from sync.run_creation b
+    where b.run_id = $2::uuid and ${seqOf('b.last_row')} > ${appliedUpTo('$2')}
+  ) as made
   where k.scope = $1::text and k.hash is not null and k.source_key = made.key`,
 )
 

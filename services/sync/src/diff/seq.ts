@@ -3,3 +3,11 @@
  * have no more than five million rows, and tables ten million lines, by which their rows are numbered.
  */
 export const seqsADepth = 10_000_000
+
+/** What has gone comes last: no tree is nearly a hundred deep. */
+export const lastDepth = 100
+
+/** The row of the source that a change comes from; null for what the source has no longer. */
+export function rowOf(seq: number): number | null {
+  return seq < lastDepth * seqsADepth ? ((seq - 1) % seqsADepth) + 1 : null
+}

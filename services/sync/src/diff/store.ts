@@ -1,9 +1,8 @@
 import type { RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { placed } from '../staging/store.ts'
-import { creationsAsChanges } from '../creation/as-changes.ts'
 import { appliedUpTo } from './applied.ts'
-import { seqsADepth } from './seq.ts'
+import { lastDepth, seqsADepth } from './seq.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -73,9 +72,6 @@ const opOf = `
     when $4::text is not null and compared.before -> $4 is distinct from compared.after -> $4 then 'move'
     else 'update'
   end`
-
-/** What has gone comes last: no tree is nearly a hundred deep. */
-const lastDepth = 100
 
 // What differs from how the universe has it. A row that does not is no change. Rows are read, and changes written, in the order of
 // the source: changes that are applied together then lie together. So depths are looked up by place, and the current state by key:
@@ -222,42 +218,6 @@ export async function recordDeactivations(
   )
 }
 
-// What another run has applied, the other way round: the last change first, so that no tree on the way back is one that was
-// not there on the way forth. What it had made becomes inactive, where that can be.
-const insertInverse = statement(
-  'sync_insert_inverse',
-  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
-  select
-    (select tenancy.tenant_id()), $1::uuid, row_number() over (order by inverse.seq desc),
-    inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
-  from (
-    select
-      c.seq, c.source_key, c.depth, c.after as before,
-      case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
-        else c.op end as op,
-      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
-    from (
-      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
-      from sync.run_change c
-      where c.run_id = $2::uuid
-      union all
-      ${creationsAsChanges('$2')}
-    ) as c
-    where (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
-      and (c.op <> 'create' or $3::text is not null)
-  ) as inverse
-  where inverse.before is distinct from inverse.after`,
-)
-
-/** Records what undoes the other run; answers how many changes that are. */
-export async function recordInverse(
-  tx: Tx,
-  { runId, statusField, inactive }: Comparison,
-  otherRunId: string,
-): Promise<number> {
-  return await tx.execute(insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive)]))
-}
-
 /**
  * PostgreSQL knows nothing yet of changes that were just made, takes them for a few, and would sort all of them, with their
  * content, where an index has them in order. For the rest of the transaction.
@@ -325,7 +285,7 @@ const learn = statement(
   from sync.staged_row s
   left join sync.known_row k on k.scope = $2::text and k.source_key = s.source_key
   left join sync.run_change c on c.run_id = $1::uuid and c.source_key = s.source_key
-  where s.run_id = $1::uuid and s.state = 'valid'
+  where s.run_id = $1::uuid and s.state = 'valid' and s.row > $4::integer and s.row <= $5::integer
     and (k.hash, k.connector_id, k.missing_since) is distinct from (s.hash, $3::uuid, null::timestamptz)
     and (c.seq is null or c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$1')})
   on conflict (tenant_id, scope, source_key) do update
@@ -358,12 +318,35 @@ export async function doubtOverlapped(tx: Tx, { runId, scope }: Comparison): Pro
   await tx.execute(doubtOverlappedRows([scope, runId]))
 }
 
-/** Remembers what the run has brought, so that the next one can tell what is the same and what is gone. */
-export async function learnRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
-  await tx.execute(learn([runId, scope, connectorId]))
+const lastStaged = statement(
+  'sync_last_staged',
+  'select s.row from sync.staged_row s where s.run_id = $1::uuid order by s.row desc limit 1',
+)
+
+/** The last row of the run that was staged one by one; 0 where there is none. */
+export async function lastStagedRow(tx: Tx, runId: string): Promise<number> {
+  const [last] = await tx.query<{ row: number }>(lastStaged([runId]))
+  return last?.row ?? 0
+}
+
+/** Rows of a source behind `after`, up to `last`. */
+export interface RowsBehind {
+  readonly after: number
+  readonly last: number
+}
+
+/** Remembers which of these rows the run has brought, so that the next one can tell what is the same and what is gone. */
+export async function learnRows(
+  tx: Tx,
+  { runId, scope, connectorId }: Comparison,
+  { after, last }: RowsBehind,
+): Promise<object> {
+  await tx.execute(learn([runId, scope, connectorId, after, last]))
+  return {}
 }
 
 /** Remembers what the source has no longer. */
-export async function missRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<void> {
+export async function missRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<object> {
   await tx.execute(miss([connectorId, scope, runId]))
+  return {}
 }

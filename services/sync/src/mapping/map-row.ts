@@ -173,7 +173,8 @@ function put(
   draft[field] = fresh
 }
 
-function memberAt(draft: Values, path: string): unknown {
+/** What stands in a row at a path with dots between its members. */
+export function memberAt(draft: Values, path: string): unknown {
   return path
     .split('.')
     .reduce<unknown>(

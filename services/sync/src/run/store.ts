@@ -305,28 +305,34 @@ export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'aske
   return row === undefined ? undefined : row.status === 'cancelled' ? 'cancelled' : 'asked'
 }
 
-// What a later run has written since: run_change_key_unique, once a change. How far each run was applied is looked up once a run.
-const later = (mine: string): string => `
-    join sync.run r on r.tenant_id = ${mine}.tenant_id and r.id = ${mine}.run_id
-    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
-    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done`
 const isApplied = (change: string, upTo: string): string =>
   `(${change}.applied_at is not null or ${change}.error is null and ${change}.seq <= ${upTo})`
+// What later runs have changed is gone through once, and held against what this one has: run_change_pk, a run. Most runs change little,
+// and there may be hundreds of them.
 const touchedSince = statement(
   'sync_touched_since',
-  `select exists (
+  `with touched as materialized (
+    select distinct theirs.source_key
+    from sync.run r
+    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
+    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done
+    join sync.run_change theirs on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id
+    where r.id = $1::uuid and later.applied_count > 0 and ${isApplied('theirs', 'done.seq')}
+  ),
+  done as materialized (select ${appliedUpTo('$1')} as seq)
+  select exists (
     select
-    from sync.run_change mine ${later('mine')}
-    join sync.run_change theirs
-      on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = mine.source_key
-    where mine.run_id = $1 and ${isApplied('mine', appliedUpTo('$1'))} and ${isApplied('theirs', 'done.seq')}
+    from touched
+    join sync.run_change mine on mine.run_id = $1::uuid and mine.source_key = touched.source_key
+    cross join done
+    where ${isApplied('mine', 'done.seq')}
   ) or exists (
     select
-    from sync.run_creation b ${later('b')}
+    from sync.run_creation b
+    cross join done
     cross join lateral unnest(b.rows, b.keys) as one (row, key)
-    join sync.run_change theirs
-      on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id and theirs.source_key = one.key
-    where b.run_id = $1 and ${seqOf('one.row')} <= ${appliedUpTo('$1')} and ${isApplied('theirs', 'done.seq')}
+    join touched on touched.source_key = one.key
+    where b.run_id = $1::uuid and ${seqOf('one.row')} <= done.seq
   ) as touched`,
 )
 

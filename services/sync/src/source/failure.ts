@@ -26,3 +26,8 @@ export class SourceFailure extends Error {
     this.field = options.field
   }
 }
+
+/** What is wrong and where. */
+export function wordsOf({ row, message }: SourceFailure): string {
+  return row === undefined ? message : `row ${row}: ${message}`
+}

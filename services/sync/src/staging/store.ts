@@ -1,4 +1,5 @@
 import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
+import { keepRefused } from './error-store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -15,18 +16,6 @@ export interface StagedRow {
   readonly content: string | undefined
   /** By which the row is known again; undefined where it cannot be. */
   readonly hash: string | undefined
-}
-
-/** Something that is wrong with a row, or doubtful, for the owner of the data. */
-export interface StagedError {
-  readonly row: number | null
-  readonly key: string | null
-  readonly field: string | null
-  readonly code: string
-  readonly message: string
-  readonly excerpt: string | null
-  /** Of a row that is taken in all the same. */
-  readonly severity?: 'warning'
 }
 
 const unstageRows = statement('sync_unstage', 'delete from sync.staged_row s where s.run_id = $1')
@@ -108,33 +97,6 @@ export async function stageRows(tx: Tx, runId: string, rows: readonly StagedRow[
   )
 }
 
-const keepErrors = statement(
-  'sync_keep_errors',
-  `insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt, severity)
-  select
-    (select tenancy.tenant_id()), $1::uuid,
-    coalesce((select max(e.seq) from sync.run_error e where e.run_id = $1::uuid), 0) + given.at,
-    given.row, given.key, given.field, given.code, given.message, given.excerpt, given.severity
-  from unnest($2::integer[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
-    with ordinality as given (row, key, field, code, message, excerpt, severity, at)`,
-)
-
-export async function insertErrors(tx: Tx, runId: string, errors: readonly StagedError[]): Promise<void> {
-  if (errors.length === 0) return
-  await tx.execute(
-    keepErrors([
-      runId,
-      errors.map(({ row }) => row),
-      errors.map(({ key }) => key),
-      errors.map(({ field }) => field),
-      errors.map(({ code }) => code),
-      errors.map(({ message }) => message),
-      errors.map(({ excerpt }) => excerpt),
-      errors.map(({ severity }) => severity ?? 'error'),
-    ]),
-  )
-}
-
 // What a run has staged: rows that are compared, and known ones.
 const known = `
     select one.row, one.key as source_key, one.also
@@ -164,19 +126,13 @@ const duplicates = statement(
     where s.run_id = $1::uuid and s.row = again.row and again.first <> again.row
     returning s.row, s.source_key, again.first
   )
-  insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt)
-  select
-    (select tenancy.tenant_id()), $1::uuid,
-    coalesce((select max(e.seq) from sync.run_error e where e.run_id = $1::uuid), 0)
-      + row_number() over (order by refused.row),
-    refused.row, refused.source_key, $2::text, 'duplicate', 'is the key of row ' || refused.first || ' already',
-    left(refused.source_key, 80)
-  from refused`,
+  ${keepRefused(`$2::text, 'duplicate', 'is the key of row ' || refused.first || ' already',
+    left(refused.source_key, 80)`)}`,
 )
 
-/** Refuses rows whose key another row before them has; answers how many. */
-export async function refuseDuplicates(tx: Tx, runId: string, keyField: string): Promise<number> {
-  return await tx.execute(duplicates([runId, keyField]))
+/** Refuses rows whose key another row before them has. */
+export async function refuseDuplicates(tx: Tx, runId: string, keyField: string): Promise<void> {
+  await tx.execute(duplicates([runId, keyField]))
 }
 
 // As above, for addresses of people; known rows come first.
@@ -202,18 +158,12 @@ const duplicateEmails = statement(
     where s.run_id = $1::uuid and s.row = again.row and again.first <> again.row
     returning s.row, s.source_key, again.first, again.email
   )
-  insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt)
-  select
-    (select tenancy.tenant_id()), $1::uuid,
-    coalesce((select max(e.seq) from sync.run_error e where e.run_id = $1::uuid), 0)
-      + row_number() over (order by refused.row),
-    refused.row, refused.source_key, 'email', 'duplicate', 'is the address of row ' || refused.first || ' already',
-    left(refused.email, 80)
-  from refused`,
+  ${keepRefused(`'email', 'duplicate', 'is the address of row ' || refused.first || ' already',
+    left(refused.email, 80)`)}`,
 )
 
-export async function refuseDuplicateEmails(tx: Tx, runId: string): Promise<number> {
-  return await tx.execute(duplicateEmails([runId]))
+export async function refuseDuplicateEmails(tx: Tx, runId: string): Promise<void> {
+  await tx.execute(duplicateEmails([runId]))
 }
 
 const outside = statement(
@@ -299,31 +249,29 @@ export const placed = `
     where placed.depth <= $2::integer
   )`
 
-// A second walk, from the rows whose parent is nowhere, tells what hangs below a missing row from what hangs in a circle.
+// A second walk, from the rows whose parent is nowhere and from those below the last level, tells what hangs there from what hangs in a circle.
 const refuseMisplaced = statement(
   'sync_refuse_misplaced',
   `with recursive ${placed},
-  orphan as (
-    select tree.row, tree.source_key
+  hanging as (
+    select tree.row, tree.source_key, 'unknown_parent' as code
     from tree
     where tree.depth is null and tree.parent_key is not null
       and not exists (select from tree above where above.source_key = tree.parent_key)
       and not exists (select from known_top where known_top.row = tree.row)
     union
-    select child.row, child.source_key
-    from orphan
-    join tree child on child.depth is null and child.parent_key = orphan.source_key
+    select placed.row, placed.source_key, 'too_deep' from placed where placed.depth > $2::integer
+    union
+    select child.row, child.source_key, hanging.code
+    from hanging
+    join tree child on child.depth is null and child.parent_key = hanging.source_key
   ),
   fault as (
     select tree.row,
-      case
-        when placed.depth is not null then 'too_deep'
-        when orphan.row is not null then 'unknown_parent'
-        else 'cycle'
-      end as code
+      coalesce(hanging.code, 'cycle') as code
     from tree
     left join placed on placed.row = tree.row
-    left join orphan on orphan.row = tree.row
+    left join hanging on hanging.row = tree.row
     where placed.depth is null or placed.depth > $2::integer
   ),
   refused as (
@@ -333,29 +281,18 @@ const refuseMisplaced = statement(
     where s.run_id = $1::uuid and s.state = 'valid' and s.row = fault.row
     returning s.row, s.source_key, s.parent_key, fault.code
   )
-  insert into sync.run_error (tenant_id, run_id, seq, row, source_key, field, code, message, value_excerpt)
-  select
-    (select tenancy.tenant_id()), $1::uuid,
-    coalesce((select max(e.seq) from sync.run_error e where e.run_id = $1::uuid), 0)
-      + row_number() over (order by refused.row),
-    refused.row, refused.source_key, $3::text, refused.code,
+  ${keepRefused(`$3::text, refused.code,
     case refused.code
       when 'too_deep' then 'would make the tree more than ' || $2::integer || ' levels deep'
       when 'unknown_parent' then 'is the key of no row that can be taken in, or hangs below one that cannot'
       else 'would put this row above itself'
     end,
-    left(refused.parent_key, 80)
-  from refused`,
+    left(refused.parent_key, 80)`)}`,
 )
 
-/** Refuses what no root leads to; answers how many. */
-export async function refuseMisplacedRows(
-  tx: Tx,
-  runId: string,
-  maxDepth: number,
-  parentField: string,
-): Promise<number> {
-  return await tx.execute(refuseMisplaced([runId, maxDepth, parentField]))
+/** Refuses what no root leads to. */
+export async function refuseMisplacedRows(tx: Tx, runId: string, maxDepth: number, parentField: string): Promise<void> {
+  await tx.execute(refuseMisplaced([runId, maxDepth, parentField]))
 }
 
 const countStates = statement(

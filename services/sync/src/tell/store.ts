@@ -51,7 +51,8 @@ export async function listUntold(tx: Tx, { connectorId }: Comparison, limit: num
 }
 
 // What was written since it was listed, by another connector's run, stands otherwise by now, and the universe may have heard of both
-// in either order: then nobody knows what it was told. No later transaction has the number of one that was seen before.
+// in either order: then nobody knows what it was told. That run finds a push that it overlaps by its own number, which is written
+// over here: what it has learned is compared again. No later transaction has the number of one that was seen before.
 // Served by known_row_pk.
 const markTold = statement(
   'sync_mark_told',
@@ -59,6 +60,7 @@ const markTold = statement(
   set
     told_connector_id = case when k.xmin::text = any ($3::text[]) then k.connector_id end,
     told_missing_since = case when k.xmin::text = any ($3::text[]) then k.missing_since end,
+    hash = case when k.xmin::text = any ($3::text[]) then k.hash end,
     run_id = $2::uuid
   where k.scope = $1::text and k.source_key = any ($4::text[])`,
 )
@@ -68,11 +70,11 @@ export async function noteTold(tx: Tx, { runId, scope }: Comparison, { rows, ver
   await tx.execute(markTold([scope, runId, versions, rows.map(({ external_id: key }) => key)]))
 }
 
-// Served by known_row_shared. A row whose key cannot be read may be any of those that seem to be gone.
+// Served by known_row_shared. The run that has brought them may not have ended yet: as above. A row whose key cannot be read may be any of those that seem to be gone.
 const release = statement(
   'sync_release_shared',
   `update sync.known_row k
-  set told_connector_id = null, told_missing_since = null, run_id = $3::uuid
+  set told_connector_id = null, told_missing_since = null, hash = null, run_id = $3::uuid
   where k.told_connector_id = $1::uuid and k.scope = $2::text
     and k.scope = 'auditable_entities' and k.told_connector_id <> k.connector_id ${isMissing}
     and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,

@@ -1,31 +1,24 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { InputError, Run } from '@postern/contracts'
-import { doubtCreations, learnCreations, listOpenCreations } from '../creation/store.ts'
-import { datasetRules } from '../dataset/rules.ts'
+import { doubtCreations, lastOfBlocks, learnCreations } from '../creation/store.ts'
 import {
   type OpenChange,
   countRefused,
   doubtKnownRows,
   listOpenChangeKeys,
-  listOpenChanges,
   markChangesRefused,
-  noteApplied,
 } from '../diff/open-store.ts'
-import { type Comparison, type Tx, doubtOverlapped, learnRows, missRows } from '../diff/store.ts'
+import { type Comparison, type Tx, doubtOverlapped, lastStagedRow, learnRows, missRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
-import { type StagedError, insertErrors } from '../staging/store.ts'
+import { type StagedError, countErrorRoom, insertErrors } from '../staging/error-store.ts'
+import { rowOf } from '../diff/seq.ts'
 import { isStale } from '../diff/stale.ts'
+import { excerptOf, memberAt } from '../mapping/map-row.ts'
+import { hierarchyLimits, isOneBatch, nextBatch, noteBatch } from './batch.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
 import { type Progress, noteOutcome } from './store.ts'
 import { tellSources, uncancelled } from './tell-sources.ts'
-
-/**
- * Changes that the universe is asked to take in at once, well within the time that it gives a statement; of a hierarchy
- * all, since its shape changes as one.
- */
-const batchRows = 5000
-const batchBytes = 12 * 1024 * 1024
-const hierarchyLimits = { rows: 20_000, bytes: 22 * 1024 * 1024 } as const
 
 /** The universe cannot take changes in now. The run can go on later where it stopped. */
 export class ApplyInterrupted extends Error {
@@ -43,28 +36,32 @@ export async function assertNotStale(hold: Hold, universe: Universe): Promise<vo
   }
 }
 
+/** How a worker goes about sending changes. */
+export interface Sending {
+  /** Ends what waits. */
+  readonly signal: AbortSignal
+  /** How long is waited, in milliseconds, before a batch that the universe could not take just then is sent again, each time. */
+  readonly pausesMs?: readonly number[] | undefined
+}
+
+/** Longer than a push holds up others; what takes longer costs the run an attempt. */
+const usualPausesMs = [1000, 2000, 4000]
+
 /**
  * Has the universe take the changes in, parents before children. A batch that was taken in and not yet noted is sent
  * again after a crash, and changes nothing then.
  */
-export async function applyChanges(hold: Hold, universe: Universe): Promise<void> {
-  const isWhole = hold.connector.dataset === 'org_structure'
-  const limits = isWhole ? hierarchyLimits : { rows: batchRows, bytes: batchBytes }
+export async function applyChanges(
+  hold: Hold,
+  universe: Universe,
+  { signal, pausesMs = usualPausesMs }: Sending,
+): Promise<void> {
+  const isWhole = isOneBatch(hold)
   await hold.step(async (tx) => {
     await doubtKnownRows(tx, comparisonOf(hold))
     await doubtCreations(tx, comparisonOf(hold))
     return {}
   })
-  const { keyField } = datasetRules[hold.connector.dataset]
-  const next = async (after: number): Promise<OpenChange[]> => {
-    const creations = await hold.read(async (tx) => await listOpenCreations(tx, hold.run.id, keyField, after, limits))
-    if (creations.length > 0) return creations
-    return await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
-  }
-  const begin = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
-    await hold.assertNotSuspended()
-    return await send(hold, universe, batch)
-  }
   // What was taken in is noted while the universe has the next batch. One that is not noted yet is sent again after a crash.
   let noting = Promise.resolve()
   let isCancelled = false
@@ -75,14 +72,22 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
       isCancelled = true
     })
   }
-  const note = async (last: number, changes: number): Promise<void> =>
-    await hold.step(async (tx) => {
-      await noteApplied(tx, hold.run.id, last)
-      return { counts: { applied: hold.counts.applied + changes } }
-    })
+  // Steps are one at a time: the one that hears who has cancelled the run waits for that of the batch before.
+  const begin = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
+    for (const pauseMs of pausesMs) {
+      await hold.assertNotSuspended()
+      const outcome = await send(hold, universe, batch)
+      if (!mayPass(outcome)) return outcome
+      await sleep(pauseMs, undefined, { signal })
+      await Promise.allSettled([noting])
+      await hold.step(async () => ({}))
+    }
+    await hold.assertNotSuspended()
+    return await send(hold, universe, batch)
+  }
   let underWay: Promise<ApplicationOutcome> | undefined
   try {
-    let batch = await next(0)
+    let batch = await nextBatch(hold, 0)
     if (isWhole) await assertWhole(hold, batch)
     for (;;) {
       const [first, last] = [batch[0], batch.at(-1)]
@@ -90,10 +95,10 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
       // INVARIANT: one batch at a time. One that was sent before the one before it was answered could be taken in, and be noted
       // nowhere where that one ends the run.
       underWay = handled(begin(batch))
-      const [following] = await Promise.all([next(last.seq), noted()])
+      const [following] = await Promise.all([nextBatch(hold, last.seq), noted()])
       const outcome = await underWay
       if (outcome.kind === 'applied') {
-        noting = handled(note(last.seq, batch.length))
+        noting = handled(noteBatch(hold, last.seq, batch.length))
         if (following.length === 0 || isCancelled) break
         batch = following
         continue
@@ -101,7 +106,12 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
       const faults = refusalsOf(outcome, batch)
       await unpackCreations(hold, { rows: true, changes: true })
       await hold.step(async (tx) => {
-        await insertErrors(tx, hold.run.id, faults.map(toError))
+        const kept = faults.slice(0, await countErrorRoom(tx, hold.run.id))
+        await insertErrors(
+          tx,
+          hold.run.id,
+          kept.map((fault) => toError(hold, fault)),
+        )
         await markChangesRefused(tx, hold.run.id, oneEach(faults))
         return {}
       })
@@ -109,12 +119,20 @@ export async function applyChanges(hold: Hold, universe: Universe): Promise<void
         throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
       }
       // What was not refused goes again, without what was.
-      batch = await next(first.seq - 1)
+      batch = await nextBatch(hold, first.seq - 1)
     }
     await noting
   } finally {
     await Promise.allSettled([noting, underWay])
   }
+}
+
+/** Whether the universe may take the same batch in a little later. To send it again changes nothing twice. */
+function mayPass(outcome: ApplicationOutcome): boolean {
+  const { kind } = outcome
+  return (
+    kind === 'conflict' || kind === 'unavailable' || kind === 'unreachable' || (kind === 'unknown' && !outcome.timedOut)
+  )
 }
 
 /** The promise, whose failure is told when it is waited for. */
@@ -133,23 +151,39 @@ async function assertWhole(hold: Hold, batch: readonly OpenChange[]): Promise<vo
   throw new RunRefused('too_large', message)
 }
 
+/** How much is remembered by one statement: well within the life of an assertion. What is remembered already is not written again. */
+export interface Learning {
+  readonly rowsAStep: number
+  readonly blocksAStep: number
+}
+
+const usualLearning: Learning = { rowsAStep: 500_000, blocksAStep: 500 }
+
 /** Notes what the run has brought, and tells the universe of it. `found`: what this worker has planned itself. Throws UniverseUnavailable. */
-export async function finishApplied(hold: Hold, universe: Universe, found: Found | undefined): Promise<void> {
+export async function finishApplied(
+  hold: Hold,
+  universe: Universe,
+  found: Found | undefined,
+  { rowsAStep, blocksAStep }: Learning = usualLearning,
+): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
   const isApplied = hold.run.mode === 'apply'
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
-  if (learns || misses) {
-    await uncancelled(
-      hold.step(async (tx) => {
-        if (learns) {
-          await learnRows(tx, comparison)
-          await learnCreations(tx, comparison)
-        }
-        if (misses) await missRows(tx, comparison)
-        return {}
-      }),
-    )
+  if (learns) {
+    for (let after = 0, last = await hold.read(async (tx) => await lastStagedRow(tx, hold.run.id)); after < last;) {
+      const range = { after, last: after + rowsAStep }
+      await uncancelled(hold.step(async (tx) => await learnRows(tx, comparison, range)))
+      after = range.last
+    }
+    for (let after = 0; ;) {
+      const last = await hold.read(async (tx) => await lastOfBlocks(tx, hold.run.id, after, blocksAStep))
+      if (last === undefined) break
+      const range = { after, last }
+      await uncancelled(hold.step(async (tx) => await learnCreations(tx, comparison, range)))
+      after = last
+    }
   }
+  if (misses) await uncancelled(hold.step(async (tx) => await missRows(tx, comparison)))
   await tellSources(hold, universe)
 }
 
@@ -223,11 +257,16 @@ function refusalsOf(
 function refusalOf({ pointer = '', code, detail }: InputError, batch: readonly OpenChange[]): Refusal[] {
   const [, index = '', field = ''] = /^(?:\/[a-z_]+)?\/([0-9]+)(?:\/(.*))?$/.exec(pointer) ?? []
   const change = index === '' ? undefined : batch[Number(index)]
-  return change === undefined ? [] : [{ change, field: field === '' ? null : field, code, message: detail }]
+  return change === undefined
+    ? []
+    : [{ change, field: field === '' ? null : field.replaceAll('/', '.'), code, message: detail }]
 }
 
-function toError({ change, field, code, message }: Refusal): StagedError {
-  return { row: null, key: change.source_key, field, code, message, excerpt: null }
+/** A rollback reads no source: its changes have no rows. */
+function toError({ run }: Hold, { change, field, code, message }: Refusal): StagedError {
+  const { seq, source_key: key, after } = change
+  const excerpt = field === null ? null : excerptOf(memberAt(JSON.parse(after), field))
+  return { row: run.rollbackOf === null ? rowOf(seq) : null, key, field, code, message, excerpt }
 }
 
 function oneEach(faults: readonly Refusal[]): { readonly seq: number; readonly message: string }[] {

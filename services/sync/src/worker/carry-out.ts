@@ -4,17 +4,20 @@ import type { KeyRing } from '@postern/signed-context'
 import { findConnector, listSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { countKnown } from '../diff/store.ts'
+import { excerptOf } from '../mapping/map-row.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import { type Universe, UniverseUnavailable } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
 import { openSecret } from '../secret/seal.ts'
-import { SourceFailure } from '../source/failure.ts'
+import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { holdAgainstKnown, rememberRows } from '../staging/block/store.ts'
+import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
-import { applyChanges, assertNotStale, endApplied, endRun, finishApplied } from './apply.ts'
+import { type Learning, applyChanges, assertNotStale, endApplied, endRun, finishApplied } from './apply.ts'
+import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { type Found, type Staged, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
@@ -28,6 +31,10 @@ export interface WorkerParts {
   readonly limits: SourceLimits
   readonly secretRing: KeyRing
   readonly logger: Logger
+  /** Other than usual: as of Sending, as of Learning, and how many changes are turned around at a time. */
+  readonly pausesMs?: readonly number[]
+  readonly learning?: Learning
+  readonly changesAStep?: number
   /** Told how a piece of work has come to its end, or to the point where it waits for approval. */
   ended(status: Run['status']): void
 }
@@ -52,10 +59,14 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
       throw error
     }
+    await settle(parts, hold, attempt.isLast)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     // A suspension is no fault of the source.
-    await endRun(hold, end.status === 'failed' && !(error instanceof TenantSuspended), async () => end)
+    await endRun(hold, end.status === 'failed' && !(error instanceof TenantSuspended), async (tx) => {
+      if (error instanceof SourceFailure) await insertErrors(tx, runId, [toError(error)])
+      return end
+    })
     parts.ended(end.status)
     await tidyUp(parts, hold)
     return
@@ -70,9 +81,21 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   const hold = await takeHold(parts, runId)
   if (hold === undefined) return
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
+  await settle(parts, hold, true)
   await endRun(hold, true, async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await tidyUp(parts, hold)
+}
+
+/** Where the universe cannot be asked what it has taken in, a later attempt asks; the last one leaves it open. */
+async function settle({ universe, logger }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
+  try {
+    await settleDoubt(hold, universe)
+  } catch (error) {
+    const event = isLast && error instanceof UniverseUnavailable ? 'sync_batch_in_doubt' : 'sync_run_interrupted'
+    logger.warn({ event, run_id: hold.run.id, err: error })
+    if (event === 'sync_run_interrupted') throw error
+  }
 }
 
 const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
@@ -95,20 +118,20 @@ async function takeHold({ workerDb }: WorkerParts, runId: string): Promise<Hold 
 }
 
 async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt): Promise<void> {
-  const { universe, logger } = parts
+  const { universe, logger, pausesMs, learning, changesAStep } = parts
   const { run } = hold
   let status = run.status
   let found: Found | undefined
   await hold.assertNotSuspended()
   if (status !== 'applying') {
-    if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf)
+    if (run.rollbackOf !== null) await findInverse(hold, run.rollbackOf, changesAStep)
     else found = await plan(parts, hold, signal)
     status = hold.status
   }
   if (status === 'applying') {
     if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
-    if (found?.changes !== 0) await applyChanges(hold, universe)
-    await finishApplied(hold, universe, found).catch((error: unknown) => {
+    if (found?.changes !== 0) await applyChanges(hold, universe, { signal, pausesMs })
+    await finishApplied(hold, universe, found, learning).catch((error: unknown) => {
       if (!isLast || !(error instanceof UniverseUnavailable)) throw error
       // What there was to do is done. Where it comes from is told by the next run.
       logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })
@@ -169,11 +192,16 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
   if (error instanceof RunCancelled) return { status: 'cancelled' }
   if (error instanceof RunRefused) return { status: 'failed', failure: { code: error.code, message: error.message } }
   if (error instanceof SourceFailure && (!error.retryable || isLast)) {
-    return { status: 'failed', failure: { code: error.code, message: error.message } }
+    return { status: 'failed', failure: { code: error.code, message: wordsOf(error) } }
   }
   if (!isLast || signal.aborted) return undefined
   const message = 'The run could not be carried out. What was applied stays; run the connector again later.'
   return { status: 'failed', failure: { code: 'interrupted', message } }
+}
+
+/** What is wrong with a source as a whole is found among the errors of the run, with its place, as what is wrong with a row is. */
+function toError({ row, field, code, message }: SourceFailure): StagedError {
+  return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
 /** Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { StagedError } from '../staging/store.ts'
+import type { StagedError } from '../staging/error-store.ts'
 import { createErrorKeeper } from './kept-errors.ts'
 
 const fault = (row: number): StagedError => ({ row, key: null, field: null, code: 'c', message: 'm', excerpt: null })

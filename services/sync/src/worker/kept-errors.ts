@@ -1,4 +1,4 @@
-import type { StagedError } from '../staging/store.ts'
+import { type StagedError, errorsARun } from '../staging/error-store.ts'
 
 /** Most of each that a run keeps. */
 export interface ErrorLimits {
@@ -7,7 +7,7 @@ export interface ErrorLimits {
 }
 
 /** Warnings are few: as many as a source that is read wrongly as a whole needs to be seen. */
-const keptARun: ErrorLimits = { errors: 100_000, warnings: 1000 }
+const keptARun: ErrorLimits = { errors: errorsARun, warnings: 1000 }
 
 /**
  * Of what is told of the rows of a run, in their order, what is kept. Warnings are counted apart: however many there are, each

@@ -23,19 +23,18 @@ import {
   listMissing,
   recordChanges,
   recordDeactivations,
-  recordInverse,
   summarizeChanges,
 } from '../diff/store.ts'
+import { listInverseRanges, recordInverse } from '../diff/inverse-store.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Held } from '../staging/block/store.ts'
 import { breachesOf } from '../run/rules.ts'
+import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import {
-  type StagedError,
   clearPlan,
   countKeylessRows,
   countStaged,
   hasParents,
-  insertErrors,
   listOutsideParents,
   refuseDuplicateEmails,
   refuseDuplicates,
@@ -287,16 +286,27 @@ async function findDeactivations(hold: Hold, universe: Universe, comparison: Com
   }
 }
 
-/** What another run has applied, turned around. */
-export async function findInverse(hold: Hold, rollbackOf: string): Promise<void> {
+/** Changes that are turned around by one statement: well within the life of an assertion. */
+const changesAStep = 200_000
+
+/** What another run has applied, turned around; `step`: how many changes at a time. */
+export async function findInverse(hold: Hold, rollbackOf: string, step = changesAStep): Promise<void> {
   const comparison = comparisonOf(hold)
+  const { id } = hold.run
   await hold.step(async (tx) => {
-    await clearPlan(tx, hold.run.id)
-    const changes = await recordInverse(tx, comparison, rollbackOf)
-    const { hash, ...counts } = await summarizeChanges(tx, hold.run.id)
-    assertInOnePush(hold, changes)
-    return { status: 'applying', diffHash: hash, counts }
+    await clearPlan(tx, id)
+    return {}
   })
+  let changes = 0
+  for (const range of await hold.read(async (tx) => await listInverseRanges(tx, rollbackOf, step))) {
+    await hold.step(async (tx) => {
+      changes += await recordInverse(tx, comparison, rollbackOf, range, changes)
+      return {}
+    })
+  }
+  assertInOnePush(hold, changes)
+  const { hash, ...counts } = await hold.read(async (tx) => await summarizeChanges(tx, id))
+  await hold.step(async () => ({ status: 'applying', diffHash: hash, counts }))
 }
 
 async function conclude(
@@ -308,35 +318,21 @@ async function conclude(
   const policy = connector.missing_policy
   const { total: missing, lately } = policy === 'ignore' ? none : counted
   // Nobody but who holds the run writes its changes: what is read here is what the step commits.
-  const assess = async () => {
-    const { hash, ...changes } = await hold.read(async (tx) => await summarize(tx, run.id))
-    const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
-    assertInOnePush(hold, changes.created + changed)
-    const { valid } = hold.counts
-    const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
-    const unchanged = Math.max(0, valid - changes.created - (changed - gone))
-    const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
-    return {
-      status,
-      counts: { ...changes, missing, unchanged },
-      breaches,
-      diffHash: hash,
-      found: changes.created + changed,
-    }
-  }
-  let assessed = await assess()
-  if (assessed.status !== 'applying') {
-    // What waits is approved row by row, by a worker of whatever release.
-    await unpackCreations(hold, { rows: assessed.status === 'needs_approval', changes: true })
-    assessed = await assess()
-  }
-  const { found, ...progress } = assessed
+  const { hash, ...changes } = await hold.read(async (tx) => await summarize(tx, run.id))
+  const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
+  assertInOnePush(hold, changes.created + changed)
+  const { valid } = hold.counts
+  const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
+  const unchanged = Math.max(0, valid - changes.created - (changed - gone))
+  const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
+  // What waits is approved row by row, by a worker of whatever release. The hash stays that of a run that is applied at once.
+  if (status !== 'applying') await unpackCreations(hold, { rows: status === 'needs_approval', changes: true })
   await hold.step(async (tx) => {
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
-    if (progress.status !== 'applying') await noteOutcome(tx, connector.id, false)
-    return progress
+    if (status !== 'applying') await noteOutcome(tx, connector.id, false)
+    return { status, counts: { ...changes, missing, unchanged }, breaches, diffHash: hash }
   })
-  return found
+  return changes.created + changed
 }
 
 async function summarize(tx: Tx, runId: string): ReturnType<typeof summarizeChanges> {

@@ -9,7 +9,8 @@ import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
-import { type StagedError, type StagedRow, clearPlan, insertErrors, stageRows } from '../staging/store.ts'
+import { type StagedError, insertErrors } from '../staging/error-store.ts'
+import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
@@ -186,7 +187,8 @@ function assertColumns({ connector }: Hold, rules: DatasetRules, columns: readon
   if (missing.length === 0) return
   const names = excerptOf(missing.join(', '))
   const message = `the table has no column ${names}: it has ${excerptOf(columns.join(', '))}. Name the columns as before, or change the mapping of the connector`
-  throw new SourceFailure('column_missing', message)
+  const field = missing[0] ?? names ?? ''
+  throw new SourceFailure('column_missing', message, connector.type === 'csv' ? { row: 1, field } : { field })
 }
 
 /** What a row becomes: staged in any case, so that one that cannot be read is not taken for one that is gone. */

@@ -153,10 +153,10 @@ function filterValues(filter: EntityFilter): readonly unknown[] {
   ]
 }
 
-/** Whether a hierarchy is small enough to be read as a whole for each page. */
+/** Whether a hierarchy is small enough to be read as a whole for each page; one that there is not, has no links. */
 export async function hasFewLinks(tx: Tx, key: string): Promise<boolean> {
   const [row] = await tx.query<{ few: boolean }>(fewLinks([key]))
-  return row?.few === true
+  return row?.few ?? true
 }
 
 function subtreeValues({ within }: EntityFilter): readonly unknown[] {

@@ -1,0 +1,77 @@
+// What undoes a run: the changes that it has applied, the other way round.
+import { creationsBetween, seqOf } from '../creation/as-changes.ts'
+import { appliedUpTo } from './applied.ts'
+import { type Comparison, type Tx, statement } from './store.ts'
+
+const bounds = statement(
+  'sync_list_inverse_bounds',
+  `select placed.seq
+  from (
+    select every.seq, row_number() over (order by every.seq desc) as place
+    from (
+      select c.seq from sync.run_change c where c.run_id = $1::uuid
+      union all
+      select ${seqOf('one.row')}
+      from sync.run_creation b
+      cross join lateral unnest(b.rows) as one (row)
+      where b.run_id = $1::uuid
+    ) as every
+  ) as placed
+  where placed.place % $2::integer = 0
+  order by placed.seq desc`,
+)
+
+/** Changes from one `seq` on and below another. */
+export interface SeqRange {
+  readonly from: number
+  readonly below: number
+}
+
+const lastSeq = 2_147_483_647
+
+/** The changes of a run in parts of at most so many, the last ones first. */
+export async function listInverseRanges(tx: Tx, runId: string, changes: number): Promise<SeqRange[]> {
+  const rows = await tx.query<{ seq: number }>(bounds([runId, changes]))
+  const starts = [...rows.map(({ seq }) => seq), 0]
+  return starts.map((from, at) => ({ from, below: starts[at - 1] ?? lastSeq }))
+}
+
+// The last change first, so that no tree on the way back is one that was not there on the way forth. What the run had made
+// becomes inactive, where that can be.
+const insertInverse = statement(
+  'sync_insert_inverse',
+  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+  select
+    (select tenancy.tenant_id()), $1::uuid, $7::integer + row_number() over (order by inverse.seq desc),
+    inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
+  from (
+    select
+      c.seq, c.source_key, c.depth, c.after as before,
+      case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
+        else c.op end as op,
+      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
+    from (
+      select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
+      from sync.run_change c
+      where c.run_id = $2::uuid and c.seq >= $5::integer and c.seq < $6::integer
+      union all
+      ${creationsBetween('$2', '$5::integer', '$6::integer')}
+    ) as c
+    where (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
+      and (c.op <> 'create' or $3::text is not null)
+  ) as inverse
+  where inverse.before is distinct from inverse.after`,
+)
+
+/** Records what undoes these changes of the other run, behind the `recorded` ones before; answers how many that are. */
+export async function recordInverse(
+  tx: Tx,
+  { runId, statusField, inactive }: Comparison,
+  otherRunId: string,
+  { from, below }: SeqRange,
+  recorded: number,
+): Promise<number> {
+  return await tx.execute(
+    insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive), from, below, recorded]),
+  )
+}

@@ -1,0 +1,304 @@
+import type { Run } from '@postern/contracts'
+import type { Principal, SignedCaller } from '@postern/local-stack/testing'
+import type { TenantDb } from '@postern/tenant-db'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { csvOf, treeOf, useRuns } from './run-support.ts'
+import { admin, type makeWorld } from './support.ts'
+
+const { parts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let caller: SignedCaller
+let workerDb: TenantDb
+let universe: Universe
+
+beforeAll(() => {
+  ;({ world, caller, workerDb, universe } = parts())
+})
+
+const isAway = async () => await Promise.reject(new UniverseUnavailable('the universe is away'))
+
+/** The universe, whose answer to a push is lost once it has committed. */
+function unheard(): Universe {
+  return {
+    ...universe,
+    applyRows: async (application) => {
+      await universe.applyRows(application)
+      return { kind: 'unknown', timedOut: true, cause: undefined }
+    },
+  }
+}
+
+/** A run whose worker has died when the universe had taken its batch in. */
+async function left(tenant: Principal): Promise<Run> {
+  const run = await start(tenant, await create(tenant), csvOf(3))
+  await expect(work(run, { universe: unheard() })).rejects.toThrow(/no answer/)
+  expect(await now(tenant, run)).toMatchObject({ status: 'applying', counts: { applied: 0 } })
+  return run
+}
+
+async function undone(tenant: Principal, run: Run): Promise<Run> {
+  const back = await undo(tenant, run)
+  await work(back)
+  return await now(tenant, back)
+}
+
+describe('a batch that the universe has taken in, and that nobody has noted,', () => {
+  test('is noted when the run is cancelled, and undone with it', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { created: 3, applied: 3 } })
+    expect(await undone(tenant, run)).toMatchObject({ status: 'succeeded', counts: { deactivated: 3, applied: 3 } })
+    expect(await names(tenant)).toEqual(['Entity 0 archived', 'Entity 1 archived', 'Entity 2 archived'])
+  })
+
+  test('is noted when the tenant is suspended', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    await world.rows('insert into tenancy.suspended_tenant (tenant_id) values ($1)', [tenant.tenantId])
+    await work(run)
+    const ended = { status: 'failed', failure: { code: 'tenant_suspended' }, counts: { applied: 3 } }
+    expect(await now(tenant, run)).toMatchObject(ended)
+    await world.rows('delete from tenancy.suspended_tenant where tenant_id = $1', [tenant.tenantId])
+    expect(await undone(tenant, run)).toMatchObject({ status: 'succeeded', counts: { deactivated: 3 } })
+  })
+
+  test('is noted when the last attempt at the run has failed', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(3))
+    await work(run, { universe: unheard() }, { isLast: true })
+    const ended = { status: 'failed', failure: { code: 'interrupted' }, counts: { applied: 3 } }
+    expect(await now(tenant, run)).toMatchObject(ended)
+  })
+
+  test('is noted with the one before it, whose note was lost too, and both are undone in parts, the last change first', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(6000))
+    const noted = { text: 'select count(*)::int as n from sync.applied_batch where run_id = $1', values: [run.id] }
+    let lost = 0
+    const losing: TenantDb['write'] = async (by, fn) =>
+      await workerDb.write(by, async (tx) => {
+        const done = await fn(tx)
+        const [batches] = await tx.query<{ n: number }>(noted)
+        if (batches?.n === 0) return done
+        lost += 1
+        throw new Error('this worker has died')
+      })
+    await expect(work(run, { workerDb: { ...workerDb, write: losing } })).rejects.toThrow(/died/)
+    expect(lost).toBe(1)
+    expect(await names(tenant)).toHaveLength(6000)
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    await world.rows('analyze universe.entity')
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 6000 } })
+    const back = await undo(tenant, run)
+    await work(back, { changesAStep: 1500 })
+    const counts = { deactivated: 6000, applied: 6000 }
+    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts })
+    const changes = `select count(*)::int as n, min(seq) as first, max(seq) as last,
+        (array_agg(source_key order by seq))[1:2] as keys
+      from sync.run_change where run_id = $1`
+    expect(await world.rows(changes, [back.id])).toEqual([{ n: 6000, first: 1, last: 6000, keys: ['E5999', 'E5998'] }])
+  })
+
+  test('is left open where somebody has changed a row of it since', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+  })
+
+  test('keeps its run until the universe can be asked of it, or the last attempt', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    const away: Universe = { ...universe, currentRows: isAway }
+    await expect(work(run, { universe: away })).rejects.toThrow(/away/)
+    expect(await now(tenant, run)).toMatchObject({ status: 'applying', finished_at: null })
+    await work(run, { universe: away }, { isLast: true })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+  })
+})
+
+test('a batch that the universe cannot take just now is sent again, and costs the run no attempt', async () => {
+  const tenant = admin()
+  const run = await start(tenant, await create(tenant), csvOf(3))
+  const kinds = ['conflict', 'unavailable'] as const
+  let sent = 0
+  const applyRows: Universe['applyRows'] = async (application) => {
+    const kind = kinds[sent]
+    sent += 1
+    return kind === undefined ? await universe.applyRows(application) : { kind, detail: undefined }
+  }
+  await work(run, { universe: { ...universe, applyRows }, pausesMs: [0, 0, 0] })
+  expect(sent).toBe(3)
+  expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', attempt: 1, counts: { applied: 3 } })
+})
+
+test('a batch that waits to be sent again is not, once its run is cancelled', async () => {
+  const tenant = admin()
+  const run = await start(tenant, await create(tenant), csvOf(3))
+  let sent = 0
+  const applyRows: Universe['applyRows'] = async () => {
+    sent += 1
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    return { kind: 'unavailable' }
+  }
+  await work(run, { universe: { ...universe, applyRows }, pausesMs: [0, 0, 0] })
+  expect(sent).toBe(1)
+  expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+})
+
+describe('what is wrong with a source as a whole is among the errors of its run, with its place:', () => {
+  test.each([
+    ['a quote that is never closed', `${csvOf(5)}\nX,"never closed,process\n`, [7, 'column 2', 'quote_open']],
+    ['a web page', '<!doctype html><html><body>Sign in</body></html>', ['', '', 'not_a_table']],
+    ['a million columns', `${'c,'.repeat(1_000_000)}c\n`, [1, '', 'too_many_columns']],
+    ['a column of another name', csvOf(2).replace('external_id', 'id'), [1, 'external_id', 'column_missing']],
+    ['two columns of one name', csvOf(2).replace('type', 'name'), [1, 'name', 'column_repeated']],
+  ] as const)('%s', async (_what, csv, [row, field, code]) => {
+    const tenant = admin()
+    const run = await runCsv(tenant, await create(tenant), csv)
+    const message = expect.stringMatching(row === '' ? /^(?!row)/ : new RegExp(`^row ${row}: `))
+    expect(run).toMatchObject({ status: 'failed', failure: { code, message } })
+    const headers = { accept: 'text/csv' }
+    const answer = await caller.call(tenant, 'GET', `/api/v1/sync-runs/${run.id}/errors`, { headers })
+    const lines = answer.text.split('\r\n').filter((line) => line !== '')
+    expect(lines).toHaveLength(2)
+    expect(lines[1]).toMatch(new RegExp(`^1,${row},,${field},${code},`))
+  })
+
+  test('tried out, it is told with its place too', async () => {
+    const tenant = admin()
+    const { id } = await create(tenant)
+    const upload = { body: `${csvOf(2)}\nX,"never closed,process\n`, headers: { 'content-type': 'text/csv' } }
+    const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/test`, upload)
+    expect([answer.status, answer.text]).toEqual([422, expect.stringContaining('row 4: a quote is opened')])
+  })
+})
+
+test('the hash of a plan is the same for a dry run, a run that waits, and one that is applied', async () => {
+  const hashes = new Set<string | null>()
+  for (const [query, safety, status] of [
+    ['?mode=dry_run', {}, 'succeeded'],
+    ['', { min_rows: 5 }, 'needs_approval'],
+    ['', {}, 'succeeded'],
+  ] as const) {
+    const tenant = admin()
+    const run = await runCsv(tenant, await create(tenant, { safety }), csvOf(3), query)
+    expect(run).toMatchObject({ status, diff_hash: expect.any(String), counts: { created: 3 } })
+    hashes.add(run.diff_hash)
+  }
+  expect(hashes.size).toBe(1)
+})
+
+const refuseAll: Universe['applyRows'] = async (application) => {
+  const errors = application.rows.map((_, at) => ({ pointer: `/${at}/name`, code: 'invalid', detail: 'no' }))
+  return { kind: 'refused', detail: undefined, errors }
+}
+
+describe('what the universe refuses', () => {
+  test('is told with the row of the source, its field and what stands there', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'test_procedures' })
+    await runCsv(tenant, await create(tenant), csvOf(1))
+    const table = 'external_id,title,method,entities\nT1,One,examine,E0\nT2,Two,examine,E0;E9\n'
+    const run = await runCsv(tenant, connector, table)
+    expect(run).toMatchObject({ status: 'partial', counts: { applied: 1 } })
+    const refused = { row: 3, source_key: 'T2', field: 'entities.1', value_excerpt: 'E9' }
+    expect(await errorsOf(tenant, run)).toMatchObject([refused])
+  })
+
+  test('is kept as far as a run keeps errors, and so is what is wrong between rows', async () => {
+    const tenant = admin()
+    const full = `insert into sync.run_error (tenant_id, run_id, seq, code, message)
+      select $1, $2, n, 'invalid', 'x' from generate_series(1, 99999) as n`
+    const rows = 'A,,A,process\nA,,B,process\nA,,C,process\nX,nowhere,X,process\n'
+    const run = await start(tenant, await create(tenant), treeOf(rows))
+    let isFull = false
+    const filling: TenantDb['write'] = async (by, fn) => {
+      const [state] = await world.rows('select status from sync.run where id = $1', [run.id])
+      if (state?.['status'] === 'validating' && !isFull) {
+        isFull = true
+        await world.rows(full, [tenant.tenantId, run.id])
+      }
+      return await workerDb.write(by, fn)
+    }
+    await work(run, { workerDb: { ...workerDb, write: filling }, universe: { ...universe, applyRows: refuseAll } })
+    expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { valid: 1, invalid: 3, applied: 0 } })
+    const kept = await world.rows('select row, code from sync.run_error where run_id = $1 and seq > 99999', [run.id])
+    expect(kept).toEqual([{ row: 3, code: 'duplicate' }])
+  })
+})
+
+test('of a chain that is too deep each row below the last level is told so, and none that it is in a circle', async () => {
+  const tenant = admin()
+  const chain = Array.from({ length: 15 }, (_, n) => `E${n},${n === 0 ? '' : `E${n - 1}`},Level ${n + 1},process`)
+  const run = await runCsv(tenant, await create(tenant), treeOf(chain.join('\n')))
+  expect(run).toMatchObject({ status: 'partial', counts: { valid: 12, invalid: 3, applied: 12 } })
+  expect(await errorsOf(tenant, run)).toMatchObject([14, 15, 16].map((row) => ({ row, field: 'parent_external_id', code: 'too_deep' })))
+})
+
+const twoPeople = (name: string, address: string) =>
+  `external_id,name,email\n1,${name} One,one@x.example\n2,${name} Two,${address}\n`
+
+describe('a rollback', () => {
+  test('undoes of a run what the universe had not refused', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people' })
+    const body = [{ external_id: '9', name: 'Nine', email: 'nine@x.example' }]
+    await caller.call(tenant, 'POST', '/api/v1/sync/people', { body })
+    await runCsv(tenant, connector, twoPeople('First', 'two@x.example'))
+    const run = await runCsv(tenant, connector, twoPeople('Second', 'nine@x.example'))
+    expect(run).toMatchObject({ status: 'partial', counts: { updated: 2, applied: 1 } })
+    const back = await undo(tenant, run)
+    await work(back)
+    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts: { updated: 1, applied: 1 } })
+    const people = 'select name from universe.person where tenant_id = $1 order by external_id'
+    const stored = [{ name: 'First One' }, { name: 'First Two' }, { name: 'Nine' }]
+    expect(await world.rows(people, [tenant.tenantId])).toEqual(stored)
+  })
+
+  test('is refused where a later run has changed something of the run, and goes where it has changed something else', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await runCsv(tenant, connector, csvOf(3))
+    const other = await runCsv(tenant, connector, `${csvOf(3)}\nX,Other,process`)
+    expect(other).toMatchObject({ counts: { created: 1 } })
+    await runCsv(tenant, connector, `${csvOf(3)}\nX,Renamed,process`)
+    expect(await decide(tenant, other, 'rollback', {})).toBe(409)
+    const back = await undo(tenant, run)
+    await work(back)
+    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
+  })
+})
+
+test('what was applied is learned in parts: a worker that dies between them loses nothing', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  // What was kept in blocks, then what was compared row by row.
+  for (const csv of [csvOf(1100), csvOf(1100, 'Renamed')]) {
+    const learning = { rowsAStep: 600, blocksAStep: 1 }
+    const run = await start(tenant, connector, csv)
+    const learned = async () => {
+      const known = 'select count(*)::int as n from sync.known_row where run_id = $1 and hash is not null'
+      return (await world.rows(known, [run.id]))[0]?.['n']
+    }
+    const dying: TenantDb['write'] = async (by, fn) => {
+      if (Number(await learned()) > 500) throw new Error('this worker has died')
+      return await workerDb.write(by, fn)
+    }
+    await expect(work(run, { workerDb: { ...workerDb, write: dying }, learning })).rejects.toThrow(/died/)
+    expect(await learned()).toBeLessThan(1100)
+    await work(run, { learning })
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 1100 } })
+    expect(await learned()).toBe(1100)
+    expect(await runCsv(tenant, connector, csv)).toMatchObject({ counts: { unchanged: 1100, missing: 0 } })
+  }
+})
