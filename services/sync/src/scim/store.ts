@@ -334,6 +334,18 @@ export async function updateUser(tx: Tx, id: string, version: number, row: UserR
   return written > 0
 }
 
+const touch = statement(
+  'sync_scim_touch_user',
+  `update sync.scim_user u
+  set version = u.version + 1
+  where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
+)
+
+/** Has whoever else is writing a user of this version begin anew; false where it is not of this version. */
+export async function touchUser(tx: Tx, id: string, version: number): Promise<boolean> {
+  return (await tx.execute(touch([id, version]))) > 0
+}
+
 /** Deletes a user that is still of this version, out of all groups; false where it is not. */
 export async function deleteUser(tx: Tx, id: string, version: number): Promise<boolean> {
   if ((await tx.execute(remove([id, version]))) === 0) return false

@@ -1,36 +1,29 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { PushedNode, PushedPerson } from '@postern/contracts'
-import { type RequestInfo, matchesEtag, problem } from '@postern/service-kit'
+import { matchesEtag, problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
-import { scopeOf } from '../dataset/rules.ts'
-import type { Deps } from '../deps.ts'
-import { doubtPushedRows } from '../push/doubt.ts'
-import { problemOf } from '../push/refusal.ts'
-import { runOutcomeOf } from '../push/rules.ts'
-import type { ApplicationOutcome } from '../push/universe.ts'
 import { actorOf } from '../run/actor.ts'
 import { interruptedAfterSeconds } from '../run/rules.ts'
-import { failInterruptedRuns, finishRun, startInlineRun } from '../run/store.ts'
-import { type User, type UserFacts, personOf, readUser } from './content.ts'
+import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
+import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
+import { withHeads } from './head.ts'
+import { setRight, settleUnits } from './set-right.ts'
 import {
   type StoredUser,
   type Tx,
   deleteUser,
   findTaken,
   findUser,
-  findUserOfPerson,
   insertUser,
   listGoneHolders,
   listInhabited,
   sqlError,
   takeEmail,
+  touchUser,
   updateUser,
 } from './store.ts'
-import { withHeads } from './head.ts'
-import { keysOf, scimHierarchy, unitChanges, unitKeysOf } from './unit.ts'
-
-type Parts = Pick<Deps, 'db' | 'universe'>
-type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
+import { type Parts, type Request, notUnique, tellUniverse } from './tell.ts'
+import { keysOf, unitChanges, unitKeysOf } from './unit.ts'
 
 /** How often a write begins anew because somebody else has written the user meanwhile. */
 const maxRounds = 5
@@ -44,6 +37,9 @@ interface Plan {
   readonly personKey: string
   readonly people: readonly PushedPerson[]
   readonly nodes: readonly PushedNode[]
+  /** Where the user was, and where it will be: which of the nodes others belonged to when this was planned. */
+  readonly units: readonly (Unit | undefined)[]
+  readonly inhabited: readonly string[]
   readonly runId: string | undefined
 }
 
@@ -61,13 +57,35 @@ export async function writeUser<T>(
 ): Promise<T> {
   const { db } = parts
   const { context } = request
-  for (let round = 1; round <= maxRounds; round += 1) {
-    const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change))
-    if (plan.runId !== undefined) await tellUniverse(parts, request, plan, plan.runId)
-    const kept = await keepUser(parts, request, plan, keep)
-    if (kept.done) return kept.value
+  let told: Plan | undefined
+  try {
+    for (let round = 1; round <= maxRounds; round += 1) {
+      const hasTold = told !== undefined
+      const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change, hasTold))
+      if (plan.runId !== undefined) {
+        await tellUniverse(parts, request, plan, plan.runId)
+        told = plan
+      }
+      const kept = await keepUser(parts, request, plan, keep, hasTold)
+      if (!kept.done) continue
+      await settleLater(parts, request, plan)
+      return kept.value
+    }
+    throw problem('conflict', { detail: 'Others are changing the user at the same time. Try again.' })
+  } catch (error) {
+    // Nothing of this is kept, and the universe was told of it.
+    if (told !== undefined) await setRight(parts, request, told)
+    throw error
   }
-  throw problem('conflict', { detail: 'Others are changing the user at the same time. Try again.' })
+}
+
+/** Others may have come to the user's units, or left them, since this was planned: each saw the other where it was before. */
+async function settleLater(parts: Parts, request: Request, { id, units, inhabited }: Plan): Promise<void> {
+  const [before, after] = units
+  if (unitKeysOf(before).lowest === unitKeysOf(after).lowest) return
+  const keys = keysOf(before, after)
+  const others = await parts.db.read(request.context, async (tx) => await listInhabited(tx, keys, id))
+  if (!isDeepStrictEqual(new Set(others), new Set(inhabited))) await settleUnits(parts, request, keys)
 }
 
 async function makePlan(
@@ -75,6 +93,7 @@ async function makePlan(
   { context, requestId, raw }: Request,
   id: string | undefined,
   change: (before: StoredUser | undefined) => User | undefined,
+  hasTold: boolean,
 ): Promise<Plan> {
   const before = id === undefined ? undefined : await findUser(tx, id)
   if (id !== undefined && before === undefined) throw problem('not_found')
@@ -87,14 +106,15 @@ async function makePlan(
   const personKey = await settleNames(tx, before, after, userId)
   const earlier = before === undefined ? undefined : readUser(before.content)
   const person = personOf(personKey, after?.facts ?? { ...factsOf(earlier), active: false })
-  const isKnown = earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
+  // Who has told the universe of a write that was overtaken tells it again: it may have heard of that one last.
+  const isKnown = !hasTold && earlier !== undefined && isDeepStrictEqual(person, personOf(personKey, earlier.facts))
   const gone = person.email === undefined ? [] : await listGoneHolders(tx, person.email, personKey)
   const units = [earlier, after].map((user) => (user?.facts.active === true ? user.facts.unit : undefined))
   const inhabited = await listInhabited(tx, keysOf(units[0], units[1]), before?.id)
   const moved = unitChanges(units[0], units[1], new Set(inhabited))
   const nodes = await withHeads(tx, moved, { id: userId, before: earlier, after })
   const people = [...(isKnown ? [] : [person]), ...gone.map(withoutAddress)]
-  const plan = { before, after, id: userId, personKey, people, nodes }
+  const plan = { before, after, id: userId, personKey, people, nodes, units, inhabited }
   if (people.length + nodes.length === 0) return { ...plan, runId: undefined }
   await failInterruptedRuns(tx, interruptedAfterSeconds)
   const connectorId = await touchScimConnector(tx)
@@ -129,60 +149,6 @@ async function settleNames(
   return taken.personKey ? id : personKey
 }
 
-function notUnique(pointer: string, detail: string) {
-  return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
-}
-
-async function tellUniverse(
-  { db, universe }: Parts,
-  { context, requestId }: Request,
-  { people, nodes }: Pick<Plan, 'people' | 'nodes'>,
-  runId: string,
-): Promise<void> {
-  await db.write(context, async (tx) => {
-    await doubtPushedRows(tx, [
-      { scope: scopeOf('people', undefined), keys: people.map(({ external_id: key }) => key) },
-      { scope: scopeOf('org_structure', scimHierarchy.key), keys: nodes.map(({ node_key: key }) => key) },
-    ])
-  })
-  const { tenantId, assertion, label } = context
-  const asker = { tenantId, assertion, runId, label, requestId }
-  const none: ApplicationOutcome = { kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }
-  const told = people.length === 0 ? none : await universe.apply({ ...asker, dataset: 'people', body: { people } })
-  const placed =
-    nodes.length === 0 || told.kind !== 'applied'
-      ? none
-      : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
-  const outcome = told.kind === 'applied' && placed.kind === 'applied' ? sum(told, placed) : failed(told, placed)
-  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
-  if (outcome.kind === 'applied') return
-  const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
-  if (isAddress) throw notUnique('/emails', 'holds the address of another person')
-  throw problemOf(outcome)
-}
-
-type Applied = Extract<ApplicationOutcome, { kind: 'applied' }>
-
-function failed(...outcomes: readonly ApplicationOutcome[]): Exclude<ApplicationOutcome, Applied> {
-  for (const outcome of outcomes) if (outcome.kind !== 'applied') return outcome
-  throw new Error('one of them has failed')
-}
-
-function isTaken(code: string, pointer: string | undefined): boolean {
-  return code === 'duplicate' && pointer?.endsWith('/email') === true
-}
-
-function sum(first: Applied, second: Applied): Applied {
-  const { counts: a } = first
-  const { counts: b } = second
-  const counts = {
-    created: a.created + b.created,
-    updated: a.updated + b.updated,
-    unchanged: a.unchanged + b.unchanged,
-  }
-  return { kind: 'applied', counts }
-}
-
 type Kept<T> = { readonly done: true; readonly value: T } | { readonly done: false }
 
 async function keepUser<T>(
@@ -190,6 +156,7 @@ async function keepUser<T>(
   request: Request,
   plan: Plan,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
+  hasTold: boolean,
 ): Promise<Kept<T>> {
   const { before, after, id, personKey } = plan
   try {
@@ -199,33 +166,15 @@ async function keepUser<T>(
         else if (before !== undefined && !(await deleteUser(tx, before.id, before.version))) return { done: false }
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
-      }
+      } else if (hasTold && !(await touchUser(tx, id, before.version))) return { done: false }
       const email = after?.facts.email
       if (email !== undefined) await takeEmail(tx, email, personKey)
       return { done: true, value: await keep(tx, after === undefined ? undefined : await findUser(tx, id)) }
     })
   } catch (error) {
     if (sqlError(error).kind !== 'unique') throw error
-    await setRight(parts, request, plan)
     throw notUnique('/userName', 'or the externalId, is that of a user who was made at the same moment')
   }
-}
-
-/** Somebody else has come first, and the universe was told of this write: it is told of theirs again. */
-async function setRight(parts: Parts, request: Request, { personKey, before, after }: Plan): Promise<void> {
-  const { db } = parts
-  const again = await db.write(request.context, async (tx) => {
-    const winner = await findUserOfPerson(tx, personKey)
-    const user =
-      winner === undefined ? (before === undefined ? after : readUser(before.content)) : readUser(winner.content)
-    if (user === undefined) return undefined
-    const active = winner !== undefined || before !== undefined ? user.facts.active : false
-    const people = [personOf(personKey, { ...user.facts, active })]
-    const connectorId = await touchScimConnector(tx)
-    const { context, requestId } = request
-    return { people, runId: await startInlineRun(tx, { connectorId, fetched: 1, actor: actorOf(context), requestId }) }
-  })
-  if (again !== undefined) await tellUniverse(parts, request, { people: again.people, nodes: [] }, again.runId)
 }
 
 function rowOf({ content, facts }: User) {

@@ -1,0 +1,68 @@
+import type { PushedNode, PushedPerson } from '@postern/contracts'
+import { type RequestInfo, problem } from '@postern/service-kit'
+import { scopeOf } from '../dataset/rules.ts'
+import type { Deps } from '../deps.ts'
+import { doubtPushedRows } from '../push/doubt.ts'
+import { problemOf } from '../push/refusal.ts'
+import { runOutcomeOf } from '../push/rules.ts'
+import type { ApplicationOutcome } from '../push/universe.ts'
+import { finishRun } from '../run/store.ts'
+import { scimHierarchy } from './unit.ts'
+
+export type Parts = Pick<Deps, 'db' | 'universe'>
+export type Request = Pick<RequestInfo, 'context' | 'requestId' | 'raw' | 'log'>
+
+export function notUnique(pointer: string, detail: string) {
+  return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
+}
+
+/** Tells the universe of people and nodes, as the run that is on record for it. Throws a problem for what it does not take. */
+export async function tellUniverse(
+  { db, universe }: Parts,
+  { context, requestId }: Pick<Request, 'context' | 'requestId'>,
+  { people, nodes }: { readonly people: readonly PushedPerson[]; readonly nodes: readonly PushedNode[] },
+  runId: string,
+): Promise<void> {
+  await db.write(context, async (tx) => {
+    await doubtPushedRows(tx, [
+      { scope: scopeOf('people', undefined), keys: people.map(({ external_id: key }) => key) },
+      { scope: scopeOf('org_structure', scimHierarchy.key), keys: nodes.map(({ node_key: key }) => key) },
+    ])
+  })
+  const { tenantId, assertion, label } = context
+  const asker = { tenantId, assertion, runId, label, requestId }
+  const none: ApplicationOutcome = { kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }
+  const told = people.length === 0 ? none : await universe.apply({ ...asker, dataset: 'people', body: { people } })
+  const placed =
+    nodes.length === 0 || told.kind !== 'applied'
+      ? none
+      : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
+  const outcome = told.kind === 'applied' && placed.kind === 'applied' ? sum(told, placed) : failed(told, placed)
+  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
+  if (outcome.kind === 'applied') return
+  const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
+  if (isAddress) throw notUnique('/emails', 'holds the address of another person')
+  throw problemOf(outcome)
+}
+
+type Applied = Extract<ApplicationOutcome, { kind: 'applied' }>
+
+function failed(...outcomes: readonly ApplicationOutcome[]): Exclude<ApplicationOutcome, Applied> {
+  for (const outcome of outcomes) if (outcome.kind !== 'applied') return outcome
+  throw new Error('one of them has failed')
+}
+
+function isTaken(code: string, pointer: string | undefined): boolean {
+  return code === 'duplicate' && pointer?.endsWith('/email') === true
+}
+
+function sum(first: Applied, second: Applied): Applied {
+  const { counts: a } = first
+  const { counts: b } = second
+  const counts = {
+    created: a.created + b.created,
+    updated: a.updated + b.updated,
+    unchanged: a.unchanged + b.unchanged,
+  }
+  return { kind: 'applied', counts }
+}
