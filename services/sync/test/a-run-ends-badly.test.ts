@@ -242,7 +242,9 @@ test('of a chain that is too deep each row below the last level is told so, and 
   const chain = Array.from({ length: 15 }, (_, n) => `E${n},${n === 0 ? '' : `E${n - 1}`},Level ${n + 1},process`)
   const run = await runCsv(tenant, await create(tenant), treeOf(chain.join('\n')))
   expect(run).toMatchObject({ status: 'partial', counts: { valid: 12, invalid: 3, applied: 12 } })
-  expect(await errorsOf(tenant, run)).toMatchObject([14, 15, 16].map((row) => ({ row, field: 'parent_external_id', code: 'too_deep' })))
+  expect(await errorsOf(tenant, run)).toMatchObject(
+    [14, 15, 16].map((row) => ({ row, field: 'parent_external_id', code: 'too_deep' })),
+  )
 })
 
 const twoPeople = (name: string, address: string) =>
