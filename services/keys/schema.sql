@@ -671,6 +671,31 @@ $function$;
 alter routine keys.prune(bigint,integer) owner to postern_keys_definer;
 grant execute on routine keys.prune(bigint,integer) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.prune_log(up_to bigint, at_most integer)
+ RETURNS bigint
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with log as (
+    select c.seq
+      from keys.revocation_seq as c
+     where c.single),
+  dropped as (
+    delete from keys.revocation as r
+     where r.seq in (
+             select o.seq
+               from keys.revocation as o, log
+              where o.seq <= up_to
+                -- Of a database that was restored the numbers are others.
+                and up_to <= log.seq
+              order by o.seq
+              limit at_most))
+  select log.seq from log
+$function$;
+alter routine keys.prune_log(bigint,integer) owner to postern_keys_definer;
+grant execute on routine keys.prune_log(bigint,integer) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.prune_uses(older_than_days integer, at_most integer)
  RETURNS integer
  LANGUAGE sql

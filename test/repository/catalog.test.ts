@@ -40,6 +40,7 @@ const allowances = {
     'keys.note_pending_denials(integer)': 'housekeeping: gives a number',
     'keys.count_uses(jsonb)': 'a gateway reports for all tenants at once; each row must match key and tenant',
     'keys.prune(bigint,integer)': 'housekeeping: gives a number',
+    'keys.prune_log(bigint,integer)': 'housekeeping: gives a number',
     'keys.prune_uses(integer,integer)': 'housekeeping: gives a number',
     'keys.create_tenant(text,text)': 'the operator alone: checks his assertion first',
     'keys.list_tenants(integer)': 'the operator alone: checks his assertion first',

@@ -99,7 +99,14 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     onRefused: (what) => metrics.cacheRefused(what),
   })
   const upstreams = openUpstreams(config)
-  const databaseClock = createDatabaseClock(clocks)
+  const forget = (): void => {
+    keyLookup.clear()
+    tenantLookup.clear()
+  }
+  const databaseClock = createDatabaseClock(clocks, () => {
+    logger.warn({ event: 'database_clock_set_back' })
+    forget()
+  })
   const floors = createFloors(clocks, databaseClock)
   const lease = createLease({
     gateway,
@@ -111,8 +118,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     renew: keys.renewLease,
     onReset: () => {
       metrics.logReset()
-      keyLookup.clear()
-      tenantLookup.clear()
+      forget()
     },
     logger,
   })

@@ -64,6 +64,11 @@ export class World {
     this.gateways = rates.map((rate) => new GatewayUnderTest(this, rate))
   }
 
+  /** Redis's clock, which nobody sets: PostgreSQL's alone is. */
+  get redisNow(): number {
+    return databaseStart + this.keys.time
+  }
+
   pass(ms: number, suspended?: GatewayUnderTest): void {
     this.keys.time += ms
     for (const gateway of this.gateways) gateway.pass(ms, gateway === suspended)
@@ -78,8 +83,8 @@ export class World {
     if (tombstone !== null) this.fills.push(tombstone)
   }
 
-  /** A success is given to whoever waits for it, and from here on counts for every request. */
-  look(): void {
+  /** A success is given to whoever waits for it, and from here on counts for every request. `isUsed`: requests come at once. */
+  look({ isUsed = true } = {}): void {
     const { inForce } = seen
     this.waiting = this.waiting.filter((change) => {
       const isInForce = this.#isInForce(change)
@@ -101,7 +106,7 @@ export class World {
       }
       return false
     })
-    if (seen.inForce > inForce) this.requestAll()
+    if (isUsed && seen.inForce > inForce) this.requestAll()
   }
 
   #isInForce(change: Waiting): boolean {
@@ -166,7 +171,7 @@ export class GatewayUnderTest {
     this.#world = world
     this.rate = rate
     const clocks: Clocks = { monotonic: () => this.#monotonic, wall: () => this.#wall }
-    const databaseClock = createDatabaseClock(clocks)
+    const databaseClock = createDatabaseClock(clocks, () => this.clearLookup())
     const { sabotage } = world
     const floors = createFloors(clocks, databaseClock)
     this.floors = sabotage.floors?.(floors) ?? floors
@@ -347,7 +352,7 @@ export class GatewayUnderTest {
     const world = this.#world
     const { promise, resolve } = Promise.withResolvers<KeyRecord | undefined>()
     let found: KeyRecord | undefined
-    this.#begin([() => (found = world.redis.find(hash, world.keys.now)), () => resolve(found)], () =>
+    this.#begin([() => (found = world.redis.find(hash, world.redisNow)), () => resolve(found)], () =>
       resolve(undefined),
     )
     return await promise

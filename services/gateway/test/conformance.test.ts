@@ -24,7 +24,7 @@ const alphabet = [
 ] as const
 type Event = readonly [name: (typeof alphabet)[number], one: number, other: number]
 
-const spans = [1, 40, 100, 300, 500, 900, 1000, 1940, 1960, 2000, 2060, 400_000, 1_300_000]
+const spans = [1, 40, 100, 300, 500, 900, 1000, 1940, 1960, 2000, 2060, 400_000, 1_300_000, 2_500_000]
 const kinds: readonly ChangeKind[] = ['revoke', 'revoke', 'narrow', 'tenant']
 
 function pick<T>(all: readonly T[], index: number): T | undefined {
@@ -58,7 +58,7 @@ async function happen(world: World, [name, one, other]: Event): Promise<void> {
       break
     case 'pass':
       // The long spans, which empty every cache, come seldom.
-      world.pass(pick(other % 16 === 0 ? spans : spans.slice(0, -2), one) ?? 0)
+      world.pass(pick(other % 16 === 0 ? spans : spans.slice(0, -3), one) ?? 0)
       break
     case 'shift':
       // Either clock can be wrong, and the other one is there for that.
@@ -87,7 +87,7 @@ async function happen(world: World, [name, one, other]: Event): Promise<void> {
     case 'fill': {
       const record = pick(world.fills, one)
       if (record === undefined) break
-      world.redis.store(record, world.keys.now)
+      world.redis.store(record, world.redisNow)
       // Sometimes it comes once more.
       if (other % 4 !== 0) world.fills = world.fills.filter((each) => each !== record)
       break

@@ -63,6 +63,23 @@ describe('under a lease', () => {
     expect(gateway.keys.lookups).toBe(1)
   })
 
+  test('what is in memory is looked up again when the clock of PostgreSQL was set back', async () => {
+    const renewed = async (): Promise<void> => {
+      const { renewals } = gateway.keys
+      await expect.poll(() => gateway.keys.renewals).toBeGreaterThan(renewals + 1)
+    }
+    await gateway.untilReady()
+    expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+    gateway.keys.lease = { now: Date.now() + 60_000 }
+    await renewed()
+    expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+    expect(gateway.keys.lookups).toBe(1)
+    gateway.keys.lease = {}
+    await renewed()
+    expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+    expect(gateway.keys.lookups).toBe(2)
+  })
+
   test('keys that are first used at the same time get each their own answer', async () => {
     await gateway.untilReady()
     const statuses = await useAtOnce(30)

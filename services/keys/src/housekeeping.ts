@@ -1,12 +1,10 @@
-import { floorTtlMs } from '@postern/contracts/internal'
 import type { Logger, Registry } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { Gauge } from 'prom-client'
-import { countLeases, pruneLog } from './revocation/store.ts'
+import { createLogKeeper } from './revocation/keep-log.ts'
+import { countLeases } from './revocation/store.ts'
 import { notePendingDenials, pruneUses } from './usage/store.ts'
 
-/** The log keeps entries twice as long as any gateway needs them. */
-const keepLogMs = 2 * floorTtlMs
 const maxRows = 5000
 
 /** Starts what runs now and then in every replica: drops old log entries and counts, writes what is left of counted refusals. */
@@ -26,6 +24,7 @@ export function startHousekeeping({
     help: 'Gateways that hold a lease; 0 while PostgreSQL does not tell',
     registers: [metrics],
   })
+  const log = createLogKeeper({ db, limit: maxRows })
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {
@@ -38,7 +37,7 @@ export function startHousekeeping({
       return
     }
     try {
-      await db.system(async (tx) => await pruneLog(tx, { olderThanMs: keepLogMs, limit: maxRows }))
+      await log.prune()
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
     } catch (error) {

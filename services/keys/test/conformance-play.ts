@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto'
-import { type LeaseAnswer, floorTtlMs } from '@postern/contracts/internal'
+import type { LeaseAnswer } from '@postern/contracts/internal'
 import { type KeyRow, KeysModel, modelEntries } from '@postern/local-stack/testing'
 import type { TenantDb } from '@postern/tenant-db'
 import { findKeyRecord } from '../src/lookup/store.ts'
 import { answerLease } from '../src/revocation/lease.ts'
-import { pruneLog, readGrants, releaseLease } from '../src/revocation/store.ts'
+import { type LogKeeper, createLogKeeper } from '../src/revocation/keep-log.ts'
+import { readGrants, releaseLease } from '../src/revocation/store.ts'
+import { WatchUnderTest, type WatchSabotage } from './conformance-watch.ts'
 import type { KeysUnderTest } from './service.ts'
 
 /** A renewal under way: it stops before and after each of its transactions is committed. */
@@ -18,10 +20,15 @@ interface Renewal {
   advance(): Promise<void>
 }
 
+/** How often which answers were given, in all sequences, and to gateways that came with what. */
+export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, behind: 0, ahead: 0 }
+
 /** Plays to the keys service and to its model, and notes where they differ. */
 export class Play {
   readonly #service: Pick<KeysUnderTest, 'asService' | 'asSuperuser'>
   readonly model: KeysModel
+  readonly #watch: WatchUnderTest
+  readonly #log: LogKeeper
   readonly differences: string[] = []
   readonly renewals: Renewal[] = []
   readonly #gateways = [randomUUID(), randomUUID(), randomUUID()]
@@ -30,12 +37,24 @@ export class Play {
   /** A transaction that has changed something and waits to be ended. */
   #open: { end(how: 'commit' | 'rollback'): Promise<void> } | undefined
 
-  constructor(
+  private constructor(
     service: Pick<KeysUnderTest, 'asService' | 'asSuperuser'>,
-    keys: readonly { readonly hash: string; readonly tenantId: string }[],
+    model: KeysModel,
+    watch: WatchUnderTest,
   ) {
     this.#service = service
-    this.model = new KeysModel(0, keys)
+    this.model = model
+    this.#watch = watch
+    this.#log = createLogKeeper({ db: service.asService, now: () => model.time })
+  }
+
+  static async open(
+    service: Pick<KeysUnderTest, 'asService' | 'asSuperuser'>,
+    keys: readonly { readonly hash: string; readonly tenantId: string }[],
+    sabotage: WatchSabotage = {},
+  ): Promise<Play> {
+    const model = new KeysModel(0, keys)
+    return new Play(service, model, await WatchUnderTest.open(service.asService, model, sabotage))
   }
 
   compare(what: string, found: unknown, expected: unknown): void {
@@ -87,13 +106,16 @@ export class Play {
     const open = this.#open
     if (open === undefined) return
     this.#open = undefined
-    this.model.commit()
+    const change = this.model.commit()
     await open.end('commit')
+    if (change === undefined) return
+    this.compare('a change to wait for', await this.#watch.enforce(change), change.entry.seq)
   }
 
-  async rollback(): Promise<void> {
+  async close(): Promise<void> {
     await this.#open?.end('rollback')
     for (const renewal of this.renewals.splice(0)) await this.#finish(renewal)
+    await this.#watch.close()
   }
 
   /** `lag`: it comes with a cursor of before, or of nothing it could know. */
@@ -113,15 +135,24 @@ export class Play {
       () => undefined,
     ]
     const gates = createGates(this.#service.asService)
-    const answer = answerLease(
-      { db: gates.db, leaseWatch: { lookNow: () => undefined } as never },
-      request,
-      modelEntries,
-    )
+    const answer = answerLease({ db: gates.db, leaseWatch: this.#watch.watch }, request, modelEntries)
+    if (cursor === null) answered.starting += 1
+    else if (known !== null && cursor !== known) answered[cursor < known ? 'behind' : 'ahead'] += 1
     answer.then(gates.ended, gates.ended)
     const renewal = { gateway, modelled, expected: () => expected, answer, advance: gates.advance }
     this.renewals.push(renewal)
     await gates.stopped()
+  }
+
+  /** Renewals that nothing comes between, until one is granted. */
+  async quiet(gateway: string): Promise<void> {
+    const { granted } = answered
+    for (let count = 0; count < 4 && answered.granted === granted; count += 1) {
+      await this.renew(gateway, 0)
+      const renewal = this.renewals.findIndex((each) => each.gateway === gateway)
+      const { length } = this.renewals
+      while (this.renewals.length === length) await this.advance(renewal)
+    }
   }
 
   async advance(at: number): Promise<void> {
@@ -148,6 +179,8 @@ export class Play {
       { ...wanted, revocations: (expected()?.revocations ?? []).map(told) },
     )
     this.#cursors.set(gateway, given.cursor)
+    const isPartial = given.revocations.length === modelEntries
+    answered[given.granted ? 'granted' : given.reset ? 'reset' : isPartial ? 'partial' : 'neither'] += 1
   }
 
   async release(gateway: string): Promise<void> {
@@ -156,19 +189,32 @@ export class Play {
     await this.#service.asService.system(async (tx) => await releaseLease(tx, gateway))
   }
 
+  /** What looks without a pause in the model sees here what there is before time goes by. */
   async pass(ms: number): Promise<void> {
+    await this.#watched()
+    await this.prune()
     this.model.time += ms
+    await this.#watched()
+  }
+
+  async #watched(): Promise<void> {
+    this.differences.push(...(await this.#watch.differences()))
+  }
+
+  /** PostgreSQL's clock is set: what was written before seems to be as much older or younger. */
+  async step(ms: number): Promise<void> {
+    this.model.step(ms)
     await bySuperuser(this.#service, "update keys.revocation set at = at - $1::float8 * interval '1 millisecond'", ms)
   }
 
   async prune(): Promise<void> {
-    if (this.#open !== undefined) return
     this.model.prune()
-    await this.#service.asService.system(async (tx) => await pruneLog(tx, { olderThanMs: floorTtlMs, limit: 1000 }))
+    await this.#log.prune()
   }
 
   /** What a revoke goes by, and what a look-up gives. */
   async look(row: KeyRow): Promise<void> {
+    await this.#watched()
     const grants = await this.#service.asService.system(readGrants)
     const shown = grants.map(({ gateway, acked, released }) => ({ gateway, acked, released }))
     this.compare('grants', shown.toSorted(byGateway), this.model.grants().toSorted(byGateway))

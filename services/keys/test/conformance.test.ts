@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto'
+import { randomInt, randomUUID } from 'node:crypto'
 import { generateKey } from '@postern/api-key'
 import { recordTtlMs } from '@postern/contracts/internal'
 import { createCacheCodec, storeRecordScript } from '@postern/key-cache'
@@ -7,13 +7,15 @@ import { parseKeyRing } from '@postern/signed-context'
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { Play, bySuperuser } from './conformance-play.ts'
+import { Play, answered, bySuperuser } from './conformance-play.ts'
+import { type WatchSabotage, enforced } from './conformance-watch.ts'
 import { type KeysUnderTest, newKey, newTenant, startKeys } from './service.ts'
 
 /*
  * The gateway is tried against a model of the keys service (services/gateway/test/conformance.test.ts). Here that model is
  * held against the keys service's own code and SQL: random sequences are played to both, stage by stage, and whatever one
- * answers the other must answer. No clock is faked: what is old is made old by the superuser.
+ * answers the other must answer, and when the one says that a change is in force the other must. The replica's own clock is
+ * the model's; PostgreSQL's is set by the superuser, who moves what it has noted.
  */
 
 let service: KeysUnderTest
@@ -23,6 +25,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
+  process.stdout.write(`sequences of leases: POSTERN_SEED=${seed} ${JSON.stringify({ ...answered, ...enforced })}\n`)
   await service.close()
 })
 
@@ -34,7 +37,7 @@ interface Sabotage {
 }
 
 /** Two keys of two tenants, and a log that has nothing in it yet. */
-async function startOver(): Promise<Play> {
+async function startOver(sabotage: WatchSabotage): Promise<Play> {
   await bySuperuser(service, 'delete from keys.gateway_lease')
   await bySuperuser(service, 'delete from keys.revocation')
   await bySuperuser(service, 'update keys.revocation_seq set seq = 0')
@@ -45,41 +48,47 @@ async function startOver(): Promise<Play> {
       return { hash, tenantId: admin.tenantId }
     }),
   )
-  return new Play(service, keys)
+  return await Play.open(service, keys, sabotage)
 }
 
 const alphabet = [
-  ...Array<'renew'>(5).fill('renew'),
-  ...Array<'advance'>(10).fill('advance'),
+  ...Array<'renew'>(4).fill('renew'),
+  ...Array<'advance'>(8).fill('advance'),
   ...Array<'begin'>(3).fill('begin'),
   ...Array<'commit'>(3).fill('commit'),
   ...Array<'look'>(3).fill('look'),
-  ...Array<'quiet'>(2).fill('quiet'),
+  ...Array<'quiet'>(6).fill('quiet'),
   ...Array<'burst'>(1).fill('burst'),
-  ...(['release', 'pass', 'pass', 'prune', 'prune'] as const),
+  ...Array<'pass'>(4).fill('pass'),
+  ...Array<'release'>(2).fill('release'),
+  ...(['step', 'prune'] as const),
 ] as const
 type Event = readonly [name: (typeof alphabet)[number], one: number, other: number]
 
-/** No sum of these comes near to the time that the log is kept. */
-const spans = [410_000, 1_310_000]
+const spans = [1, 500, 999, 1000, 1001, 1999, 2000, 2001]
+/** Every lease ends meanwhile, and in the longest the log. */
+const longSpans = [410_000, 2_400_000, 2_400_000]
 const kinds = ['revoke', 'narrow', 'narrow', 'tenant', 'tenant'] as const
 const lags = [0, 0, 0, 0, 1, 2, 9]
+
+function pick<T>(all: readonly T[], index: number): T {
+  const one = all[index % all.length]
+  if (one === undefined) throw new Error('nothing to pick from')
+  return one
+}
 
 async function happen(play: Play, [name, one, other]: Event): Promise<void> {
   switch (name) {
     case 'renew':
-      return await play.renew(play.gateway(one), lags[other % lags.length] ?? 0)
+      return await play.renew(play.gateway(one), pick(lags, other))
     case 'advance':
       return await play.advance(one)
     case 'begin':
-      return await play.begin(kinds[one % kinds.length] ?? 'narrow', play.key(other))
+      return await play.begin(pick(kinds, one), play.key(other))
     case 'commit':
       return await play.commit()
     case 'quiet':
-      // A renewal that nothing comes between.
-      await play.renew(play.gateway(one), 0)
-      for (let stage = 0; stage < 4; stage += 1) await play.advance(play.renewals.length - 1)
-      return
+      return await play.quiet(play.gateway(one))
     case 'burst':
       // More changes than one answer holds.
       for (let count = 0; count < 3; count += 1) {
@@ -92,7 +101,9 @@ async function happen(play: Play, [name, one, other]: Event): Promise<void> {
     case 'release':
       return await play.release(play.gateway(one))
     case 'pass':
-      return await play.pass(spans[one % spans.length] ?? 0)
+      return await play.pass(pick(other % 4 === 0 ? longSpans : spans, one))
+    case 'step':
+      return await play.step(one % 2 === 0 ? 3_600_000 : -3_600_000)
     case 'prune':
       return await play.prune()
     default:
@@ -107,16 +118,16 @@ const sequences = fc.array(fc.tuple(fc.constantFrom(...alphabet), fc.nat(100), f
   size: 'max',
 })
 
-async function explore(numRuns: number, ofSeed = seed) {
+async function explore(numRuns: number, { ofSeed = seed, ...sabotage }: WatchSabotage & { ofSeed?: number } = {}) {
   return await fc.check(
     fc.asyncProperty(sequences, async (events: readonly Event[]) => {
-      const play = await startOver()
+      const play = await startOver(sabotage)
       try {
         for (const event of events) if (play.differences.length === 0) await happen(play, event)
       } finally {
-        await play.rollback()
+        await play.close()
       }
-      expect(play.differences).toEqual([])
+      expect(play.differences.join('\n')).toBe('')
     }),
     { seed: ofSeed, numRuns, endOnFailure: true },
   )
@@ -144,6 +155,8 @@ describe('the keys service answers what its model answers', () => {
   test('whatever comes between the stages of renewals', { timeout: 120_000 }, async () => {
     const run = await explore(15)
     expect(run.failed, `${String(run.errorInstance)}: ${fc.defaultReportMessage(run)}`).toBe(false)
+    // Each way was gone.
+    for (const [name, count] of Object.entries({ ...answered, ...enforced })) expect(count, name).toBeGreaterThan(0)
   })
 })
 
@@ -176,9 +189,9 @@ describe('the sequences find a keys service', () => {
       to: '',
     },
     'that forgets entries too soon': {
-      routine: 'keys.prune',
-      from: 'older_than_ms * ',
-      to: '0.1 * older_than_ms * ',
+      routine: 'keys.prune_log',
+      from: 'o.seq <= up_to',
+      to: 'o.seq <= up_to + 1',
     },
     'that keeps a lease which was given back': {
       routine: 'keys.release_lease',
@@ -188,7 +201,29 @@ describe('the sequences find a keys service', () => {
   }
 
   test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
-    expect((await sabotaged(sabotage, async () => await explore(60, 7))).failed).toBe(true)
+    expect((await sabotaged(sabotage, async () => await explore(60, { ofSeed: 7 }))).failed).toBe(true)
+  })
+})
+
+describe('the sequences find a watch over the leases', () => {
+  const sabotages: Readonly<Record<string, WatchSabotage>> = {
+    'that goes by the clock of PostgreSQL': { now: (model) => model.now },
+    'that takes a gateway for further than it is': {
+      rows: (rows) => rows.map((row) => ({ ...row, acked: row.acked + 1 })),
+    },
+    'that takes every lease for one that was given back': {
+      rows: (rows) => rows.map((row) => ({ ...row, released: true })),
+    },
+    'that does not know of leases which were given back': {
+      rows: (rows) => rows.map((row) => ({ ...row, released: false })),
+    },
+    'that never sees a lease unchanged': { rows: (rows) => rows.map((row) => ({ ...row, grant: randomUUID() })) },
+    'that does not see a lease which is renewed': { rows: (rows) => rows.map((row) => ({ ...row, grant: '' })) },
+    'that goes by the leases of its look before': { rows: (_rows, before) => before },
+  }
+
+  test.each(Object.entries(sabotages))('%s', { timeout: 120_000 }, async (_title, sabotage) => {
+    expect((await explore(60, { ofSeed: 7, ...sabotage })).failed).toBe(true)
   })
 })
 

@@ -16,6 +16,8 @@ export const renewalsPerLease = 4
 export const recordTtlMs = 10 * 60 * 1000
 /** How long a gateway remembers that a key or tenant changed: longer than any record of before can live in any cache. */
 export const floorTtlMs = 2 * recordTtlMs
+/** How long the log keeps a change at least, by the monotonic clock of who drops it: a gateway that starts is given all of it. */
+export const keepLogMs = 2 * floorTtlMs
 
 /** Redis: key of a key's record, channel of revocations. The hash is the lower-case hex SHA-256 of the key. */
 export const redisRecordKey = (hash: string): string => `postern:key:{${hash}}`
@@ -79,7 +81,7 @@ export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 export const leaseAnswerSchema = z.strictObject({
   /** Whether the lease runs until `leaseMs` after the request was sent. Never while the gateway's cursor lags. */
   granted: z.boolean(),
-  /** All that the log holds after the request's cursor (with no cursor: of the last `floorTtlMs`). */
+  /** All that the log holds after the request's cursor (with no cursor: all that it holds, the last `keepLogMs` at least). */
   revocations: z.array(revocationSchema),
   /** Where the log stood when it was read. */
   cursor: z.int().min(0),

@@ -3,7 +3,7 @@ import {
   type LeaseAnswer,
   type LeaseRequest,
   type Revocation,
-  floorTtlMs,
+  keepLogMs,
   leaseMs,
   recordTtlMs,
 } from '@postern/contracts/internal'
@@ -59,7 +59,7 @@ export class KeysModel {
   time = 0
   #databaseStart: number
   readonly keys: readonly KeyRow[]
-  readonly log: { readonly entry: Revocation; readonly at: number }[] = []
+  readonly log: { readonly entry: Revocation; readonly committedAt: number }[] = []
   readonly #tenants = new Map<string, TenantRow>()
   readonly #leases = new Map<string, LeaseRow>()
   #counter = 0
@@ -113,7 +113,7 @@ export class KeysModel {
     this.#open = undefined
     this.#counter = change.seq
     change.write()
-    this.log.push({ entry: change.entry, at: this.now })
+    this.log.push({ entry: change.entry, committedAt: this.time })
     return { entry: change.entry, committedAt: this.time }
   }
 
@@ -163,9 +163,7 @@ export class KeysModel {
   readLog({ cursor }: LeaseRequest, granted: boolean): LeaseAnswer {
     const beforeFirst = (this.log[0]?.entry.seq ?? this.#counter + 1) - 1
     const reset = cursor !== null && (cursor > this.#counter || cursor < beforeFirst)
-    const all = this.log.filter(({ entry, at }) =>
-      cursor === null || reset ? at > this.now - floorTtlMs : entry.seq > cursor,
-    )
+    const all = this.log.filter(({ entry }) => cursor === null || reset || entry.seq > cursor)
     const revocations = all.slice(0, modelEntries).map(({ entry }) => entry)
     const last = revocations.at(-1)
     const isWhole = revocations.length < modelEntries || last === undefined
@@ -189,9 +187,9 @@ export class KeysModel {
     return [...this.#leases].map(([gateway, { acked, released }]) => ({ gateway, acked, released }))
   }
 
-  /** `keys.prune` */
+  /** `keepLog`, by a replica that looks without a pause. */
   prune(): void {
-    while (this.log[0] !== undefined && this.log[0].at < this.now - floorTtlMs) this.log.shift()
+    while (this.log[0] !== undefined && this.time - this.log[0].committedAt >= keepLogMs) this.log.shift()
   }
 
   /** `keys.find_key_by_hash`. The label tells which versions were read. */
@@ -226,21 +224,22 @@ export class KeysModel {
   }
 }
 
-/** Redis with `storeRecordScript`. */
+/** Redis with `storeRecordScript`; `now` is its own clock. */
 export class RedisModel {
-  readonly #records = new Map<string, KeyRecord>()
+  readonly #records = new Map<string, { readonly record: KeyRecord; readonly until: number }>()
 
   store(record: KeyRecord, now: number): void {
     const there = this.find(record.hash, now)
     if (there !== undefined && !isLater(record, there)) return
+    const until = Math.min(record.readAt, now) + recordTtlMs
     // One whose time is over takes away what it is later than, and is not kept.
-    if (record.readAt + recordTtlMs <= now) this.#records.delete(record.hash)
-    else this.#records.set(record.hash, record)
+    if (until <= now) this.#records.delete(record.hash)
+    else this.#records.set(record.hash, { record, until })
   }
 
   find(hash: string, now: number): KeyRecord | undefined {
-    const record = this.#records.get(hash)
-    return record !== undefined && now < record.readAt + recordTtlMs ? record : undefined
+    const kept = this.#records.get(hash)
+    return kept !== undefined && now < kept.until ? kept.record : undefined
   }
 
   forget(): void {

@@ -27,6 +27,45 @@ describe('the database clock', () => {
   })
 })
 
+describe('that the clock was set back is told', () => {
+  function watched() {
+    const clocks = fakeClocks()
+    let told = 0
+    const clock = createDatabaseClock(clocks, () => (told += 1))
+    clock.observe(databaseStart, clocks.monotonic())
+    return { clocks, clock, told: () => told }
+  }
+
+  test('when it shows more than seconds less than it did', () => {
+    const { clocks, clock, told } = watched()
+    clocks.pass(10_000)
+    clock.observe(databaseStart + 4999, clocks.monotonic())
+    expect(told()).toBe(1)
+    clocks.pass(10_000)
+    clock.observe(databaseStart + 14_999, clocks.monotonic())
+    expect(told()).toBe(1)
+  })
+
+  test('when that was done in many small steps', () => {
+    const { clocks, clock, told } = watched()
+    for (let step = 1; step <= 20; step += 1) {
+      clocks.pass(100)
+      clock.observe(databaseStart - step * 500, clocks.monotonic())
+    }
+    expect(told()).toBe(1)
+  })
+
+  test('and not when an answer was slow, or the clock is set forward', () => {
+    const { clocks, clock, told } = watched()
+    const sent = clocks.monotonic()
+    clocks.pass(2500)
+    clock.observe(databaseStart + 2500, sent)
+    clock.observe(databaseStart + 2500, clocks.monotonic())
+    clock.observe(databaseStart + 3_600_000, clocks.monotonic())
+    expect(told()).toBe(0)
+  })
+})
+
 describe('a record is fresh', () => {
   test.each([
     ['just after it was read', -1, true],

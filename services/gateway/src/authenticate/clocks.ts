@@ -42,15 +42,26 @@ export function isFresh(readAt: number, databaseClock: Pick<DatabaseClock, 'late
   return now !== undefined && now < readAt + recordTtlMs && readAt <= now + aheadMs
 }
 
-/** Carries the database's clock on with the monotonic one. */
-export function createDatabaseClock(clocks: Clocks): DatabaseClock {
+/**
+ * Carries the database's clock on with the monotonic one. `onSetBack` is called in the tick in which it is seen to have been
+ * set back: what was too old to be used, and was forgotten what overrules it, would be young again.
+ */
+export function createDatabaseClock(clocks: Clocks, onSetBack: () => void = () => undefined): DatabaseClock {
   let offset: number | undefined
   let highest = -Infinity
+  /** The highest since it was last set back: a step back is one also where it is made in many. */
+  let peak = -Infinity
   const latest = (): number | undefined => (offset === undefined ? undefined : offset + clocks.monotonic())
   return {
     observe: (nowMs, sentMonotonic) => {
-      highest = Math.max(highest, latest() ?? -Infinity)
+      const before = latest() ?? -Infinity
+      highest = Math.max(highest, before)
+      peak = Math.max(peak, before)
       offset = nowMs - sentMonotonic
+      const now = offset + clocks.monotonic()
+      if (now >= peak - aheadMs) return
+      peak = now
+      onSetBack()
     },
     latest,
     highest: () => {

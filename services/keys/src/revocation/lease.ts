@@ -1,4 +1,4 @@
-import { type LeaseAnswer, type LeaseRequest, floorTtlMs, leaseMs } from '@postern/contracts/internal'
+import { type LeaseAnswer, type LeaseRequest, leaseMs } from '@postern/contracts/internal'
 import type { TenantDb } from '@postern/tenant-db'
 import type { LeaseWatch } from './lease-watch.ts'
 import { readLog, renewLease } from './store.ts'
@@ -21,7 +21,7 @@ export async function answerLease(
     cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, leaseMs })))
   // What this gateway has acknowledged may be what a revoke waits for.
   leaseWatch.lookNow()
-  const log = await db.system(async (tx) => await readLog(tx, { cursor, sinceMs: floorTtlMs, limit }))
+  const log = await db.system(async (tx) => await readLog(tx, { cursor, limit }))
   const last = log.entries.at(-1)
   const isWhole = log.entries.length < limit || last === undefined
   return {

@@ -16,7 +16,7 @@ export interface GrantRow {
 export interface LogReading {
   /** Where the log stood. */
   readonly seq: number
-  /** The cursor could not be followed; the entries are those of the recent past. */
+  /** The cursor could not be followed; the entries are all that there are. */
   readonly reset: boolean
   readonly entries: readonly Revocation[]
   /** Database clock, milliseconds since the epoch. */
@@ -73,17 +73,20 @@ export async function countLeases(tx: Tx): Promise<number> {
 
 const entriesSchema = z.array(revocationSchema)
 
-/** Reads at most `limit` entries after the cursor (null: of the last `sinceMs`), the log's place and the clock in one snapshot. */
+/** PostgreSQL's clock may be set: what of the log is old is told by `keepLog`, and not by the moments that its entries bear. */
+const ofAnyAgeMs = 100 * 365 * 86_400_000
+
+/** Reads at most `limit` entries after the cursor (null: from the first on), the log's place and the clock in one snapshot. */
 export async function readLog(
   tx: Tx,
-  { cursor, sinceMs, limit }: { cursor: number | null; sinceMs: number; limit: number },
+  { cursor, limit }: { cursor: number | null; limit: number },
 ): Promise<LogReading> {
   const [row] = await tx.query<{ seq: number; reset: boolean; entries: unknown; now: number }>({
     name: 'keys_read_log',
     text: `
       select l.log_seq::float8 as seq, l.reset, l.entries, l.now_ms::float8 as now
         from keys.read_log($1, $2, $3) as l`,
-    values: [cursor, sinceMs, limit],
+    values: [cursor, ofAnyAgeMs, limit],
   })
   if (row === undefined) throw new Error('the revocation log has no counter')
   return { seq: row.seq, reset: row.reset, entries: entriesSchema.parse(row.entries), now: row.now }
@@ -109,15 +112,13 @@ export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revoca
   return row === undefined ? undefined : { kind: 'tenant', tenantId, ...row }
 }
 
-/** Drops log entries older than `olderThanMs`, `limit` at most; gives the number of entries. */
-export async function pruneLog(
-  tx: Tx,
-  { olderThanMs, limit }: { olderThanMs: number; limit: number },
-): Promise<number> {
-  const [row] = await tx.query<{ dropped: number }>({
-    name: 'keys_prune',
-    text: 'select keys.prune($1, $2) as dropped',
-    values: [olderThanMs, limit],
+/** Drops log entries up to a number, the oldest first and `limit` at most; gives where the log stands. */
+export async function pruneLog(tx: Tx, { upTo, limit }: { upTo: number; limit: number }): Promise<number> {
+  const [row] = await tx.query<{ seq: number }>({
+    name: 'keys_prune_log',
+    text: 'select keys.prune_log($1, $2)::float8 as seq',
+    values: [upTo, limit],
   })
-  return row?.dropped ?? 0
+  if (row === undefined) throw new Error('the revocation log has no counter')
+  return row.seq
 }

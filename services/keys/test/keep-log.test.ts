@@ -1,0 +1,107 @@
+import { keepLogMs } from '@postern/contracts/internal'
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { createLogKeeper } from '../src/revocation/keep-log.ts'
+import { type KeysUnderTest, LeaseHolder, newKey, newTenant, revoke, sql, startKeys } from './service.ts'
+
+let service: KeysUnderTest
+beforeAll(async () => {
+  service = await startKeys()
+})
+afterAll(async () => await service.close())
+
+async function bySuperuser(text: string): Promise<void> {
+  await service.asSuperuser.system(async (tx) => await tx.execute(sql(text)))
+}
+
+beforeEach(async () => {
+  await bySuperuser('delete from keys.revocation')
+})
+
+async function revokeOne(): Promise<string> {
+  const admin = await newTenant(service)
+  const { id, hash } = await newKey(service, admin)
+  await revoke(service, admin, id)
+  return hash
+}
+
+async function entries(): Promise<number> {
+  return await service.asSuperuser.system(async (tx) => (await tx.query(sql('select from keys.revocation'))).length)
+}
+
+/** What a gateway is told that starts now. */
+async function toldAtStart(): Promise<string[]> {
+  const { revocations } = await new LeaseHolder(service.ask).renew()
+  return revocations.flatMap((entry) => (entry.kind === 'key' ? [entry.hash] : []))
+}
+
+function keeper(limit = 5000) {
+  const clock = { now: 1000 }
+  const { prune } = createLogKeeper({ db: service.asService, now: () => clock.now, limit })
+  return {
+    prune,
+    after: async (ms: number) => {
+      clock.now += ms
+      await prune()
+    },
+  }
+}
+
+test.each([
+  ['ahead', '+ 1 day'],
+  ['behind', '- 1 day'],
+])('what was changed while the clock of PostgreSQL was %s is kept, and told to who starts', async (_way, interval) => {
+  const hash = await revokeOne()
+  await bySuperuser(`update keys.revocation set at = at + interval '${interval}'`)
+  const { prune, after } = keeper()
+  await prune()
+  await after(keepLogMs - 1)
+  expect(await toldAtStart()).toEqual([hash])
+})
+
+test('what the log has held for long enough by the clock of a replica is dropped, whatever the other clock says', async () => {
+  const { prune, after } = keeper()
+  await prune()
+  await revokeOne()
+  await prune()
+  await after(keepLogMs - 1)
+  const hash = await revokeOne()
+  await bySuperuser(`update keys.revocation set at = at + interval '1 day'`)
+  await after(0)
+  expect(await entries()).toBe(2)
+  await after(1)
+  expect(await toldAtStart()).toEqual([hash])
+  await after(keepLogMs)
+  expect(await entries()).toBe(0)
+})
+
+test('a replica that has just started drops nothing', async () => {
+  await revokeOne()
+  await keeper().prune()
+  expect(await entries()).toBe(1)
+})
+
+test('the oldest entries go first, so that none is missing between two', async () => {
+  const { prune, after } = keeper(1)
+  const hashes = [await revokeOne(), await revokeOne(), await revokeOne()]
+  await bySuperuser(
+    `update keys.revocation set at = at - interval '1 day' where seq = (select max(seq) - 1 from keys.revocation)`,
+  )
+  await prune()
+  await after(keepLogMs)
+  expect(await toldAtStart()).toEqual(hashes.slice(1))
+  await after(0)
+  expect(await toldAtStart()).toEqual(hashes.slice(2))
+})
+
+test('numbers that come again, in a database of before, are those of young entries', async () => {
+  const { prune, after } = keeper()
+  await revokeOne()
+  await prune()
+  await after(keepLogMs - 1)
+  await bySuperuser('delete from keys.revocation')
+  await bySuperuser('update keys.revocation_seq set seq = seq - 1')
+  await prune()
+  const hash = await revokeOne()
+  await after(1)
+  expect(await toldAtStart()).toEqual([hash])
+})
