@@ -7,7 +7,7 @@ import { KeysModel, RedisModel, type Waiting } from '@postern/local-stack/testin
 import { createAuthenticate } from '../src/authenticate/authenticate.ts'
 import { type Clocks, createDatabaseClock } from '../src/authenticate/clocks.ts'
 import { type Floors, createFloors } from '../src/authenticate/floors.ts'
-import { createKeyLookup } from '../src/authenticate/key-lookup.ts'
+import { type KeyLookup, createKeyLookup } from '../src/authenticate/key-lookup.ts'
 import type { LookupAnswer } from '../src/authenticate/keys-client.ts'
 import { type Lease, createLease } from '../src/authenticate/lease.ts'
 import type { Exchange } from '../src/exchange.ts'
@@ -17,7 +17,19 @@ import { databaseStart, settle, silent } from './builders.ts'
 /** What may be taken away from the code, to see that it is missed. */
 export interface Sabotage {
   readonly floors?: (floors: Floors) => Floors
-  readonly lease?: (lease: Lease, clocks: Clocks) => Lease
+  /** `tookMs`: how long the last renewal that was granted took, by the gateway's clock. */
+  readonly lease?: (lease: Lease, clocks: Clocks, tookMs: () => number) => Lease
+  readonly lookup?: (lookup: KeyLookup) => KeyLookup
+  /** What a gateway asks for instead; `heard` is the highest number that a message has brought. */
+  readonly request?: (request: LeaseRequest, heard: number) => LeaseRequest
+  /** What the keys service answers instead. */
+  readonly answer?: (answer: LeaseAnswer, request: LeaseRequest) => LeaseAnswer
+  /** Whether the log is read before the lease is committed. */
+  readonly readsLogFirst?: boolean
+  /** Whether a process goes on under the name of the one before it. */
+  readonly keepsIdentity?: boolean
+  /** Whether an answer to a process that has ended is taken by the next. */
+  readonly takesAnswersOfDead?: boolean
   readonly waits?: 'never' | 'by the wall clock'
 }
 
@@ -125,8 +137,8 @@ export class World {
   }
 
   restart(gateway: GatewayUnderTest, isStopped: boolean): void {
-    const next = new GatewayUnderTest(this, gateway.rate)
-    gateway.end(isStopped)
+    const next = new GatewayUnderTest(this, gateway.rate, this.sabotage.keepsIdentity === true ? gateway.id : undefined)
+    gateway.end(isStopped, next)
     this.gateways[this.gateways.indexOf(gateway)] = next
     seen.restarts += 1
   }
@@ -160,14 +172,20 @@ export class GatewayUnderTest {
   readonly lease: Lease
   readonly clearLookup: () => void
   readonly #world: World
-  readonly #id = randomUUID()
+  readonly id: string
   readonly #authenticate: ReturnType<typeof createAuthenticate>
   #monotonic = 5000
   #wall = 1_700_000_000_000
   #timer: { readonly due: number; readonly task: () => void } | undefined
   #isDead = false
+  #next: GatewayUnderTest | undefined
+  #heard = 0
+  #tookMs = 0
+  /** The renewal that is waited for. */
+  #renewal: ((answer: LeaseAnswer) => void) | undefined
 
-  constructor(world: World, rate: number) {
+  constructor(world: World, rate: number, id: string = randomUUID()) {
+    this.id = id
     this.#world = world
     this.rate = rate
     const clocks: Clocks = { monotonic: () => this.#monotonic, wall: () => this.#wall }
@@ -176,7 +194,7 @@ export class GatewayUnderTest {
     const floors = createFloors(clocks, databaseClock)
     this.floors = sabotage.floors?.(floors) ?? floors
     const lease = createLease({
-      gateway: this.#id,
+      gateway: id,
       name: 'test',
       clocks,
       timers: {
@@ -194,7 +212,7 @@ export class GatewayUnderTest {
       onReset: () => this.clearLookup(),
       logger: silent,
     })
-    this.lease = sabotage.lease?.(lease, clocks) ?? lease
+    this.lease = sabotage.lease?.(lease, clocks, () => this.#tookMs) ?? lease
     const lookup = createKeyLookup({
       lease: this.lease,
       floors: this.floors,
@@ -208,8 +226,9 @@ export class GatewayUnderTest {
       count: () => undefined,
     })
     this.clearLookup = lookup.clear
+    const keys = sabotage.lookup?.(lookup) ?? lookup
     this.#authenticate = createAuthenticate({
-      keys: lookup,
+      keys,
       tenants: { obtain: async () => ({ kind: 'unavailable' }), clear: () => undefined },
       tokens: undefined,
       floors: this.floors,
@@ -246,15 +265,17 @@ export class GatewayUnderTest {
   }
 
   hear(revocation: Revocation): void {
+    this.#heard = Math.max(this.#heard, revocation.seq)
     this.lease.receive(revocation)
   }
 
-  end(isStopped: boolean): void {
+  end(isStopped: boolean, next: GatewayUnderTest): void {
     if (isStopped) {
       this.lease.stop()
-      this.#begin([() => this.#world.keys.release(this.#id)], () => undefined)
+      this.#begin([() => this.#world.keys.release(this.id)], () => undefined)
     }
     this.#isDead = true
+    this.#next = next
     this.#timer = undefined
   }
 
@@ -307,24 +328,41 @@ export class GatewayUnderTest {
     if (!this.#isDead) this.#world.calls.push({ from: this, stages, fail })
   }
 
-  async #renew(request: LeaseRequest): Promise<LeaseAnswer> {
-    const { keys } = this.#world
+  async #renew(asked: LeaseRequest): Promise<LeaseAnswer> {
+    const { keys, sabotage } = this.#world
+    const request = sabotage.request?.(asked, this.#heard) ?? asked
     const { promise, resolve, reject } = Promise.withResolvers<LeaseAnswer>()
+    const sent = this.#monotonic
     let commit: (() => boolean) | undefined
     let granted = false
     let answer: LeaseAnswer | undefined
+    const lease = [() => void (commit = keys.checkLease(request)), () => void (granted = commit?.() === true)]
+    const log = (): void => {
+      const read = keys.readLog(request, granted || sabotage.readsLogFirst === true)
+      answer = sabotage.answer?.(read, request) ?? read
+    }
+    this.#renewal = (given) => {
+      if (given.granted) this.#tookMs = this.#monotonic - sent
+      resolve(given)
+    }
+    const take = this.#renewal
     this.#begin(
       [
-        () => (commit = keys.checkLease(request)),
-        () => (granted = commit?.() === true),
-        () => (answer = keys.readLog(request, granted)),
+        ...(sabotage.readsLogFirst === true ? [log, ...lease] : [...lease, log]),
         () => {
-          if (answer !== undefined) resolve(answer)
+          if (answer === undefined) return
+          const given = { ...answer, granted: answer.granted && granted }
+          take(given)
+          if (sabotage.takesAnswersOfDead === true) this.#next?.takeForeign(given)
         },
       ],
       () => reject(new Error('no answer in time')),
     )
     return await promise
+  }
+
+  takeForeign(answer: LeaseAnswer): void {
+    this.#renewal?.(answer)
   }
 
   async #askKeys(hash: string): Promise<LookupAnswer> {

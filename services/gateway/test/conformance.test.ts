@@ -1,7 +1,9 @@
 import { randomInt } from 'node:crypto'
+import { leaseMarginMs } from '@postern/contracts/internal'
 import type { ChangeKind } from '@postern/local-stack/testing'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
+import type { KeyLookup, Lookup } from '../src/authenticate/key-lookup.ts'
 import { settle } from './builders.ts'
 import { type Sabotage, World, seen } from './conformance-world.ts'
 
@@ -212,6 +214,19 @@ describe('no request is accepted after the success of a change that forbids it',
   })
 })
 
+function joinOlder(lookup: KeyLookup): KeyLookup {
+  const underWay = new Map<string, Promise<Lookup>>()
+  return {
+    ...lookup,
+    obtain: async (hash) => {
+      const answer = underWay.get(hash) ?? lookup.obtain(hash).finally(() => underWay.delete(hash))
+      underWay.set(hash, answer)
+      return await answer
+    },
+  }
+}
+
+// Three more are found by too few schedules: narrow-ways.test.ts.
 describe('the schedules find a gateway', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
     'without floors': { floors: (floors) => ({ ...floors, standing: () => 'valid', isRevoked: () => false }) },
@@ -219,6 +234,22 @@ describe('the schedules find a gateway', () => {
     'that is not waited for': { waits: 'never' },
     'whose lease is judged by a clock that may be set': { waits: 'by the wall clock' },
     'that acknowledges what it does not apply': { floors: (floors) => ({ ...floors, apply: () => undefined }) },
+    'whose lease is counted from the answer': {
+      lease: (lease, _clocks, tookMs) => ({ ...lease, isHeld: () => lease.remainingMs() + tookMs() > 0 }),
+    },
+    'whose lease has no margin': {
+      lease: (lease) => ({ ...lease, isHeld: () => lease.remainingMs() + leaseMarginMs > 0 }),
+    },
+    'that lets a request without a lease join an older look-up': { lookup: joinOlder },
+    'whose cursor skips a message that is missing': {
+      request: (request, heard) => ({
+        ...request,
+        cursor: request.cursor === null ? null : Math.max(request.cursor, heard),
+      }),
+    },
+    'that starts without the past': {
+      answer: (answer, { cursor }) => (cursor === null ? { ...answer, revocations: [] } : answer),
+    },
   }
   test.each(Object.entries(sabotages))('%s', { timeout: 180_000 }, async (_title, sabotage) => {
     expect((await explore(1000, sabotage)).failed).toBe(true)

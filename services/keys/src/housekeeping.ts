@@ -13,18 +13,21 @@ export function startHousekeeping({
   logger,
   metrics,
   everyMs = 10_000,
+  now = () => performance.now(),
 }: {
   readonly db: Pick<TenantDb, 'system'>
   readonly logger: Logger
   readonly metrics: Registry
   readonly everyMs?: number
+  /** Milliseconds; never goes back. */
+  readonly now?: () => number
 }): { stop(): Promise<void> } {
   const leases = new Gauge({
     name: 'postern_keys_leases',
     help: 'Gateways that hold a lease; 0 while PostgreSQL does not tell',
     registers: [metrics],
   })
-  const log = createLogKeeper({ db, limit: maxRows })
+  const log = createLogKeeper({ db, now, limit: maxRows })
   let running: Promise<void> | undefined
 
   async function run(): Promise<void> {

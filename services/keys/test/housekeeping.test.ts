@@ -1,9 +1,10 @@
+import { keepLogMs } from '@postern/contracts/internal'
 import { createTestDatabase } from '@postern/local-stack/testing'
 import { createLogger, createMetrics } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { startHousekeeping } from '../src/housekeeping.ts'
-import { renewLease } from '../src/revocation/store.ts'
+import { pruneLog, renewLease } from '../src/revocation/store.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
 beforeAll(async () => {
@@ -11,9 +12,9 @@ beforeAll(async () => {
 })
 afterAll(async () => await database.drop())
 
-function open() {
+function open(role: 'keys' | 'superuser' = 'keys') {
   return openTenantDb({
-    connectionString: database.url('keys'),
+    connectionString: database.url(role),
     maxConnections: 2,
     connectTimeoutMs: 5_000,
     queryTimeoutMs: 10_000,
@@ -38,4 +39,44 @@ test('leases are counted while PostgreSQL tells of them, and are none while it d
   await db.close()
   await expect.poll(counted).toBe('0')
   await housekeeping.stop()
+})
+
+test('what the log has held for long enough is dropped', async () => {
+  const [superuser, db] = [open('superuser'), open()]
+  const clock = { now: 0 }
+  const housekeeping = startHousekeeping({
+    db,
+    logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
+    metrics: createMetrics('keys'),
+    everyMs: 5,
+    now: () => clock.now,
+  })
+  const add = async (seq: number): Promise<void> => {
+    await superuser.system(async (tx) => {
+      await tx.execute({ text: 'update keys.revocation_seq set seq = $1', values: [seq] })
+      const text = `insert into keys.revocation (seq, kind, tenant_id, version, revoked) values ($1, 'tenant', $2, 1, false)`
+      await tx.execute({ text, values: [seq, crypto.randomUUID()] })
+    })
+  }
+  const kept = async (): Promise<number[]> => {
+    const text = 'select seq::int4 from keys.revocation order by seq'
+    const rows = await superuser.system(async (tx) => await tx.query<{ seq: number }>({ text, values: [] }))
+    return rows.map(({ seq }) => seq)
+  }
+  try {
+    await add(1)
+    await expect
+      .poll(async () => {
+        clock.now += keepLogMs
+        return await kept()
+      })
+      .toEqual([])
+    await add(2)
+    expect(await kept()).toEqual([2])
+    expect(await db.system(async (tx) => await pruneLog(tx, { upTo: 0, limit: 1 }))).toBe(2)
+  } finally {
+    await housekeeping.stop()
+    await db.close()
+    await superuser.close()
+  }
 })
