@@ -27,15 +27,15 @@ describe('the database clock', () => {
   })
 })
 
-describe('that the clock was set back is told', () => {
-  function watched() {
-    const clocks = fakeClocks()
-    let told = 0
-    const clock = createDatabaseClock(clocks, () => (told += 1))
-    clock.observe(databaseStart, clocks.monotonic())
-    return { clocks, clock, told: () => told }
-  }
+function watched() {
+  const clocks = fakeClocks()
+  let told = 0
+  const clock = createDatabaseClock(clocks, () => (told += 1))
+  clock.observe(databaseStart, clocks.monotonic())
+  return { clocks, clock, told: () => told }
+}
 
+describe('that the clock was set back is told', () => {
   test('when it shows more than seconds less than it did', () => {
     const { clocks, clock, told } = watched()
     clocks.pass(10_000)
