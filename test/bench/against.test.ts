@@ -1,8 +1,11 @@
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { describeMoved, movedParts } from './against.ts'
-import { steadyOf } from './cold-start.ts'
+import { coldStartVerdicts, steadyOf } from './cold-start.ts'
+import { hitsApart, hitsBetween } from './hits.ts'
 import { slowdownVerdict } from './hot-keys.ts'
 import type { Parts } from './parts.ts'
+import type { Results } from './report.ts'
+import { failedVerdicts } from './verdicts.ts'
 
 const names = ['parse: headers, target, route', 'hash', 'look-up and decision', 'limit', 'sign']
 const partsOf = (costs: readonly number[], http: number, forward: number): Parts => ({
@@ -38,11 +41,82 @@ test('so it is on another machine, on which alone nothing is', () => {
 const ratioOf = (throughput: number, cpu: number) => ({ against: 'few', throughput, cpu, stolen: 0 })
 
 test.each([
-  [ratioOf(0.97, 0.95), ratioOf(1.01, 0.99), /^less than 10 % slower: yes \(5 %\)/],
-  [ratioOf(0.97, 0.85), ratioOf(1.01, 0.99), /^less than 10 % slower: NO \(15 %\)/],
-  [ratioOf(1, 1), ratioOf(1.01, 0.9), /^none: two gateways before the same keys differ by 10 %/],
-])('what many keys cost is judged only where two of the same cost the same', (found, same, verdict) => {
-  expect(slowdownVerdict(found, same)).toMatch(verdict)
+  [ratioOf(0.97, 0.95), ratioOf(1.01, 0.99), 0.4, /^less than 10 % slower: yes \(5 %\)/],
+  [ratioOf(0.97, 0.85), ratioOf(1.01, 0.99), 0, /^less than 10 % slower: NO \(15 %\)/],
+  [ratioOf(0.9, 0.95), ratioOf(1.01, 0.99), 0, /^less than 10 % slower: NO \(10 %\)/],
+  [ratioOf(1, 1), ratioOf(1.01, 0.9), 0, /^none: two gateways before the same keys differ by 10 %/],
+  [ratioOf(1, 1), ratioOf(1, 1), 0.6, /^as many keys found at each level: NO \(0.6 percentage points apart\)/],
+  [ratioOf(1, 1), ratioOf(1, 1), Number.NaN, /^as many keys found at each level: NO/],
+])(
+  'many keys are judged where two of the same cost the same and as many are in memory',
+  (found, same, apart, verdict) => {
+    expect(slowdownVerdict(found, same, apart)).toMatch(verdict)
+  },
+)
+
+test('hits are as far apart as they are at the level at which they differ most, in any of the rounds', () => {
+  const alike = [
+    { memory: 950, redis: 0, keys: 50 },
+    { memory: 1900, redis: 0, keys: 100 },
+  ]
+  expect(hitsApart(alike)).toBe(0)
+  expect(hitsApart([...alike, { memory: 950, redis: 40, keys: 10 }])).toBeCloseTo(4)
+  expect(hitsApart([{ memory: 100 }, { memory: 96, redis: 4 }])).toBeCloseTo(4)
+  expect(hitsApart([])).toBeNaN()
+  expect(hitsBetween({ memory: 3 }, { memory: 10, keys: 2 })).toEqual({ memory: 7, keys: 2 })
+})
+
+describe('a cold start', () => {
+  const good = { hotKeys: 100, keys: 100, together: 8, lookupsAtKeys: 104, transactions: 60, steadySeconds: 9 }
+  const no = (given: Partial<typeof good>): string[] =>
+    coldStartVerdicts({ ...good, ...given }).filter((line) => line.includes(': NO ('))
+
+  test('passes when keys and PostgreSQL are asked no more than there are keys', () => {
+    expect(no({})).toEqual([])
+    expect(coldStartVerdicts(good)).toHaveLength(4)
+  })
+
+  test.each([
+    [{ keys: 99 }, 'all 100 keys were used'],
+    [{ lookupsAtKeys: 106 }, 'at most 1.05 look-ups'],
+    [{ lookupsAtKeys: Number.NaN }, 'at most 1.05 look-ups'],
+    [{ transactions: 105 }, 'no more transactions'],
+  ])('fails with %j', (given, question) => {
+    expect(no(given)).toContainEqual(expect.stringContaining(question))
+  })
+
+  test('fails when it never becomes steady', () => {
+    const never = coldStartVerdicts({ ...good, steadySeconds: undefined })
+    expect(never).toContain('steady in the end: NO (after no s)')
+  })
+})
+
+test('the bench fails for what says NO and for what is dearer, and for nothing else', () => {
+  const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
+  const hotKeys = (verdict: string) => ({
+    title: '',
+    measured: [],
+    shares: {},
+    sameAgainstSame: ratioOf(1, 1),
+    against: [{ name: '', ratio: ratioOf(1, 1), hitsApart: 0, verdict }],
+  })
+  const coldStart = (verdicts: readonly string[]) => ({
+    ...{ hotKeys: 1, keys: 1, together: 1, requests: 1, seconds: 1, p50: 1, p99: 1, lookupsAtKeys: 1 },
+    ...{ transactions: 1, coldPerSecond: 1, warmPerSecond: 1, steadySeconds: 1, verdicts },
+  })
+  const resultsOf = (one: string, other: string): Pick<Results, 'parts'> => ({
+    parts: { 'hot-keys': part([hotKeys(one), hotKeys(other)]), 'cold-start': part(coldStart([one, other])) },
+  })
+  expect(failedVerdicts(resultsOf('is it: yes (1)', 'none: NO figures'), [])).toEqual([])
+  expect(failedVerdicts(resultsOf('is it: yes (1)', 'is it: NO (2)'), [])).toEqual([
+    'cold-start: is it: NO (2)',
+    'hot-keys: is it: NO (2)',
+  ])
+  const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 48)
+  expect(failedVerdicts({ parts: {} }, movedParts(before, slow))).toEqual([
+    expect.stringMatching(/^parts: DEARER: hash/),
+  ])
+  expect(failedVerdicts({ parts: {} }, movedParts(slow, before))).toEqual([])
 })
 
 test('a gateway is steady when five seconds have seen nine tenths of what it answers at the end', () => {

@@ -1,10 +1,14 @@
 import { findFreePort } from '@postern/local-stack/testing'
+import { readHits } from './hits.ts'
 import { runOwn } from './load.ts'
 import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
+import { verdict } from './verdicts.ts'
 
 /** A gateway that starts with nothing in its memory, and Redis with nothing in it, under the load of many hot keys. */
 export interface ColdStart {
+  /** Keys that were to be used, and those that were in the time there was. */
+  readonly hotKeys: number
   readonly keys: number
   /** Requests for one key that are under way at a time. */
   readonly together: number
@@ -22,6 +26,31 @@ export interface ColdStart {
   readonly warmPerSecond: number
   /** From the first request until 5 s have passed in which nine tenths of that was answered; undefined where that never came. */
   readonly steadySeconds: number | undefined
+  readonly verdicts: readonly string[]
+}
+
+/** What keys is asked for a key, at most, in the mean: a look-up that is given up on may be made again. */
+const mostLookups = 1.05
+
+/** Whether the load on keys and PostgreSQL is bounded by the keys, whatever the requests, and what is steady in the end. */
+export function coldStartVerdicts(
+  found: Pick<ColdStart, 'hotKeys' | 'keys' | 'together' | 'lookupsAtKeys' | 'transactions' | 'steadySeconds'>,
+): string[] {
+  const { hotKeys, keys, together, lookupsAtKeys, transactions, steadySeconds } = found
+  return [
+    verdict(`all ${hotKeys} keys were used in the time there was`, keys >= hotKeys, `${keys}`),
+    verdict(
+      `at most ${mostLookups} look-ups at keys for each`,
+      lookupsAtKeys <= mostLookups * keys,
+      `${round(lookupsAtKeys / keys, 3)}, where ${together} requests come at once`,
+    ),
+    verdict(
+      'no more transactions than look-ups',
+      transactions <= lookupsAtKeys,
+      `${round(transactions / lookupsAtKeys)} for one`,
+    ),
+    verdict('steady in the end', steadySeconds !== undefined, `after ${steadySeconds ?? 'no'} s`),
+  ]
 }
 
 export interface ColdStartOptions {
@@ -47,14 +76,16 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   })
   const url = `${system.stack.gateways[0]}${path}`
   const job = { url, connections, keys, inOrder: true, together, requests: together * options.keys }
-  const before = { lookups: await lookupsAtKeys(adminPort), transactions: await transactions(system) }
+  const lookups = async (): Promise<number> => (await readHits(adminPort))['keys'] ?? Number.NaN
+  const before = { lookups: await lookups(), transactions: await transactions(system) }
   const cold = await runOwn({ ...job, seconds })
-  const after = { lookups: await lookupsAtKeys(adminPort), transactions: await transactions(system) }
+  const after = { lookups: await lookups(), transactions: await transactions(system) }
   // Every key has been used once; records are renewed, and code is compiled, under the same load.
   const { requests: _all, ...lasting } = job
   const warm = await runOwn({ ...lasting, seconds: Math.min(warmSeconds, seconds) })
   const [warmPerSecond, steadyAt] = steadyOf(warm.perSecond)
-  return {
+  const found = {
+    hotKeys: options.keys,
     keys: Math.min(options.keys, Math.ceil(cold.requests / together)),
     together,
     requests: cold.requests,
@@ -67,6 +98,7 @@ export async function measureColdStart(system: System, options: ColdStartOptions
     warmPerSecond: Math.round(warmPerSecond),
     steadySeconds: steadyAt === undefined ? undefined : round(cold.seconds + steadyAt, 1),
   }
+  return { ...found, verdicts: coldStartVerdicts(found) }
 }
 
 /** How long the load goes on when all keys have been used, in seconds. */
@@ -83,13 +115,6 @@ export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: 
   })
   const first = windows.findIndex((count) => count >= 0.9 * atEnd)
   return [atEnd, first === -1 ? undefined : first + windowSeconds]
-}
-
-/** As the gateway itself counts them. */
-async function lookupsAtKeys(adminPort: number): Promise<number> {
-  const answer = await fetch(`http://127.0.0.1:${adminPort}/internal/metrics`)
-  const text = await answer.text()
-  return Number(/^postern_gateway_key_lookups_total\{[^}]*level="keys"[^}]*\} (\d+)/m.exec(text)?.[1] ?? 0)
 }
 
 async function transactions({ sql }: System): Promise<number> {

@@ -1,4 +1,5 @@
-import { type LoadResult, runLoad } from './load.ts'
+import { type Hits, hitsBetween } from './hits.ts'
+import { type LoadJob, type LoadResult, runLoad } from './load.ts'
 import type { KeySet } from './key-set.ts'
 import { type Peer, cpuOf, machineTime } from './processes.ts'
 import { median, round } from './stats.ts'
@@ -21,12 +22,18 @@ interface Round {
   readonly cpuMicroseconds: number | undefined
   /** Part of the processors' time that the host gave to others meanwhile, 0 to 1. */
   readonly stolen: number
+  /** Where the keys of its requests were found, where that is asked. */
+  readonly hits?: Hits
 }
 
 export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
+  /** Makes its load. Default: `runLoad`, with the same keys for all. */
+  readonly run?: (job: LoadJob) => Promise<LoadResult>
+  /** Where keys were found so far. */
+  readonly hits?: () => Promise<Hits>
 }
 
 interface LoadOptions {
@@ -81,9 +88,11 @@ async function measure(
   options: CompareOptions,
   start: number,
 ): Promise<{ round: Round; result: LoadResult }> {
+  const hitsBefore = await target.hits?.()
   const [before, machineBefore] = [cpuOf(target.pid), machineTime()]
   const result = await load(target, options, options.seconds)
   const [after, machineAfter] = [cpuOf(target.pid), machineTime()]
+  const hitsAfter = await target.hits?.()
   const cpu = before === undefined || after === undefined ? undefined : round((after - before) / result.requests)
   return {
     result,
@@ -92,12 +101,17 @@ async function measure(
       requestsPerSecond: Math.round(result.requests / result.seconds),
       cpuMicroseconds: cpu,
       stolen: round((machineAfter.stolen - machineBefore.stolen) / (machineAfter.total - machineBefore.total), 3),
+      ...(hitsBefore === undefined || hitsAfter === undefined ? {} : { hits: hitsBetween(hitsBefore, hitsAfter) }),
     },
   }
 }
 
-async function load({ url }: Target, { path, keys, connections }: LoadOptions, seconds: number): Promise<LoadResult> {
-  return await runLoad({ url: url + path, connections, seconds, keys })
+async function load(
+  { url, run = runLoad }: Target,
+  { path, keys, connections }: LoadOptions,
+  seconds: number,
+): Promise<LoadResult> {
+  return await run({ url: url + path, connections, seconds, keys })
 }
 
 function summarise(name: string, rounds: readonly { round: Round; result: LoadResult }[]): Measured {

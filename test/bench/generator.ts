@@ -16,6 +16,7 @@ const job = z
     keys: z.object({ prefix: z.string(), count: z.int(), first: z.string() }).optional(),
     inOrder: z.boolean().optional(),
     together: z.int().min(1).default(1),
+    tail: z.object({ oneIn: z.int().min(1), count: z.int().min(1), from: z.int() }).optional(),
     requests: z.int().optional(),
     mayFail: z.number().optional(),
   })
@@ -38,9 +39,15 @@ let ended = false
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
-  const { prefix, count, first } = job.keys
-  const key = count === 1 ? first : keyOf(prefix, (offset + Math.floor(sent / job.together) * stride) % count)
-  return `${head}Authorization: ApiKey ${key}\r\n\r\n`
+  // Made anew for each request, a single one too: it is the same work whatever there is of them.
+  return `${head}Authorization: ApiKey ${keyOf(job.keys.prefix, nextNumber(job.keys.count))}\r\n\r\n`
+}
+
+function nextNumber(count: number): number {
+  const { tail } = job
+  if (tail !== undefined && sent % tail.oneIn === 0)
+    return count + (((tail.from + sent / tail.oneIn) * stride) % tail.count)
+  return (offset + Math.floor(sent / job.together) * stride) % count
 }
 
 /** One connection. The bytes of an answer are counted: its head once, then the length that it gives. */

@@ -1,28 +1,50 @@
-import { generateKey } from '@postern/api-key'
-import { type Measured, type Ratio, compare, ratio } from './compare.ts'
+import { findFreePort } from '@postern/local-stack/testing'
+import { type Measured, type Ratio, type Started, type Target, compare, ratio } from './compare.ts'
+import { type Hits, hitsApart, readHits, sharesOf } from './hits.ts'
+import type { KeySet } from './key-set.ts'
+import { type LoadJob, type LoadResult, runOwn } from './load.ts'
+import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants, startSystem } from './system.ts'
+import { verdict } from './verdicts.ts'
 
-/** One hot set of keys at gateways whose databases hold few keys, many, or those of many tenants. */
+/** Gateways in turns, whose databases hold few keys, or many, and which find as many of them in memory. */
 export interface HotKeys {
-  /** Keys that the requests use, the same everywhere: all are in memory when it is measured. */
-  readonly hot: number
-  readonly stored: readonly { readonly name: string; readonly keys: number; readonly tenants: number }[]
+  /** Where keys are found. */
+  readonly title: string
   readonly measured: readonly Measured[]
+  /** Of each of these: where the keys of all measured requests were found, percent by level. Each round has its counts. */
+  readonly shares: Readonly<Record<string, Hits>>
   /** Two gateways before the same database: what a difference is worth. */
   readonly sameAgainstSame: Ratio
-  readonly against: readonly { readonly name: string; readonly ratio: Ratio; readonly verdict: string }[]
+  readonly against: readonly {
+    readonly name: string
+    readonly ratio: Ratio
+    /** Between the rounds of either: percentage points. */
+    readonly hitsApart: number
+    readonly verdict: string
+  }[]
 }
 
 export interface HotKeysOptions {
   readonly path: string
   readonly upstream: string
-  readonly hot: number
+  /** Keys that are stored. */
   readonly many: number
+  /** Of these as many are used. */
+  readonly used: number
+  /** Each with one key, which is used. */
   readonly tenants: number
-  /** Keys of the many tenants. */
-  readonly tenantKeys: number
-  readonly connections: number
   readonly starts: number
+  readonly missing: {
+    /** Keys that stay in memory. */
+    readonly hot: number
+    /** Keys that are stored where there are few: more than are used once within one start. */
+    readonly few: number
+    /** One of so many requests comes with a key that is neither in memory nor in Redis. */
+    readonly oneIn: number
+    readonly starts: number
+  }
+  readonly connections: number
   readonly rounds: number
   readonly seconds: number
   readonly warmUpSeconds: number
@@ -31,72 +53,173 @@ export interface HotKeysOptions {
 /** The most that keys and tenants may cost, and the most that two of the same may differ for that to be told. */
 const mostSlower = 0.1
 const tolerance = 0.05
+/** Percentage points by which the share that is found at a level may differ. */
+const mostHitsApart = 0.5
+/** At most so long are keys used for the first time; what the gateway answers itself takes no longer than it must. */
+const fillSeconds = 60
+const fillPath = '/api/v1/whoami'
 
 /** Whether a gateway is slowed down by what else is stored; by throughput and by processor time, whichever is worse. */
-export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio): string {
+export function slowdownVerdict({ throughput, cpu }: Ratio, same: Ratio, pointsApart: number): string {
+  if (!(pointsApart <= mostHitsApart)) {
+    return verdict('as many keys found at each level', false, `${round(pointsApart, 2)} percentage points apart`)
+  }
   const apart = Math.max(...[same.throughput, same.cpu ?? 1].map((each) => Math.abs(each - 1)))
   if (apart > tolerance) {
     return `none: two gateways before the same keys differ by ${Math.round(apart * 100)} %, more than ${tolerance * 100} %`
   }
   const slower = Math.round((1 - Math.min(throughput, cpu ?? throughput)) * 1000) / 10
-  return `less than ${mostSlower * 100} % slower: ${slower < mostSlower * 100 ? 'yes' : 'NO'} (${slower} %)`
+  return verdict(`less than ${mostSlower * 100} % slower`, slower < mostSlower * 100, `${slower} %`)
+}
+
+/** A gateway that has just been started, and the load that it gets. */
+interface Side {
+  readonly name: string
+  readonly system: System
+  readonly gateway: 'gateway-1' | 'gateway-2'
+  /** The keys that stay in memory. */
+  readonly keys: KeySet
+  readonly tail?: Tail
+}
+
+/** The keys after them, of which none is used twice as long as there are enough. */
+interface Tail {
+  readonly oneIn: number
+  readonly count: number
+  /** The number of the next; of two gateways before one Redis, the same. */
+  readonly next: { at: number }
+}
+
+/** Measures the first side against the others: its name, and the same once more, begin and end the list. */
+async function measureSides(
+  title: string,
+  sides: readonly Side[],
+  options: HotKeysOptions & { readonly env: Readonly<Record<string, string>> },
+): Promise<HotKeys> {
+  const start = async (): Promise<Started> => {
+    if (sides.some(({ tail }) => tail !== undefined)) for (const { system } of sides) await system.emptyRedis()
+    const targets: Target[] = []
+    for (const side of sides) targets.push(await startSide(side, options))
+    return { targets, stop: async () => undefined }
+  }
+  const [first] = sides
+  if (first === undefined) throw new Error('there is nothing to measure')
+  const measured = await compare(start, { ...options, keys: first.keys })
+  const [one, ...others] = measured
+  const again = others.pop()
+  if (one === undefined || again === undefined) throw new Error('nothing was measured')
+  const sameAgainstSame = ratio(again, [one], one.name)
+  const roundsOf = ({ rounds }: Measured): Hits[] => rounds.flatMap(({ hits }) => (hits === undefined ? [] : [hits]))
+  return {
+    title,
+    measured,
+    shares: Object.fromEntries(measured.map((each) => [each.name, roundShares(sharesOf(sum(roundsOf(each))))])),
+    sameAgainstSame,
+    against: others.map((other) => {
+      const found = ratio(other, [one, again], one.name)
+      const apart = hitsApart([one, other, again].flatMap(roundsOf))
+      return {
+        name: other.name,
+        ratio: found,
+        hitsApart: round(apart, 2),
+        verdict: slowdownVerdict(found, sameAgainstSame, apart),
+      }
+    }),
+  }
+}
+
+async function startSide(
+  { name, system, gateway, keys, tail }: Side,
+  { upstream, connections, env }: HotKeysOptions & { readonly env: Readonly<Record<string, string>> },
+): Promise<Target> {
+  const adminPort = await findFreePort()
+  const pid = await system.restartGateway(
+    { POSTERN_FINDINGS_URL: upstream, POSTERN_ADMIN_PORT: String(adminPort), ...env },
+    gateway,
+  )
+  const url = system.stack.gateways[gateway === 'gateway-1' ? 0 : 1] ?? ''
+  const fill = { connections, keys, inOrder: true, requests: keys.count, mayFail: 0.01, seconds: fillSeconds }
+  await runOwn({ ...fill, url: url + fillPath })
+  const run = async (job: LoadJob): Promise<LoadResult> => {
+    if (tail === undefined) return await runOwn({ ...job, keys })
+    const { oneIn, count, next } = tail
+    const result = await runOwn({ ...job, keys, tail: { oneIn, count, from: next.at } })
+    // Those that were sent and not answered are used too.
+    next.at += Math.ceil((result.requests + job.connections) / oneIn) + 1
+    return result
+  }
+  return { name, pid, url, run, hits: async () => await readHits(adminPort) }
+}
+
+function sum(all: readonly Hits[]): Hits {
+  const total: Record<string, number> = {}
+  for (const one of all) for (const [level, count] of Object.entries(one)) total[level] = (total[level] ?? 0) + count
+  return total
+}
+
+function roundShares(shares: Hits): Hits {
+  return Object.fromEntries(Object.entries(shares).map(([level, share]) => [level, round(share)]))
 }
 
 /**
- * Measures the same hot keys before three databases in turns, all gateways started anew each time: the hot ones alone, many
- * keys of one tenant, keys of many tenants. A fourth gateway has the first database too.
+ * One key beside many keys, and beside the keys of many tenants, all in memory. Then few and many keys, where one request of
+ * some comes with a key that only PostgreSQL has. All gateways are started anew each time.
  */
-export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys> {
-  const { path, upstream, hot, many, tenants, tenantKeys, connections } = options
-  const seed = generateKey().value
+export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]> {
+  const { many, used, tenants, missing } = options
   const systems: System[] = []
-  try {
-    for (const gateways of [2, 1, 1]) systems.push(await startSystem(gateways))
-    const [few, full, crowded] = systems
-    if (few === undefined || full === undefined || crowded === undefined) throw new Error('nothing was started')
-    const keys = await seedKeys(few, hot, undefined, seed)
-    await seedKeys(full, many, undefined, seed)
-    await seedKeys(crowded, tenantKeys, await seedTenants(crowded, tenants), seed)
+  const begin = async (gateways: number): Promise<System> => {
+    const system = await startSystem(gateways)
+    systems.push(system)
+    return system
+  }
+  const settle = async (): Promise<void> => {
     // As after the daily work of PostgreSQL, whatever is stored.
     for (const { sql } of systems) await sql.query('vacuum analyze keys.api_key')
-    const stored = [
-      { name: `${hot} keys stored`, keys: hot, tenants: 1 },
-      { name: `${many} keys stored`, keys: many, tenants: 1 },
-      { name: `${tenantKeys} keys of ${tenants} tenants stored`, keys: tenantKeys, tenants },
-    ]
-    const again = `${hot} keys stored, again`
-    const start = async (system: System, name: string, gateway: 'gateway-1' | 'gateway-2' = 'gateway-1') => {
-      const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: upstream }, gateway)
-      return { name, pid, url: system.stack.gateways[gateway === 'gateway-1' ? 0 : 1] ?? '' }
-    }
-    const measured = await compare(
-      async () => ({
-        targets: [
-          await start(few, stored[0]?.name ?? ''),
-          await start(full, stored[1]?.name ?? ''),
-          await start(crowded, stored[2]?.name ?? ''),
-          await start(few, again, 'gateway-2'),
-        ],
-        stop: async () => undefined,
-      }),
-      { ...options, path, keys, connections },
+  }
+  try {
+    const [few, full, crowded] = [await begin(2), await begin(1), await begin(1)]
+    const single = await seedKeys(few, 1)
+    const all = await seedKeys(full, many)
+    const spread = await seedKeys(crowded, tenants, await seedTenants(crowded, tenants))
+    await settle()
+    const none = '1 key of 1 tenant'
+    const inMemory = await measureSides(
+      'Every key in memory',
+      [
+        { name: none, system: few, gateway: 'gateway-1', keys: single },
+        { name: `${used} keys used of ${many}`, system: full, gateway: 'gateway-1', keys: { ...all, count: used } },
+        { name: `${tenants} keys used, of ${tenants} tenants`, system: crowded, gateway: 'gateway-1', keys: spread },
+        { name: `${none}, again`, system: few, gateway: 'gateway-2', keys: single },
+      ],
+      { ...options, env: {} },
     )
-    const [one, ...others] = measured
-    const same = measured.find(({ name }) => name === again)
-    if (one === undefined || same === undefined) throw new Error('nothing was measured')
-    const sameAgainstSame = ratio(same, [one], one.name)
-    return {
-      hot,
-      stored,
-      measured,
-      sameAgainstSame,
-      against: others
-        .filter(({ name }) => name !== again)
-        .map((other) => {
-          const found = ratio(other, [one, same], one.name)
-          return { name: other.name, ratio: found, verdict: slowdownVerdict(found, sameAgainstSame) }
-        }),
+    const some = await seedKeys(few, missing.few)
+    await settle()
+    const { hot, oneIn } = missing
+    const [nextOfFew, nextOfMany] = [{ at: 0 }, { at: 0 }]
+    const ofFew = {
+      system: few,
+      keys: { ...some, count: hot },
+      tail: { oneIn, count: missing.few - hot, next: nextOfFew },
     }
+    const withMisses = await measureSides(
+      `${hot} keys in memory, and one request in ${oneIn} with a key that only PostgreSQL has`,
+      [
+        { ...ofFew, name: `${missing.few} keys`, gateway: 'gateway-1' },
+        {
+          name: `${many} keys`,
+          system: full,
+          gateway: 'gateway-1',
+          keys: { ...all, count: hot },
+          tail: { oneIn, count: many - hot, next: nextOfMany },
+        },
+        { ...ofFew, name: `${missing.few} keys, again`, gateway: 'gateway-2' },
+      ],
+      // Room for those that stay, among those that come once.
+      { ...options, starts: missing.starts, env: { POSTERN_MEMORY_ENTRIES: String(2 * hot) } },
+    )
+    return [inMemory, withMisses]
   } finally {
     for (const system of systems.toReversed()) await system.stop()
   }

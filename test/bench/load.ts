@@ -18,6 +18,8 @@ export interface LoadJob {
   readonly inOrder?: boolean
   /** So many requests one after the other use the same key, default 1: on as many connections they are under way at once. */
   readonly together?: number
+  /** One of `oneIn` requests has one of the `count` keys that follow these, `from` that number on, none twice before all were used. */
+  readonly tail?: { readonly oneIn: number; readonly count: number; readonly from: number }
   /** Ends after this many requests, if the time is not over before. */
   readonly requests?: number
   /** Part of the requests that may fail, default none: for what is sent before anything is measured. */

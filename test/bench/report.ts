@@ -15,6 +15,7 @@ import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
 import { loadNow } from './stats.ts'
 import { table } from '../support/table.ts'
+import { verdict } from './verdicts.ts'
 
 /** The gateway beside its peers. */
 export interface Comparison {
@@ -35,7 +36,7 @@ export interface Figures {
   readonly gateway: Comparison
   readonly parts: Parts
   readonly 'cold-start': ColdStart
-  readonly 'hot-keys': HotKeys
+  readonly 'hot-keys': readonly HotKeys[]
   readonly 'many-keys': readonly ManyKeys[]
   readonly list: ListResult
   readonly upload: UploadResult
@@ -95,9 +96,7 @@ export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
     return `none: two processes of the same proxy differ by ${Math.round(apart * 100)} %, more than ${tolerance * 100} %`
   }
   const worst = Math.min(throughput, cpu ?? throughput)
-  return worst >= required
-    ? `at least ${required} times @fastify/http-proxy: yes (${worst})`
-    : `at least ${required} times @fastify/http-proxy: NO (${worst})`
+  return verdict(`at least ${required} times @fastify/http-proxy`, worst >= required, String(worst))
 }
 
 /** Prints what was measured as tables. */
@@ -106,7 +105,7 @@ export function printResults({ machine, parts }: Results): void {
   if (parts.gateway !== undefined) printComparison(parts.gateway.figures)
   if (parts.parts !== undefined) printParts(parts.parts.figures)
   if (parts['cold-start'] !== undefined) printColdStart(parts['cold-start'].figures)
-  if (parts['hot-keys'] !== undefined) printHotKeys(parts['hot-keys'].figures)
+  for (const sides of parts['hot-keys']?.figures ?? []) printHotKeys(sides)
   if (parts['many-keys'] !== undefined) printManyKeys(parts['many-keys'].figures)
   if (parts.list !== undefined) printList(parts.list.figures)
   if (parts.upload !== undefined) printUpload(parts.upload.figures)
@@ -193,17 +192,24 @@ function printColdStart(cold: ColdStart): void {
       ],
     ],
   )
+  for (const line of cold.verdicts) console.log(`  ${line}`)
 }
 
-function printHotKeys({ hot, measured, sameAgainstSame, against }: HotKeys): void {
-  title(`The same ${hot} keys in use, beside others that are stored`)
+function printHotKeys({ title: text, measured, shares, sameAgainstSame, against }: HotKeys): void {
+  title(text)
   table(
-    ['', 'requests/s', 'CPU µs a request'],
-    measured.map(({ name, requestsPerSecond, cpuMicroseconds }) => [name, requestsPerSecond, cpuMicroseconds]),
+    ['', 'requests/s', 'CPU µs a request', 'in memory %', 'in Redis %', 'at keys %'],
+    measured.map(({ name, requestsPerSecond, cpuMicroseconds }) => [
+      name,
+      requestsPerSecond,
+      cpuMicroseconds,
+      ...(['memory', 'redis', 'keys'] as const).map((level) => shares[name]?.[level]),
+    ]),
   )
   console.log(`  the same against the same: ${sameAgainstSame.throughput}, CPU ${sameAgainstSame.cpu}`)
-  for (const { name, ratio, verdict } of against) {
-    console.log(`  ${name}: ${ratio.throughput}, CPU ${ratio.cpu}; ${verdict}`)
+  for (const one of against) {
+    const { throughput, cpu } = one.ratio
+    console.log(`  ${one.name}: ${throughput}, CPU ${cpu}, hits ${one.hitsApart} points apart; ${one.verdict}`)
   }
 }
 

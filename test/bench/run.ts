@@ -1,12 +1,13 @@
 // `npm run bench`: starts the whole system and its peers, measures them side by side, prints a table and writes
-// bench/results.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written.
+// bench/results.json. `--quick` takes some minutes, for a look: fewer and shorter rounds, and nothing is written; `--tiny` shows
+// that the bench itself works. Ends with exit code 1 when a verdict is NO, or a part of a request has become dearer.
 // `--only list,upload` measures these parts anew and leaves the other figures of the file as they are. `--against FILE` says
 // which parts of a request have become dearer than that file has them.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startTestCluster } from '@postern/local-stack/testing'
-import { describeMoved, movedParts } from './against.ts'
+import { type Moved, describeMoved, movedParts } from './against.ts'
 import { measureColdStart } from './cold-start.ts'
 import { compare, ratio, targetOf, warmUp } from './compare.ts'
 import { measureConsole } from './console.ts'
@@ -18,59 +19,27 @@ import { measureSync, measureSyncMemory } from './sync.ts'
 import { measureUpload } from './upload.ts'
 import { measureManyKeys } from './many-keys.ts'
 import { measureParts } from './parts.ts'
+import { plans } from './plans.ts'
 import { startCaddy, startHttpProxy, startNginxLua, startNginxProxy, startUpstream } from './peers/peers.ts'
 import type { Peer } from './processes.ts'
 import { type Comparison, type Figures, type Results, describeMachine, printResults, verdictOf } from './report.ts'
 import { measureRevocation } from './revocation.ts'
 import { loadNow, round } from './stats.ts'
 import { type System, seedKeys, startSystem } from './system.ts'
+import { failedVerdicts } from './verdicts.ts'
 
-const { quick, only, without, against } = parseArgs({
+const { quick, tiny, only, without, against } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
+    tiny: { type: 'boolean', default: false },
     only: { type: 'string' },
     without: { type: 'string' },
     against: { type: 'string' },
   },
 }).values
 
-const plan = quick
-  ? {
-      starts: 3,
-      rounds: 2,
-      seconds: 2,
-      warmUpSeconds: 4,
-      pacedSeconds: 1,
-      keyCounts: [
-        { keys: 1, tenants: 1 },
-        { keys: 1000, tenants: 1 },
-        { keys: 1000, tenants: 1000 },
-      ],
-      hot: { hot: 100, many: 5000, tenants: 100, tenantKeys: 1000 },
-      coldKeys: 2000,
-      coldSeconds: 10,
-      fillSeconds: 10,
-      revocations: { up: 10, down: 5 },
-    }
-  : {
-      starts: 6,
-      rounds: 2,
-      seconds: 2,
-      warmUpSeconds: 8,
-      pacedSeconds: 4,
-      keyCounts: [
-        { keys: 1, tenants: 1 },
-        { keys: 1000, tenants: 1 },
-        { keys: 10_000, tenants: 1 },
-        { keys: 10_000, tenants: 10_000 },
-        { keys: 1_000_000, tenants: 1 },
-      ],
-      hot: { hot: 1000, many: 1_000_000, tenants: 10_000, tenantKeys: 10_000 },
-      coldKeys: 100_000,
-      coldSeconds: 420,
-      fillSeconds: 540,
-      revocations: { up: 100, down: 30 },
-    }
+const isWhole = !quick && !tiny
+const plan = plans[tiny ? 'tiny' : quick ? 'quick' : 'full']
 
 const scalePlan = {
   tenants: 1000,
@@ -197,7 +166,7 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
   revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
   gateway: measureComparison,
   parts: async ({ system, upstream: { url } }) =>
-    await measureParts(system, { upstream: url, connections, rounds: quick ? 3 : 9, seconds: plan.seconds }),
+    await measureParts(system, { upstream: url, connections, rounds: plan.partsRounds, seconds: plan.seconds }),
   'cold-start': async ({ system, upstream: { url } }) =>
     await measureColdStart(system, {
       path,
@@ -213,7 +182,6 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       path,
       upstream: url,
       connections,
-      starts: plan.starts,
       rounds: plan.rounds,
       seconds: plan.seconds,
       warmUpSeconds: plan.warmUpSeconds,
@@ -228,12 +196,12 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       seconds: plan.seconds,
       fillSeconds: plan.fillSeconds,
     }),
-  list: async ({ system }) => await measureList(system, { rows: 2000, repeats: quick ? 100 : 500, rounds: 3 }),
+  list: async ({ system }) => await measureList(system, { rows: 2000, repeats: isWhole ? 500 : 100, rounds: 3 }),
   upload: async ({ system, home }) =>
-    await measureUpload(system, { folder: home, mebibytes: quick ? 64 : 1024, rounds: 3 }),
-  sync: async ({ system }) => await measureSync(system, { rows: quick ? 10_000 : 100_000, rounds: quick ? 1 : 3 }),
+    await measureUpload(system, { folder: home, mebibytes: isWhole ? 1024 : 64, rounds: 3 }),
+  sync: async ({ system }) => await measureSync(system, { rows: isWhole ? 100_000 : 10_000, rounds: isWhole ? 3 : 1 }),
   'sync-memory': async ({ system }) => await measureSyncMemory(system, [10_000, 100_000, 1_000_000]),
-  console: async () => await measureConsole({ rounds: quick ? 3 : 9 }),
+  console: async () => await measureConsole({ rounds: isWhole ? 9 : 3 }),
   'many-findings': async ({ system }) => await measureFindingsScale(system, scalePlan),
 }
 
@@ -249,7 +217,7 @@ function chosen(): (keyof Figures)[] {
       if (!isPart(name)) throw new Error(`no part is called ${name}; there are ${names.join(', ')}`)
       return name
     })
-  const left = parse(without) ?? (quick ? ['many-findings' as const, 'sync-memory' as const] : [])
+  const left = parse(without) ?? (isWhole ? [] : ['many-findings' as const, 'sync-memory' as const])
   return parse(only) ?? names.filter(isPart).filter((name) => !left.includes(name))
 }
 
@@ -282,22 +250,32 @@ async function write(results: Results): Promise<void> {
   await writeFile(file, `${JSON.stringify({ machine: results.machine, parts }, undefined, 2)}\n`)
 }
 
+/** Undefined: this is compared with nothing. */
+function whatMoved(former: Results | undefined, results: Results): Moved[] | undefined {
+  const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
+  return was === undefined || is === undefined ? undefined : movedParts(was, is)
+}
+
 try {
   const parts = chosen()
+  if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
   // Before anything is written over it.
   const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
+  if (former !== undefined && former.parts.parts === undefined) throw new Error(`${against} has no parts`)
   const results: Results = { machine: describeMachine(), parts: {} }
   say('starting everything')
   const bench = await startAll()
   for (const part of parts) {
     await measureInto(results, part, bench)
     // At once: what is measured is not lost when a later part fails.
-    if (!quick) await write(results)
+    if (isWhole) await write(results)
   }
   printResults(results)
-  const [was, is] = [former?.parts.parts?.figures, results.parts.parts?.figures]
-  if (was !== undefined && is !== undefined)
-    for (const line of describeMoved(movedParts(was, is))) console.log(`  ${line}`)
+  const moved = whatMoved(former, results)
+  if (moved !== undefined) for (const line of describeMoved(moved)) console.log(`  ${line}`)
+  const failed = failedVerdicts(results, moved ?? [])
+  for (const line of failed) console.log(`FAILED ${line}`)
+  if (failed.length > 0) process.exitCode = 1
 } finally {
   await stopAll()
 }

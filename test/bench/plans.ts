@@ -1,0 +1,74 @@
+const full = {
+  starts: 6,
+  rounds: 2,
+  seconds: 2,
+  warmUpSeconds: 8,
+  pacedSeconds: 4,
+  partsRounds: 9,
+  keyCounts: [
+    { keys: 1, tenants: 1 },
+    { keys: 1000, tenants: 1 },
+    { keys: 10_000, tenants: 1 },
+    { keys: 10_000, tenants: 10_000 },
+    { keys: 1_000_000, tenants: 1 },
+  ],
+  hot: {
+    many: 1_000_000,
+    used: 10_000,
+    tenants: 10_000,
+    starts: 5,
+    missing: { hot: 1000, few: 16_000, oneIn: 20, starts: 4 },
+  },
+  coldKeys: 100_000,
+  coldSeconds: 420,
+  fillSeconds: 540,
+  revocations: { up: 100, down: 30 },
+}
+
+const quick: typeof full = {
+  starts: 3,
+  rounds: 2,
+  seconds: 2,
+  warmUpSeconds: 4,
+  pacedSeconds: 1,
+  partsRounds: 3,
+  keyCounts: [
+    { keys: 1, tenants: 1 },
+    { keys: 1000, tenants: 1 },
+    { keys: 1000, tenants: 1000 },
+  ],
+  hot: {
+    many: 10_000,
+    used: 500,
+    tenants: 500,
+    starts: 2,
+    missing: { hot: 100, few: 4000, oneIn: 20, starts: 2 },
+  },
+  coldKeys: 2000,
+  coldSeconds: 10,
+  fillSeconds: 10,
+  revocations: { up: 10, down: 5 },
+}
+
+/** So little that a figure says nothing: shows that the bench itself works. */
+const tiny: typeof full = {
+  ...quick,
+  starts: 1,
+  rounds: 1,
+  seconds: 1,
+  warmUpSeconds: 1,
+  partsRounds: 1,
+  keyCounts: [{ keys: 100, tenants: 100 }],
+  hot: {
+    many: 3000,
+    used: 100,
+    tenants: 100,
+    starts: 1,
+    missing: { hot: 50, few: 1500, oneIn: 20, starts: 1 },
+  },
+  coldKeys: 1000,
+  revocations: { up: 3, down: 2 },
+}
+
+/** How much of everything is measured, by the name of the option. */
+export const plans = { full, quick, tiny } as const
