@@ -37,8 +37,15 @@ export function watchMachine(): () => Served {
   }
 }
 
-/** Ticks of all processors since the machine started (proc(5)); elsewhere than on Linux there are no such figures. */
-export function readTimes(): { all: number; idle: number; stolen: number } {
+/** Ticks of all processors since the machine started: in all, without work, and taken by the host. */
+export interface Times {
+  readonly all: number
+  readonly idle: number
+  readonly stolen: number
+}
+
+/** From proc(5); elsewhere than on Linux there are no such figures. */
+export function readTimes(): Times {
   try {
     const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
     const times = line.split(/\s+/).slice(1, 9).map(Number)

@@ -3,6 +3,7 @@ import { type Churn, prepareChurn } from '../support/churn.ts'
 import { type Operation, findViolations, findWrongWrites } from '../support/promises.ts'
 import { type Traffic, startTraffic } from '../support/traffic.ts'
 import { type Writes, readWrites } from '../support/writes.ts'
+import { type Failure, type Stall, tellApart } from './stalls.ts'
 import { type Nuisance, brokenUpload, startNuisance } from './nuisance.ts'
 import { type Visits, startVisits } from './visits.ts'
 
@@ -32,6 +33,8 @@ export interface LoadReport {
   readonly visits: number
   /** A line for each broken promise, failure and answer that was not to be. Empty: all was well. */
   readonly faults: readonly string[]
+  /** A line for each 503 while the host gave no processor, or right after it. */
+  readonly ofStalls: readonly string[]
 }
 
 export interface MixedLoad {
@@ -40,7 +43,11 @@ export interface MixedLoad {
 }
 
 /** Begins `perSecond` requests over the gateways, changes of keys, mistakes, clients that go away, people at the console. */
-export async function startMixedLoad(stack: TestStack, perSecond: number): Promise<MixedLoad> {
+export async function startMixedLoad(
+  stack: TestStack,
+  perSecond: number,
+  stalls: readonly Stall[],
+): Promise<MixedLoad> {
   const { gateways } = stack
   const own = await stack.createTenant('harbourline')
   await stack.nameTenants({ harbourline: own })
@@ -59,7 +66,7 @@ export async function startMixedLoad(stack: TestStack, perSecond: number): Promi
         (error: unknown) => [String(error)],
       )
       await traffic.stop()
-      const report = reportOf({ traffic, churn, nuisance, visits }, await readWrites(stack))
+      const report = reportOf({ traffic, churn, nuisance, visits, stalls }, await readWrites(stack))
       return { ...report, faults: [...unfinished, ...report.faults] }
     },
   }
@@ -70,13 +77,17 @@ interface Parts {
   readonly churn: Churn
   readonly nuisance: Nuisance
   readonly visits: Visits
+  readonly stalls: readonly Stall[]
 }
 
-function reportOf({ traffic, churn, nuisance, visits }: Parts, stored: Writes): LoadReport {
+function reportOf({ traffic, churn, nuisance, visits, stalls }: Parts, stored: Writes): LoadReport {
   const { requests } = traffic
   const { keys, changes } = churn
   const violations = [...findViolations({ requests, keys, changes }), ...findWrongWrites({ requests }, stored)]
-  const failed = requests.filter(({ status }) => status === 0 || status >= 500)
+  const failed = requests
+    .filter(({ status }) => status === 0 || status >= 500)
+    .map((request): Failure => ({ ...request, text: `failed: ${JSON.stringify(request)}` }))
+  const told = tellApart([...failed, ...nuisance.surprises, ...visits.surprises], stalls, requests.length)
   const broken = [...stored.keys()].filter((name) => name.startsWith(brokenUpload))
   const byStatus = Object.groupBy(requests, ({ status, code }) => `${status} ${code ?? ''}`.trimEnd())
   return {
@@ -90,10 +101,9 @@ function reportOf({ traffic, churn, nuisance, visits }: Parts, stored: Writes): 
     visits: visits.count,
     faults: [
       ...violations.map(({ promised, request }) => `${promised}: ${JSON.stringify(request)}`),
-      ...failed.map((request) => `failed: ${JSON.stringify(request)}`),
       ...broken.map((name) => `a file that never came whole is stored: ${name}`),
-      ...nuisance.surprises,
-      ...visits.surprises,
+      ...told.faults,
     ],
+    ofStalls: told.ofStalls,
   }
 }

@@ -3,6 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { generateKey } from '@postern/api-key'
 import { type RequestOptions, send } from '../support/http.ts'
 import { breakOff } from '../support/raw.ts'
+import type { Failure } from './stalls.ts'
+import { WrongAnswer, failureOf } from './surprise.ts'
 
 /** What is asked wrongly, and the status that it must get. */
 interface Mistake {
@@ -17,7 +19,7 @@ export interface Nuisance {
   /** How often each has been done. */
   readonly done: Readonly<Record<string, number>>
   /** What was answered otherwise than it must be. */
-  readonly surprises: readonly string[]
+  readonly surprises: readonly Failure[]
   stop(): Promise<void>
 }
 
@@ -63,7 +65,7 @@ export function startNuisance(options: {
 }): Nuisance {
   const { gateways, key, narrow, everyMs } = options
   const done: Record<string, number> = {}
-  const surprises: string[] = []
+  const surprises: Failure[] = []
   const stopping = new AbortController()
   const mistakes = mistakesOf(key, narrow)
   const partings = partingsOf(key)
@@ -71,11 +73,12 @@ export function startNuisance(options: {
   async function loop(step: (turn: number, gateway: string) => Promise<string>): Promise<void> {
     for (let turn = 0; !stopping.signal.aborted; turn += 1) {
       const gateway = gateways[turn % gateways.length] ?? ''
+      const startedAt = performance.now()
       try {
         const name = await step(turn, gateway)
         done[name] = (done[name] ?? 0) + 1
       } catch (error) {
-        surprises.push(String(error))
+        surprises.push(failureOf(error, startedAt))
       }
       await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
     }
@@ -85,7 +88,7 @@ export function startNuisance(options: {
     loop(async (turn, gateway) => {
       const { name, path, options: asked, status } = pick(mistakes, turn)
       const answer = await send(gateway, path, asked)
-      if (answer.status !== status) throw new Error(`${name}: ${answer.status} ${answer.text}`)
+      if (answer.status !== status) throw new WrongAnswer(name, answer)
       return name
     }),
     loop(async (turn, gateway) => {

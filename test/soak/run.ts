@@ -14,6 +14,7 @@ import { inspectorVariables } from './heap.ts'
 import { type Judged, judge } from './judge.ts'
 import { startMixedLoad } from './load.ts'
 import { openSampler } from './sampler.ts'
+import { watchStalls } from './stalls.ts'
 
 const minuteMs = 60_000
 const minutes = Number(process.env['POSTERN_SOAK_MINUTES'] ?? 36)
@@ -112,7 +113,9 @@ async function soak(): Promise<boolean> {
   running.push({ stop: sampler.close })
   const measuredAt = new Date().toISOString()
   const machine = watchMachine()
-  const load = await startMixedLoad(stack, perSecond)
+  const watch = await watchStalls()
+  running.push(watch)
+  const load = await startMixedLoad(stack, perSecond, watch.stalls)
   sampler.begin()
   const beganAt = performance.now()
   say(`${minutes} minutes of ${perSecond} requests a second, judged from minute ${round(warmUpMs / minuteMs, 1)} on`)
@@ -122,7 +125,7 @@ async function soak(): Promise<boolean> {
     if (due > 0 && due % (5 * minuteMs) === 0) say(`${due / minuteMs} minutes`)
   }
   const lastedMs = performance.now() - beganAt
-  const { faults, ...report } = await load.finish()
+  const { faults, ofStalls, ...report } = await load.finish()
   const served = machine()
   const rows = judgeAll(sampler.series, lastedMs)
 
@@ -131,15 +134,24 @@ async function soak(): Promise<boolean> {
   tell(
     `  machine: ${Math.round(served.stolen * 100)} % of the processors taken by the host, none free for ${round(served.fullMs / 1000, 1)} s at the longest`,
   )
+  const stalls = watch.stalls.map(({ from, to }) => ({
+    from: round((from - beganAt) / 1000),
+    to: round((to - beganAt) / 1000),
+  }))
+  for (const { from, to } of stalls) tell(`  the host gave no processor from second ${from} to ${to}`)
+  for (const line of ofStalls.slice(0, 50)) tell(`  OF A STALL ${line}`)
   for (const fault of faults.slice(0, 50)) tell(`  WRONG ${fault}`)
   const isJudged = rows.every(({ judged }) => judged !== undefined)
   const risen = rows.filter(({ judged }) => judged !== undefined && judged.verdict !== 'flat')
   tell(
-    `soak: ${report.requests} requests in ${round(lastedMs / minuteMs, 1)} minutes, ${faults.length} wrong; ` +
+    `soak: ${report.requests} requests in ${round(lastedMs / minuteMs, 1)} minutes, ${faults.length} wrong, ` +
+      `${ofStalls.length} answers of 503 beside ${stalls.length} stalls of the host; ` +
       (isJudged ? `${rows.length - risen.length} of ${rows.length} figures flat` : 'too short to judge what grows'),
   )
-  if (isJudged)
-    await write({ measuredAt, machine: describeMachine(), served, load: { perSecond, ...report }, faults, rows })
+  if (isJudged) {
+    const told = { stalls, failedOfStalls: ofStalls.length }
+    await write({ measuredAt, machine: describeMachine(), served, told, load: { perSecond, ...report }, faults, rows })
+  }
   return faults.length === 0 && risen.length === 0 && report.refusedAsRevoked > 0
 }
 
@@ -147,12 +159,13 @@ interface Result {
   readonly measuredAt: string
   readonly machine: ReturnType<typeof describeMachine>
   readonly served: unknown
+  readonly told: Readonly<Record<string, unknown>>
   readonly load: unknown
   readonly faults: readonly string[]
   readonly rows: readonly Row[]
 }
 
-async function write({ measuredAt, machine, served, load, faults, rows }: Result): Promise<void> {
+async function write({ measuredAt, machine, served, told, load, faults, rows }: Result): Promise<void> {
   const figures = rows.map(({ part, kind, points, judged }) => ({
     part,
     kind,
@@ -172,7 +185,17 @@ async function write({ measuredAt, machine, served, load, faults, rows }: Result
   const folder = join(import.meta.dirname, '..', '..', 'bench')
   await mkdir(folder, { recursive: true })
   const judgedFromMinute = warmUpMs / minuteMs
-  const result = { measuredAt, minutes, judgedFromMinute, machine, served, load, faults: faults.length, figures }
+  const result = {
+    measuredAt,
+    minutes,
+    judgedFromMinute,
+    machine,
+    served,
+    ...told,
+    load,
+    faults: faults.length,
+    figures,
+  }
   await writeFile(join(folder, 'soak.json'), `${JSON.stringify(result, undefined, 2)}\n`)
 }
 

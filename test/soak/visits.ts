@@ -1,11 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createTestBrowser } from '@postern/local-stack/testing'
 import { z } from 'zod'
+import type { Failure } from './stalls.ts'
+import { WrongAnswer, failureOf } from './surprise.ts'
 
 /** People at the console, until stopped. */
 export interface Visits {
   readonly count: number
-  readonly surprises: readonly string[]
+  readonly surprises: readonly Failure[]
   stop(): Promise<void>
 }
 
@@ -14,7 +16,7 @@ const people = ['harbourline-viewer', 'harbourline-auditor', 'harbourline-admin'
 
 /** One person after the other signs in, looks, and signs out or, every second one, leaves the session to its end. */
 export function startVisits(url: string, everyMs: number): Visits {
-  const surprises: string[] = []
+  const surprises: Failure[] = []
   const stopping = new AbortController()
   let count = 0
 
@@ -22,21 +24,22 @@ export function startVisits(url: string, everyMs: number): Visits {
     const browser = createTestBrowser()
     await browser.signIn(url, people[turn % people.length] ?? '')
     const answer = await browser.send(`${url}/auth/session`)
-    if (answer.status !== 200) throw new Error(`the session: ${answer.status} ${answer.text}`)
+    if (answer.status !== 200) throw new WrongAnswer('the session', answer)
     const { csrf_token: token } = sessionSchema.parse(JSON.parse(answer.text))
     const headers = { accept: 'application/json', 'x-csrf-token': token, origin: url, 'sec-fetch-site': 'same-origin' }
     for (const path of ['/api/v1/whoami', '/api/v1/findings?limit=20']) {
-      const { status, text } = await browser.send(url + path, { headers })
-      if (status !== 200) throw new Error(`${path} at the console: ${status} ${text}`)
+      const found = await browser.send(url + path, { headers })
+      if (found.status !== 200) throw new WrongAnswer(`${path} at the console`, found)
     }
     if (turn % 2 === 0) return
-    const { status, text } = await browser.send(`${url}/auth/logout`, { method: 'POST', headers })
-    if (status !== 200) throw new Error(`signing out: ${status} ${text}`)
+    const left = await browser.send(`${url}/auth/logout`, { method: 'POST', headers })
+    if (left.status !== 200) throw new WrongAnswer('signing out', left)
   }
 
   const loop = async (): Promise<void> => {
     for (let turn = 0; !stopping.signal.aborted; turn += 1) {
-      await visit(turn).catch((error: unknown) => surprises.push(String(error)))
+      const startedAt = performance.now()
+      await visit(turn).catch((error: unknown) => surprises.push(failureOf(error, startedAt)))
       count += 1
       await delay(everyMs, undefined, { signal: stopping.signal }).catch(() => undefined)
     }

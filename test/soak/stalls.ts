@@ -1,0 +1,133 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { z } from 'zod'
+import type { Times } from '../containers/machine.ts'
+
+/** A while in which the host gave this machine no processor, on the monotonic clock of this process. */
+export interface Stall {
+  readonly from: number
+  readonly to: number
+}
+
+/** How often the probe looks, in milliseconds. */
+export const probeEveryMs = 250
+/**
+ * A process that sleeps nearly always is woken within some milliseconds, however much others have to do: the scheduler lets
+ * it go first. One that is so late was on a machine that stood still.
+ */
+const lateMs = 500
+/** For so long no processor has a break, and the host takes at least this part of their time. */
+const starvedMs = 1000
+const stolenShare = 1 / 3
+const breakShare = 0.05
+
+/** Given looks in order, says which stall has ended with each. Neither kind can be of what runs here: it is not the load's doing. */
+export function findStalls(): (look: Times & { readonly at: number }) => Stall | undefined {
+  let last: (Times & { readonly at: number }) | undefined
+  let starved: { from: number; all: number; stolen: number } | undefined
+  return (look) => {
+    const before = last
+    last = look
+    if (before === undefined) return undefined
+    if (look.at - before.at - probeEveryMs >= lateMs) {
+      starved = undefined
+      return { from: before.at, to: look.at }
+    }
+    const [all, stolen] = [look.all - before.all, look.stolen - before.stolen]
+    if (all > 0 && (look.idle - before.idle) / all < breakShare) {
+      starved ??= { from: before.at, all: 0, stolen: 0 }
+      starved.all += all
+      starved.stolen += stolen
+      return undefined
+    }
+    const ended = starved
+    starved = undefined
+    if (ended === undefined || before.at - ended.from < starvedMs || ended.stolen / ended.all < stolenShare)
+      return undefined
+    return { from: ended.from, to: before.at }
+  }
+}
+
+const stallSchema = z.object({ from: z.number(), to: z.number() })
+
+export interface StallWatch {
+  readonly pid: number
+  /** Those that have ended so far. */
+  readonly stalls: readonly Stall[]
+  /** Resolves with the next stall. */
+  next(): Promise<Stall>
+  stop(): Promise<void>
+}
+
+/** The clock of all processes of the machine, in milliseconds. */
+export function machineClock(): number {
+  return Number(process.hrtime.bigint()) / 1e6
+}
+
+/** Starts a process that sleeps, and looks again and again whether it was woken in time. */
+export async function watchStalls(): Promise<StallWatch> {
+  const probe = join(import.meta.dirname, 'stall-probe.ts')
+  // It ends with its standard input, and so with this process.
+  const child = spawn(process.execPath, ['--conditions=@postern/source', probe], { stdio: ['pipe', 'pipe', 'inherit'] })
+  const aheadMs = machineClock() - performance.now()
+  const stalls: Stall[] = []
+  let waiting: PromiseWithResolvers<Stall> | undefined
+  const lines = createInterface({ input: child.stdout })
+  const begun = once(lines, 'line')
+  await begun
+  lines.on('line', (line) => {
+    const { from, to } = stallSchema.parse(JSON.parse(line))
+    const stall = { from: from - aheadMs, to: to - aheadMs }
+    stalls.push(stall)
+    waiting?.resolve(stall)
+    waiting = undefined
+  })
+  return {
+    pid: child.pid ?? 0,
+    stalls,
+    next: async () => await (waiting ??= Promise.withResolvers()).promise,
+    stop: async () => {
+      const ended = once(child, 'close')
+      child.stdin.end()
+      await ended
+    },
+  }
+}
+
+/** What was not to be, and when: milliseconds on the monotonic clock. */
+export interface Failure {
+  readonly text: string
+  readonly startedAt: number
+  readonly endedAt: number
+  /** Of the answer, where it was one. */
+  readonly status?: number | undefined
+  readonly code?: string | undefined
+}
+
+/** So long after a stall a gateway may be without a lease: it renews its own, or cannot reach who would. */
+const afterMs = 3000
+const excusedCodes: ReadonlySet<string | undefined> = new Set(['auth_unavailable', 'service_unavailable'])
+/** Part of the requests that a stall may excuse: with more, the machine could show nothing. */
+const mostExcused = 0.005
+
+/** Tells a 503 of a stall apart from what the product has done wrong. Everything else stays a fault, whenever it was. */
+export function tellApart(
+  failures: readonly Failure[],
+  stalls: readonly Stall[],
+  requests: number,
+): { readonly faults: string[]; readonly ofStalls: string[] } {
+  const isOfStall = ({ status, code, startedAt, endedAt }: Failure): boolean =>
+    status === 503 &&
+    excusedCodes.has(code) &&
+    stalls.some(({ from, to }) => endedAt >= from && startedAt <= to + afterMs)
+  const faults = failures.filter((failure) => !isOfStall(failure)).map(({ text }) => text)
+  const ofStalls = failures.filter(isOfStall).map(({ text }) => text)
+  if (ofStalls.length > mostExcused * requests) {
+    faults.push(
+      `${ofStalls.length} answers of 503 while the host gave no processor, more than ${mostExcused * 100} % of all requests`,
+    )
+  }
+  return { faults, ofStalls }
+}

@@ -1,0 +1,20 @@
+import type { Failure } from './stalls.ts'
+
+/** An answer other than the one it must be. */
+export class WrongAnswer extends Error {
+  override readonly name = 'WrongAnswer'
+  readonly status: number
+  readonly code: string | undefined
+
+  constructor(what: string, { status, text }: { readonly status: number; readonly text: string }) {
+    super(`${what}: ${status} ${text}`)
+    this.status = status
+    this.code = /"code":"([a-z_]+)"/.exec(text)?.[1]
+  }
+}
+
+/** What went wrong in a step that began at `startedAt`. */
+export function failureOf(error: unknown, startedAt: number): Failure {
+  const given = error instanceof WrongAnswer ? { status: error.status, code: error.code } : {}
+  return { text: String(error), startedAt, endedAt: performance.now(), ...given }
+}
