@@ -91,22 +91,35 @@ describe('a cold start', () => {
   })
 })
 
+const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
+const hotKeys = (verdict: string) => ({
+  title: '',
+  measured: [],
+  shares: {},
+  sameAgainstSame: ratioOf(1, 1),
+  against: [{ name: '', ratio: ratioOf(1, 1), hitsApart: 0, verdict }],
+})
+const coldStart = (verdicts: readonly string[]) => ({
+  hotKeys: 1,
+  keys: 1,
+  together: 1,
+  requests: 1,
+  seconds: 1,
+  p50: 1,
+  p99: 1,
+  lookupsAtKeys: 1,
+  transactions: 1,
+  coldPerSecond: 1,
+  warmPerSecond: 1,
+  steadySeconds: 1,
+  verdicts,
+})
+
+const resultsOf = (one: string, other: string): Pick<Results, 'parts'> => ({
+  parts: { 'hot-keys': part([hotKeys(one), hotKeys(other)]), 'cold-start': part(coldStart([one, other])) },
+})
+
 test('the bench fails for what says NO and for what is dearer, and for nothing else', () => {
-  const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
-  const hotKeys = (verdict: string) => ({
-    title: '',
-    measured: [],
-    shares: {},
-    sameAgainstSame: ratioOf(1, 1),
-    against: [{ name: '', ratio: ratioOf(1, 1), hitsApart: 0, verdict }],
-  })
-  const coldStart = (verdicts: readonly string[]) => ({
-    ...{ hotKeys: 1, keys: 1, together: 1, requests: 1, seconds: 1, p50: 1, p99: 1, lookupsAtKeys: 1 },
-    ...{ transactions: 1, coldPerSecond: 1, warmPerSecond: 1, steadySeconds: 1, verdicts },
-  })
-  const resultsOf = (one: string, other: string): Pick<Results, 'parts'> => ({
-    parts: { 'hot-keys': part([hotKeys(one), hotKeys(other)]), 'cold-start': part(coldStart([one, other])) },
-  })
   expect(failedVerdicts(resultsOf('is it: yes (1)', 'none: NO figures'), [])).toEqual([])
   expect(failedVerdicts(resultsOf('is it: yes (1)', 'is it: NO (2)'), [])).toEqual([
     'cold-start: is it: NO (2)',

@@ -77,9 +77,9 @@ export async function measureColdStart(system: System, options: ColdStartOptions
   const url = `${system.stack.gateways[0]}${path}`
   const job = { url, connections, keys, inOrder: true, together, requests: together * options.keys }
   const lookups = async (): Promise<number> => (await readHits(adminPort))['keys'] ?? Number.NaN
-  const before = { lookups: await lookups(), transactions: await transactions(system) }
+  const before = { lookups: await lookups(), transactions: await countTransactions(system) }
   const cold = await runOwn({ ...job, seconds })
-  const after = { lookups: await lookups(), transactions: await transactions(system) }
+  const after = { lookups: await lookups(), transactions: await countTransactions(system) }
   // Every key has been used once; records are renewed, and code is compiled, under the same load.
   const { requests: _all, ...lasting } = job
   const warm = await runOwn({ ...lasting, seconds: Math.min(warmSeconds, seconds) })
@@ -117,7 +117,7 @@ export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: 
   return [atEnd, first === -1 ? undefined : first + windowSeconds]
 }
 
-async function transactions({ sql }: System): Promise<number> {
+async function countTransactions({ sql }: System): Promise<number> {
   const { rows } = await sql.query<{ count: string }>(
     'select xact_commit as count from pg_stat_database where datname = current_database()',
   )

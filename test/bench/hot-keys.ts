@@ -109,7 +109,6 @@ async function measureSides(
   const again = others.pop()
   if (one === undefined || again === undefined) throw new Error('nothing was measured')
   const sameAgainstSame = ratio(again, [one], one.name)
-  const roundsOf = ({ rounds }: Measured): Hits[] => rounds.flatMap(({ hits }) => (hits === undefined ? [] : [hits]))
   return {
     title,
     measured,
@@ -126,6 +125,10 @@ async function measureSides(
       }
     }),
   }
+}
+
+function roundsOf({ rounds }: Measured): Hits[] {
+  return rounds.flatMap(({ hits }) => (hits === undefined ? [] : [hits]))
 }
 
 async function startSide(
