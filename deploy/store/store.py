@@ -291,7 +291,14 @@ eventlet.spawn(follow_users, known)
 
 def serve(environ, start_response):
     environ["swift.cache"] = memory
-    return public(environ, start_response)
+
+    def start_without_body(status, headers, exc_info=None):
+        """A length for what says none: its server would send the end of a body in chunks, and whoever keeps the connection takes that for the next answer."""
+        if not any(name.lower() == "content-length" for name, _value in headers):
+            headers = [*headers, ("Content-Length", "0")]
+        return start_response(status, headers, exc_info)
+
+    return public(environ, start_without_body if environ["REQUEST_METHOD"] == "HEAD" else start_response)
 
 
 wsgi.server(eventlet.listen((given.host, int(given.port)), backlog=1024), serve, quiet, max_size=1000)

@@ -28,7 +28,7 @@ export interface S3Config {
   readonly checksums: boolean
   /** How long one call may take, its repetitions included. Milliseconds, default 8 s: shorter than a transaction waits. */
   readonly timeoutMs: number
-  /** Parts of 8 MiB that may be in memory at a time, for all uploads. Default: what half of the process's memory holds, 256 at most. */
+  /** Parts of 8 MiB that may be in memory at a time, for all uploads, with twice as many of 1 MiB beside them. Default: what half of the process's memory holds of both, 256 at most. */
   readonly parts: number
 }
 

@@ -237,7 +237,7 @@ describe('where the thread that hashes ends', () => {
     expect(answer).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
     expect(problemSchema.parse(answer.json)).toMatchObject({
       code: 'service_unavailable',
-      detail: expect.stringContaining('Nothing was kept'),
+      detail: expect.stringContaining('There is no receipt'),
     })
     for (const folder of ['incoming', 'settling', 'blobs']) expect(await service.filesIn(folder)).toEqual([])
     expect(await service.rows('select from evidence.file')).toEqual([])

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { readFile, readdir } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { join } from 'node:path'
 import {
   CreateBucketCommand,
@@ -90,6 +91,20 @@ describe('the store of the compose file', () => {
     const found = await keys(first, 'kill/')
     expect([...answered].filter((key) => !found.includes(key))).toEqual([])
     for (const key of answered) expect(await read(first, key)).toBe(key)
+  })
+
+  test('sends nothing behind the head of an answer that has no body, so that the connection can be kept', async () => {
+    const { hostname, port } = new URL(store.endpoint)
+    const socket = connect(Number(port), hostname)
+    let text = ''
+    socket.setEncoding('latin1').on('data', (data: string) => (text += data))
+    socket.write(`HEAD /${bucket}/nothing HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`)
+    await expect.poll(() => text).toContain('\r\n\r\n')
+    socket.write(`GET /healthcheck HTTP/1.1\r\nHost: ${hostname}\r\n\r\n`)
+    await expect.poll(() => text).toMatch(/OK$/)
+    const [head, ...rest] = text.split('\r\n\r\n')
+    expect([head?.slice(0, 13), rest[0]?.slice(0, 13)]).toEqual(['HTTP/1.1 400 ', 'HTTP/1.1 200 '])
+    socket.destroy()
   })
 
   test('takes a second access key and drops the first one without being started anew, and refuses nobody meanwhile', async () => {

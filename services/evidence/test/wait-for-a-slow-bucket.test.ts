@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { problemSchema } from '@postern/contracts'
+import { Readable } from 'node:stream'
+import { problemSchema, receiptSchema } from '@postern/contracts'
+import type { CallAnswer, Principal, SignedCaller } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { file, form } from './form.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
@@ -26,7 +28,7 @@ async function startOnSlowBucket(env: Record<string, string>) {
 }
 
 test('uploads for which the bucket stands still keep no other from coming to its end', async () => {
-  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000' })
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '40' })
   const principal = uploader()
   slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))
   // More than there are blocks to receive into, had each of them one.
@@ -45,7 +47,7 @@ test('uploads for which the bucket stands still keep no other from coming to its
 })
 
 test('uploads beyond what memory holds of parts wait for it, and none is lost; small ones need none', async () => {
-  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '2' })
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '60000', POSTERN_BLOB_S3_PARTS: '4' })
   const principal = uploader()
   slow.hold(new RegExp(`/data/${principal.tenantId}/\\w+\\?.*partNumber`))
   const all = Array.from({ length: 5 }, () =>
@@ -59,6 +61,72 @@ test('uploads beyond what memory holds of parts wait for it, and none is lost; s
   for (const { status, text } of await Promise.all(all)) expect(status, text).toBe(201)
   await service.close()
 })
+
+const tus = { 'tus-resumable': '1.0.0' }
+
+async function begin(caller: SignedCaller, principal: Principal, size: number): Promise<string> {
+  const { headers } = await caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
+    headers: { ...tus, 'upload-length': String(size), 'upload-metadata': 'filename YS5jc3Y=' },
+  })
+  return headers['location'] ?? ''
+}
+
+const piece = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }
+
+/** A body that stands still when its beginning was taken. */
+function standingBody(first: Buffer) {
+  const taken = Promise.withResolvers<void>()
+  let isSent = false
+  const body = new Readable({
+    read: () => {
+      if (isSent) taken.resolve()
+      else body.push(first)
+      isSent = true
+    },
+  })
+  return { body, taken: taken.promise }
+}
+
+const send: Readonly<
+  Record<string, (caller: SignedCaller, principal: Principal, body: Readable) => Promise<CallAnswer>>
+> = {
+  'in pieces': async (caller, principal, body) => {
+    const target = await begin(caller, principal, bytes.length)
+    return await caller.call(principal, 'PATCH', target, { body, headers: piece })
+  },
+  'as the body': async (caller, principal, body) => await upload(caller, principal, { body, headers: csv }),
+}
+
+test.each([
+  ['in pieces', 'one tenant', 1],
+  ['in pieces', 'several tenants', 2],
+  ['as the body', 'several tenants', 2],
+] as const)(
+  'files that come %s from senders of %s who stand still keep no other waiting, and are whole when they go on',
+  async (way, _whose, tenants) => {
+    const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '2' })
+    const principals = [uploader(), uploader()]
+    const standing = Array.from({ length: 2 }, (_none, at) => {
+      const { body, taken } = standingBody(bytes.subarray(0, 2 * 1024 * 1024))
+      const answer = send[way]?.(service.caller, principals[at % tenants] ?? uploader(), body)
+      return { body, taken, answer }
+    })
+    for (const { taken } of standing) await taken
+    await uploaded(service.caller, uploader(), bytes)
+    for (const { body } of standing) {
+      body.push(bytes.subarray(2 * 1024 * 1024))
+      body.push(null)
+    }
+    for (const { answer } of standing) {
+      const { text, headers, json } = (await answer) ?? {}
+      const [, payload = ''] = (headers?.['postern-receipt'] ?? receiptSchema.parse(json).jws).split('.')
+      const receipt: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString())
+      expect(receipt, text).toMatchObject({ sha256: sha256(bytes), size_bytes: bytes.length })
+    }
+    expect(await bucket.keys('partial/')).toEqual([])
+    await service.close()
+  },
+)
 
 test('the files of a form hold no memory that the next of them waits for', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_PARTS: '1' })
@@ -87,19 +155,13 @@ test('nor do more than the connections that a client of a bucket has by default'
 test('a bucket that takes longer than a sender may is told as what it is, 503 and not 408, whichever way the file comes', async () => {
   const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '3000', POSTERN_EVIDENCE_STALL_MS: '1000' })
   const principal = uploader()
-  const tus = { 'tus-resumable': '1.0.0' }
-  const begun = await service.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
-    headers: { ...tus, 'upload-length': String(bytes.length), 'upload-metadata': 'filename YS5jc3Y=' },
-  })
+  const target = await begin(service.caller, principal, bytes.length)
   slow.hold(new RegExp(`/(?:data|partial)/${principal.tenantId}/`))
   const multipart = form(file('a.csv', bytes))
   const answers = await Promise.all([
     upload(service.caller, principal, { body: bytes, headers: csv }),
     service.caller.call(principal, 'POST', '/api/v1/evidence', multipart),
-    service.caller.call(principal, 'PATCH', begun.headers['location'] ?? '', {
-      body: bytes,
-      headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' },
-    }),
+    service.caller.call(principal, 'PATCH', target, { body: bytes, headers: piece }),
   ])
   for (const { status, json, headers } of answers) {
     expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])

@@ -16,10 +16,9 @@ export async function openStores(config: StoreConfig): Promise<Stores> {
   const { openS3Objects } = await import('./s3-objects.ts')
   const { openS3BlobStore } = await import('./s3-blob-store.ts')
   const { openS3PartialStore } = await import('./s3-partial-store.ts')
-  const { openPartRoom } = await import('./part-room.ts')
+  const { openPartRoom, waitForRoomMs } = await import('./part-room.ts')
   const objects = openS3Objects(config)
-  // A part is sent, and its room given back, within the time of a call.
-  const room = openPartRoom(config.parts, 2 * config.timeoutMs)
+  const room = openPartRoom(config.parts, waitForRoomMs)
   const bucket: Stores = {
     blobs: openS3BlobStore(objects, room),
     partials: openS3PartialStore(objects, room),

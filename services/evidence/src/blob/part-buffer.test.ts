@@ -1,50 +1,151 @@
+import { randomUUID } from 'node:crypto'
 import { ProblemError } from '@postern/service-kit'
 import { expect, test } from 'vitest'
-import { createPartBuffer, freeBytes, partBytes } from './part-buffer.ts'
-import { openPartRoom } from './part-room.ts'
+import { createPartBuffer } from './part-buffer.ts'
+import { type PartRoom, freeBytes, openPartRoom, partBytes, smallBytes } from './part-room.ts'
 
-const more = Buffer.alloc(freeBytes + 1, 'a')
+const more = Buffer.alloc(smallBytes + 1, 'a')
+const full = Buffer.alloc(partBytes, 'b')
 
-test('more buffers than there is room for: who finds none holds what is free, and goes on when another has sent its part', async () => {
-  const room = openPartRoom(2, 60_000)
-  const [first, second, third, fourth] = Array.from({ length: 4 }, () => createPartBuffer(room))
+/** A buffer with what it was sent; each of a tenant of its own. */
+function aBuffer(room: PartRoom, tenantId: string = randomUUID()) {
+  const sent: number[] = []
+  const buffer = createPartBuffer({
+    room,
+    tenantId,
+    send: async (part) => {
+      sent.push(part.length)
+      return await Promise.resolve({ isOver: true })
+    },
+  })
+  return { ...buffer, buffer, sent }
+}
+
+test('who finds no room waits until another has sent its part, and what is small needs none of the room of large ones', async () => {
+  const room = openPartRoom(1, 60_000, 60_000)
+  const [first, second, third] = [aBuffer(room), aBuffer(room), aBuffer(room)]
+  await first.write(full)
+  let isThere = false
+  const seconds = second.write(more).then(() => (isThere = true))
+  await third.write(more.subarray(1))
+  expect([room.isAwaited('whole'), room.isAwaited('small'), isThere]).toEqual([true, false, false])
+  await first.write(more.subarray(0, freeBytes))
+  await seconds
+  expect([first.sent, first.buffer.length, first.buffer.hasRoom]).toEqual([[partBytes], freeBytes, false])
+  expect(room.isAwaited('whole')).toBe(false)
+  await second.release()
+  await second.release()
+  await third.write(more)
+  expect(third.buffer.length).toBe(2 * smallBytes + 1)
+})
+
+test('a sender that fills its part slowly, or stands still, keeps nobody waiting: what it holds is sent before', async () => {
+  const room = openPartRoom(1, 60_000, 0)
+  const [slow, other] = [aBuffer(room), aBuffer(room)]
+  await slow.write(more)
+  await other.write(more)
+  expect([slow.sent, slow.buffer.length, slow.buffer.hasRoom]).toEqual([[more.length], 0, false])
+  await slow.write(more)
+  expect([slow.buffer.length, other.sent]).toEqual([more.length, [more.length]])
+})
+
+test('the same of small parts', async () => {
+  const room = openPartRoom(1, 60_000, 0)
+  const small = more.subarray(0, freeBytes + 1)
+  const buffers = Array.from({ length: 4 }, () => aBuffer(room))
+  for (const { write } of buffers) await write(small)
+  expect(buffers.map(({ buffer }) => buffer.length)).toEqual([0, 0, small.length, small.length])
+})
+
+test('a part that is filled within a moment is not asked for before', async () => {
+  const room = openPartRoom(1, 60_000, 60_000)
+  const [fast, other] = [aBuffer(room), aBuffer(room)]
+  await fast.write(more)
+  const others = other.write(more)
+  await fast.write(full.subarray(more.length))
+  expect(fast.sent).toEqual([])
+  await fast.flush()
+  await others
+  expect(fast.sent).toEqual([partBytes])
+})
+
+test('room that was waited for is not given away before what is to come into it', async () => {
+  const room = openPartRoom(1, 60_000, 0)
+  const [first, other] = [aBuffer(room), aBuffer(room)]
+  await first.reserve(more.length)
+  const others = other.write(more)
+  await first.write(more)
+  await others
+  expect(first.sent).toEqual([more.length])
+})
+
+test('a tenant has half of the room and no more, and what is given back goes to who holds least', async () => {
+  const room = openPartRoom(4, 60_000, 60_000)
+  const tenant = randomUUID()
+  const [first, second, third, fourth] = Array.from({ length: 4 }, () => aBuffer(room, tenant))
   if (first === undefined || second === undefined || third === undefined || fourth === undefined)
     throw new Error('none')
-  await first.add(more)
-  await second.add(more)
-  await third.add(Buffer.alloc(freeBytes))
-  expect(room.isAwaited()).toBe(false)
+  await first.write(more)
+  await second.write(more)
   let order = ''
-  const thirds = third.add(more).then(() => (order += '3'))
-  const fourths = fourth.add(more).then(() => (order += '4'))
-  expect(room.isAwaited()).toBe(true)
-  expect([third.length, fourth.length]).toEqual([freeBytes, 0])
-  // Sent, and more of the same file comes: it stands behind who waits.
-  first.clear(true)
+  const thirds = third.write(more).then(() => (order += '3'))
+  const fourths = fourth.write(more).then(() => (order += '4'))
+  // Half is left to others.
+  const [one, another, other] = [aBuffer(room), aBuffer(room), aBuffer(room)]
+  await one.write(more)
+  await another.write(more)
+  const others = other.write(more).then(() => (order += 'o'))
+  await second.flush()
+  await others
+  await one.flush()
   await thirds
-  expect(order).toBe('3')
-  const firsts = first.add(more).then(() => (order += '1'))
-  second.release(true)
-  second.release(true)
+  await another.flush()
+  expect([order, room.isAwaited('whole')]).toEqual(['o3', true])
+  await first.flush()
   await fourths
-  expect(order).toBe('34')
-  third.release(false)
-  await firsts
-  expect([order, room.isAwaited()]).toEqual(['341', false])
-  expect(Buffer.compare(first.bytes(), more)).toBe(0)
+  expect(order).toBe('o34')
 })
 
 test('who has waited for long enough is told to come again, and whose turn that was is not lost', async () => {
-  const room = openPartRoom(1, 20)
-  const holder = createPartBuffer(room)
-  await holder.add(more)
-  const refused: unknown = await createPartBuffer(room)
+  const room = openPartRoom(1, 20, 60_000)
+  const holder = aBuffer(room)
+  await holder.write(more)
+  const refused: unknown = await aBuffer(room)
     .reserve(partBytes)
     .catch((error: unknown) => error)
   expect(refused).toBeInstanceOf(ProblemError)
   expect(refused).toMatchObject({ code: 'service_unavailable', options: { retryAfterSeconds: 30 } })
-  holder.release(true)
-  const next = createPartBuffer(room)
-  expect((await next.add(Buffer.alloc(partBytes + 5))).byteLength).toBe(5)
-  expect(next.isFull()).toBe(true)
+  await holder.release()
+  const next = aBuffer(room)
+  await next.write(Buffer.alloc(partBytes + 5))
+  expect([next.sent, next.buffer.length]).toEqual([[partBytes], 5])
+})
+
+test('what could not be sent for the sake of others is told to who goes on, and to who ends', async () => {
+  const room = openPartRoom(1, 60_000, 0)
+  const [slow, ended] = Array.from({ length: 2 }, () =>
+    createPartBuffer({ room, tenantId: randomUUID(), send: async () => await Promise.reject(new Error('away')) }),
+  )
+  await slow?.write(more)
+  await ended?.write(more)
+  await aBuffer(room).write(more)
+  await expect(slow?.write(more)).rejects.toThrow('away')
+  await expect(ended?.flush()).rejects.toThrow('away')
+})
+
+test('what was set aside comes before what came after it', async () => {
+  const room = openPartRoom(1, 60_000)
+  let bytes = ''
+  const buffer = createPartBuffer({
+    room,
+    tenantId: randomUUID(),
+    send: async (part) => {
+      await part.prepend(smallBytes, async (target) => await Promise.resolve(void target.fill('x')))
+      bytes = Buffer.from(part.bytes()).toString()
+      return { isOver: true }
+    },
+  })
+  await buffer.write(Buffer.from('abc'))
+  await buffer.flush()
+  expect(bytes).toBe(`${'x'.repeat(smallBytes)}abc`)
 })

@@ -1,13 +1,6 @@
 import { freeChunk } from '@postern/service-kit'
-import type { PartRoom } from './part-room.ts'
-
-/** Bytes of a part of an object. Amazon's S3 takes parts from 5 MiB on, and 10,000 of them: this is for 78 GiB. */
-export const partBytes = 8 * 1024 * 1024
-
-const firstBytes = 64 * 1024
-
-/** What a buffer may hold without room of its own: who sends little, or slowly, keeps nobody from sending. */
-export const freeBytes = 1024 * 1024
+import { type PartRoom, type Room, type RoomSize, freeBytes, partBytes, smallBytes } from './part-room.ts'
+import type { Sent } from './s3-objects.ts'
 
 /** Collects bytes up to a part, in memory that grows with them and is used again for the part after. */
 export interface PartBuffer {
@@ -15,73 +8,187 @@ export interface PartBuffer {
   readonly length: number
   /** Whether it holds room that others may wait for. */
   readonly hasRoom: boolean
-  /** Waits until so many bytes more find room, or as many as the part has. Rejects where there is none in time. */
-  reserve(bytes: number): Promise<void>
-  /** Takes as much of the chunk as the part has room for, and gives the rest. Waits as `reserve` does. */
-  add(chunk: Uint8Array): Promise<Uint8Array>
-  isFull(): boolean
-  /** What is held: valid until the next `add`. */
-  bytes(): Uint8Array
-  /** Forgets what was sent, and leaves the room to who waits for it. `isOver`: no attempt to send it is still under way. */
-  clear(isOver: boolean): void
   /**
-   * Gives the room back, and the memory at once where nobody can still be reading it (`isOver` of all that was sent, and of
-   * what was not): the collector would let some of these gather first, and whoever still read would find that of others.
-   * Harmless when repeated.
+   * Sends a part that is full, and waits until so many bytes more find room, or as many as the part has. They are to be
+   * written next: until then the room is not given to others. Rejects where there is none in time, or the store fails.
    */
-  release(isOver: boolean): void
+  reserve(bytes: number): Promise<void>
+  /** Takes the chunk, and sends what becomes full before more is taken. Waits as `reserve` does. */
+  write(chunk: Uint8Array): Promise<void>
+  /** Sends what is held, and rejects where anything could not be sent. `by` is called also where nothing is held. */
+  flush(by?: Send): Promise<void>
+  /** Forgets what is held. */
+  forget(): Promise<void>
+  /**
+   * Gives the room back, and the memory at once where nobody can still be reading it: the collector would let some of these
+   * gather first, and whoever still read would find that of others. Harmless when repeated.
+   */
+  release(): Promise<void>
 }
 
-export function createPartBuffer(room: PartRoom): PartBuffer {
-  let buffer = Buffer.allocUnsafeSlow(firstBytes)
+/** What is held, for who sends it. */
+export interface HeldPart {
+  readonly length: number
+  /** Valid until the sending has ended. */
+  bytes(): Uint8Array
+  /** Puts so many bytes before those that are held, a part in all; `fill` writes them. Waits for room. */
+  prepend(count: number, fill: (target: Buffer) => Promise<void>): Promise<void>
+}
+
+type Send = (part: HeldPart) => Promise<Sent>
+
+const bytesOf: Readonly<Record<RoomSize, number>> = { small: smallBytes, whole: partBytes }
+
+/**
+ * `send` brings what is held elsewhere: when a part is full, or before that where others wait for the room and the sender of
+ * these bytes is slow. `most` says how many bytes the part takes.
+ */
+export function createPartBuffer({
+  room,
+  tenantId,
+  send,
+  most = () => partBytes,
+}: {
+  readonly room: PartRoom
+  readonly tenantId: string
+  readonly send: Send
+  readonly most?: () => number
+}): PartBuffer {
+  let buffer = Buffer.allocUnsafeSlow(freeBytes)
   let length = 0
-  let giveBack: (() => void) | undefined
+  let held: { readonly size: RoomSize; readonly room: Room } | undefined
+  /** Whether nobody reads the memory any more of all that was sent from it. */
   let isAllOver = true
+  let isReserved = false
+  let isWanted = false
+  let failure: { readonly error: unknown } | undefined
+
+  // One thing after the other: others ask for the room at any time.
+  let turn: Promise<void> = Promise.resolve()
+  const inTurn = async (work: () => Promise<void>): Promise<void> => {
+    const done = turn.then(work)
+    turn = done.catch(() => undefined)
+    await done
+  }
+  const assertWell = (): void => {
+    if (failure !== undefined) throw failure.error
+  }
+
   const drop = (): void => {
     length = 0
     if (isAllOver) freeChunk(buffer)
     buffer = Buffer.alloc(0)
     isAllOver = true
-    giveBack?.()
-    giveBack = undefined
+    held?.room.giveBack()
+    held = undefined
   }
-  const reserve = async (bytes: number): Promise<void> => {
-    if (giveBack === undefined && Math.min(partBytes, length + bytes) > freeBytes) giveBack = await room.take()
+
+  const grow = (bytes: number): void => {
+    if (bytes <= buffer.byteLength) return
+    const limit = held === undefined ? freeBytes : bytesOf[held.size]
+    const larger = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(freeBytes, buffer.byteLength * 4, bytes)))
+    buffer.copy(larger, 0, 0, length)
+    if (isAllOver) freeChunk(buffer)
+    buffer = larger
+    isAllOver = true
   }
+
+  const roomFor = async (bytes: number): Promise<void> => {
+    if (bytes <= (held === undefined ? freeBytes : bytesOf[held.size])) return
+    const before = held
+    const size = bytes <= smallBytes ? 'small' : 'whole'
+    held = { size, room: await room.take(size, tenantId, () => giveWay(size)) }
+    // What it was in stays until it has more: who holds a whole part never waits for a small one.
+    before?.room.giveBack()
+  }
+
+  const part: HeldPart = {
+    get length() {
+      return length
+    },
+    bytes: () => buffer.subarray(0, length),
+    prepend: async (count, fill) => {
+      await roomFor(length + count)
+      grow(length + count)
+      buffer.copyWithin(count, 0, length)
+      await fill(buffer.subarray(0, count))
+      length += count
+    },
+  }
+
+  const sendOff = async (by: Send): Promise<void> => {
+    try {
+      const { isOver } = await by(part)
+      isAllOver = isAllOver && isOver
+    } catch (error) {
+      // What failed may still be under way in an attempt that was given up.
+      isAllOver = false
+      failure = { error }
+      drop()
+      throw error
+    }
+    length = 0
+    if (held === undefined) return
+    if (room.isAwaited(held.size)) drop()
+    else held.room.renew()
+  }
+
+  /** Lets others have the room, once nothing else is under way. That it failed is told to who writes next. */
+  const giveWay = (size: RoomSize): void => {
+    const give = async (): Promise<void> => {
+      if (held?.size !== size) return
+      isWanted = isReserved
+      if (isReserved) return
+      if (length > 0) await sendOff(send)
+      if (length === 0) drop()
+    }
+    inTurn(give).catch(() => undefined)
+  }
+
   return {
     get length() {
       return length
     },
     get hasRoom() {
-      return giveBack !== undefined
+      return held !== undefined
     },
-    reserve,
-    add: async (chunk) => {
-      const taken = Math.min(chunk.byteLength, partBytes - length)
-      await reserve(taken)
-      if (length + taken > buffer.byteLength) {
-        const most = giveBack === undefined ? freeBytes : partBytes
-        const wanted = Math.max(firstBytes, buffer.byteLength * 4, length + taken)
-        const larger = Buffer.allocUnsafeSlow(Math.min(most, wanted))
-        buffer.copy(larger, 0, 0, length)
-        if (isAllOver) freeChunk(buffer)
-        buffer = larger
-        isAllOver = true
-      }
-      buffer.set(chunk.subarray(0, taken), length)
-      length += taken
-      return chunk.subarray(taken)
-    },
-    isFull: () => length === partBytes,
-    bytes: () => buffer.subarray(0, length),
-    clear: (isOver) => {
-      length = 0
-      isAllOver = isAllOver && isOver
-      if (giveBack !== undefined && room.isAwaited()) drop()
-    },
-    release: (isOver) => {
-      isAllOver = isAllOver && isOver
-      drop()
-    },
+    reserve: async (bytes) =>
+      await inTurn(async () => {
+        assertWell()
+        if (length === most()) await sendOff(send)
+        await roomFor(Math.min(most(), length + bytes))
+        isReserved = true
+      }),
+    write: async (chunk) =>
+      await inTurn(async () => {
+        assertWell()
+        for (let rest = chunk; rest.byteLength > 0;) {
+          if (length === most()) await sendOff(send)
+          const taken = Math.min(rest.byteLength, most() - length)
+          await roomFor(length + taken)
+          grow(length + taken)
+          buffer.set(rest.subarray(0, taken), length)
+          length += taken
+          rest = rest.subarray(taken)
+        }
+        isReserved = false
+        // Not here: whoever writes holds a block for as long, of which there are few.
+        if (isWanted && held !== undefined) giveWay(held.size)
+        isWanted = false
+      }),
+    flush: async (by) =>
+      await inTurn(async () => {
+        assertWell()
+        if (by !== undefined || length > 0) await sendOff(by ?? send)
+      }),
+    forget: async () =>
+      await inTurn(async () => {
+        length = 0
+      }),
+    release: async () =>
+      await inTurn(async () => {
+        isReserved = false
+        drop()
+      }),
   }
 }

@@ -1,61 +1,182 @@
 import { totalmem } from 'node:os'
 import { problem } from '@postern/service-kit'
-import { partBytes } from './part-buffer.ts'
 
-/** Memory for so many parts of objects at a time, whoever's they are. */
+/** Bytes of a part of an object. Amazon's S3 takes 10,000 parts: this is for 78 GiB. */
+export const partBytes = 8 * 1024 * 1024
+
+/** Bytes that need room for a small part only. */
+export const smallBytes = 1024 * 1024
+
+/** Bytes that need no room at all, as they are fewer than what a request holds anyway. */
+export const freeBytes = 64 * 1024
+
+/**
+ * How long to wait for room, in milliseconds. The gateway gives up who takes nothing for 30 s (`answerWithinMs`): the wait ends
+ * before that, with time left to send what was waited with.
+ */
+export const waitForRoomMs = 20_000
+
+export type RoomSize = 'small' | 'whole'
+
+/** For each whole part there is room for so many small ones. */
+const smallPerWhole = 2
+
+/** Memory for so many parts of objects at a time, small and whole ones, whoever's they are. */
 export interface PartRoom {
   /**
-   * Room for one part, in the order of asking; gives what gives it back, harmless when repeated. Rejects with a 503 where none is
-   * given back in time.
+   * Room for one part. Who finds none waits: first comes who holds least, then who asked first; and no tenant holds more than half.
+   * Rejects with a 503 where none is given back in time. `onWanted` is called, at most once until the room is renewed, when
+   * others wait and the part has been filling for long enough: how fast its sender is must be nothing to them.
    */
-  take(): Promise<() => void>
+  take(size: RoomSize, tenantId: string, onWanted: () => void): Promise<Room>
   /** Whether somebody waits. */
-  isAwaited(): boolean
+  isAwaited(size: RoomSize): boolean
 }
 
-/** `most` parts at a time; whoever finds none waits for `waitMs` milliseconds. */
-export function openPartRoom(most: number, waitMs: number): PartRoom {
+export interface Room {
+  /** Says that what was in it was sent, and that it begins to fill again. */
+  renew(): void
+  /** Harmless when repeated. */
+  giveBack(): void
+}
+
+/**
+ * `most` whole parts at a time, and small ones beside them; whoever finds no room waits for `waitMs` milliseconds, and whoever
+ * has filled a part for `fillMs` is asked for it then.
+ */
+export function openPartRoom(most: number, waitMs: number, fillMs = 1000): PartRoom {
+  const pools = {
+    small: openPool(most * smallPerWhole, waitMs, fillMs),
+    whole: openPool(most, waitMs, fillMs),
+  }
+  return {
+    take: async (size, tenantId, onWanted) => await pools[size].take(tenantId, onWanted),
+    isAwaited: (size) => pools[size].isAwaited(),
+  }
+}
+
+interface Holder {
+  readonly tenantId: string
+  readonly onWanted: () => void
+  /** When it began to fill. */
+  since: number
+  isAsked: boolean
+}
+
+interface Waiter {
+  readonly tenantId: string
+  readonly give: () => void
+}
+
+function openPool(most: number, waitMs: number, fillMs: number) {
   let free = most
-  const waiting = new Set<() => void>()
-  const turn = async (): Promise<void> =>
-    await new Promise((resolve, reject) => {
-      const give = (): void => {
-        clearTimeout(limit)
-        waiting.delete(give)
-        resolve()
+  const share = Math.ceil(most / 2)
+  const holders = new Set<Holder>()
+  const waiting = new Set<Waiter>()
+  const heldBy = new Map<string, number>()
+  let asking: NodeJS.Timeout | undefined
+  const heldOf = (tenantId: string): number => heldBy.get(tenantId) ?? 0
+  const count = (tenantId: string, more: 1 | -1): void => {
+    free -= more
+    const held = heldOf(tenantId) + more
+    if (held === 0) heldBy.delete(tenantId)
+    else heldBy.set(tenantId, held)
+  }
+
+  const next = (): Waiter | undefined => {
+    let first: Waiter | undefined
+    for (const waiter of waiting) {
+      if (first === undefined || heldOf(waiter.tenantId) < heldOf(first.tenantId)) first = waiter
+    }
+    return first !== undefined && heldOf(first.tenantId) < share ? first : undefined
+  }
+
+  /** Asks as many as there are who wait, those of whom holds most first, then who has filled for longest. */
+  const ask = (): void => {
+    clearTimeout(asking)
+    const all = [...holders]
+    let wanted = waiting.size - all.filter(({ isAsked }) => isAsked).length
+    const others = all
+      .filter(({ isAsked }) => !isAsked)
+      .toSorted((a, b) => heldOf(b.tenantId) - heldOf(a.tenantId) || a.since - b.since)
+    let soonest = Infinity
+    const now = performance.now()
+    for (const holder of others) {
+      if (wanted <= 0) return
+      const left = holder.since + fillMs - now
+      if (left > 0) {
+        soonest = Math.min(soonest, left)
+        continue
       }
+      wanted -= 1
+      holder.isAsked = true
+      holder.onWanted()
+    }
+    if (wanted > 0 && soonest < Infinity) asking = setTimeout(ask, soonest)
+  }
+
+  const settle = (): void => {
+    while (free > 0) {
+      const waiter = next()
+      if (waiter === undefined) break
+      waiting.delete(waiter)
+      count(waiter.tenantId, 1)
+      waiter.give()
+    }
+    ask()
+  }
+
+  const turn = async (tenantId: string): Promise<void> =>
+    await new Promise((resolve, reject) => {
       const limit = setTimeout(() => {
-        waiting.delete(give)
-        reject(
-          problem('service_unavailable', {
-            detail:
-              'More files come than the store of evidence takes at present. Nothing was kept; send the file again later.',
-            retryAfterSeconds: 30,
-          }),
-        )
+        waiting.delete(waiter)
+        reject(tooMany())
       }, waitMs)
-      waiting.add(give)
+      const waiter = {
+        tenantId,
+        give: () => {
+          clearTimeout(limit)
+          resolve()
+        },
+      }
+      waiting.add(waiter)
+      ask()
     })
+
   return {
     isAwaited: () => waiting.size > 0,
-    take: async () => {
-      if (free > 0) free -= 1
-      else await turn()
-      let isBack = false
-      return () => {
-        if (isBack) return
-        isBack = true
-        const [next] = waiting
-        if (next === undefined) free += 1
-        else next()
+    take: async (tenantId: string, onWanted: () => void): Promise<Room> => {
+      // Where some is free, who waits is of a tenant that has its share.
+      if (free > 0 && heldOf(tenantId) < share) count(tenantId, 1)
+      else await turn(tenantId)
+      const holder: Holder = { tenantId, onWanted, since: performance.now(), isAsked: false }
+      holders.add(holder)
+      return {
+        renew: () => {
+          holder.since = performance.now()
+          holder.isAsked = false
+        },
+        giveBack: () => {
+          if (!holders.delete(holder)) return
+          count(tenantId, -1)
+          settle()
+        },
       }
     },
   }
 }
 
-/** How many parts take half of the memory that the process may have: that of its container, else that of the machine. */
+function tooMany(): Error {
+  return problem('service_unavailable', {
+    detail:
+      'More files come than the store of evidence takes at present. There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.',
+    retryAfterSeconds: 30,
+  })
+}
+
+/** How many parts, with the small ones beside them, take half of the memory that the process may have: that of its container, else that of the machine. */
 export function partsInMemory(): number {
   const constrained = process.constrainedMemory()
   const memory = constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
-  return Math.min(256, Math.max(4, Math.floor(memory / 2 / partBytes)))
+  return Math.min(256, Math.max(4, Math.floor(memory / 2 / (partBytes + smallPerWhole * smallBytes))))
 }

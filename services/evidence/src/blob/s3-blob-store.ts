@@ -9,16 +9,20 @@ import {
   tenantPattern,
 } from './blob-store.ts'
 import { blockBytes } from '../digest/blocks.ts'
-import { createPartBuffer } from './part-buffer.ts'
-import { type PartRoom, openPartRoom, partsInMemory } from './part-room.ts'
-import type { S3Objects, StoredPart } from './s3-objects.ts'
+import { createAside } from './aside.ts'
+import { type HeldPart, createPartBuffer } from './part-buffer.ts'
+import { type PartRoom, openPartRoom, partBytes, partsInMemory, waitForRoomMs } from './part-room.ts'
+import type { S3Objects, Sent, StoredPart } from './s3-objects.ts'
 
 /**
  * Bytes in a bucket. README.md beside this file says why the steps are what they are; in short: `data/<tenant>/<random>`
  * holds the bytes, `settling/<tenant>/<sha256>.<random>` names those that are whole but perhaps not yet recorded, and
  * `blobs/<tenant>/<sha256>/<random>` those that rows may name. The last two are empty: their names say all.
  */
-export function openS3BlobStore(objects: S3Objects, room: PartRoom = openPartRoom(partsInMemory(), 60_000)): BlobStore {
+export function openS3BlobStore(
+  objects: S3Objects,
+  room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
+): BlobStore {
   /** Bytes of the tenant with that hash whose place is taken. A place whose bytes are gone counts for nothing. */
   async function findPlaced({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
@@ -104,62 +108,69 @@ export function namesOf(blob: SettlingBlob): {
   }
 }
 
-/** Holds one part in memory. Nothing can be seen of it in the bucket before it settles. */
+/** Bytes of the least part that is not the last of its object. */
+const leastPartBytes = 5 * 1024 * 1024
+
+/** Holds one part in memory. Nothing can be seen of the object in the bucket before it settles. */
 function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): IncomingBlob {
   const random = randomBytes(16).toString('hex')
   const data = `data/${tenantId}/${random}`
-  const buffer = createPartBuffer(room)
+  const aside = createAside(objects, tenantId, random)
   const parts: StoredPart[] = []
   let sizeBytes = 0
   let uploadId: string | undefined
-  const sendPart = async () => {
+  const sendPart = async (part: HeldPart): Promise<Sent> => {
+    await aside.restore(part)
     uploadId ??= await objects.begin(data)
-    const part = await objects.putPart(data, uploadId, parts.length + 1, buffer.bytes())
-    parts.push(part)
-    buffer.clear(part.isOver)
+    const stored = await objects.putPart(data, uploadId, parts.length + 1, part.bytes())
+    parts.push(stored)
+    return stored
+  }
+  const buffer = createPartBuffer({
+    room,
+    tenantId,
+    most: () => partBytes - aside.length,
+    send: async (part) =>
+      aside.length + part.length < leastPartBytes ? await aside.put(part.bytes()) : await sendPart(part),
+  })
+  const sendRest = async (): Promise<void> => {
+    if (buffer.length > 0 || aside.length > 0) await buffer.flush(sendPart)
   }
   return {
     // A part is a whole number of blocks, so that one that comes finds room for all of it, or for none.
-    ready: async () => {
-      if (buffer.isFull()) await sendPart()
-      await buffer.reserve(blockBytes)
-    },
+    ready: async () => await buffer.reserve(blockBytes),
     write: async (...chunks) => {
       for (const chunk of chunks) {
         sizeBytes += chunk.byteLength
-        for (let rest = chunk; rest.byteLength > 0;) {
-          if (buffer.isFull()) await sendPart()
-          rest = await buffer.add(rest)
-        }
+        await buffer.write(chunk)
       }
     },
     park: async () => {
-      if (!buffer.hasRoom) return
-      if (buffer.length > 0) await sendPart()
-      buffer.release(parts.every((part) => part.isOver))
+      if (!buffer.hasRoom && aside.length === 0) return
+      await sendRest()
+      await buffer.release()
     },
     settle: async (owner, sha256) => {
       if (owner !== tenantId) throw new Error('a blob settles with the tenant that it was opened for')
       const entry = `${checked(sha256, hashPattern)}.${random}`
       // Before the bytes can be seen: otherwise a crash could leave bytes that nothing tells of.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
-      let isOver: boolean
-      if (uploadId === undefined) {
-        ;({ isOver } = await objects.put(data, buffer.bytes()))
+      if (uploadId === undefined && aside.length === 0) {
+        await buffer.flush(async (part) => await objects.put(data, part.bytes()))
       } else {
-        if (buffer.length > 0) await sendPart()
+        await sendRest()
+        if (uploadId === undefined) throw new Error('an upload in parts was not begun')
         await objects.complete(data, uploadId, parts)
         uploadId = undefined
         const stored = await objects.sizeOf(data)
         if (stored !== sizeBytes) throw new Error('the store holds another number of bytes than it was sent')
-        isOver = parts.every((part) => part.isOver)
       }
-      buffer.release(isOver)
+      await buffer.release()
       return { tenantId, sha256, entry }
     },
     discard: async () => {
-      // What failed may still be under way in an attempt that was given up.
-      buffer.release(false)
+      await buffer.release()
+      await aside.clear()
       if (uploadId === undefined) return
       const begun = uploadId
       uploadId = undefined

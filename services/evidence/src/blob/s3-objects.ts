@@ -33,6 +33,8 @@ export interface S3Objects {
   read(key: string): Promise<Readable>
   /** Harmless where there is no such object. */
   delete(key: string): Promise<void>
+  /** The same for many, some at a time. */
+  deleteAll(keys: readonly string[]): Promise<void>
   list(prefix: string): AsyncIterable<StoredObject>
   /** Begins an object that arrives in parts: nothing of it is there before it is completed. Gives the id of the upload. */
   begin(key: string): Promise<string>
@@ -69,6 +71,9 @@ export interface StoredPart extends Sent {
 /** More than there are requests at once, so that none waits for others whose answers are slow. The library's own would be 50. */
 const maxSockets = 2_048
 
+/** The call that deletes many needs a checksum that not all servers know. */
+const deletesAtOnce = 8
+
 const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'InsufficientStorage', 'XMinioStorageFull'])
 
 /**
@@ -97,6 +102,9 @@ export function openS3Objects(config: S3Config): S3Objects {
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
   const checksumOf = (bytes: Uint8Array) =>
     checksums ? { ChecksumSHA256: createHash('sha256').update(bytes).digest('base64') } : {}
+  const remove = async (key: string): Promise<void> => {
+    await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
+  }
 
   return {
     put: async (key, bytes) => {
@@ -117,8 +125,13 @@ export function openS3Objects(config: S3Config): S3Objects {
       if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')
       return Readable.from(chunksOf(Body), { highWaterMark: 1 })
     },
-    delete: async (key) => {
-      await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
+    delete: remove,
+    deleteAll: async (keys) => {
+      const left = keys.values()
+      const deleteOnes = async (): Promise<void> => {
+        for (const key of left) await remove(key)
+      }
+      await Promise.all(Array.from({ length: Math.min(deletesAtOnce, keys.length) }, deleteOnes))
     },
     list: async function* list(below) {
       let after: { ContinuationToken?: string } | undefined = {}
@@ -208,7 +221,8 @@ function unavailable(cause: unknown): Error {
     cause instanceof S3ServiceException && (cause.$metadata.httpStatusCode === 507 || noRoomNames.has(cause.name))
   return isFull
     ? problem('insufficient_storage', {
-        detail: 'There is no room for the file at present. Nothing was kept; send it again later.',
+        detail:
+          'There is no room for the file at present. There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.',
         retryAfterSeconds: 300,
         cause,
       })

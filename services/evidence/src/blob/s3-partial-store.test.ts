@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { partBytes } from './part-buffer.ts'
+import { partBytes } from './part-room.ts'
 import { openS3PartialStore } from './s3-partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
@@ -18,6 +18,7 @@ function anObjectStore(isOver: (count: number) => boolean) {
     sizeOf: notHere,
     read: notHere,
     delete: notHere,
+    deleteAll: notHere,
     list: nothing,
     begin: notHere,
     putPart: notHere,

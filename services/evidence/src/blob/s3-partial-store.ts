@@ -1,13 +1,13 @@
 import { checked, tenantPattern } from './blob-store.ts'
 import { createPartBuffer } from './part-buffer.ts'
-import { type PartRoom, openPartRoom, partsInMemory } from './part-room.ts'
+import { type PartRoom, openPartRoom, partsInMemory, waitForRoomMs } from './part-room.ts'
 import { type PartialStore, checkedTurn } from './partial-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 
 /** Keeps what has arrived of a piece as objects of up to a part each: `partial/<tenant>/<upload>.<turn>/<number>`. */
 export function openS3PartialStore(
   objects: S3Objects,
-  room: PartRoom = openPartRoom(partsInMemory(), 60_000),
+  room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
 ): PartialStore {
   /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
   async function contentsOf(folder: string) {
@@ -22,28 +22,24 @@ export function openS3PartialStore(
   return {
     append: async (tenantId, id, turn) => {
       const folder = pieceOf(tenantId, id, turn)
-      const buffer = createPartBuffer(room)
       let count = 0
       let sizeBytes = 0
-      let isOver = true
-      const flush = async () => {
-        const wasOver = isOver
-        isOver = false
-        const sent = await objects.put(folder + nameOf(count), buffer.bytes())
-        isOver = wasOver && sent.isOver
-        count += 1
-        buffer.clear(sent.isOver)
-      }
+      const buffer = createPartBuffer({
+        room,
+        tenantId,
+        send: async (part) => {
+          const sent = await objects.put(folder + nameOf(count), part.bytes())
+          count += 1
+          return sent
+        },
+      })
       return {
         write: async (chunk) => {
           sizeBytes += chunk.byteLength
-          for (let rest = chunk; rest.byteLength > 0;) {
-            if (buffer.isFull()) await flush()
-            rest = await buffer.add(rest)
-          }
+          await buffer.write(chunk)
         },
         rollBack: async () => {
-          buffer.clear(isOver)
+          await buffer.forget()
           sizeBytes = 0
           while (count > 0) {
             await objects.delete(folder + nameOf(count - 1))
@@ -52,10 +48,10 @@ export function openS3PartialStore(
         },
         close: async () => {
           try {
-            if (buffer.length > 0) await flush()
+            await buffer.flush()
             return sizeBytes
           } finally {
-            buffer.release(isOver)
+            await buffer.release()
           }
         },
       }
@@ -79,7 +75,9 @@ export function openS3PartialStore(
       }
     },
     remove: async (tenantId, id) => {
-      for await (const { key } of objects.list(uploadOf(tenantId, id))) await objects.delete(key)
+      const keys: string[] = []
+      for await (const { key } of objects.list(uploadOf(tenantId, id))) keys.push(key)
+      await objects.deleteAll(keys)
     },
     sweep: async (olderThan) => {
       let count = 0

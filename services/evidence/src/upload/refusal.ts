@@ -3,6 +3,9 @@ import { bodyError, problem } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
+/** Of a resumable upload what came before is kept. */
+const again = 'There is no receipt; send the file again later, or go on with a resumable upload from where HEAD says.'
+
 /** The problem that a refused upload is answered with. */
 export function refused(refusal: UploadRefusal): Error {
   switch (refusal.why) {
@@ -76,7 +79,7 @@ function tookTooLong(cause?: unknown): Error {
 /** The problem for a place, file system or database, that has no room. */
 export function noRoom(cause: unknown): Error {
   return problem('insufficient_storage', {
-    detail: 'There is no room for the file at present. Nothing was kept; send it again later.',
+    detail: `There is no room for the file at present. ${again}`,
     retryAfterSeconds: 300,
     cause,
   })
@@ -94,7 +97,7 @@ export function scannerAway(cause: unknown): Error {
 /** The problem for bytes whose digest was lost on the way. */
 export function digesterGone(cause: unknown): Error {
   return problem('service_unavailable', {
-    detail: 'The file could not be hashed to its end. Nothing was kept; send it again.',
+    detail: `The file could not be hashed to its end. ${again}`,
     retryAfterSeconds: 1,
     cause,
   })
@@ -103,7 +106,7 @@ export function digesterGone(cause: unknown): Error {
 /** The problem for bytes that waited too long for a store that takes too little. */
 export function storeTooSlow(cause: unknown): Error {
   return problem('service_unavailable', {
-    detail: 'The store of evidence takes no more at present. Nothing was kept; send the file again later.',
+    detail: `The store of evidence takes no more at present. ${again}`,
     retryAfterSeconds: 30,
     cause,
   })
