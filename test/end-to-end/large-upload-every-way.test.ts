@@ -95,7 +95,8 @@ const ways: Readonly<Record<string, (origin: string, file: AFile) => Promise<Rec
         metadata: { filename: 'large.bin' },
         uploadSize: size,
         chunkSize: 32 * megabyte,
-        retryDelays: [100, 1000, 1000],
+        // Gibibytes take a bucket longer to put together than the gateway waits: who asks again is given the receipt.
+        retryDelays: [100, ...Array.from({ length: 20 }, () => 1000)],
         onSuccess: ({ lastResponse }) => resolve(lastResponse.getHeader('postern-receipt')),
         onError: reject,
       }).start()

@@ -6,16 +6,18 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { file, form } from './form.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { type SlowStore, startSlowStore } from './slow-store.ts'
-import { sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+import { makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let bucket: TestBucket
 let slow: SlowStore
+let environment: Awaited<ReturnType<typeof makeEnvironment>>
 beforeAll(async () => {
-  bucket = await startBucket()
+  ;[bucket, environment] = await Promise.all([startBucket(), makeEnvironment()])
   slow = await startSlowStore(bucket.config.endpoint ?? '')
 })
 afterAll(async () => {
   await slow.close()
+  await environment.database.drop()
   await bucket.stop()
 })
 
@@ -24,7 +26,7 @@ const csv = { 'content-type': 'text/csv' }
 const bytes = randomBytes(10 * 1024 * 1024)
 
 async function startOnSlowBucket(env: Record<string, string>) {
-  return await startEvidence({ ...bucket.env, POSTERN_BLOB_S3_ENDPOINT: slow.endpoint, ...env })
+  return await startEvidence({ ...bucket.env, POSTERN_BLOB_S3_ENDPOINT: slow.endpoint, ...env }, {}, environment)
 }
 
 test('uploads for which the bucket stands still keep no other from coming to its end', async () => {
@@ -43,7 +45,7 @@ test('uploads for which the bucket stands still keep no other from coming to its
     expect(headers['retry-after']).toBe('5')
   }
   expect((await bucket.keys()).filter((key) => key.includes(principal.tenantId))).toEqual([])
-  await service.close()
+  await service.stop()
 })
 
 test('uploads beyond what memory holds of parts wait for it, and none is lost; small ones need none', async () => {
@@ -59,7 +61,7 @@ test('uploads beyond what memory holds of parts wait for it, and none is lost; s
   slow.refuse()
   slow.hold(/^nothing$/)
   for (const { status, text } of await Promise.all(all)) expect(status, text).toBe(201)
-  await service.close()
+  await service.stop()
 })
 
 const tus = { 'tus-resumable': '1.0.0' }
@@ -124,7 +126,7 @@ test.each([
       expect(receipt, text).toMatchObject({ sha256: sha256(bytes), size_bytes: bytes.length })
     }
     expect(await bucket.keys('partial/')).toEqual([])
-    await service.close()
+    await service.stop()
   },
 )
 
@@ -133,7 +135,7 @@ test('the files of a form hold no memory that the next of them waits for', async
   const files = ['a.csv', 'b.csv', 'c.csv'].map((name) => file(name, randomBytes(2 * 1024 * 1024)))
   const answer = await service.caller.call(uploader(), 'POST', '/api/v1/evidence', form(...files))
   expect(answer.status, answer.text).toBe(201)
-  await service.close()
+  await service.stop()
 })
 
 test('nor do more than the connections that a client of a bucket has by default', async () => {
@@ -149,7 +151,7 @@ test('nor do more than the connections that a client of a bucket has by default'
   expect(slow.held()).toBe(waiting.length)
   slow.refuse()
   for (const { status } of await Promise.all(waiting)) expect(status).toBe(503)
-  await service.close()
+  await service.stop()
 })
 
 test('a bucket that takes longer than a sender may is told as what it is, 503 and not 408, whichever way the file comes', async () => {
@@ -167,5 +169,5 @@ test('a bucket that takes longer than a sender may is told as what it is, 503 an
     expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])
     expect(headers['retry-after']).toBe('5')
   }
-  await service.close()
+  await service.stop()
 })
