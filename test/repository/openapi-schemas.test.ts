@@ -53,6 +53,17 @@ describe('the OpenAPI document', () => {
     }
   })
 
+  test('asks in a body for no member that may be left out, whatever an answer with a part of the same name always has', () => {
+    const components = asJson(asJson(document['components'])['schemas'])
+    const parts = routeTable.flatMap(({ id, body }) => {
+      const { $defs = {} } = body === undefined ? {} : z.toJSONSchema(body, { io: 'input', unrepresentable: 'any' })
+      return Object.entries($defs).map(([name, { required = [] }]) => ({ id, name, required }))
+    })
+    expect(parts.length).toBeGreaterThan(10)
+    const published = parts.map((part) => ({ ...part, required: asJson(components[part.name])['required'] ?? [] }))
+    expect(published).toEqual(parts)
+  })
+
   test('would be seen to lie: a problem, an answer and a body that are none are none', () => {
     const list = routeTable.find(({ id }) => id === 'findings.list')
     const create = routeTable.find(({ id }) => id === 'findings.create')

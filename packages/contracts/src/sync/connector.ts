@@ -65,18 +65,18 @@ const mappingSchema = z
   })
   .meta({ description: 'Where nothing is said, fields are taken from columns of the same name' })
 
-export const safetySchema = z
-  .strictObject({
-    max_deactivate_pct: z.number().min(0).max(100).default(10),
-    max_deactivate: z.int().min(0).max(10_000_000).default(50),
-    min_rows: z.int().min(0).max(10_000_000).default(1),
-    max_change_pct: z.number().min(0).max(100).default(40),
-  })
-  .meta({
-    id: 'ConnectorSafety',
-    description:
-      'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before; rows that are gone count under every policy but `ignore`',
-  })
+const safetyFields = {
+  max_deactivate_pct: z.number().min(0).max(100).default(10),
+  max_deactivate: z.int().min(0).max(10_000_000).default(50),
+  min_rows: z.int().min(0).max(10_000_000).default(1),
+  max_change_pct: z.number().min(0).max(100).default(40),
+}
+const aboutSafety =
+  'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before; rows that are gone count under every policy but `ignore`'
+
+export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
+/** As a request says it, which may leave any of them out. A component of its own: an answer has all of them. */
+const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
 export type Safety = z.infer<typeof safetySchema>
 
 export const scheduleSchema = z
@@ -147,7 +147,7 @@ export const createConnectorBodySchema = z
     mapping: mappingSchema.default([]),
     schedule: scheduleSchema.nullable().default(null),
     missing_policy: z.enum(missingPolicies).default('flag'),
-    safety: safetySchema.default(safetySchema.parse({})),
+    safety: newSafetySchema.default(newSafetySchema.parse({})),
   })
   .refine((body) => (body.dataset === 'org_structure') === (body.hierarchy !== undefined), {
     message: 'must be given for the dataset org_structure, and for no other',
@@ -167,7 +167,7 @@ export const updateConnectorBodySchema = z
     mapping: mappingSchema.optional(),
     schedule: scheduleSchema.nullable().optional(),
     missing_policy: z.enum(missingPolicies).optional(),
-    safety: safetySchema.optional(),
+    safety: newSafetySchema.optional(),
     state: z.enum(['active', 'paused']).optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change something' })
