@@ -81,5 +81,5 @@ describe('Redis', () => {
     expect(lines).toEqual([expect.stringContaining("unpacking the distribution's package")])
     expect(await readlink(`/proc/${redis.pid}/exe`)).toContain(join(home, 'redis-package'))
     expect(await send(redis, 'AUTH a-password', 'PING')).toContain('+PONG')
-  }, 120_000)
+  }, 400_000)
 })

@@ -93,10 +93,15 @@ interface Reader {
 
 /** Reads the API with a key. */
 function readerOf(port: number, key: string | undefined): Reader {
-  const call = async (target: string, headers: Record<string, string> = {}): Promise<Response> =>
-    await fetch(`http://${loopback}:${port}/api/v1/${target}`, {
-      headers: { authorization: `ApiKey ${key}`, ...headers },
-    })
+  // Again, where the gateway has no lease for a moment, as on a machine that is busy enough.
+  const call = async (target: string, headers: Record<string, string> = {}): Promise<Response> => {
+    for (;;) {
+      const answer = await fetch(`http://${loopback}:${port}/api/v1/${target}`, {
+        headers: { authorization: `ApiKey ${key}`, ...headers },
+      })
+      if (answer.status !== 503 || !(await answer.clone().text()).includes('auth_unavailable')) return answer
+    }
+  }
   return {
     get: async (target) => {
       const answer = await call(target)
@@ -378,10 +383,9 @@ describe('npm start', { timeout: 180_000 }, () => {
     run = start(env)
     await untilReady(run)
     expect(await readDemo(home)).toEqual(before)
-    const authorization = `ApiKey ${before.tenants['korvex']?.keys['*']}`
-    const answer = await fetch(`http://${loopback}:${port}/api/v1/findings`, { headers: { authorization } })
-    expect(answer.status).toBe(200)
-    expect(await readerOf(port, before.tenants['korvex']?.keys['*']).count('findings')).toBe(190)
+    const reader = readerOf(port, before.tenants['korvex']?.keys['*'])
+    expect((await reader.get('findings')).status).toBe(200)
+    expect(await reader.count('findings')).toBe(190)
   })
 
   test('killed outright leaves no process either, and starts again at once', async () => {

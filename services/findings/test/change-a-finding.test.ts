@@ -14,7 +14,7 @@ import {
 
 let service: FindingsUnderTest
 beforeAll(async () => {
-  service = await startFindings()
+  service = await startFindings({ holdsLocks: true })
 })
 afterAll(async () => await service.close())
 

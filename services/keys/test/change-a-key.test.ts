@@ -12,6 +12,7 @@ import {
   path,
   revoke,
   startKeys,
+  whileLeased,
 } from './service.ts'
 
 let service: KeysUnderTest
@@ -132,29 +133,35 @@ describe('a key', () => {
 
   test('gets narrower as told, and every gateway has confirmed it by then', async () => {
     const admin = await newTenant(service)
-    const key = await newKey(service, admin, {
-      scopes: ['read:*', 'admin:sync'],
-      allowed_addresses: ['203.0.113.0/24'],
+    await whileLeased(async () => {
+      const key = await newKey(service, admin, {
+        scopes: ['read:*', 'admin:sync'],
+        allowed_addresses: ['203.0.113.0/24'],
+      })
+      const gateway = await new LeaseHolder(service.ask).take()
+      let isAnswered = false
+      const narrower = { scopes: ['read:findings'], allowed_addresses: ['203.0.113.64/26'], expires_at: inDays(2) }
+      const answer = patch(admin, key, narrower).finally(() => {
+        isAnswered = true
+      })
+      try {
+        await expect
+          .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
+          .toMatchObject([{ kind: 'key', hash: key.hash, version: 2, revoked: false }])
+        expect(isAnswered).toBe(false)
+        await gateway.renew()
+        expect((await answer).json).toMatchObject({ ...narrower, state: 'active', version: 2 })
+      } finally {
+        await gateway.release()
+        await answer
+      }
+      expect((await lookUp(service, key.hash)).record).toMatchObject({
+        scopes: ['read:findings'],
+        allowedAddresses: ['203.0.113.64/26'],
+        expiresAt: Date.parse(narrower.expires_at),
+        version: 2,
+      })
     })
-    const gateway = await new LeaseHolder(service.ask).take()
-    let isAnswered = false
-    const narrower = { scopes: ['read:findings'], allowed_addresses: ['203.0.113.64/26'], expires_at: inDays(2) }
-    const answer = patch(admin, key, narrower).finally(() => {
-      isAnswered = true
-    })
-    await expect
-      .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
-      .toMatchObject([{ kind: 'key', hash: key.hash, version: 2, revoked: false }])
-    expect(isAnswered).toBe(false)
-    await gateway.renew()
-    expect((await answer).json).toMatchObject({ ...narrower, state: 'active', version: 2 })
-    expect((await lookUp(service, key.hash)).record).toMatchObject({
-      scopes: ['read:findings'],
-      allowedAddresses: ['203.0.113.64/26'],
-      expiresAt: Date.parse(narrower.expires_at),
-      version: 2,
-    })
-    await gateway.release()
   })
 
   test('that is changed to what it is stays as it is, without an event', async () => {
@@ -247,19 +254,25 @@ describe('a rotated key', () => {
 
   test('without an overlap has expired when the answer comes, and every gateway knows', async () => {
     const admin = await newTenant(service)
-    const old = await newKey(service, admin)
-    const gateway = await new LeaseHolder(service.ask).take()
-    let isAnswered = false
-    const answer = rotate(admin, old.id, { overlap: '0s' }).finally(() => {
-      isAnswered = true
+    await whileLeased(async () => {
+      const old = await newKey(service, admin)
+      const gateway = await new LeaseHolder(service.ask).take()
+      let isAnswered = false
+      const answer = rotate(admin, old.id, { overlap: '0s' }).finally(() => {
+        isAnswered = true
+      })
+      try {
+        await expect
+          .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
+          .toMatchObject([{ hash: old.hash }])
+        expect(isAnswered).toBe(false)
+        await gateway.renew()
+        expect((await answer).status).toBe(201)
+      } finally {
+        await gateway.release()
+        await answer
+      }
+      expect(await getKey(service, admin, old.id)).toMatchObject({ state: 'expired' })
     })
-    await expect
-      .poll(async () => (await gateway.renew()).revocations, { interval: 2 })
-      .toMatchObject([{ hash: old.hash }])
-    expect(isAnswered).toBe(false)
-    await gateway.renew()
-    expect((await answer).status).toBe(201)
-    expect(await getKey(service, admin, old.id)).toMatchObject({ state: 'expired' })
-    await gateway.release()
   })
 })

@@ -17,7 +17,7 @@ import {
 
 let service: KeysUnderTest
 beforeAll(async () => {
-  service = await startKeys()
+  service = await startKeys({ holdsLocks: true })
 })
 afterAll(async () => await service.close())
 

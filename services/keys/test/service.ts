@@ -49,12 +49,17 @@ export interface KeysUnderTest {
   close(): Promise<void>
 }
 
-/** `cacheTimeoutMs`: how long its commands to Redis may take, unlike in production. */
+/** `cacheTimeoutMs`: how long its commands to Redis may take, unlike in production. `holdsLocks`: see `createTestDatabase`. */
 export async function startKeys({
   redisUrl,
   cacheTimeoutMs,
-}: { readonly redisUrl?: string; readonly cacheTimeoutMs?: number } = {}): Promise<KeysUnderTest> {
-  const database = await createTestDatabase()
+  holdsLocks = false,
+}: {
+  readonly redisUrl?: string
+  readonly cacheTimeoutMs?: number
+  readonly holdsLocks?: boolean
+} = {}): Promise<KeysUnderTest> {
+  const database = await createTestDatabase({ holdsLocks })
   const { assertionKeys } = database
   const rings = { keys: randomRing('keys'), operator: randomRing('operator'), internal: randomRing('internal') }
   const cacheMac = randomRing('cache')

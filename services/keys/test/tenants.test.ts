@@ -12,6 +12,7 @@ import {
   readEnforcement,
   sql,
   startKeys,
+  whileLeased,
 } from './service.ts'
 
 let service: KeysUnderTest
@@ -111,34 +112,42 @@ describe('a tenant', () => {
   })
 
   test('is suspended, by id or slug, when every gateway has confirmed it, and resumed', async () => {
-    const admin = await newTenant(service)
-    const key = await newKey(service, admin)
-    const gateway = await new LeaseHolder(service.ask).take()
-    let isAnswered = false
-    const answer = service.operate('POST', `${path}/${admin.slug}/suspend`).finally(() => {
-      isAnswered = true
-    })
-    const told = async () => (await gateway.renew()).revocations
-    await expect.poll(told, { interval: 2 }).toMatchObject([{ kind: 'tenant', tenantId: admin.tenantId, version: 2 }])
-    expect(isAnswered).toBe(false)
-    await gateway.renew()
-    const suspended = await answer
-    expect(suspended.json).toMatchObject({ id: admin.tenantId, status: 'suspended', version: 2 })
-    expect(readEnforcement(suspended)).toMatchObject({ gateways: 1, confirmed: 1 })
-    expect((await lookUp(service, key.hash)).record).toMatchObject({
-      tenantStatus: 'suspended',
-      tenantVersion: 2,
-      revoked: false,
-    })
-    await gateway.release()
+    await whileLeased(async () => {
+      const admin = await newTenant(service)
+      const key = await newKey(service, admin)
+      const gateway = await new LeaseHolder(service.ask).take()
+      let isAnswered = false
+      const answer = service.operate('POST', `${path}/${admin.slug}/suspend`).finally(() => {
+        isAnswered = true
+      })
+      try {
+        const told = async () => (await gateway.renew()).revocations
+        await expect
+          .poll(told, { interval: 2 })
+          .toMatchObject([{ kind: 'tenant', tenantId: admin.tenantId, version: 2 }])
+        expect(isAnswered).toBe(false)
+        await gateway.renew()
+        const suspended = await answer
+        expect(suspended.json).toMatchObject({ id: admin.tenantId, status: 'suspended', version: 2 })
+        expect(readEnforcement(suspended)).toMatchObject({ gateways: 1, confirmed: 1 })
+      } finally {
+        await gateway.release()
+        await answer
+      }
+      expect((await lookUp(service, key.hash)).record).toMatchObject({
+        tenantStatus: 'suspended',
+        tenantVersion: 2,
+        revoked: false,
+      })
 
-    // Again: the same, and no further entry.
-    expect((await service.operate('POST', `${path}/${admin.tenantId}/suspend`)).json).toMatchObject({ version: 2 })
-    expect((await service.operate('POST', `${path}/${admin.tenantId}/resume`)).json).toMatchObject({
-      status: 'active',
-      version: 3,
+      // Again: the same, and no further entry.
+      expect((await service.operate('POST', `${path}/${admin.tenantId}/suspend`)).json).toMatchObject({ version: 2 })
+      expect((await service.operate('POST', `${path}/${admin.tenantId}/resume`)).json).toMatchObject({
+        status: 'active',
+        version: 3,
+      })
+      expect((await lookUp(service, key.hash)).record).toMatchObject({ tenantStatus: 'active', tenantVersion: 3 })
     })
-    expect((await lookUp(service, key.hash)).record).toMatchObject({ tenantStatus: 'active', tenantVersion: 3 })
   })
 })
 
