@@ -64,6 +64,14 @@ describe('the OpenAPI document', () => {
     expect(published).toEqual(parts)
   })
 
+  test('takes in a body what is trimmed, also in a part that answers have without it', () => {
+    const create = routeTable.find(({ id }) => id === 'findings.create')
+    if (create?.body === undefined) throw new Error('findings are not there')
+    const body = { title: 'A', condition: 'B', severity: 'high', owner: { name: '\r\nAda Lund ' } }
+    expect(create.body.parse(body)).toMatchObject({ owner: { name: 'Ada Lund' } })
+    expect(publishedOf(create).faultOfBody(body)).toBeUndefined()
+  })
+
   test('would be seen to lie: a problem, an answer and a body that are none are none', () => {
     const list = routeTable.find(({ id }) => id === 'findings.list')
     const create = routeTable.find(({ id }) => id === 'findings.create')

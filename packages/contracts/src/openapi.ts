@@ -266,12 +266,17 @@ function schemaOf(schema: z.ZodType, io: 'input' | 'output', schemas: Map<string
       },
     }),
   )
-  for (const [id, definition] of Object.entries(asJson($defs ?? {})))
-    schemas.set(componentName(id), withComponentRefs(definition))
+  // What a request may bring is wider than what an answer holds, since texts are trimmed. Of a component of both the document must not
+  // refuse what is taken: the definition for requests stands, whichever comes first.
+  const publish = (id: string, definition: unknown): void => {
+    const name = componentName(id)
+    if (io === 'input' || !schemas.has(name)) schemas.set(name, withComponentRefs(definition))
+  }
+  for (const [id, definition] of Object.entries(asJson($defs ?? {}))) publish(id, definition)
   const named = asJson(root)
   if (typeof named.id === 'string') {
     const { id, ...definition } = named
-    schemas.set(componentName(id), withComponentRefs(definition))
+    publish(id, definition)
     return { $ref: `#/components/schemas/${componentName(id)}` }
   }
   return withComponentRefs(root)
