@@ -16,6 +16,8 @@ const outcome = (name: string, requests: number): Outcome => ({
   fenced: 0,
   longest_revocation_ms: 1,
   longest_wait_ms: 1,
+  unconfirmed_calls: 0,
+  longest_call_ms: 1,
   no_processor_ms: 0,
 })
 const planned = ['one', 'two', 'three', 'four'].map((name) => ({ name }))

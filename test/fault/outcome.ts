@@ -1,5 +1,5 @@
 import type { Served } from '../containers/machine.ts'
-import type { Revocation } from '../support/churn.ts'
+import type { Call, Churn } from '../support/churn.ts'
 import { type Change, type Violation, costBetween } from '../support/promises.ts'
 import type { Traffic } from '../support/traffic.ts'
 
@@ -23,8 +23,24 @@ export interface Outcome {
   readonly longest_revocation_ms: number
   /** The longest that one call waited for the gateways. */
   readonly longest_wait_ms: number
+  /** Calls to revoke, narrow, suspend or resume that were answered 503: not confirmed. */
+  readonly unconfirmed_calls: number
+  /** The longest that such a call took until it was answered, 200 or 503, without the time in which keys stood still. */
+  readonly longest_call_ms: number
   /** The longest time in which the machine had no processor free. */
   readonly no_processor_ms: number
+}
+
+/** On the monotonic clock. */
+export interface While {
+  readonly from: number
+  readonly to: number
+}
+
+/** How long a call took, without the time in which who was to answer it stood still. */
+export function timeOf({ calledAt, endedAt }: Pick<Call, 'calledAt' | 'endedAt'>, frozen: readonly While[]): number {
+  const stood = frozen.map(({ from, to }) => Math.max(0, Math.min(to, endedAt) - Math.max(from, calledAt)))
+  return endedAt - calledAt - stood.reduce((sum, ms) => sum + ms, 0)
 }
 
 interface Span {
@@ -35,12 +51,23 @@ interface Span {
   readonly served: Served
 }
 
-/** Reckons what became of requests and revocations while a fault lasted and after it. */
-export function outcomeOf(span: Span, traffic: Traffic, all: readonly Revocation[]): Outcome {
+/**
+ * Reckons what became of requests and revocations while a fault lasted and after it. `keysFrozen`: when a process of keys stood still.
+ */
+export function outcomeOf(
+  span: Span,
+  traffic: Pick<Traffic, 'requests'>,
+  churn: Pick<Churn, 'revocations' | 'calls'>,
+  keysFrozen: readonly While[],
+): Outcome {
   const { name, from, healedAt, to, served } = span
   const cost = costBetween(traffic.requests, from, to)
-  const revocations = all.filter(
-    ({ change }) => change.calledAt > from && change.returnedAt !== undefined && change.returnedAt <= to,
+  // By their ends: what begins in one trial and ends in the next is of the next.
+  const revocations = churn.revocations.filter(
+    ({ change: { returnedAt } }) => returnedAt !== undefined && returnedAt > from && returnedAt <= to,
+  )
+  const calls = churn.calls.filter(
+    ({ endedAt, status }) => endedAt > from && endedAt <= to && (status === 200 || status === 503),
   )
   return {
     name,
@@ -56,6 +83,8 @@ export function outcomeOf(span: Span, traffic: Traffic, all: readonly Revocation
       Math.max(0, ...revocations.map(({ change }) => (change.returnedAt ?? 0) - change.calledAt)),
     ),
     longest_wait_ms: Math.max(0, ...revocations.map(({ enforcement }) => enforcement?.waited_ms ?? 0)),
+    unconfirmed_calls: calls.filter(({ status }) => status === 503).length,
+    longest_call_ms: Math.round(Math.max(0, ...calls.map((call) => timeOf(call, keysFrozen)))),
     no_processor_ms: Math.round(served.fullMs),
   }
 }
@@ -67,6 +96,7 @@ export function describeOutcome(outcome: Outcome): string {
     `failed ${JSON.stringify(outcome.failed)}, longest gap ${seconds(outcome.longest_gap_ms)}, ` +
     `recovered ${seconds(outcome.recovered_ms)} after it; ${outcome.revocations} revocations ` +
     `(${outcome.revocation_calls} calls, ${outcome.fenced} with a gateway fenced), longest ${seconds(outcome.longest_revocation_ms)}; ` +
+    `calls answered in ${seconds(outcome.longest_call_ms)} at the longest, ${outcome.unconfirmed_calls} of them 503; ` +
     `no processor free for ${seconds(outcome.no_processor_ms)}\n`
   )
 }

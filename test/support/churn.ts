@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { type Enforcement, type GrantableScope, revokedApiKeySchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type CallAnswer, type TestStack, operator } from '@postern/local-stack/testing'
-import type { Change, Key, Operation, Request } from './promises.ts'
+import { type Change, type Key, type Operation, type Request, narrowedScopes } from './promises.ts'
 import type { Credential, Traffic } from './traffic.ts'
 
 /** One revocation, with all the times that it had to be asked for. */
@@ -13,11 +13,24 @@ export interface Revocation {
   enforcement: Enforcement | undefined
 }
 
+/** One call that was to change a key or a tenant. What was not confirmed is called for again. */
+export interface Call {
+  readonly kind: Change['kind']
+  /** Id of the key or of the tenant. */
+  readonly of: string
+  readonly calledAt: number
+  readonly endedAt: number
+  /** 0: no answer. */
+  readonly status: number
+}
+
 /** Keys and tenants that change all the time, while the traffic goes on. */
 export interface Churn {
   readonly keys: readonly Key[]
   readonly changes: readonly Change[]
   readonly revocations: readonly Revocation[]
+  /** Those that have ended. */
+  readonly calls: readonly Call[]
   /** Begins the changes, once there are keys to change. */
   start(): Promise<void>
   /** Resolves when so many revocations that were asked for after `from` have returned. */
@@ -64,6 +77,7 @@ export async function prepareChurn(
   const keys: Key[] = []
   const changes: Change[] = []
   const revocations: Revocation[] = []
+  const calls: Call[] = []
   const stock: Promise<Credential>[] = []
   const loops: Promise<void>[] = []
   let stopped = false
@@ -100,12 +114,26 @@ export async function prepareChurn(
     })
   }
 
+  async function timed({ kind, of }: Change, ask: () => Promise<CallAnswer>): Promise<CallAnswer> {
+    const calledAt = performance.now()
+    let status = 0
+    try {
+      const answer = await ask()
+      status = answer.status
+      return answer
+    } finally {
+      calls.push({ kind, of, calledAt, endedAt: performance.now(), status })
+    }
+  }
+
   async function makeKey(tenantId: string, { lifeMs, ...given }: KeyToMake = {}): Promise<Credential> {
     const credential = await persist(async () => {
       const expiresAt = Date.now() + (lifeMs ?? monthMs)
       const end = lifeMs === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() }
-      const made = await stack.createKey({ id: tenantId }, { scopes: given.scopes ?? scopes, ...end })
-      const whole = { id: made.id, value: made.key, tenantId, expiresAt: Date.parse(made.expires_at) }
+      const granted = given.scopes ?? scopes
+      const made = await stack.createKey({ id: tenantId }, { scopes: granted, ...end })
+      const expires = Date.parse(made.expires_at)
+      const whole = { id: made.id, value: made.key, tenantId, expiresAt: expires, scopes: granted }
       return given.only === undefined ? whole : { ...whole, only: given.only }
     })
     keys.push(credential)
@@ -176,7 +204,8 @@ export async function prepareChurn(
     revocations.push(revocation)
     const answer = await persist(async () => {
       revocation.attempts += 1
-      return ifDone(await call(credential.tenantId, `/api/v1/api-keys/${credential.id}/revoke`))
+      const path = `/api/v1/api-keys/${credential.id}/revoke`
+      return ifDone(await timed(change, async () => await call(credential.tenantId, path)))
     })
     change.returnedAt = performance.now()
     revocation.enforcement = enforcementIn(answer)
@@ -199,7 +228,8 @@ export async function prepareChurn(
       const read = ifDone(await stack.operator.call(principal, 'GET', path))
       if (read === undefined) return undefined
       const headers = { 'if-match': read.headers['etag'] ?? '' }
-      return ifDone(await call(credential.tenantId, path, headers, { scopes: ['read:findings'] }))
+      const body = { scopes: narrowedScopes }
+      return ifDone(await timed(change, async () => await call(credential.tenantId, path, headers, body)))
     })
     change.returnedAt = performance.now()
     retire(credential, change.returnedAt, 'insufficient_scope')
@@ -216,7 +246,9 @@ export async function prepareChurn(
     for (const kind of ['suspended', 'resumed'] as const) {
       const path = `${internalPaths.tenants}/${suspended.id}/${kind === 'suspended' ? 'suspend' : 'resume'}`
       const change = noteChange(kind, suspended.id)
-      await persist(async () => ifDone(await stack.operator.call(operator, 'POST', path)))
+      await persist(async () =>
+        ifDone(await timed(change, async () => await stack.operator.call(operator, 'POST', path))),
+      )
       const since = performance.now()
       change.returnedAt = since
       await traffic.ended(`the tenant is ${kind}`, (request) => {
@@ -237,6 +269,7 @@ export async function prepareChurn(
     keys,
     changes,
     revocations,
+    calls,
     start: async () => {
       refill()
       await Promise.all(stock)

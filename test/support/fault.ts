@@ -42,6 +42,8 @@ export interface Fault {
   readonly inShortForm?: boolean
   /** Shorter than a lease, it would end before anything is seen of it. */
   readonly outlastsLeases?: boolean
+  /** The part of which a process stands still: what is asked of it is answered once it goes on. */
+  readonly freezes?: string
   /** Whether it is a process that stands still: the long form has it for 1, 3, 10 and 30 s. */
   readonly isFreeze?: boolean
   /** How processes that were asked to end have ended, once they have. */

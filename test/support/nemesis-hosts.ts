@@ -89,11 +89,13 @@ async function timeOf(connectionString: string): Promise<number> {
 function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {
   const { start, now, ...given } = timed
   let clock: FakeClock | undefined
+  const tolerance = hourMs / 60
+  const offBy = async (): Promise<number> => (await now()) - Date.now()
   /** Resolves when the clock is so much ahead of ours, give or take a minute. One that cannot be asked is right. */
   const isOff = async (ms: number): Promise<void> => {
     await until(`the clock of ${timed.name} is ${ms} ms ahead`, async () => {
-      const offMs = (await now().catch(() => Date.now())) - Date.now()
-      return Math.abs(offMs - ms) < hourMs / 60
+      const off = await offBy().catch(() => 0)
+      return Math.abs(off - ms) < tolerance
     })
   }
   return {
@@ -110,11 +112,19 @@ function clockJumps(worldOf: () => World, timed: Timed, byMs: number): Fault {
     apply: async () => await clock?.set(byMs / 1000),
     seen: async () => await isOff(byMs),
     heal: async () => {
-      // It jumps back under the load too, before the process goes by the machine's clock again.
-      await clock?.set(0)
-      await isOff(0)
-      await start({})
-      await clock?.remove()
+      try {
+        // It jumps back under the load too, before the process goes by the machine's clock again.
+        await clock?.set(0)
+        await isOff(0)
+      } finally {
+        // Whatever became of that, no later fault meets a clock that is not the machine's.
+        await start({})
+        await clock?.remove()
+      }
+      await until(`${timed.name} tells the time of the machine`, async () => {
+        const off = await offBy().catch(() => Number.NaN)
+        return Math.abs(off) < tolerance
+      })
     },
   }
 }

@@ -104,6 +104,7 @@ function processFaults(worldOf: () => World): Fault[] {
     part: target.part,
     spares: target.spares,
     isFreeze: true,
+    freezes: target.part,
     ...(target.gateway === undefined ? {} : { freezesGateway: target.gateway }),
     apply: async () => {
       for (const process of ofProcesses(target)) process.kill('SIGSTOP')

@@ -5,7 +5,8 @@
 
 export type Operation = 'whoami' | 'list' | 'create' | 'entities' | 'push' | 'upload' | 'connectors'
 
-/** What a narrowed key may still do. */
+/** What a key of the load is narrowed to, and what it may then still do. */
+export const narrowedScopes = ['read:findings'] as const
 const left: ReadonlySet<Operation> = new Set(['whoami', 'list'])
 
 /** One request of a tenant's key, and what came of it. */
@@ -37,6 +38,8 @@ export interface Key {
   readonly expiresAt: number
   /** All that it has scopes for. Default: everything that the load does. */
   readonly only?: readonly Operation[]
+  /** As it was made. */
+  readonly scopes?: readonly string[]
 }
 
 /** A change that takes something away, or gives it back (`resumed`): of a key, or of a whole tenant. */

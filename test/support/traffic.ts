@@ -38,13 +38,15 @@ export interface TrafficOptions {
   readonly prefix?: string
   /** What each key does in turn. */
   readonly sequence?: readonly Operation[]
+  /** Whether each push brings an entity of its own, which is then found among the writes. Default: all bring the same. */
+  readonly pushesNew?: boolean
   /** What a load balancer knows: requests go to gateways that are ready, if any is. Default: to all. */
   readonly isReady?: (gateway: string) => boolean
 }
 
 /** Starts a load over the gateways and over the keys that are added to it. */
 export function startTraffic(options: TrafficOptions): Traffic {
-  const { gateways, perSecond, prefix = 'write', sequence = usual, isReady = () => true } = options
+  const { gateways, perSecond, prefix = 'write', sequence = usual, pushesNew = false, isReady = () => true } = options
   const requests: Request[] = []
   const credentials: Credential[] = []
   const connections = new Agent({ connections: 512, headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs })
@@ -79,7 +81,8 @@ export function startTraffic(options: TrafficOptions): Traffic {
 
   async function request(gateway: string, credential: Credential, operation: Operation, turn: number): Promise<void> {
     const { id: keyId, tenantId, value } = credential
-    const externalId = operation === 'create' || operation === 'upload' ? `${prefix}-${turn}` : undefined
+    const isNamed = operation === 'create' || operation === 'upload' || (operation === 'push' && pushesNew)
+    const externalId = isNamed ? `${prefix}-${turn}` : undefined
     const begin = { startedAt: performance.now(), startedWall: Date.now() }
     tell(onSend, { gateway, keyId })
     let answer: { status: number; json: unknown } = { status: 0, json: undefined }
@@ -159,7 +162,7 @@ function requestOf(operation: Operation, tenantId: string, externalId: string | 
     case 'entities':
       return { method: 'GET', path: '/api/v1/entities?limit=5' } as const
     case 'push': {
-      const entity = { external_id: 'bank', name: titleOf(tenantId), type: 'legal_entity' }
+      const entity = { external_id: externalId ?? 'bank', name: titleOf(tenantId), type: 'legal_entity' }
       return { method: 'POST', path: '/api/v1/sync/entities', body: JSON.stringify([entity]) } as const
     }
     case 'upload':

@@ -12,6 +12,7 @@ export async function readWrites(stack: TestStack): Promise<Writes> {
   const rows = await select<{ name: string; tenantId: string; title: string }>(
     stack,
     `select external_id as name, tenant_id as "tenantId", title from findings.finding where external_id is not null
+     union all select external_id, tenant_id, name from universe.entity where external_id is not null
      union all select file_name, tenant_id, tenant_id::text from evidence.file`,
   )
   return Map.groupBy(rows, ({ name }) => name)
@@ -43,7 +44,8 @@ function pathOf(tenantId: string, sha256: string): string {
   return join(tenantId, sha256.slice(0, 2), sha256)
 }
 
-async function select<T extends object>(stack: TestStack, statement: string): Promise<T[]> {
+/** The rows of a statement, as the superuser sees them. */
+export async function select<T extends object>(stack: TestStack, statement: string): Promise<T[]> {
   const client = new Client({ connectionString: stack.database.url('superuser') })
   await client.connect()
   try {
