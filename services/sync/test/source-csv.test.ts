@@ -150,6 +150,12 @@ describe('a row that cannot be read is an error, and those after it are read', (
     expect(error).toMatchObject({ kind: 'error', row: 3, field: 'name', code: 'encoding_broken' })
     expect(last).toMatchObject({ kind: 'row', row: 4 })
   })
+
+  test('half of a pair of UTF-16', async () => {
+    const [error, last] = await readCsv(Buffer.from('\uFEFFid,name\n1,a\uD800b\n2,Jena\n', 'utf16le'))
+    expect(error).toMatchObject({ kind: 'error', row: 2, field: 'name', code: 'encoding_broken' })
+    expect(last).toMatchObject({ kind: 'row', row: 3 })
+  })
 })
 
 test('lines without a value are no rows, whoever reads them, and are not counted as rows', async () => {

@@ -114,6 +114,15 @@ describe('an item that cannot be used is an error, and those after it are read',
     expect(await ids({})).toEqual([...codes, 'ok'])
   })
 
+  test('one whose bytes are not of UTF-8, or that holds half a character, wherever that is', async () => {
+    const items =
+      '[{"id":"1","name":"M\u00fcller"},{"id":"2","name":"\\ud800"},{"id":"3","of":{"\\udc00":1}},{"id":"ok"}]'
+    answers['/people'] = (_, response) => response.writeHead(200).end(Buffer.from(items, 'latin1'))
+    const read = await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })
+    const broken = ['name', 'name', 'of'].map((field, at) => ({ row: at + 1, field, code: 'encoding_broken' }))
+    expect(read).toMatchObject([...broken, { kind: 'row', values: { id: 'ok' } }])
+  })
+
   test('a document that nests a million times over ends the read, and nothing else', async () => {
     always(`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`)
     expect(await ids({})).toEqual(['item_not_object'])

@@ -257,6 +257,17 @@ describe('what is pushed over a row', () => {
   })
 })
 
+test('a row that a connector leaves to another one is compared by the next run of that', async () => {
+  const tenant = admin()
+  const [first, second] = [await create(tenant), await create(tenant)]
+  await run(tenant, first, ['A', 'B'])
+  await run(tenant, second, ['A'])
+  await run(tenant, first, ['B'])
+  const known = `select connector_id, hash from sync.known_row where tenant_id = $1 and source_key = 'A'`
+  expect(await world.rows(known, [tenant.tenantId])).toEqual([{ connector_id: second.id, hash: null }])
+  expect(await run(tenant, second, ['A'])).toMatchObject({ counts: { unchanged: 1 } })
+})
+
 describe('where the universe is away', () => {
   test('a run that has nothing else to do succeeds, and the next one tells', async () => {
     const tenant = admin()

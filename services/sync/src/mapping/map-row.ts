@@ -112,12 +112,15 @@ export function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules
   return coerce(value, rule.target, dataset)
 }
 
-/** The key of a row that cannot be taken in, where it can be compared with those of others. */
+/**
+ * The key of a row that cannot be taken in, where it can be compared with those of others: one in which bytes were lost is nobody knows
+ * whose.
+ */
 export function readableKey(key: unknown): string | undefined {
   if (typeof key !== 'string') return undefined
   const trimmed = key.trim()
-  const isReadable = trimmed !== '' && trimmed.length <= 255 && !trimmed.includes('\u0000') && trimmed.isWellFormed()
-  return isReadable ? trimmed : undefined
+  const isWhole = !/[\0\uFFFD]/.test(trimmed) && trimmed.isWellFormed()
+  return isWhole && trimmed !== '' && trimmed.length <= 255 ? trimmed : undefined
 }
 
 function isEmpty(value: unknown): boolean {

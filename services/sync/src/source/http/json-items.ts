@@ -54,8 +54,9 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits): So
   }
   const budget = { left: maxValues }
   for (const name of names) {
-    const fault = findFault(item[name], limits, 2, budget)
-    if (fault !== undefined) return { kind: 'error', row, field: name.slice(0, 80), ...fault, values: item }
+    const fault = findNameFault(name) ?? findFault(item[name], limits, 2, budget)
+    if (fault !== undefined)
+      return { kind: 'error', row, field: name.slice(0, 80).toWellFormed(), ...fault, values: item }
   }
   return { kind: 'row', row, values: item }
 }
@@ -79,17 +80,31 @@ function findFault(
       return { code: 'value_too_long', message }
     }
     if (value.includes('\0')) return { code: 'control_character', message: 'holds a null character: remove it' }
-    return undefined
+    return isBroken(value) ? encodingBroken : undefined
   }
   if (typeof value !== 'object' || value === null) return undefined
   if (depth > limits.maxDepth) {
     return { code: 'nested_too_deep', message: `is nested deeper than ${limits.maxDepth} levels` }
   }
-  for (const member of Object.values(value)) {
-    const fault = findFault(member, limits, depth + 1, budget)
+  for (const [name, member] of Object.entries(value)) {
+    const fault = findNameFault(name) ?? findFault(member, limits, depth + 1, budget)
     if (fault !== undefined) return fault
   }
   return undefined
+}
+
+function findNameFault(name: string): ValueFault | undefined {
+  return isBroken(name) ? encodingBroken : undefined
+}
+
+const encodingBroken: ValueFault = {
+  code: 'encoding_broken',
+  message: 'holds bytes that are not of UTF-8, or half a character: have the source answer in UTF-8',
+}
+
+/** Whether it holds what a decoder puts in the place of bytes that it cannot read, or half of a pair. */
+function isBroken(text: string): boolean {
+  return text.includes('\uFFFD') || !text.isWellFormed()
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
