@@ -18,7 +18,7 @@ export function buildApp(app: App, deps: Deps, config: Config): void {
   uploadRoutes(app, deps, config)
   resumableRoutes(app, deps, config)
   attachmentRoutes(app, deps)
-  fileRoutes(app, deps)
+  fileRoutes(app, deps, config)
   contentRoutes(app, deps)
   reviewRoutes(app, deps)
   holdRoutes(app, deps)

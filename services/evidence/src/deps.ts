@@ -19,6 +19,8 @@ import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 import { openClamav } from './scan/clamav.ts'
 import { type Scanner, noScanner } from './scan/scanner.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
+import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
+import { type Settling, openSettling } from './upload/settle.ts'
 
 export interface Deps {
   readonly db: TenantDb
@@ -31,6 +33,8 @@ export interface Deps {
   readonly scanner: Scanner
   readonly digester: Digester
   readonly universe: Universe
+  readonly afterwards: Afterwards
+  readonly settling: Settling
   readonly now: () => number
   /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
   readonly countDamaged: () => void
@@ -63,7 +67,9 @@ export async function openDeps(
     registers: [metrics],
   })
   const digester = openDigester()
-  const sweep = await sweepRegularly({ blobs, partials }, config, { logger, now })
+  const afterwards = openAfterwards(logger)
+  const settling = openSettling({ db, blobs, afterwards }, config, { logger, now })
+  const sweep = await sweepRegularly({ blobs, partials, settling }, config, { logger, now })
   return {
     db,
     exported: refusingWhenAway(db, databaseAway),
@@ -74,6 +80,8 @@ export async function openDeps(
     scanner: config.clamav === undefined ? noScanner : openClamav(config.clamav),
     digester,
     universe,
+    afterwards,
+    settling,
     now,
     countDamaged: () => damaged.inc(),
     ready: async () => {
@@ -81,6 +89,7 @@ export async function openDeps(
     },
     close: async () => {
       await sweep.stop()
+      await afterwards.close()
       await universe.close()
       await db.close()
       stores.close()

@@ -49,6 +49,11 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     return await incoming.settle(tenantId, sha256(bytes))
   }
 
+  const place = async (blob: SettlingBlob) => {
+    await stores.blobs.offer(blob)
+    await stores.blobs.place(blob)
+  }
+
   const contentOf = async (blob: Parameters<BlobStore['read']>[0]) => {
     const chunks: Buffer[] = []
     for await (const chunk of await stores.blobs.read(blob)) chunks.push(Buffer.from(chunk))
@@ -67,13 +72,13 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const tenantId = randomUUID()
     const bytes = randomBytes(size)
     const first = await settled(tenantId, bytes)
-    await stores.blobs.place(first)
-    await stores.blobs.finish(first)
+    await place(first)
+    await stores.blobs.finish(first, 'kept')
     expect((await contentOf(first)).equals(bytes)).toBe(true)
     const once = await there(tenantId)
     const second = await settled(tenantId, bytes)
-    await stores.blobs.place(second)
-    await stores.blobs.finish(second)
+    await place(second)
+    await stores.blobs.finish(second, 'spare')
     expect(await there(tenantId)).toEqual(once)
     expect((await contentOf(second)).equals(bytes)).toBe(true)
     expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
@@ -112,13 +117,18 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       [other, 'gone'],
     ] as const) {
       const blob = await settled(owner, Buffer.from(text))
-      await stores.blobs.place(blob)
-      await stores.blobs.finish(blob)
+      await place(blob)
+      await stores.blobs.finish(blob, 'kept')
       placed.push(blob)
     }
     const blob = { tenantId, sha256: sha256('gone') }
-    await stores.blobs.removeAll(blob)
-    await stores.blobs.removeAll(blob)
+    for (const time of ['once', 'again']) {
+      for await (const found of stores.blobs.reopen(blob, 0)) {
+        await stores.blobs.remove(found)
+        await stores.blobs.finish(found, 'gone')
+      }
+      await expect(stores.blobs.read(blob), time).rejects.toThrow(/ENOENT|not there/)
+    }
     await expect(stores.blobs.read(blob)).rejects.toThrow(/ENOENT|not there/)
     const [, stays, theirs] = placed
     expect([(await contentOf(stays ?? blob)).toString(), (await contentOf(theirs ?? blob)).toString()]).toEqual([
@@ -127,50 +137,84 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     ])
     // What comes again is kept again.
     const again = await settled(tenantId, Buffer.from('gone'))
-    await stores.blobs.place(again)
-    await stores.blobs.finish(again)
+    await place(again)
+    await stores.blobs.finish(again, 'kept')
     expect((await contentOf(blob)).toString()).toBe('gone')
   })
 
   test('lists what settled and was not decided over, and takes it away with its place', async () => {
     const tenantId = randomUUID()
     const placed = await settled(tenantId, Buffer.from('placed'))
-    await stores.blobs.place(placed)
+    await place(placed)
     const settledOnly = await settled(tenantId, Buffer.from('settled only'))
     expect(await stores.blobs.listSettling(tenantId, Date.now() - 3_600_000)).toEqual([])
     const found = await stores.blobs.listSettling(tenantId, later())
     expect(found).toHaveLength(2)
     expect(found).toEqual(expect.arrayContaining([placed, settledOnly]))
     expect(await stores.blobs.listSettling(randomUUID(), later())).toEqual([])
+    expect(await stores.blobs.listUnsettled(Date.now() - 3_600_000)).not.toContain(tenantId)
+    expect(await stores.blobs.listUnsettled(later())).toContain(tenantId)
     for (const blob of found) {
       await stores.blobs.remove(blob)
-      await stores.blobs.finish(blob)
+      await stores.blobs.finish(blob, 'gone')
     }
     expect(await there(tenantId)).toEqual([])
+    expect(await stores.blobs.listUnsettled(later())).not.toContain(tenantId)
   })
 
   test.skipIf(isMoving)('keeps the place of bytes that one upload left behind and another has recorded', async () => {
     const tenantId = randomUUID()
     const leftBehind = await settled(tenantId, Buffer.from('again'))
-    await stores.blobs.place(leftBehind)
+    await place(leftBehind)
     const recorded = await settled(tenantId, Buffer.from('again'))
-    await stores.blobs.place(recorded)
-    await stores.blobs.finish(recorded)
+    await place(recorded)
+    await stores.blobs.finish(recorded, 'spare')
     // Later it is decided that a row names these bytes.
-    await stores.blobs.finish(leftBehind)
+    await stores.blobs.finish(leftBehind, 'kept')
     expect((await contentOf(recorded)).toString()).toBe('again')
     expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
   })
 
+  test.runIf(kind === 's3')(
+    'lets no upload rely on bytes, nor a purge take them, while they may go or come',
+    async () => {
+      const tenantId = randomUUID()
+      const reopened = async (olderThan: number) => {
+        const found: SettlingBlob[] = []
+        const blob = { tenantId, sha256: sha256('again') }
+        for await (const each of stores.blobs.reopen(blob, olderThan)) found.push(each)
+        return found
+      }
+      const leftBehind = await settled(tenantId, Buffer.from('again'))
+      await place(leftBehind)
+      const spare = await settled(tenantId, Buffer.from('again'))
+      await place(spare)
+      expect(await reopened(0)).toEqual([])
+      expect(await reopened(later())).toHaveLength(2)
+      await stores.blobs.finish(spare, 'spare')
+      await stores.blobs.finish(leftBehind, 'gone')
+      expect((await contentOf(spare)).toString()).toBe('again')
+      // What was begun to be taken away is found again, and no upload relies on it either.
+      expect(await reopened(0)).toEqual([spare])
+      expect(await reopened(0)).toEqual([spare])
+      const next = await settled(tenantId, Buffer.from('again'))
+      await place(next)
+      await stores.blobs.finish(next, 'spare')
+      await stores.blobs.finish(spare, 'gone')
+      expect((await contentOf(next)).toString()).toBe('again')
+      expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
+    },
+  )
+
   test.skipIf(isMoving)('puts the bytes of an upload in another place where those of one before are gone', async () => {
     const tenantId = randomUUID()
     const gone = await settled(tenantId, Buffer.from('again'))
-    await stores.blobs.place(gone)
+    await place(gone)
     await stores.blobs.remove(gone)
+    await stores.blobs.finish(gone, 'gone')
     const blob = await settled(tenantId, Buffer.from('again'))
-    await stores.blobs.place(blob)
-    await stores.blobs.finish(gone)
-    await stores.blobs.finish(blob)
+    await place(blob)
+    await stores.blobs.finish(blob, 'spare')
     expect((await contentOf(blob)).toString()).toBe('again')
   })
 
@@ -219,7 +263,10 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
   test('refuses names that are none, so that no path or key leaves its tenant', async () => {
     const blob = { tenantId: '../other', sha256: sha256('a'), entry: `${sha256('a')}.${'0'.repeat(32)}` }
     await expect(stores.blobs.place(blob)).rejects.toThrow('not in its form')
-    await expect(stores.blobs.finish({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
+    await expect(stores.blobs.offer({ ...blob, tenantId: randomUUID(), entry: '../x' })).rejects.toThrow('form')
+    await expect(stores.blobs.finish({ ...blob, tenantId: randomUUID(), entry: '../x' }, 'gone')).rejects.toThrow(
+      'form',
+    )
     await expect(stores.blobs.listSettling('', later())).rejects.toThrow('form')
     await expect(stores.partials.remove(randomUUID(), '../x')).rejects.toThrow('form')
   })

@@ -84,6 +84,42 @@ test('uploads of which nothing is sent for an hour hold no room; one that is sen
   expect((await append(principal, locations[1] ?? '', 700)).status).toBe(507)
 })
 
+test('an upload whose promise has lapsed asks for room again before it goes on, and takes that of no other', async () => {
+  const principal = uploader()
+  const first = (await begin(principal, 600)).headers['location'] ?? ''
+  const age = `update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`
+  await service.rows(age, [principal.tenantId])
+  const second = (await begin(principal, 600)).headers['location'] ?? ''
+  expect((await append(principal, first, 1)).status).toBe(507)
+  // What is not the caller's is not there, whether it would have room or not.
+  const other = { ...principal, id: crypto.randomUUID() }
+  expect((await append(other, first, 1)).status).toBe(404)
+  expect((await append(principal, second, 600)).status).toBe(204)
+  expect((await append(principal, first, 1)).status).toBe(507)
+  // Where there is room again it goes on, and is promised the whole of it.
+  const third = (await begin(principal, 400)).headers['location'] ?? ''
+  await service.rows(`${age} and id::text = $2`, [principal.tenantId, third.split('/').at(-1)])
+  expect((await append(principal, third, 1)).status).toBe(204)
+  expect(await send(principal, 1)).toBe(507)
+  const rest = await service.caller.call(principal, 'PATCH', third, {
+    body: 'a'.repeat(399),
+    headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '1' },
+  })
+  expect(rest.headers['postern-receipt']).toBeDefined()
+})
+
+test('lapsed uploads that are gone on with at once, while others end, wait for nobody in a circle', async () => {
+  const principal = uploader()
+  const locations = await Promise.all(
+    Array.from({ length: 8 }, async () => (await begin(principal, 100)).headers['location'] ?? ''),
+  )
+  await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
+    principal.tenantId,
+  ])
+  const answers = await Promise.all(locations.map(async (location) => await append(principal, location, 100)))
+  expect(answers.map(({ status }) => status)).toEqual(Array.from({ length: 8 }, () => 204))
+})
+
 test('uploads that begin and files that arrive at once stay within the quota together', async () => {
   const principal = uploader()
   const outcomes = await Promise.all(

@@ -4,7 +4,7 @@ import { type IncomingMessage, type ServerResponse, createServer, request } from
 /** Stands before an object store and can let it stand still, for some of what is asked of it. */
 export interface SlowStore {
   readonly endpoint: string
-  /** Takes requests whose target matches, body and all, and answers none of them. */
+  /** Takes requests whose method and target, as in `PUT /bucket/key`, match, body and all, and answers none of them. */
   hold(target: RegExp): void
   /** How many are held. */
   held(): number
@@ -24,7 +24,7 @@ export async function startSlowStore(endpoint: string): Promise<SlowStore> {
   let isRefusing = false
   const server = createServer((incoming: IncomingMessage, answer) => {
     incoming.on('error', () => undefined)
-    if (stalled?.test(incoming.url ?? '') === true) {
+    if (stalled?.test(`${incoming.method} ${incoming.url}`) === true) {
       incoming.resume()
       if (isRefusing) refuse(answer)
       else held.add(answer.once('close', () => held.delete(answer)))

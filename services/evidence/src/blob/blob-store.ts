@@ -9,26 +9,41 @@ import { type GrowingFile, openGrowingFile } from './growing-file.ts'
 export interface BlobStore {
   /** Opens an empty file for bytes that arrive. It ends with `settle` or `discard`, never with neither. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
+  /** Does of `place` what goes over a network: to be called before the transaction, which waits for no store. Harmless when repeated. */
+  offer(blob: SettlingBlob): Promise<void>
   /**
-   * Puts settled bytes in their place, durably; where the tenant has the same bytes already, that is their place. To be
-   * called under the lock of the blob.
+   * Puts settled bytes in their place, durably; where the tenant has the same bytes already, that may be their place. To be
+   * called under the lock of the blob, after `offer`.
    */
   place(blob: SettlingBlob): Promise<void>
-  /** Says that the blob's fate is in the database: the settling entry goes, the blob stays. */
-  finish(blob: SettlingBlob): Promise<void>
-  /** Takes a blob that no row names out of its place. To be called under the lock of the blob. */
+  /** Takes a blob that no row names out of its place. To be called under the lock of the blob, and `finish` after it. */
   remove(blob: SettlingBlob): Promise<void>
-  /** Takes all that a tenant has under a hash out of its place. Harmless when repeated. To be called under the lock of the blob. */
-  removeAll(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<void>
+  /** Does what the database has decided, and takes the settling entry away. To be called after the transaction. */
+  finish(blob: SettlingBlob, fate: Fate): Promise<void>
+  /** Takes away what is certain never to be recorded. Only where that needs no lock; else it is decided over later. */
+  abandon?(blob: SettlingBlob): Promise<void>
+  /**
+   * All that a tenant has under a hash and that no upload is bringing now, as something to be decided over; one after the
+   * other, each to be finished before the next is asked for. An upload that settled before `olderThan` (milliseconds since
+   * the epoch) brings nothing now.
+   */
+  reopen(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>, olderThan: number): AsyncIterable<SettlingBlob>
   /** The bytes that a tenant has under a hash, from their place. */
   read(blob: Pick<SettlingBlob, 'tenantId' | 'sha256'>): Promise<Readable>
   /** Entries of a tenant whose upload ended, if it ended at all, before `olderThan` (milliseconds since the epoch). */
   listSettling(tenantId: string, olderThan: number): Promise<SettlingBlob[]>
+  /** Tenants that have such entries. */
+  listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes what stopped arriving before `olderThan` (milliseconds since the epoch); answers how many files. */
   sweepIncoming(olderThan: number): Promise<number>
   /** Rejects when nothing could be stored now. */
   assertWritable(): Promise<void>
 }
+
+/**
+ * What the database says of a blob: a row names it; a row names it, and so did one before; or none does.
+ */
+export type Fate = 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
   /**
@@ -84,6 +99,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       const path = join(incoming, randomBytes(16).toString('hex'))
       return incomingBlob(await openGrowingFile(path), path, settling)
     },
+    offer: async (blob) => void settlingPath(blob),
     place: async (blob) => {
       const path = blobPath(blob)
       await makeDurably(dirname(path), blobs)
@@ -97,7 +113,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     finish: async (blob) => await rm(settlingPath(blob), { force: true }),
     remove: async (blob) => await rm(blobPath(blob), { force: true }),
-    removeAll: async (blob) => await rm(blobPath(blob), { force: true }),
+    reopen: soleBlob,
     read: async (blob) => {
       const path = blobPath(blob)
       await access(path, constants.R_OK)
@@ -110,6 +126,13 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
         const sha256 = entryPattern.exec(entry)?.groups?.['sha256']
         return sha256 === undefined ? [] : [{ tenantId, sha256, entry }]
       })
+    },
+    listUnsettled: async (olderThan) => {
+      const tenants = new Set<string>()
+      for (const tenant of await namesIn(settling)) {
+        if ((await entriesOlderThan(join(settling, tenant), olderThan)).length > 0) tenants.add(tenant)
+      }
+      return tenants
     },
     sweepIncoming: async (olderThan) => {
       const old = await entriesOlderThan(incoming, olderThan)
@@ -140,6 +163,14 @@ function incomingBlob(file: GrowingFile, path: string, settling: string): Incomi
       await rm(path, { force: true })
     },
   }
+}
+
+/** The blob of a hash, of which there is one: who asks for it again finds it without an entry. */
+async function* soleBlob({
+  tenantId,
+  sha256,
+}: Pick<SettlingBlob, 'tenantId' | 'sha256'>): AsyncGenerator<SettlingBlob> {
+  yield { tenantId, sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
 }
 
 async function assertSameSize(settled: string, placed: string): Promise<void> {

@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { rm, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { type BlobStore, type SettlingBlob, codeOf, hashPattern, namesIn, tenantPattern } from './blob-store.ts'
+import {
+  type BlobStore,
+  type Fate,
+  type SettlingBlob,
+  codeOf,
+  hashPattern,
+  namesIn,
+  tenantPattern,
+} from './blob-store.ts'
 import type { S3Objects } from './s3-objects.ts'
 import { namesOf } from './s3-blob-store.ts'
 
@@ -96,6 +104,7 @@ async function placedSize(objects: S3Objects, { tenantId, sha256 }: FoundBlob): 
 async function copy({ blobs, objects }: Bucket, blob: FoundBlob): Promise<number | 'damaged' | 'gone'> {
   const incoming = await blobs.openIncoming(blob.tenantId)
   let settling: SettlingBlob | undefined
+  let fate: Fate = 'gone'
   try {
     const hash = createHash('sha256')
     let sizeBytes = 0
@@ -111,22 +120,24 @@ async function copy({ blobs, objects }: Bucket, blob: FoundBlob): Promise<number
     if ((await hashOf(await objects.read(data))) !== blob.sha256) {
       throw new Error('the bucket gives other bytes than it was sent')
     }
-    await blobs.place(settling)
+    await blobs.offer(settling)
     // Decided over meanwhile, as what an upload has left behind: its bytes are gone, and it is to be done again.
     if ((await objects.sizeOf(data)) === undefined)
       throw new Error('the bytes were taken away before they had their name')
     // Purged meanwhile: the service takes it out of the directory first, then out of the bucket.
-    if (!(await isFile(blob.path))) {
-      await blobs.remove(settling)
-      return 'gone'
-    }
-    return sizeBytes
+    if (!(await isFile(blob.path))) return 'gone'
+    fate = 'spare'
+    await blobs.finish(settling, fate)
+    // Purged just now: who purges leaves alone what is not decided over.
+    if (await isFile(blob.path)) return sizeBytes
+    fate = 'gone'
+    return 'gone'
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return 'gone'
     throw error
   } finally {
     await incoming.discard()
-    if (settling !== undefined) await blobs.finish(settling)
+    if (settling !== undefined && fate === 'gone') await blobs.finish(settling, fate)
   }
 }
 

@@ -23,13 +23,18 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
   const storeOf = (blob: SettlingBlob) => (inDirectory.has(blob) ? directory : bucket)
   return {
     openIncoming: async (tenantId) => await bucket.openIncoming(tenantId),
+    offer: async (blob) => await storeOf(blob).offer(blob),
     place: async (blob) => await storeOf(blob).place(blob),
-    finish: async (blob) => await storeOf(blob).finish(blob),
     remove: async (blob) => await storeOf(blob).remove(blob),
+    finish: async (blob, fate) => await storeOf(blob).finish(blob, fate),
+    abandon: async (blob) => await storeOf(blob).abandon?.(blob),
     // The directory first: who moves a blob looks, once it is in the bucket, whether it is still in the directory.
-    removeAll: async (blob) => {
-      await directory.removeAll(blob)
-      await bucket.removeAll(blob)
+    reopen: async function* reopen(blob, olderThan) {
+      for await (const found of directory.reopen(blob, olderThan)) {
+        inDirectory.add(found)
+        yield found
+      }
+      yield* bucket.reopen(blob, olderThan)
     },
     read: async (blob) => {
       try {
@@ -47,6 +52,8 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
       for (const blob of old) inDirectory.add(blob)
       return [...old, ...rest]
     },
+    listUnsettled: async (olderThan) =>
+      new Set([...(await directory.listUnsettled(olderThan)), ...(await bucket.listUnsettled(olderThan))]),
     sweepIncoming: async (olderThan) =>
       (await directory.sweepIncoming(olderThan)) + (await bucket.sweepIncoming(olderThan)),
     assertWritable: async () => await bucket.assertWritable(),

@@ -12,7 +12,12 @@ import { blockBytes } from '../digest/blocks.ts'
 import { createAside } from './aside.ts'
 import { type HeldPart, createPartBuffer } from './part-buffer.ts'
 import { type PartRoom, openPartRoom, partBytes, partsInMemory, waitForRoomMs } from './part-room.ts'
-import type { S3Objects, Sent, StoredPart } from './s3-objects.ts'
+import type { S3Objects, Sent, StoredObject, StoredPart } from './s3-objects.ts'
+
+type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
+
+/** What tells an entry that was made to decide over bytes again from that of an upload. */
+const reopenedMark = Buffer.from('reopened')
 
 /**
  * Bytes in a bucket. README.md beside this file says why the steps are what they are; in short: `data/<tenant>/<random>`
@@ -23,51 +28,99 @@ export function openS3BlobStore(
   objects: S3Objects,
   room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
 ): BlobStore {
-  /** Bytes of the tenant with that hash whose place is taken. A place whose bytes are gone counts for nothing. */
-  async function findPlaced({ tenantId, sha256 }: Pick<SettlingBlob, 'tenantId' | 'sha256'>) {
+  /** The uploads of the tenant that have brought bytes with that hash and a name for them. */
+  async function listPlaced({ tenantId, sha256 }: BlobName): Promise<SettlingBlob[]> {
     const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
+    const placed: SettlingBlob[] = []
     for await (const { key } of objects.list(folder)) {
-      const data = `data/${tenantId}/${key.slice(folder.length)}`
-      const sizeBytes = await objects.sizeOf(data)
-      if (sizeBytes !== undefined) return { data, sizeBytes }
+      const entry = `${sha256}.${key.slice(folder.length)}`
+      if (entryPattern.test(entry)) placed.push({ tenantId, sha256, entry })
     }
-    return undefined
+    return placed
+  }
+
+  /** The settling entries of a hash, by their names. */
+  async function listEntries({ tenantId, sha256 }: BlobName): Promise<Map<string, StoredObject>> {
+    const folder = `settling/${checked(tenantId, tenantPattern)}/`
+    const entries = new Map<string, StoredObject>()
+    for await (const object of objects.list(`${folder}${checked(sha256, hashPattern)}.`)) {
+      entries.set(object.key.slice(folder.length), object)
+    }
+    return entries
+  }
+
+  /** Whether another upload has brought the same bytes, and they are there to stay: nobody decides over them any more. */
+  async function isThereTwice(blob: SettlingBlob): Promise<boolean> {
+    // The names, then the entries, then the bytes: an upload that takes its own away has its entry until they are gone.
+    const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
+    if (others.length === 0) return false
+    const undecided = await listEntries(blob)
+    const sizeBytes = await objects.sizeOf(namesOf(blob).data)
+    for (const other of others) {
+      if (!undecided.has(other.entry) && (await objects.sizeOf(namesOf(other).data)) === sizeBytes) return true
+    }
+    return false
   }
 
   return {
     openIncoming: async (tenantId) => incomingBlob(objects, room, checked(tenantId, tenantPattern)),
-    place: async (blob) => {
-      const { data, place } = namesOf(blob)
-      const placed = await findPlaced(blob)
-      if (placed === undefined) {
-        await objects.put(place, Buffer.alloc(0))
-      } else if (placed.sizeBytes !== (await objects.sizeOf(data))) {
-        throw new Error('a blob in its place does not have the size that its hash implies')
-      }
+    offer: async (blob) => {
+      await objects.put(namesOf(blob).place, Buffer.alloc(0))
     },
-    finish: async (blob) => {
+    // Every upload has a name of its own, and nobody else's deletes it: under the lock there is nothing left to do.
+    place: async (blob) => void namesOf(blob),
+    remove: async (blob) => void namesOf(blob),
+    finish: async (blob, fate) => {
       const { data, settling, place } = namesOf(blob)
-      // Where the tenant had the same bytes already, theirs is the place, and these are one copy too many.
-      if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
+      switch (fate) {
+        case 'kept':
+          // What ended before it had its name, while others have brought the same bytes.
+          if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)
+          break
+        case 'spare':
+          if (await isThereTwice(blob)) {
+            await objects.delete(place)
+            await objects.delete(data)
+          }
+          break
+        case 'gone':
+          // The bytes first: a name without bytes counts for nothing, and is found again.
+          await objects.delete(data)
+          await objects.delete(place)
+          break
+        default:
+          throw new TypeError(fate satisfies never)
+      }
       await objects.delete(settling)
     },
-    remove: async (blob) => {
-      const { data, place } = namesOf(blob)
-      await objects.delete(place)
-      await objects.delete(data)
+    abandon: async (blob) => {
+      const { data, settling, place } = namesOf(blob)
+      for (const key of [place, data, settling]) await objects.delete(key)
     },
-    removeAll: async ({ tenantId, sha256 }) => {
-      const folder = `blobs/${checked(tenantId, tenantPattern)}/${checked(sha256, hashPattern)}/`
-      // The bytes first: a name without bytes counts for nothing, and is found again.
-      for await (const { key } of objects.list(folder)) {
-        await objects.delete(`data/${tenantId}/${key.slice(folder.length)}`)
-        await objects.delete(key)
+    reopen: async function* reopen(blob, olderThan) {
+      const placed = await listPlaced(blob)
+      const undecided = await listEntries(blob)
+      for (const found of placed) {
+        const entry = undecided.get(found.entry)
+        if (entry === undefined) await objects.put(namesOf(found).settling, reopenedMark)
+        // The entry of an upload is empty.
+        else if (entry.sizeBytes === 0 && entry.modifiedAt.getTime() >= olderThan) continue
+        yield found
       }
     },
     read: async (blob) => {
-      const placed = await findPlaced(blob)
-      if (placed === undefined) throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
-      return await objects.read(placed.data)
+      for (const placed of await listPlaced(blob)) {
+        const { data } = namesOf(placed)
+        // A name whose bytes are gone counts for nothing.
+        if ((await objects.sizeOf(data)) === undefined) continue
+        try {
+          return await objects.read(data)
+        } catch (error) {
+          // An upload that has brought the same bytes once more may have taken its own away.
+          if ((await objects.sizeOf(data)) !== undefined) throw error
+        }
+      }
+      throw Object.assign(new Error('the bytes of a blob are not there'), { code: 'ENOENT' })
     },
     listSettling: async (tenantId, olderThan) => {
       const folder = `settling/${checked(tenantId, tenantPattern)}/`
@@ -78,6 +131,14 @@ export function openS3BlobStore(
         if (sha256 !== undefined && modifiedAt.getTime() < olderThan) old.push({ tenantId, sha256, entry })
       }
       return old
+    },
+    listUnsettled: async (olderThan) => {
+      const tenants = new Set<string>()
+      for await (const { key, modifiedAt } of objects.list('settling/')) {
+        const [, tenantId = ''] = key.split('/')
+        if (modifiedAt.getTime() < olderThan) tenants.add(tenantId)
+      }
+      return tenants
     },
     sweepIncoming: async (olderThan) => {
       let count = 0

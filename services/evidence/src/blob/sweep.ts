@@ -8,9 +8,20 @@ export interface Sweep {
   stop(): Promise<void>
 }
 
-/** Deletes what broken uploads have left in `incoming/` and expired ones in `partial/`, once before it resolves and then every `sweepEveryMs`. */
+/**
+ * Deletes what broken uploads have left in `incoming/` and expired ones in `partial/`, and looks which tenants have leftovers
+ * that their next request decides over; once before it resolves and then every `sweepEveryMs`.
+ */
 export async function sweepRegularly(
-  { blobs, partials }: { readonly blobs: BlobStore; readonly partials: PartialStore },
+  {
+    blobs,
+    partials,
+    settling,
+  }: {
+    readonly blobs: BlobStore
+    readonly partials: PartialStore
+    readonly settling: { see(tenants: ReadonlySet<string>): void }
+  },
   {
     abandonedAfterMs,
     resumableForMs,
@@ -25,6 +36,7 @@ export async function sweepRegularly(
       // Nothing was added for longer than an upload may take as a whole: its row has expired before.
       const expired = await partials.sweep(now() - resumableForMs)
       if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
+      settling.see(await blobs.listUnsettled(now() - abandonedAfterMs))
     } catch (error) {
       // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
       logger.error({ event: 'sweep_failed', err: error })

@@ -18,10 +18,11 @@ import {
 } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { insertCustodyEvents } from '../custody/store.ts'
+import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { reading } from '../upload/room.ts'
-import { isBlobRecorded, lockBlob } from '../upload/store.ts'
+import { settle } from '../upload/settle.ts'
 import { deciding, etagOf, fileToDecide } from './decide.ts'
 import {
   type FoundFile,
@@ -35,10 +36,15 @@ import {
 } from './store.ts'
 
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
-export function fileRoutes(app: App, { db, exported, blobs }: Pick<Deps, 'db' | 'exported' | 'blobs'>): void {
+export function fileRoutes(
+  app: App,
+  { db, exported, blobs, settling, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'settling' | 'now'>,
+  { abandonedAfterMs }: Pick<Config, 'abandonedAfterMs'>,
+): void {
   contractList(app, listRoute, {
     page: async (input) => {
       const { filter, order, page } = listOf(input)
+      settling.lookIfSeen(input.context)
       const [rows, total] = await reading(
         async () =>
           await db.read(input.context, async (tx) =>
@@ -143,14 +149,11 @@ export function fileRoutes(app: App, { db, exported, blobs }: Pick<Deps, 'db' | 
     )
     // After the commit: were they gone before it, a commit that fails would leave a file without bytes. What a crash leaves
     // here costs room, and goes when the request is repeated. Hence no answer is kept in the transaction.
-    await deciding(
-      async () =>
-        await db.write(context, async (tx) => {
-          await lockBlob(tx, purged.sha256)
-          const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
-          if (!(await isBlobRecorded(tx, purged.sha256))) await blobs.removeAll(blob)
-        }),
-    )
+    await deciding(async () => {
+      const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
+      for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
+        await settle({ db, blobs }, context, found)
+    })
     answer.etag(etagOf(purged))
     return purged
   })

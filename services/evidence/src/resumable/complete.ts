@@ -7,11 +7,13 @@ import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
 import { record } from '../upload/record.ts'
 import { assertRoom, reading } from '../upload/room.ts'
-import { settleLeftovers } from '../upload/settle.ts'
 import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
+type Parts = Pick<
+  Deps,
+  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
+>
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
 
@@ -50,17 +52,19 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
       const details = { ...upload.details, test_procedures: [...addresses] }
       const evidence = { files: [file], details, procedureIds: ids, uploadId: upload.id, context, requestId }
       try {
-        const jws = await record(deps, evidence, limits.tenantQuotaBytes, async (tx, [receipt]) => {
+        const { answer: jws, tidy } = await record(deps, evidence, limits.tenantQuotaBytes, async (tx, [receipt]) => {
           if (receipt === undefined || !(await completeUpload(tx, upload.id, receipt.jws))) {
             throw problem('conflict', { detail: 'The upload was completed at the same time. Ask with HEAD.' })
           }
           return receipt.jws
         })
-        await deps.blobs.finish(file.blob)
-        warnOfQuarantine(log, requestId, [file])
-        await deps.partials.remove(context.tenantId, upload.id)
-        await settleLeftovers(deps, context, deps.now() - limits.abandonedAfterMs, log)
         assembled.delete(upload.id)
+        warnOfQuarantine(log, requestId, [file])
+        await deps.afterwards.run(async (signal) => {
+          await tidy()
+          await deps.partials.remove(context.tenantId, upload.id)
+          await deps.settling.look(context, signal)
+        })
         return jws
       } catch (error) {
         const isOvertaken = error instanceof ProblemError && error.code === 'conflict'

@@ -27,7 +27,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { discardRest } from '../upload/receive.ts'
 import { noRoom, refused } from '../upload/refusal.ts'
-import { assertRoom, promiseRoom, reading } from '../upload/room.ts'
+import { assertRoom, promiseRoom, promiseRoomAgain, reading } from '../upload/room.ts'
 import { judgeFile } from '../upload/rules.ts'
 import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
@@ -37,7 +37,10 @@ import { type ResumableUpload, deleteUpload, expireUploads, insertUpload } from 
 import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
+type Parts = Pick<
+  Deps,
+  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
+>
 type Limits = Pick<
   Config,
   'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes' | 'resumableForMs'
@@ -82,6 +85,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, readUpload, async (input) => {
     const { context, params, answer } = input
     begin(answer, input.raw.headers)
+    deps.settling.lookIfSeen(context)
     return await turns.take(params.id, async () => {
       const upload = await takeOver(deps, context, params.id, async (_tx, found) => found)
       answer.header('upload-length', String(upload.length))
@@ -103,10 +107,16 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       }
       return await turns.take(params.id, async (signal) => {
         const isChecked = checksum !== undefined
-        const { upload, turn } = await takeOver(deps, context, params.id, async (tx, found) => {
-          const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
-          return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
-        })
+        const { upload, turn } = await takeOver(
+          deps,
+          context,
+          params.id,
+          async (tx, found) => {
+            const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
+            return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
+          },
+          async (tx) => await promiseRoomAgain(tx, own(context, params.id), limits.tenantQuotaBytes),
+        )
         const arrived = arrivedOf(upload)
         if (offset !== arrived) {
           throw problem('conflict', { detail: `${arrived} bytes have arrived. Go on from there.` })
@@ -148,7 +158,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         }
         await noteGivenUp(tx, upload.id, { context, requestId }, 'by_sender')
       })
-      await partials.remove(context.tenantId, params.id)
+      await deps.afterwards.run(async () => await partials.remove(context.tenantId, params.id))
       return undefined
     })
   })
@@ -182,7 +192,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         case 'digest_mismatch':
           // No piece that could still come would mend it.
           await reading(async () => db.write(context, async (tx) => noteGivenUp(tx, upload.id, request, error.code)))
-          await partials.remove(context.tenantId, upload.id)
+          await deps.afterwards.run(async () => await partials.remove(context.tenantId, upload.id))
           throw error
         default:
           throw error
@@ -212,6 +222,10 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
     answer.header('tus-version', tusVersion)
     throw problem('unsupported_protocol', { detail: 'Send Tus-Resumable: 1.0.0.' })
   }
+}
+
+function own(context: RequestInfo['context'], uploadId: string) {
+  return { uploadId, actor: actorOf(context) }
 }
 
 function arrivedOf(upload: ResumableUpload): number {

@@ -11,28 +11,42 @@ type Context = RequestInfo['context']
 /** Each piece is a file or objects of its own, and one look-up at the end. */
 const maxTurns = 10_000
 
+/** How often others may have taken the upload over while what is there was looked at. */
+const maxAttempts = 5
+
 /**
  * Ends whatever turn is open, on whatever replica, and gives the upload as it stands then; `next` may take a turn in the
  * same transaction. The newer request goes on: the older one is perhaps long dead. What has arrived of it counts; what it
- * writes from now on does not. Throws the 404 of what is not there.
+ * writes from now on does not. Throws the 404 of what is not there. No transaction waits for the store: how much is there is
+ * asked between two, and counts if the turn is still open in the second. `first` is called in each, before the upload is locked.
  */
 export async function takeOver<T>(
   { db, partials }: Parts,
   context: Context,
   id: string,
   next: (tx: Tx, upload: ResumableUpload) => Promise<T>,
+  first: (tx: Tx) => Promise<void> = async () => undefined,
 ): Promise<T> {
-  return await reading(async () =>
-    db.write(context, async (tx) => {
-      const upload = await lockUpload(tx, id, actorOf(context))
-      if (upload === undefined) throw problem('not_found')
-      const open = await findOpenTurn(tx, id)
-      if (open === undefined) return await next(tx, upload)
-      const there = open.isChecked ? 0 : await partials.seal(context.tenantId, id, open.turn)
-      const arrived = await endTurn(tx, id, open.turn, Math.min(there, upload.length - upload.arrived))
-      return await next(tx, { ...upload, arrived: arrived ?? upload.arrived })
-    }),
-  )
+  let sealed: { readonly turn: number; readonly bytes: number } | undefined
+  for (let attempt = 0; attempt < maxAttempts; attempt += 1) {
+    const known = sealed
+    const outcome = await reading(async () =>
+      db.write(context, async (tx): Promise<{ readonly given: T } | { readonly turn: number }> => {
+        await first(tx)
+        const upload = await lockUpload(tx, id, actorOf(context))
+        if (upload === undefined) throw problem('not_found')
+        const open = await findOpenTurn(tx, id)
+        if (open === undefined) return { given: await next(tx, upload) }
+        const there = open.isChecked ? 0 : known?.turn === open.turn ? known.bytes : undefined
+        if (there === undefined) return { turn: open.turn }
+        const arrived = await endTurn(tx, id, open.turn, Math.min(there, upload.length - upload.arrived))
+        return { given: await next(tx, { ...upload, arrived: arrived ?? upload.arrived }) }
+      }),
+    )
+    if ('given' in outcome) return outcome.given
+    sealed = { turn: outcome.turn, bytes: await partials.seal(context.tenantId, id, outcome.turn) }
+  }
+  throw problem('conflict', { detail: 'Others go on with the upload. Ask with HEAD.' })
 }
 
 /** Takes a turn under the lock of the upload. */

@@ -1,14 +1,14 @@
 import type { EvidenceDetails, Receipt } from '@postern/contracts'
 import { ProblemError, type RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
-import { isNoRoom } from '../blob/blob-store.ts'
+import { type SettlingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { eventsOfFile } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { noRoom, notRecorded } from './refusal.ts'
 import { takeRoom } from './room.ts'
 import { formatReference } from './rules.ts'
-import { insertFile, lockBlob, recordFailure, takeNumber } from './store.ts'
+import { insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumber } from './store.ts'
 import type { Actor } from './store.ts'
 import type { TakenFile } from './take.ts'
 
@@ -25,26 +25,45 @@ export interface NewEvidence {
   readonly requestId: string
 }
 
+export interface Recorded<T> {
+  readonly answer: T
+  /** Takes away what is needed no longer. Where it rejects, that is decided over later, and nothing of the answer is less true. */
+  tidy(): Promise<void>
+}
+
 /**
  * Puts blobs in their place and records them, in one transaction under the locks of the blobs: all files, or none. The
  * receipts are signed before the commit and leave after it: there is no receipt without a row, and no row without bytes.
- * When this fails, or its outcome is unknown, the settling entries stay, and `settleLeftovers` finds out.
+ * When this fails, or its outcome is unknown, the settling entries stay, and `settle` finds out. Whatever goes over a network
+ * is done before the transaction or after it, which holds a connection to the database and locks.
  *
  * `keep` is called in the transaction, last.
  */
 export async function record<T>(
-  { db, blobs, receipts }: Pick<Deps, 'db' | 'blobs' | 'receipts'>,
+  { db, blobs, receipts, afterwards }: Pick<Deps, 'db' | 'blobs' | 'receipts' | 'afterwards'>,
   { files, details, procedureIds, replaces, uploadId, context, requestId }: NewEvidence,
   tenantQuotaBytes: number | undefined,
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
-): Promise<T> {
+): Promise<Recorded<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
+  const fates = new Map<SettlingBlob, 'kept' | 'spare'>()
+  let mayBeRecorded = false
   try {
-    return await db.write(context, async (tx) => {
+    await Promise.all(files.map(async ({ blob }) => await blobs.offer(blob)))
+    const answer = await db.write(context, async (tx) => {
       // In one order everywhere: two uploads of the same files must not wait for each other.
       const digests = [...new Set(files.map(({ body }) => body.sha256))].toSorted()
-      for (const sha256 of digests) await lockBlob(tx, sha256)
-      for (const { blob } of files) await blobs.place(blob)
+      const named = new Set<string>()
+      for (const sha256 of digests) {
+        await lockBlob(tx, sha256)
+        if (await isBlobRecorded(tx, sha256)) named.add(sha256)
+      }
+      for (const { blob } of files) {
+        await blobs.place(blob)
+        // The first keeps its own bytes, whatever else is in the store: perhaps what nobody will ever record.
+        fates.set(blob, named.has(blob.sha256) ? 'spare' : 'kept')
+        named.add(blob.sha256)
+      }
       await takeRoom(tx, { bytes: totalBytes, files: files.length, uploadId }, tenantQuotaBytes)
       const signed: Receipt[] = []
       for (const { fileName, contentType, body } of files) {
@@ -77,11 +96,29 @@ export async function record<T>(
         await insertCustodyEvents(tx, { fileId: id, uploadId }, eventsOfFile(receipt, scan, attachTo), by)
         signed.push(receipt)
       }
-      return await keep(tx, signed)
+      const kept = await keep(tx, signed)
+      mayBeRecorded = true
+      return kept
     })
+    return {
+      answer,
+      tidy: async () => {
+        // One after the other: of files with the same bytes the first stays.
+        for (const [blob, fate] of fates) await blobs.finish(blob, fate)
+      },
+    }
   } catch (error) {
+    // Sent again it comes as other objects: these would be a copy that nobody needs. What was put together of a resumable
+    // upload is what the next request goes on with.
+    if (fates.size > 0 && !mayBeRecorded && uploadId === undefined) await abandon()
     if (error instanceof ProblemError) throw error
     throw isNoRoom(error) ? noRoom(error) : notRecorded(recordFailure(error), error)
+  }
+
+  async function abandon(): Promise<void> {
+    await afterwards.run(async () => {
+      for (const { blob } of files) await blobs.abandon?.(blob)
+    })
   }
 }
 

@@ -2,7 +2,7 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { notRecorded, overQuota } from './refusal.ts'
-import { addUsage, findPromised, findUsage, recordFailure } from './store.ts'
+import { type Actor, addUsage, findLapsing, findPromised, findUsage, recordFailure } from './store.ts'
 
 /** What wants room in a tenant. */
 export interface Room {
@@ -50,6 +50,23 @@ export async function promiseRoom(tx: Tx, length: number, tenantQuotaBytes: numb
   if (tenantQuotaBytes === undefined) return
   const used = await addUsage(tx, 0, 0)
   if (used + (await findPromised(tx, undefined)) + BigInt(length) > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
+}
+
+/**
+ * Makes sure of room once more for a resumable upload whose promise has lapsed, or is about to, and which is gone on with in
+ * the same transaction: others may have been promised the room meanwhile. To be called before the upload is locked, since who
+ * completes one locks the usage of its tenant first.
+ */
+export async function promiseRoomAgain(
+  tx: Tx,
+  { uploadId, actor }: { readonly uploadId: string; readonly actor: Actor },
+  tenantQuotaBytes: number | undefined,
+): Promise<void> {
+  if (tenantQuotaBytes === undefined) return
+  const length = await findLapsing(tx, uploadId, actor)
+  if (length === undefined) return
+  const used = await addUsage(tx, 0, 0)
+  if (used + (await findPromised(tx, uploadId)) + length > tenantQuotaBytes) throw overQuota(tenantQuotaBytes)
 }
 
 /** Runs a look-up whose failure is told as that of an upload. */

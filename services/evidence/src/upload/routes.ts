@@ -9,12 +9,14 @@ import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record } from './record.ts'
 import { replaced } from './refusal.ts'
 import { assertRoom, reading } from './room.ts'
-import { settleLeftovers } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
-type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now'>
-type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'abandonedAfterMs' | 'tenantQuotaBytes'>
+type Parts = Pick<
+  Deps,
+  'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
+>
+type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
 
@@ -61,21 +63,23 @@ async function take(
 
 async function finish<T>(
   deps: Parts,
-  { abandonedAfterMs, tenantQuotaBytes }: Limits,
+  { tenantQuotaBytes }: Limits,
   { context, requestId, log, keep }: Request,
   { files, details, procedureIds, replaces }: Pick<NewEvidence, 'files' | 'details' | 'procedureIds' | 'replaces'>,
   answerOf: (receipts: readonly Receipt[]) => T,
 ): Promise<T> {
   const evidence = { files, details, procedureIds, context, requestId, ...(replaces === undefined ? {} : { replaces }) }
-  const answer = await record(
+  const { answer, tidy } = await record(
     deps,
     evidence,
     tenantQuotaBytes,
     async (tx, receipts) => await keep(tx, answerOf(receipts)),
   )
-  for (const { blob } of files) await deps.blobs.finish(blob)
   warnOfQuarantine(log, requestId, files)
-  await settleLeftovers(deps, context, deps.now() - abandonedAfterMs, log)
+  await deps.afterwards.run(async (signal) => {
+    await tidy()
+    await deps.settling.look(context, signal)
+  })
   return answer
 }
 

@@ -187,6 +187,30 @@ export async function findPromised(tx: Tx, except: string | undefined): Promise<
   return BigInt(row?.bytes ?? 0)
 }
 
+// Some minutes early, since clocks of transactions that run at once differ: where the promise still holds there is room.
+// Served by the primary key.
+const lapsingText = `
+  select length::text
+  from evidence.upload
+  where tenant_id = (select tenancy.tenant_id())
+    and id = $1
+    and created_by_type = $2
+    and created_by_id = $3
+    and receipt_jws is null
+    and expires_at > now()
+    and turn = 0
+    and created_at < now() - interval '55 minutes'`
+
+/** The bytes of an upload of the actor of which nothing was sent for so long that it is promised room no more, or soon will not be. */
+export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<bigint | undefined> {
+  const [row] = await tx.query<{ length: string }>({
+    name: 'evidence_lapsing',
+    text: lapsingText,
+    values: [id, actor.type, actor.id],
+  })
+  return row === undefined ? undefined : BigInt(row.length)
+}
+
 /** A file as those who brought it may go on with it. */
 export interface OwnFile {
   readonly id: string

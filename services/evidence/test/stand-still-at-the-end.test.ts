@@ -1,0 +1,201 @@
+import { randomBytes } from 'node:crypto'
+import { problemSchema, receiptSchema } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { z } from 'zod'
+import { file, form } from './form.ts'
+import { type TestBucket, startBucket } from './object-store.ts'
+import { person } from './people.ts'
+import { type SlowStore, startSlowStore } from './slow-store.ts'
+import { makeEnvironment, sha256, startEvidence, upload, uploaded, uploader } from './support.ts'
+
+let bucket: TestBucket
+let slow: SlowStore
+let environment: Awaited<ReturnType<typeof makeEnvironment>>
+let service: Awaited<ReturnType<typeof startEvidence>>
+const env = () => ({
+  ...bucket.env,
+  POSTERN_BLOB_S3_ENDPOINT: slow.endpoint,
+  POSTERN_BLOB_S3_TIMEOUT_MS: '60000',
+  POSTERN_DATABASE_CONNECTIONS: '4',
+})
+beforeAll(async () => {
+  bucket = await startBucket()
+  slow = await startSlowStore(bucket.config.endpoint ?? '')
+  environment = await makeEnvironment()
+  service = await startEvidence(env(), {}, environment)
+})
+afterAll(async () => {
+  await service.close()
+  await slow.close()
+  await bucket.stop()
+})
+
+const csv = { 'content-type': 'text/csv' }
+const tus = { 'tus-resumable': '1.0.0' }
+const nothing = /^nothing$/
+
+/** Transactions of the service that are open and do nothing. */
+async function idleTransactions() {
+  return await service.rows(
+    `select state from pg_stat_activity
+     where datname = current_database() and application_name = 'postern-evidence' and state like 'idle in transaction%'`,
+  )
+}
+
+/** What the service does for others while the bucket stands still for one. */
+async function expectOthersServed() {
+  const other = uploader()
+  await uploaded(service.caller, other, 'b,c')
+  const list = await service.caller.call(person(other, 'auditor'), 'GET', '/api/v1/evidence-files')
+  expect(z.array(z.unknown()).parse(list.json)).toHaveLength(1)
+  expect((await fetch(`${service.url}/internal/health/ready`)).status).toBe(200)
+}
+
+async function begin(principal: Principal, length: number): Promise<string> {
+  const headers = { ...tus, 'upload-length': String(length), 'upload-metadata': 'filename YS5jc3Y=' }
+  const begun = await service.caller.call(principal, 'POST', '/api/v1/evidence/uploads', { headers })
+  expect(begun.status).toBe(201)
+  return begun.headers['location'] ?? ''
+}
+
+async function append(principal: Principal, target: string, offset: number, body: string) {
+  return await service.caller.call(principal, 'PATCH', target, {
+    body,
+    headers: { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(offset) },
+  })
+}
+
+test('uploads whose bytes find no name hold no connection to the database, and a form of ten neither', async () => {
+  const principal = uploader()
+  slow.hold(new RegExp(`/blobs/${principal.tenantId}/`))
+  const ten = Array.from({ length: 10 }, (_, at) => file(`${at}.csv`, `${at}`))
+  const waiting = [
+    ...Array.from({ length: 11 }, (_, at) => upload(service.caller, principal, { body: `a,${at}`, headers: csv })),
+    service.caller.call(principal, 'POST', '/api/v1/evidence', form(...ten)),
+  ]
+  await vi.waitFor(() => expect(slow.held()).toBe(21), { timeout: 30_000 })
+  expect(await idleTransactions()).toEqual([])
+  await expectOthersServed()
+  expect(slow.held()).toBe(21)
+  slow.refuse()
+  for (const { status, json } of await Promise.all(waiting)) {
+    expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])
+  }
+  expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toEqual([])
+  slow.hold(nothing)
+})
+
+test('a request that goes on with a broken piece asks the bucket what is there without holding the upload', async () => {
+  const principal = uploader()
+  const targets = await Promise.all(Array.from({ length: 5 }, async () => await begin(principal, 6)))
+  const turns = `
+    with taken as (update evidence.upload set turn = 1 where tenant_id = $1 returning id)
+    insert into evidence.upload_piece (tenant_id, upload_id, turn, is_checked) select $1, id, 1, false from taken`
+  await service.rows(turns, [principal.tenantId])
+  slow.hold(new RegExp(`prefix=[^&]*partial[^&]*${principal.tenantId}`))
+  const heads = targets.map(async (target) => await service.caller.call(principal, 'HEAD', target, { headers: tus }))
+  await vi.waitFor(() => expect(slow.held()).toBe(targets.length), { timeout: 30_000 })
+  expect(await idleTransactions()).toEqual([])
+  await expectOthersServed()
+  slow.refuse()
+  for (const { status } of await Promise.all(heads)) expect(status).toBe(503)
+  slow.hold(nothing)
+  expect((await append(principal, targets[0] ?? '', 0, 'abcdef')).headers['postern-receipt']).toBeDefined()
+})
+
+test('a purge waits for the bucket without the database, and is repeated until the bytes are gone', async () => {
+  const principal = uploader()
+  const { id } = await uploaded(service.caller, principal, 'a,b')
+  await service.rows('alter table evidence.file disable trigger file_never_changes')
+  const old = `update evidence.file set received_at = now() - interval '3 years', retention_until = current_date - 1 where id = $1`
+  await service.rows(old, [id])
+  await service.rows('alter table evidence.file enable trigger file_never_changes')
+  const purge = async () =>
+    await service.caller.call(person(principal, 'admin'), 'POST', `/api/v1/evidence-files/${id}/purge`, {
+      body: JSON.stringify({ reason: 'over' }),
+      headers: { 'content-type': 'application/json' },
+    })
+  slow.hold(new RegExp(`DELETE .*/${principal.tenantId}/`))
+  const first = purge()
+  await vi.waitFor(() => expect(slow.held()).toBe(1), { timeout: 30_000 })
+  expect(await idleTransactions()).toEqual([])
+  await expectOthersServed()
+  slow.refuse()
+  expect((await first).status).toBe(503)
+  slow.hold(nothing)
+  expect((await purge()).status).toBe(200)
+  expect((await bucket.keys()).filter((key) => key.includes(principal.tenantId))).toEqual([])
+})
+
+test('who has a receipt is told so, though the bucket takes nothing away that is needed no longer', async () => {
+  const principal = uploader()
+  slow.hold(new RegExp(`DELETE .*/${principal.tenantId}/`))
+  slow.refuse()
+  const single = await upload(service.caller, principal, { body: 'a,b', headers: csv })
+  expect(receiptSchema.parse(single.json).sha256).toBe(sha256('a,b'))
+  const several = await service.caller.call(
+    principal,
+    'POST',
+    '/api/v1/evidence',
+    form(file('c.csv', 'c'), file('d.csv', 'd')),
+  )
+  expect(z.array(receiptSchema).parse(several.json)).toHaveLength(2)
+  const target = await begin(principal, 3)
+  const last = await append(principal, target, 0, 'e,f')
+  expect([last.status, last.headers['postern-receipt']]).toEqual([204, expect.any(String)])
+  const given = await begin(principal, 3)
+  expect((await service.caller.call(principal, 'DELETE', given, { headers: tus })).status).toBe(204)
+  expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toHaveLength(4)
+  expect(service.logs.filter((line) => line.includes('tidying_failed')).length).toBeGreaterThanOrEqual(3)
+  slow.hold(nothing)
+})
+
+test('bytes that come at once, or again, are recorded each time and kept once from then on', async () => {
+  const principal = uploader()
+  const bytes = randomBytes(100)
+  await uploaded(service.caller, principal, bytes)
+  const held = await bucket.keys(`data/${principal.tenantId}`)
+  const receipts = await Promise.all(Array.from({ length: 6 }, () => uploaded(service.caller, principal, bytes)))
+  expect(new Set(receipts.map(({ id }) => id)).size).toBe(6)
+  expect(await bucket.keys(`data/${principal.tenantId}`)).toEqual(held)
+  expect(await bucket.keys(`blobs/${principal.tenantId}`)).toHaveLength(1)
+})
+
+test('what cannot be recorded leaves no copy behind beside that of the next attempt', async () => {
+  const principal = uploader()
+  const { id } = await uploaded(service.caller, principal, 'first')
+  const revise = async () =>
+    await service.caller.call(principal, 'POST', `/api/v1/evidence/${id}/revisions?file_name=a.csv`, {
+      body: 'second',
+      headers: csv,
+    })
+  const statuses = (await Promise.all([revise(), revise()])).map(({ status }) => status)
+  expect(statuses.toSorted()).toEqual([201, 409])
+  await vi.waitFor(async () => expect(await bucket.keys(`data/${principal.tenantId}`)).toHaveLength(2))
+  expect(await bucket.keys(`settling/${principal.tenantId}`)).toEqual([])
+})
+
+test('two replicas that complete the same upload at once give the same receipt, of one file', async () => {
+  const principal = uploader()
+  const other = await startEvidence(env(), {}, environment)
+  const target = await begin(principal, 6)
+  slow.hold(new RegExp(`/blobs/${principal.tenantId}/`))
+  const sending = append(principal, target, 0, 'abcdef')
+  await vi.waitFor(() => expect(slow.held()).toBe(1), { timeout: 30_000 })
+  const asking = other.caller.call(principal, 'HEAD', target, { headers: tus })
+  await vi.waitFor(() => expect(slow.held()).toBe(2), { timeout: 30_000 })
+  // Both are sent again, and go on.
+  slow.refuse()
+  slow.hold(nothing)
+  const [sent, asked] = await Promise.all([sending, asking])
+  expect([sent.status, asked.status]).toEqual([204, 200])
+  expect(sent.headers['postern-receipt']).toBeDefined()
+  expect(asked.headers['postern-receipt']).toBe(sent.headers['postern-receipt'])
+  expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toHaveLength(1)
+  const read = await service.caller.call(person(principal, 'auditor'), 'GET', '/api/v1/evidence-files')
+  const [found] = z.array(z.object({ id: z.string() })).parse(read.json)
+  const content = `/api/v1/evidence-files/${found?.id}/content`
+  expect((await other.caller.call(person(principal, 'auditor'), 'GET', content)).text).toBe('abcdef')
+  await other.stop()
+})
