@@ -13,16 +13,19 @@ export interface PushTarget {
 
 /**
  * Pushes people, entities, hierarchies and test procedures as a connector would. Again changes nothing. Test procedures
- * that are completed are still in review then: a completed one takes no evidence.
+ * that are to be completed are in review then: a completed one takes no evidence. What a run before has completed stays so.
  */
 export async function pushUniverse(target: PushTarget, people: DemoPeople, universe: DemoUniverse): Promise<void> {
   await pushParts(target, 'people', people.rows)
   // A parent comes before its children: it is in the same part, or there.
   await pushParts(target, 'entities', universe.entities, perTreePush)
   for (const { key, push: hierarchy } of universe.hierarchies) await push(target, `org-structures/${key}`, hierarchy)
-  const open = universe.testProcedures.map(({ conclusion: _conclusion, ...procedure }) =>
-    procedure.status === 'completed' ? { ...procedure, status: 'in_review' } : procedure,
-  )
+  const completed = await readIds(target, '/api/v1/test-procedures?status=completed')
+  const open = universe.testProcedures
+    .filter(({ external_id: id }) => !completed.has(id))
+    .map(({ conclusion: _conclusion, ...procedure }) =>
+      procedure.status === 'completed' ? { ...procedure, status: 'in_review' } : procedure,
+    )
   await pushParts(target, 'test-procedures', open)
 }
 
@@ -33,12 +36,18 @@ export async function completeTestProcedures(target: PushTarget, { testProcedure
 
 /** The ids that the universe has given to entities, by their external ids. */
 export async function readEntityIds(target: PushTarget): Promise<Map<string, string>> {
+  return await readIds(target, '/api/v1/entities')
+}
+
+const listed = z.array(entitySchema.pick({ id: true, external_id: true }))
+
+async function readIds(target: PushTarget, list: string): Promise<Map<string, string>> {
   const ids = new Map<string, string>()
-  let next: string | undefined = '/api/v1/entities?limit=1000'
+  let next: string | undefined = `${list}${list.includes('?') ? '&' : '?'}limit=1000`
   while (next !== undefined) {
     const answer: Answer = await call(target, 'GET', next)
-    const page = z.array(entitySchema.pick({ id: true, external_id: true })).parse(JSON.parse(answer.text))
-    for (const { id, external_id } of page) if (external_id !== null) ids.set(external_id, id)
+    for (const { id, external_id } of listed.parse(JSON.parse(answer.text)))
+      if (external_id !== null) ids.set(external_id, id)
     next = /<([^>]+)>; rel="next"/.exec(answer.link)?.[1]
   }
   return ids

@@ -1,0 +1,32 @@
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
+import { demoProfiles, generateDemo } from '../src/demo/generate.ts'
+import { completeTestProcedures, pushUniverse } from '../src/demo/write-universe.ts'
+import { type TestStack, startTestStack } from '../src/testing/index.ts'
+
+let stack: TestStack
+beforeAll(async () => {
+  stack = await startTestStack()
+})
+afterAll(async () => await stack.stop())
+
+test('a start that ended after the test procedures were completed is gone on with, and they stay completed', async () => {
+  const [gateway = ''] = stack.gateways
+  const { key } = await stack.createKey(await stack.createTenant(), { scopes: ['*'] })
+  const small = demoProfiles.at(-1)
+  if (small === undefined) throw new Error('there is no demo')
+  const { people, universe } = generateDemo(small, { today: new Date() })
+  const countCompleted = async (): Promise<string | null> => {
+    const target = `${gateway}/api/v1/test-procedures?status=completed&count=true&limit=1`
+    const answer = await fetch(target, { headers: { authorization: `ApiKey ${key}` } })
+    expect(z.array(z.unknown()).parse(await answer.json())).toHaveLength(1)
+    return answer.headers.get('x-total-count')
+  }
+  await pushUniverse({ gateway, key }, people, universe)
+  await completeTestProcedures({ gateway, key }, universe)
+  const before = await countCompleted()
+  await pushUniverse({ gateway, key }, people, universe)
+  expect(await countCompleted()).toBe(before)
+  await completeTestProcedures({ gateway, key }, universe)
+  expect(await countCompleted()).toBe(before)
+})
