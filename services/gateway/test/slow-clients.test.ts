@@ -136,9 +136,10 @@ describe('a flood of headers', () => {
       expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
       served += 1
     }
-    // The kernel may take the answer away from a client that is still sending when it is closed.
-    const answers = (await flood).filter((answer) => answer !== '')
-    expect(answers.length).toBeGreaterThan(0)
+    // Every connection has ended. The kernel may take the answer away from a client that is still sending when it is closed.
+    const ended = await flood
+    const answers = ended.filter((answer) => answer !== '')
+    expect(answers.length).toBeGreaterThan(ended.length / 2)
     expect(answers.filter((answer) => !/^HTTP\/1\.1 431 [^]*\/problems\//.test(answer))).toEqual([])
     expect(served).toBeGreaterThan(0)
   })
