@@ -20,8 +20,8 @@ interface Renewal {
   advance(): Promise<void>
 }
 
-/** How often which answers were given, in all sequences, and to gateways that came with what. */
-export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, behind: 0, ahead: 0 }
+/** How often which answers were given, in all sequences, and to gateways that were starting or came with another cursor than theirs. */
+export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, elsewhere: 0 }
 
 /** Plays to the keys service and to its model, and notes where they differ. */
 export class Play {
@@ -137,7 +137,7 @@ export class Play {
     const gates = createGates(this.#service.asService)
     const answer = answerLease({ db: gates.db, leaseWatch: this.#watch.watch }, request, modelEntries)
     if (cursor === null) answered.starting += 1
-    else if (known !== null && cursor !== known) answered[cursor < known ? 'behind' : 'ahead'] += 1
+    else if (cursor !== known) answered.elsewhere += 1
     answer.then(gates.ended, gates.ended)
     const renewal = { gateway, modelled, expected: () => expected, answer, advance: gates.advance }
     this.renewals.push(renewal)
