@@ -1,6 +1,7 @@
 // Writes the errors outside every test beside the report of vitest, which leaves them out: for `vitest.json` to `vitest.errors.json`.
 // `.ci/summary.mjs` names them once more at the end.
-import { writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 
 // oxlint-disable-next-line import/no-default-export -- so vitest asks for it
 export default class ErrorsReporter {
@@ -20,6 +21,8 @@ export default class ErrorsReporter {
       text: stack ?? `${name}: ${message}`,
       during,
     }))
+    // As the report itself, which may come later: where nothing has run yet the folder is not there.
+    mkdirSync(dirname(this.#path), { recursive: true })
     writeFileSync(this.#path, JSON.stringify(shown))
   }
 }

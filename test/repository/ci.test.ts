@@ -171,12 +171,12 @@ test('an error outside every test stands beside the report, with the test that r
       '--globals',
       `--root=${folder}`,
       `--reporter=${reporter}`,
-      `--outputFile.json=${join(folder, 'report.json')}`,
+      `--outputFile.json=${join(folder, 'reports', 'report.json')}`,
     ],
     { cwd: folder, encoding: 'utf8', env: { PATH: process.env['PATH'] } },
   )
   expect(status).toBe(1)
-  expect(JSON.parse(readFileSync(join(folder, 'report.errors.json'), 'utf8'))).toEqual([
+  expect(JSON.parse(readFileSync(join(folder, 'reports', 'report.errors.json'), 'utf8'))).toEqual([
     { kind: 'Unhandled Rejection', text: expect.stringContaining('nobody listens'), during: 'waits' },
   ])
 })
