@@ -52,6 +52,25 @@ const among: Readonly<Record<string, Among>> = {
   'universe.hierarchy_one_primary': { own: { is_primary: 'false' }, other: { is_primary: 'true' } },
 }
 
+/** What a new row begins with where a trigger looks at it before any constraint does. */
+const beginnings: Readonly<Record<string, Row>> = {
+  '"findings"."finding"': { status: 'draft' },
+  '"findings"."recommendation"': { status: 'submitted' },
+  '"findings"."action_plan"': {
+    status: 'proposed',
+    due_on: '2999-01-01',
+    original_due_on: '2999-01-01',
+    extension_count: '0',
+  },
+  '"keys"."api_key"': {
+    revoked_at: null,
+    last_used_at: null,
+    version: '1',
+    created_at: '2020-01-01',
+    expires_at: '2020-01-02',
+  },
+}
+
 interface Known {
   readonly table: TenantTable
   readonly columns: readonly Column[]
@@ -87,6 +106,14 @@ async function putAmong(
   await client.query('commit')
 }
 
+/** What is asked, and the constraints that cannot be asked about another tenant, by why not. */
+export interface Probes {
+  readonly probes: readonly Probe[]
+  readonly unasked: Readonly<
+    Record<'no tenant' | 'one row a tenant' | 'target has no tenant' | 'same for both', string[]>
+  >
+}
+
 /**
  * Asks every unique index and every foreign key of the tables whether another tenant has a value. The rows of both are
  * changed so that partial indexes are about them.
@@ -95,7 +122,7 @@ export async function findProbes(
   client: Client,
   tables: readonly TenantTable[],
   { own, other }: { readonly own: string; readonly other: string },
-): Promise<Probe[]> {
+): Promise<Probes> {
   await putAmong(client, { own, other })
   const known = new Map<string, Known>()
   for (const table of tables) {
@@ -110,6 +137,7 @@ export async function findProbes(
       (await client.query<Row>(`select ${list} from ${table.full} where tenant_id = $1`, [tenant])).rows[0] ?? {}
     known.set(table.full, { table, columns, own: await rowOf(own), other: await rowOf(other) })
   }
+  // Not those of the queue, which has no tenants: sync sees all of it.
   const { rows: constraints } = await client.query<{
     full: string
     name: string
@@ -130,7 +158,7 @@ export async function findProbes(
               ))) as columns,
             null as target, null as targets
        from pg_index as i join pg_class as c on c.oid = i.indrelid join pg_namespace as n on n.oid = c.relnamespace
-      where i.indisunique
+      where i.indisunique and n.nspname not in ('pg_catalog', 'pg_toast', 'queue')
      union all
      select format('"%s"."%s"', n.nspname, c.relname), k.conname, 'foreign key', false,
             (select array_agg(a.attname::text order by o.at) from unnest(k.conkey) with ordinality as o (num, at)
@@ -140,25 +168,36 @@ export async function findProbes(
             (select array_agg(a.attname::text order by o.at) from unnest(k.confkey) with ordinality as o (num, at)
                join pg_attribute as a on a.attrelid = k.confrelid and a.attnum = o.num)
        from pg_constraint as k join pg_class as c on c.oid = k.conrelid join pg_namespace as n on n.oid = c.relnamespace
-      where k.contype = 'f' and k.conparentid = 0
+      where k.contype = 'f' and k.conparentid = 0 and n.nspname <> 'queue'
       order by 1, 2`,
   )
-  return constraints.flatMap(({ full, name, kind, isPartial, columns, target, targets }): Probe[] => {
+  const unasked: Probes['unasked'] = {
+    'no tenant': [],
+    'one row a tenant': [],
+    'target has no tenant': [],
+    'same for both': [],
+  }
+  const probes = constraints.flatMap(({ full, name, kind, isPartial, columns, target, targets }): Probe[] => {
     const table = known.get(full)
     const asked = columns.filter((column) => column !== 'tenant_id')
-    if (table === undefined || asked.length === 0) return []
+    const cannot = (why: keyof Probes['unasked']): [] => {
+      unasked[why].push(name)
+      return []
+    }
+    if (table === undefined) return cannot('no tenant')
+    if (asked.length === 0) return cannot('one row a tenant')
     const about = { schema: table.table.schema, constraint: name, kind, isPartial }
     if (kind === 'unique') {
       const valuesOf = (row: Row): Row => Object.fromEntries(asked.map((column) => [column, row[column] ?? null]))
       const version = (row: Row): Version => inserted(table, valuesOf(row), false)
       // A day on which both have something: it is one's own value that is told then.
-      if (isDeepStrictEqual(valuesOf(table.own), valuesOf(table.other))) return []
+      if (isDeepStrictEqual(valuesOf(table.own), valuesOf(table.other))) return cannot('same for both')
       // What nobody has would be among those rows too.
       const nobody = { ...fresh(table), ...among[name]?.own, ...madeBy(table) }
       return [{ ...about, ofOther: version(table.other), ofNobody: version(nobody), ofOwn: version(table.own) }]
     }
     const pointed = known.get(target ?? '')
-    if (pointed === undefined) return []
+    if (pointed === undefined) return cannot('target has no tenant')
     const valuesOf = (row: Row): Row =>
       Object.fromEntries(
         columns.flatMap((column, at) =>
@@ -172,6 +211,7 @@ export async function findProbes(
       ofOwn: make(table, valuesOf(pointed.own)),
     }))
   })
+  return { probes, unasked }
 }
 
 /** Of a batch of changes, the transaction is what tells one from another. */
@@ -203,8 +243,9 @@ function fresh({ columns, own }: Known): Row {
 
 /** A new row of one's own with these values; of the others only those that must be there where it is `sparse`. */
 function inserted(known: Known, values: Row, sparse: boolean): Version {
-  const row = { ...fresh(known), ...values }
-  const given = known.columns.filter(({ name, isNullable }) => name in values || !sparse || !isNullable)
+  const begun = { ...beginnings[known.table.full], ...values }
+  const row = { ...fresh(known), ...begun }
+  const given = known.columns.filter(({ name, isNullable }) => name in begun || !sparse || !isNullable)
   const names = given.map(({ name }) => escapeIdentifier(name)).join(', ')
   const literals = given.map(({ name, type }) => literal(row[name] ?? null, type)).join(', ')
   return versionOf(`insert into ${known.table.full} (${names}) values (${literals})`, row)

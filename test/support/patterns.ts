@@ -23,23 +23,39 @@ export function readPatterns(root: string, globs: readonly string[]): Pattern[] 
   return [...found.values()]
 }
 
-/** The programs of ours that make a regular expression of texts. */
-export function findBuilt(root: string, globs: readonly string[]): string[] {
-  return parse(root, globs).flatMap(({ path, program }) => (countBuilt(program) === 0 ? [] : [path]))
+/** The programs of ours that make regular expressions of texts, and in how many places. */
+export function findBuilt(
+  root: string,
+  globs: readonly string[],
+): { readonly path: string; readonly places: number }[] {
+  return parse(root, globs).flatMap(({ path, program }) => {
+    const places = countBuilt(program)
+    return places === 0 ? [] : [{ path, places }]
+  })
+}
+
+/** The regular expressions of a program in Python, all of which must match a whole text; it reads ours as JavaScript does. */
+export function readPythonPatterns(root: string, path: string): Pattern[] {
+  const text = readFileSync(join(root, path), 'utf8')
+  const found = [...text.matchAll(/^(?<name>\w+) = re\.compile\(r"(?<source>[^"]*)"\)$/gm)]
+  const elsewhere = text.match(/\bre\.[a-z]+\(/g)?.length !== found.length
+  if (elsewhere || found.some(({ groups }) => text.includes(`${groups?.['name']}.search`))) {
+    throw new Error(`${path} has a pattern that is not a constant, or that may begin anywhere in a text`)
+  }
+  return found.map(({ groups }) => ({ source: `^(?:${groups?.['source']})$`, flags: '', path }))
 }
 
 /** Loads a program anew and gives the regular expressions that it makes of texts while it is loaded. */
 export async function loadBuilt(root: string, path: string): Promise<Pattern[]> {
   const made: Pattern[] = []
   const usual = RegExp
-  const listening = new Proxy(usual, {
-    construct: (target, given) => {
-      const pattern: RegExp = Reflect.construct(target, given)
-      const isItsOwn = new Error('where').stack?.includes(path) === true
-      if (isItsOwn) made.push({ source: pattern.source, flags: pattern.flags, path })
-      return pattern
-    },
-  })
+  const make = (target: typeof RegExp, given: unknown[]): RegExp => {
+    const pattern: RegExp = Reflect.construct(target, given)
+    const isItsOwn = new Error('where').stack?.includes(path) === true
+    if (isItsOwn) made.push({ source: pattern.source, flags: pattern.flags, path })
+    return pattern
+  }
+  const listening = new Proxy(usual, { construct: make, apply: (target, _self, given) => make(target, given) })
   vi.resetModules()
   vi.stubGlobal('RegExp', listening)
   try {
