@@ -194,8 +194,14 @@ function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): Inc
     send: async (part) =>
       aside.length + part.length < leastPartBytes ? await aside.put(part.bytes()) : await sendPart(part),
   })
-  const sendRest = async (): Promise<void> => {
-    if (buffer.length > 0 || aside.length > 0) await buffer.flush(sendPart)
+  // What was held may have been sent for the sake of others just before: what is left is known when it is our turn.
+  const sendRest = async (part: HeldPart): Promise<Sent> =>
+    part.length > 0 || aside.length > 0 ? await sendPart(part) : { isOver: true }
+  const sendWhole = async (part: HeldPart): Promise<Sent> => {
+    if (uploadId !== undefined) return await sendRest(part)
+    await aside.restore(part)
+    if (part.length !== sizeBytes) throw new Error('there are fewer bytes than were counted')
+    return await objects.put(data, part.bytes())
   }
   return {
     // A part is a whole number of blocks, so that one that comes finds room for all of it, or for none.
@@ -208,7 +214,7 @@ function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): Inc
     },
     park: async () => {
       if (!buffer.hasRoom && aside.length === 0) return
-      await sendRest()
+      await buffer.flush(sendRest)
       await buffer.release()
     },
     settle: async (owner, sha256) => {
@@ -216,11 +222,8 @@ function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): Inc
       const entry = `${checked(sha256, hashPattern)}.${random}`
       // Before the bytes can be seen: otherwise a crash could leave bytes that nothing tells of.
       await objects.put(`settling/${tenantId}/${entry}`, Buffer.alloc(0))
-      if (uploadId === undefined && aside.length === 0) {
-        await buffer.flush(async (part) => await objects.put(data, part.bytes()))
-      } else {
-        await sendRest()
-        if (uploadId === undefined) throw new Error('an upload in parts was not begun')
+      await buffer.flush(sendWhole)
+      if (uploadId !== undefined) {
         await objects.complete(data, uploadId, parts)
         uploadId = undefined
         const stored = await objects.sizeOf(data)

@@ -1,0 +1,70 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import { expect, test } from 'vitest'
+import { openPartRoom, partBytes } from './part-room.ts'
+import { openS3BlobStore } from './s3-blob-store.ts'
+import type { S3Objects } from './s3-objects.ts'
+
+async function* nothing(): AsyncGenerator<never> {}
+const notHere = async (): Promise<never> => await Promise.reject(new Error('not asked for here'))
+
+test.each([
+  ['is set aside', 2 * 1024 * 1024],
+  ['goes as a part', 6 * 1024 * 1024],
+])('a file whose last bytes others have asked the room of, so that it %s, settles whole', async (_how, size) => {
+  const stored = new Map<string, Buffer>()
+  const under = Promise.withResolvers<void>()
+  const gate = Promise.withResolvers<void>()
+  const keep = async (key: string, bytes: Uint8Array) => {
+    const copy = Buffer.from(bytes)
+    if (!key.startsWith('settling/')) {
+      under.resolve()
+      await gate.promise
+    }
+    stored.set(key, copy)
+    return { isOver: true }
+  }
+  const objects: S3Objects = {
+    put: keep,
+    sizeOf: async (key) => await Promise.resolve(stored.get(key)?.length),
+    read: async (key) => await Promise.resolve(Readable.from([stored.get(key)])),
+    delete: async (key) => await Promise.resolve(void stored.delete(key)),
+    deleteAll: async (keys) => {
+      for (const key of keys) stored.delete(key)
+      await Promise.resolve()
+    },
+    list: nothing,
+    begin: async () => await Promise.resolve('upload'),
+    putPart: async (key, _uploadId, number, bytes) => ({
+      ...(await keep(`${key}#${number}`, bytes)),
+      number,
+      etag: undefined,
+      sha256: undefined,
+    }),
+    complete: async (key, _uploadId, parts) => {
+      stored.set(key, Buffer.concat(parts.map(({ number }) => stored.get(`${key}#${number}`) ?? Buffer.alloc(0))))
+      expect(parts).toHaveLength(1)
+      await Promise.resolve()
+    },
+    abort: notHere,
+    listBegun: nothing,
+    check: notHere,
+    close: () => undefined,
+  }
+  const store = openS3BlobStore(objects, openPartRoom(1, 60_000, 0))
+  const [tenant, other] = [randomUUID(), randomUUID()]
+  const bytes = randomBytes(size)
+  const sha256 = createHash('sha256').update(bytes).digest('hex')
+  const ours = await store.openIncoming(tenant)
+  await ours.write(bytes)
+  const theirs = await store.openIncoming(other)
+  const written = theirs.write(Buffer.alloc(partBytes / 2))
+  await under.promise
+  const settled = ours.settle(tenant, sha256)
+  await expect.poll(() => [...stored.keys()].filter((key) => key.startsWith('settling/'))).toHaveLength(1)
+  gate.resolve()
+  await settled
+  await written
+  const [, whole] = [...stored].find(([key]) => /^data\/[^#]*$/.test(key)) ?? []
+  expect(whole?.equals(bytes)).toBe(true)
+})
