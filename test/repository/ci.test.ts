@@ -57,7 +57,7 @@ function runCi(
     write('vitest.json', report(10, 0)),
     last,
   ].join('; ')
-  const npm = `#!/bin/sh\ncase "$*" in\n  test) ${tests};;\n  'run test:recovery') ${recovery};;\n  *) echo "asked: $*"; ${containers};;\nesac\n`
+  const npm = `#!/bin/sh\ncase "$*" in\n  test) ${tests};;\n  'run test:recovery') ${recovery};;\n  *) echo "asked: $*"; echo "drawn: $POSTERN_SEED $POSTERN_FUZZ_SEED"; ${containers};;\nesac\n`
   writeFileSync(join(programs, 'npm'), npm)
   chmodSync(join(programs, 'npm'), 0o755)
   const { stdout, status } = spawnSync('sh', ['.ci/run'], {
@@ -69,6 +69,12 @@ function runCi(
     },
   })
   return { lines: stdout.trim().split('\n'), status }
+}
+
+/** The output of git in the folder of the test. */
+function git(...args: readonly string[]): string {
+  const author = ['-c', 'user.name=a', '-c', 'user.email=a@b.example']
+  return spawnSync('git', [...author, ...args], { cwd: folder, encoding: 'utf8' }).stdout
 }
 
 describe('the closing line of CI', () => {
@@ -93,6 +99,14 @@ describe('the closing line of CI', () => {
     const { lines, status } = runCi({ containers })
     expect(lines.at(-1)).toMatch(/, 1 failed$/)
     expect(status).toBe(1)
+  })
+
+  test('draws what tests draw at random from the commit, so that the same can be seen again', () => {
+    git('init', '-q')
+    git('commit', '-q', '--allow-empty', '-m', 'a')
+    const drawn = Number.parseInt(git('rev-parse', 'HEAD').slice(0, 7), 16)
+    const { lines } = runCi({ containers: write('containers.json', report(5, 0)) })
+    expect(lines).toContain(`drawn: ${drawn} ${drawn}`)
   })
 
   test('leaves out what says by itself that it is skipped', () => {
