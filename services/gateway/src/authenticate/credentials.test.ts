@@ -44,5 +44,6 @@ describe('an Authorization header', () => {
     expect(parseCredentials(`Bearer ${value}x`, true)).toEqual({ kind: 'malformed', scheme: 'ApiKey' })
     expect(parseCredentials('Bearer a.b.c', true)).toEqual({ kind: 'bearer', token: 'a.b.c' })
     expect(parseCredentials(`ApiKey ${value}`, true).kind).toBe('api_key')
+    expect(parseCredentials(`Basic ${value}`, true)).toEqual({ kind: 'malformed', scheme: undefined })
   })
 })
