@@ -84,7 +84,9 @@ export const assertionChecks: readonly AssertionCheck[] = [
   {
     title: 'one of another tenant, which shows that tenant',
     verdict: 'believed',
-    run: async ({ tables, db, tenantB }) => expect(await names(db, tables.mint(tenantB))).toEqual(['of B']),
+    run: async ({ tables, db, tenantB }) => {
+      expect(await names(db, tables.mint(tenantB))).toEqual(['of B'])
+    },
   },
   believed('one that lasts for 30, and one for 290 seconds', ({ tables, tenantA }) =>
     [30, 290].map((lifetimeSeconds) => tables.mint(tenantA, { lifetimeSeconds }).assertion),
@@ -132,7 +134,9 @@ export const assertionChecks: readonly AssertionCheck[] = [
   {
     title: "the operator's, where the operator is asked for",
     verdict: 'believed',
-    run: async (world) => expect(await askAsOperator(world, nilTenant)).toEqual([{ yes: true }]),
+    run: async (world) => {
+      expect(await askAsOperator(world, nilTenant)).toEqual([{ yes: true }])
+    },
   },
   {
     title: "a tenant's where the operator is asked for, and one of the operator with another secret",
