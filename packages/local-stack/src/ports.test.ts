@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { tmpdir, userInfo } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { assertPortFree, claimPort, findFreePort, isPortFree, loopback } from './ports.ts'
@@ -40,4 +42,18 @@ test('a port is given to one process alone until that has ended, though nothing 
   other.child.kill('SIGKILL')
   await once(other.child, 'exit')
   expect(await claimPort(port + 1000)).toBe(true)
+})
+
+test('searches side by side are given different ports, also where a process that is gone has left its claims', async () => {
+  const gone = spawn(process.execPath, ['--eval', ''])
+  await once(gone, 'exit')
+  const claims = join(tmpdir(), `postern-ports-${userInfo().uid}`)
+  await mkdir(claims, { recursive: true, mode: 0o700 })
+  const first = await findFreePort()
+  const abandon = async (port: number) =>
+    // Of a process that lives they stay as they are.
+    await writeFile(join(claims, String(port)), String(gone.pid), { flag: 'wx' }).catch(() => undefined)
+  await Promise.all(Array.from({ length: 200 }, async (_, step) => await abandon(first + 1 + step)))
+  const ports = await Promise.all(Array.from({ length: 60 }, findFreePort))
+  expect(new Set(ports).size).toBe(ports.length)
 })

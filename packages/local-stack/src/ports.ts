@@ -25,11 +25,11 @@ export async function isPortFree(port: number): Promise<boolean> {
 
 /**
  * A port that is free now and that no process of Postern on this machine, this one included, has been given and may be
- * about to use. Each process begins its search elsewhere, so that those which run side by side seldom meet.
+ * about to use. Each process begins its search far from where its neighbours do, so that those which run side by side seldom meet.
  */
 export async function findFreePort(): Promise<number> {
   const span = lastFreePort - firstFreePort + 1
-  const start = (process.pid * 37) % span
+  const start = (process.pid * 7919) % span
   for (let step = 0; step < span; step += 1) {
     const port = firstFreePort + ((start + step) % span)
     if (await claimPort(port)) return port
@@ -39,7 +39,19 @@ export async function findFreePort(): Promise<number> {
 
 /** Takes a port for this process, if nothing listens there and no other process of Postern that lives has taken it. */
 export async function claimPort(port: number): Promise<boolean> {
-  return (await claim(port)) && (await isPortFree(port))
+  return (await inTurn(async () => await claim(port))) && (await isPortFree(port))
+}
+
+let turn: Promise<unknown> = Promise.resolve()
+
+/**
+ * One claim of this process after the other. Its searches go the same way: while one that came late for an abandoned claim puts
+ * back what it has moved, the port would look free to a third, and two would have it.
+ */
+async function inTurn<T>(work: () => Promise<T>): Promise<T> {
+  const done = turn.then(work)
+  turn = done.catch(() => undefined)
+  return await done
 }
 
 /** Claims are files with the number of their process; a claim ends with its process. */
@@ -49,7 +61,6 @@ const ours = new Set<string>()
 async function claim(port: number): Promise<boolean> {
   await mkdir(claims, { recursive: true, mode: 0o700 })
   const path = join(claims, String(port))
-  // Searches of one process run side by side too.
   const mine = `${path}.${process.pid}.${randomUUID()}`
   await writeFile(mine, String(process.pid))
   try {
