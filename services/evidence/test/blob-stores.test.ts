@@ -73,7 +73,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const bytes = randomBytes(size)
     const first = await settled(tenantId, bytes)
     await place(first)
-    await stores.blobs.finish(first, 'kept')
+    await stores.blobs.finish(first, 'recorded')
     expect((await contentOf(first)).equals(bytes)).toBe(true)
     const once = await there(tenantId)
     const second = await settled(tenantId, bytes)
@@ -138,7 +138,7 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     // What comes again is kept again.
     const again = await settled(tenantId, Buffer.from('gone'))
     await place(again)
-    await stores.blobs.finish(again, 'kept')
+    await stores.blobs.finish(again, 'recorded')
     expect((await contentOf(blob)).toString()).toBe('gone')
   })
 

@@ -41,9 +41,10 @@ export interface BlobStore {
 }
 
 /**
- * What the database says of a blob: a row names it; a row names it, and so did one before; or none does.
+ * What the database says of a blob: who has just placed it has recorded it; of what was left behind, a row names it; a row
+ * names it, and so did one before; or none does.
  */
-export type Fate = 'kept' | 'spare' | 'gone'
+export type Fate = 'recorded' | 'kept' | 'spare' | 'gone'
 
 export interface IncomingBlob {
   /**

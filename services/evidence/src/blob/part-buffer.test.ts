@@ -49,6 +49,14 @@ test('a sender that fills its part slowly, or stands still, keeps nobody waiting
   expect([slow.buffer.length, other.sent]).toEqual([more.length, [more.length]])
 })
 
+test('who was given the room is asked in turn by those who wait still', async () => {
+  const room = openPartRoom(1, 60_000, 0)
+  const [first, second, third] = [aBuffer(room), aBuffer(room), aBuffer(room)]
+  await first.write(more)
+  await Promise.all([second.write(more), third.write(more)])
+  expect([first.sent, second.sent, third.buffer.length]).toEqual([[more.length], [more.length], more.length])
+})
+
 test('the same of small parts', async () => {
   const room = openPartRoom(1, 60_000, 0)
   const small = more.subarray(0, freeBytes + 1)

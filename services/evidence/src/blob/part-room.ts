@@ -151,6 +151,8 @@ function openPool(most: number, waitMs: number, fillMs: number) {
       else await turn(tenantId)
       const holder: Holder = { tenantId, onWanted, since: performance.now(), isAsked: false }
       holders.add(holder)
+      // Who gave the room has asked already, before there was this one to be asked.
+      if (waiting.size > 0) ask()
       return {
         renew: () => {
           holder.since = performance.now()

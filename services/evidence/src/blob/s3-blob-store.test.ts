@@ -8,6 +8,37 @@ import type { S3Objects } from './s3-objects.ts'
 async function* nothing(): AsyncGenerator<never> {}
 const notHere = async (): Promise<never> => await Promise.reject(new Error('not asked for here'))
 
+const unused: S3Objects = {
+  put: notHere,
+  sizeOf: notHere,
+  read: notHere,
+  delete: notHere,
+  deleteAll: notHere,
+  list: nothing,
+  begin: notHere,
+  putPart: notHere,
+  complete: notHere,
+  abort: notHere,
+  listBegun: nothing,
+  check: notHere,
+  close: () => undefined,
+}
+
+test('who has recorded bytes keeps them, though the bucket does not show their name; what was left behind without one goes', async () => {
+  const deleted: string[] = []
+  const store = openS3BlobStore({
+    ...unused,
+    sizeOf: async () => await Promise.resolve(undefined),
+    delete: async (key) => await Promise.resolve(void deleted.push(key.split('/')[0] ?? '')),
+  })
+  const sha256 = createHash('sha256').update('a').digest('hex')
+  const blob = { tenantId: randomUUID(), sha256, entry: `${sha256}.${randomBytes(16).toString('hex')}` }
+  await store.finish(blob, 'recorded')
+  expect(deleted).toEqual(['settling'])
+  await store.finish(blob, 'kept')
+  expect(deleted).toEqual(['settling', 'data', 'settling'])
+})
+
 test.each([
   ['is set aside', 2 * 1024 * 1024],
   ['goes as a part', 6 * 1024 * 1024],
@@ -25,6 +56,7 @@ test.each([
     return { isOver: true }
   }
   const objects: S3Objects = {
+    ...unused,
     put: keep,
     sizeOf: async (key) => await Promise.resolve(stored.get(key)?.length),
     read: async (key) => await Promise.resolve(Readable.from([stored.get(key)])),
@@ -33,7 +65,6 @@ test.each([
       for (const key of keys) stored.delete(key)
       await Promise.resolve()
     },
-    list: nothing,
     begin: async () => await Promise.resolve('upload'),
     putPart: async (key, _uploadId, number, bytes) => ({
       ...(await keep(`${key}#${number}`, bytes)),
@@ -46,10 +77,6 @@ test.each([
       expect(parts).toHaveLength(1)
       await Promise.resolve()
     },
-    abort: notHere,
-    listBegun: nothing,
-    check: notHere,
-    close: () => undefined,
   }
   const store = openS3BlobStore(objects, openPartRoom(1, 60_000, 0))
   const [tenant, other] = [randomUUID(), randomUUID()]

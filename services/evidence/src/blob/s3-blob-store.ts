@@ -73,6 +73,9 @@ export function openS3BlobStore(
     finish: async (blob, fate) => {
       const { data, settling, place } = namesOf(blob)
       switch (fate) {
+        case 'recorded':
+          // The name was put a moment ago: to look for it could only be wrong, and cost the bytes that a receipt is for.
+          break
         case 'kept':
           // What ended before it had its name, while others have brought the same bytes.
           if ((await objects.sizeOf(place)) === undefined) await objects.delete(data)

@@ -46,7 +46,7 @@ export async function record<T>(
   keep: (tx: Tx, receipts: readonly Receipt[]) => Promise<T>,
 ): Promise<Recorded<T>> {
   const totalBytes = files.reduce((sum, { body }) => sum + body.sizeBytes, 0)
-  const fates = new Map<SettlingBlob, 'kept' | 'spare'>()
+  const fates = new Map<SettlingBlob, 'recorded' | 'spare'>()
   let mayBeRecorded = false
   try {
     await Promise.all(files.map(async ({ blob }) => await blobs.offer(blob)))
@@ -61,7 +61,7 @@ export async function record<T>(
       for (const { blob } of files) {
         await blobs.place(blob)
         // The first keeps its own bytes, whatever else is in the store: perhaps what nobody will ever record.
-        fates.set(blob, named.has(blob.sha256) ? 'spare' : 'kept')
+        fates.set(blob, named.has(blob.sha256) ? 'spare' : 'recorded')
         named.add(blob.sha256)
       }
       await takeRoom(tx, { bytes: totalBytes, files: files.length, uploadId }, tenantQuotaBytes)
