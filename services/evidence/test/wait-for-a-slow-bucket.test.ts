@@ -113,7 +113,7 @@ test('senders who stand still keep no other waiting, of their tenant or another,
     const receipt: unknown = JSON.parse(Buffer.from(payload, 'base64url').toString())
     expect(receipt, text).toMatchObject({ sha256: sha256(bytes), size_bytes: bytes.length })
   }
-  expect(await bucket.keys('partial/')).toEqual([])
+  await vi.waitFor(async () => expect(await bucket.keys('partial/')).toEqual([]), { timeout: 30_000 })
   await service.stop()
 })
 

@@ -27,3 +27,19 @@ export async function deciding<T>(write: () => Promise<T>): Promise<T> {
     throw notRecorded(recordFailure(error), error)
   }
 }
+
+/** Takes the bytes of a purged file away. Who cannot have that done now is told that the file is purged all the same. */
+export async function takingAway(work: () => Promise<void>): Promise<void> {
+  try {
+    await deciding(work)
+  } catch (error) {
+    if (!(error instanceof ProblemError) || !laterCodes.has(error.code)) throw error
+    throw problem('service_unavailable', {
+      detail: 'The file is purged, but its bytes are not all taken away yet. Send the request again.',
+      retryAfterSeconds: 5,
+      cause: error,
+    })
+  }
+}
+
+const laterCodes: ReadonlySet<string> = new Set(['service_unavailable', 'request_timeout'])

@@ -23,7 +23,7 @@ import type { Deps } from '../deps.ts'
 import { actorOf } from '../upload/record.ts'
 import { reading } from '../upload/room.ts'
 import { settle } from '../upload/settle.ts'
-import { deciding, etagOf, fileToDecide } from './decide.ts'
+import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import {
   type FoundFile,
   countCustody,
@@ -149,7 +149,7 @@ export function fileRoutes(
     )
     // After the commit: were they gone before it, a commit that fails would leave a file without bytes. What a crash leaves
     // here costs room, and goes when the request is repeated. Hence no answer is kept in the transaction.
-    await deciding(async () => {
+    await takingAway(async () => {
       const blob = { tenantId: context.tenantId, sha256: purged.sha256 }
       for await (const found of blobs.reopen(blob, now() - abandonedAfterMs))
         await settle({ db, blobs }, context, found)

@@ -87,7 +87,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     begin(answer, input.raw.headers)
     deps.settling.lookIfSeen(context)
     return await turns.take(params.id, async () => {
-      const upload = await takeOver(deps, context, params.id, async (_tx, found) => found)
+      const upload = await orAskAgain(takeOver(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       await tell(input, upload)
       return undefined
@@ -107,15 +107,17 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       }
       return await turns.take(params.id, async (signal) => {
         const isChecked = checksum !== undefined
-        const { upload, turn } = await takeOver(
-          deps,
-          context,
-          params.id,
-          async (tx, found) => {
-            const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
-            return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
-          },
-          async (tx) => await promiseRoomAgain(tx, own(context, params.id), limits.tenantQuotaBytes),
+        const { upload, turn } = await orAskAgain(
+          takeOver(
+            deps,
+            context,
+            params.id,
+            async (tx, found) => {
+              const isOurs = found.receiptJws === undefined && found.arrived === offset && found.arrived < found.length
+              return { upload: found, turn: isOurs ? await takeTurn(tx, found, isChecked) : undefined }
+            },
+            async (tx) => await promiseRoomAgain(tx, own(context, params.id), limits.tenantQuotaBytes),
+          ),
         )
         const arrived = arrivedOf(upload)
         if (offset !== arrived) {
