@@ -29,17 +29,29 @@ export async function sweepRegularly(
   }: Pick<Config, 'abandonedAfterMs' | 'resumableForMs' | 'sweepEveryMs'>,
   { logger, now }: { readonly logger: Logger; readonly now: () => number },
 ): Promise<Sweep> {
-  const sweep = async (): Promise<void> => {
-    try {
+  const steps = [
+    async () => {
       const count = await blobs.sweepIncoming(now() - abandonedAfterMs)
       if (count > 0) logger.info({ event: 'incoming_swept', files: count })
+    },
+    async () => {
       // Nothing was added for longer than an upload may take as a whole: its row has expired before.
       const expired = await partials.sweep(now() - resumableForMs)
       if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
+    },
+    async () => {
       settling.see(await blobs.listUnsettled(now() - abandonedAfterMs))
-    } catch (error) {
-      // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
-      logger.error({ event: 'sweep_failed', err: error })
+    },
+  ]
+  // What one step may not do, as where a role lacks a right, keeps none of the others from being done.
+  const sweep = async (): Promise<void> => {
+    for (const step of steps) {
+      try {
+        await step()
+      } catch (error) {
+        // A sweep that fails costs disk space, not evidence: the service goes on, and the next round tries again.
+        logger.error({ event: 'sweep_failed', err: error })
+      }
     }
   }
   await sweep()

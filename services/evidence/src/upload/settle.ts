@@ -7,6 +7,9 @@ import { isBlobRecorded, lockBlob } from './store.ts'
 /** Entries looked at a time: one request must not pay for all that a long outage has left. */
 const maxEntries = 20
 
+/** After so many that cannot be decided now, more likely none can. */
+const maxFailures = 3
+
 type Context = RequestInfo['context']
 
 interface Parts {
@@ -61,19 +64,27 @@ export function openSettling(
   }
 }
 
-/** Whether nothing is left. */
+/** Whether nothing is left. What cannot be decided now keeps none of the others waiting. */
 async function settleLeftovers(
   parts: Parts,
   context: Context,
   { olderThan, signal, logger }: { readonly olderThan: number; readonly signal: AbortSignal; readonly logger: Logger },
 ): Promise<boolean> {
   const leftovers = await parts.blobs.listSettling(context.tenantId, olderThan)
-  for (const blob of leftovers.slice(0, maxEntries)) {
-    if (signal.aborted) return false
-    const recorded = await settle(parts, context, blob)
-    logger.info({ event: 'upload_settled', recorded })
+  let decided = 0
+  let failed = 0
+  for (const blob of leftovers) {
+    if (signal.aborted || decided === maxEntries || failed === maxFailures) return false
+    try {
+      const recorded = await settle(parts, context, blob)
+      decided += 1
+      logger.info({ event: 'upload_settled', recorded })
+    } catch (error) {
+      failed += 1
+      logger.error({ event: 'settling_failed', err: error })
+    }
   }
-  return leftovers.length <= maxEntries
+  return failed === 0
 }
 
 /**
