@@ -51,7 +51,7 @@ test('what was left behind and cannot be decided now keeps nothing else of the t
     listSettling: async () => await Promise.resolve(leftovers),
     remove: async () => await Promise.resolve(),
     finish: async (blob) => {
-      if (blob === leftovers[0]) return await notHere()
+      if (blob === leftovers[0]) await notHere()
       finished.push(blob)
     },
   }
