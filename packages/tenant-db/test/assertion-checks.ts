@@ -142,9 +142,8 @@ export const assertionChecks: readonly AssertionCheck[] = [
     title: "a tenant's where the operator is asked for, and one of the operator with another secret",
     verdict: 'refused',
     run: async (world) => {
-      for (const asked of [askAsOperator(world, world.tenantA), askAsOperator(world, nilTenant, randomBytes(32))]) {
-        await expect(asked).rejects.toMatchObject({ code: '28000' })
-      }
+      await expect(askAsOperator(world, world.tenantA)).rejects.toMatchObject({ code: '28000' })
+      await expect(askAsOperator(world, nilTenant, randomBytes(32))).rejects.toMatchObject({ code: '28000' })
     },
   },
   {
