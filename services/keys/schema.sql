@@ -655,30 +655,21 @@ CREATE OR REPLACE FUNCTION keys.prune(older_than_ms bigint, at_most integer)
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
-  with old as (
-    select r.seq, r.at
-      from keys.revocation as r
-     order by r.seq
-     limit at_most),
-  dropped as (
-    delete from keys.revocation as r
-     using old
-     where r.seq = old.seq
-       and old.at < pg_catalog.clock_timestamp() - older_than_ms * interval '1 millisecond'
-    returning 1)
-  select pg_catalog.count(*)::pg_catalog.int4 from dropped
+  select 0
 $function$;
 alter routine keys.prune(bigint,integer) owner to postern_keys_definer;
 grant execute on routine keys.prune(bigint,integer) to postern_keys;
 
-CREATE OR REPLACE FUNCTION keys.prune_log(up_to bigint, at_most integer)
- RETURNS bigint
+CREATE OR REPLACE FUNCTION keys.prune_log(up_to bigint, of_server numeric, at_most integer)
+ RETURNS TABLE(log_seq bigint, held bigint, server numeric)
  LANGUAGE sql
  SECURITY DEFINER
  SET search_path TO ''
 AS $function$
   with log as (
-    select c.seq
+    select c.seq,
+           coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) as first,
+           extract(epoch from pg_catalog.pg_postmaster_start_time()) as server
       from keys.revocation_seq as c
      where c.single),
   dropped as (
@@ -687,14 +678,15 @@ AS $function$
              select o.seq
                from keys.revocation as o, log
               where o.seq <= up_to
-                -- Of a database that was restored the numbers are others.
+                -- Of a database that was restored in a server that went on, too, the numbers are others.
                 and up_to <= log.seq
+                and log.server = of_server
               order by o.seq
               limit at_most))
-  select log.seq from log
+  select log.seq, log.seq - log.first + 1, log.server from log
 $function$;
-alter routine keys.prune_log(bigint,integer) owner to postern_keys_definer;
-grant execute on routine keys.prune_log(bigint,integer) to postern_keys;
+alter routine keys.prune_log(bigint,numeric,integer) owner to postern_keys_definer;
+grant execute on routine keys.prune_log(bigint,numeric,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.prune_uses(older_than_days integer, at_most integer)
  RETURNS integer
@@ -758,11 +750,8 @@ AS $function$
       from log),
   entry as (
     select r.seq, r.kind, r.tenant_id, r.hash, r.version, r.revoked
-      from keys.revocation as r, start
-     where case when cursor_seq is null or start.reset
-                then r.at > pg_catalog.clock_timestamp() - since_ms * interval '1 millisecond'
-                else r.seq > cursor_seq
-           end
+      from keys.revocation as r
+     where r.seq > (select case when cursor_seq is null or start.reset then 0 else cursor_seq end from start)
      order by r.seq
      limit at_most)
   select start.seq, start.reset,

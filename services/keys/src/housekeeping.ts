@@ -27,6 +27,11 @@ export function startHousekeeping({
     help: 'Gateways that hold a lease; 0 while PostgreSQL does not tell',
     registers: [metrics],
   })
+  const logEntries = new Gauge({
+    name: 'postern_keys_log_entries',
+    help: 'Entries of the log of changes, as last told by PostgreSQL: those of the last 40 to 80 minutes, where replicas live that long',
+    registers: [metrics],
+  })
   const log = createLogKeeper({ db, now, limit: maxRows })
   let running: Promise<void> | undefined
 
@@ -40,7 +45,7 @@ export function startHousekeeping({
       return
     }
     try {
-      await log.prune()
+      logEntries.set(await log.prune())
       await db.system(async (tx) => await notePendingDenials(tx, maxRows))
       await db.system(async (tx) => await pruneUses(tx, maxRows))
     } catch (error) {

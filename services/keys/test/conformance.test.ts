@@ -180,8 +180,8 @@ describe('the sequences find a keys service', () => {
     },
     'that leaves out the first entry after a cursor': {
       routine: 'keys.read_log',
-      from: 'else r.seq > cursor_seq',
-      to: 'else r.seq > cursor_seq + 1',
+      from: 'else cursor_seq end',
+      to: 'else cursor_seq + 1 end',
     },
     'that follows a cursor from before its log': {
       routine: 'keys.read_log',

@@ -44,10 +44,11 @@ test('leases are counted while PostgreSQL tells of them, and are none while it d
 test('what the log has held for long enough is dropped', async () => {
   const [superuser, db] = [open('superuser'), open()]
   const clock = { now: 0 }
+  const metrics = createMetrics('keys')
   const housekeeping = startHousekeeping({
     db,
     logger: createLogger({ service: 'keys', level: 'fatal', write: () => undefined }),
-    metrics: createMetrics('keys'),
+    metrics,
     everyMs: 5,
     now: () => clock.now,
   })
@@ -73,7 +74,9 @@ test('what the log has held for long enough is dropped', async () => {
       .toEqual([])
     await add(2)
     expect(await kept()).toEqual([2])
-    expect(await db.system(async (tx) => await pruneLog(tx, { upTo: 0, limit: 1 }))).toBe(2)
+    await expect.poll(async () => await metrics.metrics()).toMatch(/^postern_keys_log_entries(?:\{.*\})? 1$/m)
+    const asked = { upTo: 0, server: undefined, limit: 1 }
+    expect(await db.system(async (tx) => await pruneLog(tx, asked))).toMatchObject({ seq: 2, held: 1 })
   } finally {
     await housekeeping.stop()
     await db.close()

@@ -105,3 +105,54 @@ test('numbers that come again, in a database of before, are those of young entri
   await after(1)
   expect(await toldAtStart()).toEqual([hash])
 })
+
+test('numbers that have come again before anybody looked are those of young entries, where another server gives them', async () => {
+  const { prune, after } = keeper()
+  await revokeOne()
+  await prune()
+  await after(keepLogMs - 1)
+  await bySuperuser('delete from keys.revocation')
+  await bySuperuser('update keys.revocation_seq set seq = seq - 1')
+  const hash = await revokeOne()
+  await onAnotherServer(async () => {
+    await after(1)
+    expect(await toldAtStart()).toEqual([hash])
+    // It is known from here on, and is dropped as any other.
+    await after(keepLogMs - 1)
+    expect(await entries()).toBe(1)
+    await after(1)
+    expect(await entries()).toBe(0)
+  })
+})
+
+/** Has the function say for as long as `work` takes that the server was started at another time. */
+async function onAnotherServer(work: () => Promise<void>): Promise<void> {
+  const [row] = await service.asSuperuser.system(
+    async (tx) => await tx.query<{ text: string }>(sql(`select pg_get_functiondef('keys.prune_log'::regproc) as text`)),
+  )
+  const text = row?.text ?? ''
+  expect(text).toContain('pg_catalog.pg_postmaster_start_time()')
+  await bySuperuser(
+    text.replace('pg_catalog.pg_postmaster_start_time()', `'2026-01-01 00:00Z'::pg_catalog.timestamptz`),
+  )
+  try {
+    await work()
+  } finally {
+    await bySuperuser(text)
+  }
+}
+
+test('a replica of the release before drops nothing, whatever clock it goes by', async () => {
+  await revokeOne()
+  await bySuperuser(`update keys.revocation set at = at - interval '1 day'`)
+  await service.asService.system(async (tx) => await tx.execute(sql('select keys.prune(1, 5000)')))
+  expect(await entries()).toBe(1)
+})
+
+test('how many entries the log holds is told', async () => {
+  const { prune } = keeper()
+  expect(await prune()).toBe(0)
+  await revokeOne()
+  await revokeOne()
+  expect(await prune()).toBe(2)
+})

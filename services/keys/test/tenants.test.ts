@@ -230,7 +230,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.record_people(jsonb)',
           'keys.note_pending_denials(integer)',
           'keys.prune(bigint,integer)',
-          'keys.prune_log(bigint,integer)',
+          'keys.prune_log(bigint,numeric,integer)',
           'keys.prune_uses(integer,integer)',
           'keys.create_tenant(text,text)',
           'keys.list_tenants(integer)',

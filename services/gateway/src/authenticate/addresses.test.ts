@@ -66,6 +66,10 @@ describe('the address of a client', () => {
     expect(behindProxies(socketOf('10.0.0.1'), undefined)).toBe('10.0.0.1')
   })
 
+  test('is none where the connection is gone', () => {
+    expect(behindProxies(new Socket(), '203.0.113.9')).toBe('')
+  })
+
   test('has one spelling', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '::FFFF:203.0.113.9')).toBe('203.0.113.9')
     expect(behindProxies(socketOf('10.0.0.1'), '2001:DB8:0::0:1')).toBe('2001:db8::1')

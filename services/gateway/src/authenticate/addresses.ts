@@ -42,10 +42,10 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
 export function createClientAddress(
   trustedProxies: readonly string[],
 ): (socket: Socket, forwardedFor: string | undefined) => string {
-  const isTrusted = trustedProxies.length === 0 ? undefined : createAddressMatcher(trustedProxies)
+  const isTrusted = createAddressMatcher(trustedProxies)
   return (socket, forwardedFor) => {
     const peer = plain(socket.remoteAddress ?? '')
-    if (isTrusted === undefined || forwardedFor === undefined || !isTrusted(peer)) return peer
+    if (forwardedFor === undefined || !isTrusted(peer)) return peer
     const hops = forwardedFor.split(',').map((hop) => hop.trim())
     for (const hop of hops.toReversed()) {
       if (!ipaddr.isValid(hop)) return peer

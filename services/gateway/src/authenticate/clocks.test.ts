@@ -1,7 +1,15 @@
 import { recordTtlMs } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks } from '../../test/builders.ts'
-import { createDatabaseClock, isFresh } from './clocks.ts'
+import { createDatabaseClock, isFresh, systemClocks } from './clocks.ts'
+
+test('the clocks of the system are the monotonic one of the process and that of the host', () => {
+  const before = [performance.now(), Date.now()] as const
+  const [monotonic, wall] = [systemClocks.monotonic(), systemClocks.wall()]
+  const after = [performance.now(), Date.now()] as const
+  expect(before[0] <= monotonic && monotonic <= after[0]).toBe(true)
+  expect(before[1] <= wall && wall <= after[1]).toBe(true)
+})
 
 describe('the database clock', () => {
   test('is unknown before the first answer', () => {
@@ -27,6 +35,16 @@ describe('the database clock', () => {
   })
 })
 
+test('whether a moment has passed is for it to say as long as the gateway’s own is within ten seconds of it', () => {
+  const clocks = fakeClocks()
+  const clock = createDatabaseClock(clocks)
+  clock.observe(databaseStart, clocks.monotonic())
+  clocks.jumpWall(-10_000)
+  expect(clock.hasPassed(databaseStart)).toBe(true)
+  clocks.jumpWall(-1)
+  expect(clock.hasPassed(databaseStart)).toBeUndefined()
+})
+
 function watched() {
   const clocks = fakeClocks()
   let told = 0
@@ -39,6 +57,8 @@ describe('that the clock was set back is told', () => {
   test('when it shows more than seconds less than it did', () => {
     const { clocks, clock, told } = watched()
     clocks.pass(10_000)
+    clock.observe(databaseStart + 5000, clocks.monotonic())
+    expect(told()).toBe(0)
     clock.observe(databaseStart + 4999, clocks.monotonic())
     expect(told()).toBe(1)
     clocks.pass(10_000)

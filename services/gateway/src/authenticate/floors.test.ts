@@ -107,6 +107,42 @@ describe('floors', () => {
     expect(floors.isRevoked(hash)).toBe(false)
   })
 
+  test('are remembered for as long by the gateway’s own clock, however far the database’s is set ahead', () => {
+    const { clocks, databaseClock, floors } = floorsWith()
+    floors.apply(keyChange(4, true))
+    databaseClock.observe(databaseStart + 3_600_000, clocks.monotonic())
+    clocks.pass(floorTtlMs)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(true)
+    clocks.pass(1)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(false)
+  })
+
+  test('are remembered for as long by the database’s clock, where the gateway’s own is faster', () => {
+    const { clocks, databaseClock, floors } = floorsWith()
+    floors.apply(keyChange(4, true))
+    clocks.pass(floorTtlMs + 10)
+    databaseClock.observe(databaseStart + floorTtlMs, clocks.monotonic())
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(true)
+    clocks.pass(1)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(false)
+  })
+
+  test('go by the gateway’s own clock alone while nothing is known of the database’s', () => {
+    const clocks = fakeClocks()
+    const floors = createFloors(clocks, createDatabaseClock(clocks))
+    floors.apply(keyChange(4, true))
+    clocks.pass(floorTtlMs)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(true)
+    clocks.pass(1)
+    floors.prune()
+    expect(floors.isRevoked(hash)).toBe(false)
+  })
+
   test('only rise: in whatever order changes come, and however often, the result is that of the highest', () => {
     const change = fc.record({ version: fc.integer({ min: 1, max: 9 }), revoked: fc.boolean() })
     fc.assert(

@@ -4,8 +4,11 @@ import { pruneLog } from './store.ts'
 
 /** Keeps the log of changes from growing. */
 export interface LogKeeper {
-  /** Drops what the log has held for long enough, as far as this replica knows. To be called every few seconds. */
-  prune(): Promise<void>
+  /**
+   * Drops what the log has held for long enough, as far as this replica knows. To be called every few seconds. Gives how many
+   * entries the log held before.
+   */
+  prune(): Promise<number>
 }
 
 /**
@@ -28,20 +31,25 @@ export function createLogKeeper({
   /** Where the log stood, and when that was first seen. */
   let sights: { readonly seq: number; readonly at: number }[] = []
   let upTo = 0
+  /** The server of PostgreSQL on which they were seen. */
+  let server: string | undefined
+
+  const lastSeen = (): number => sights.at(-1)?.seq ?? upTo
 
   return {
     prune: async () => {
       const from = now()
       upTo = sights.findLast(({ at }) => at <= from - keepLogMs)?.seq ?? upTo
       sights = sights.filter(({ seq }) => seq > upTo)
-      const last = sights.at(-1)?.seq ?? upTo
-      const seq = await db.system(async (tx) => await pruneLog(tx, { upTo, limit }))
-      if (seq < last) {
-        // The database is one of before: these numbers come again.
+      const log = await db.system(async (tx) => await pruneLog(tx, { upTo, server, limit }))
+      // A server that was restored or took over may lack what this one had, and give its numbers again.
+      if (log.server !== server || log.seq < lastSeen()) {
         sights = []
         upTo = 0
+        server = log.server
       }
-      if (seq !== last) sights.push({ seq, at: now() })
+      if (log.seq !== lastSeen()) sights.push({ seq: log.seq, at: now() })
+      return log.held
     },
   }
 }

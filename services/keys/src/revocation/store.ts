@@ -73,9 +73,6 @@ export async function countLeases(tx: Tx): Promise<number> {
 
 const entriesSchema = z.array(revocationSchema)
 
-/** PostgreSQL's clock may be set: what of the log is old is told by `keepLog`, and not by the moments that its entries bear. */
-const ofAnyAgeMs = 100 * 365 * 86_400_000
-
 /** Reads at most `limit` entries after the cursor (null: from the first on), the log's place and the clock in one snapshot. */
 export async function readLog(
   tx: Tx,
@@ -85,8 +82,8 @@ export async function readLog(
     name: 'keys_read_log',
     text: `
       select l.log_seq::float8 as seq, l.reset, l.entries, l.now_ms::float8 as now
-        from keys.read_log($1, $2, $3) as l`,
-    values: [cursor, ofAnyAgeMs, limit],
+        from keys.read_log($1, 0, $2) as l`,
+    values: [cursor, limit],
   })
   if (row === undefined) throw new Error('the revocation log has no counter')
   return { seq: row.seq, reset: row.reset, entries: entriesSchema.parse(row.entries), now: row.now }
@@ -112,13 +109,31 @@ export async function lastTenantChange(tx: Tx, tenantId: string): Promise<Revoca
   return row === undefined ? undefined : { kind: 'tenant', tenantId, ...row }
 }
 
-/** Drops log entries up to a number, the oldest first and `limit` at most; gives where the log stands. */
-export async function pruneLog(tx: Tx, { upTo, limit }: { upTo: number; limit: number }): Promise<number> {
-  const [row] = await tx.query<{ seq: number }>({
+/** The log as it was before some of it was dropped. */
+export interface PrunedLog {
+  /** Where it stood. */
+  readonly seq: number
+  /** How many entries it held. */
+  readonly held: number
+  /** Another one for each start of each server of PostgreSQL. */
+  readonly server: string
+}
+
+/**
+ * Drops log entries up to a number, the oldest first and `limit` at most; none where the server is another than the one on
+ * which the number was seen.
+ */
+export async function pruneLog(
+  tx: Tx,
+  { upTo, server, limit }: { upTo: number; server: string | undefined; limit: number },
+): Promise<PrunedLog> {
+  const [row] = await tx.query<{ seq: number; held: number; server: string }>({
     name: 'keys_prune_log',
-    text: 'select keys.prune_log($1, $2)::float8 as seq',
-    values: [upTo, limit],
+    text: `
+      select l.log_seq::float8 as seq, l.held::float8 as held, l.server::text as server
+        from keys.prune_log($1, $2, $3) as l`,
+    values: [upTo, server ?? null, limit],
   })
   if (row === undefined) throw new Error('the revocation log has no counter')
-  return row.seq
+  return row
 }
