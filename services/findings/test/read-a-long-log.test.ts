@@ -96,7 +96,8 @@ describe('entries of a kind in a long log', () => {
   test('are all in an export, which never looks far for its next rows, however long it takes', async () => {
     const tenant = await tenantWith({ 500_000: 'note', 500_001: 'note', 700_000: 'escalation', 800_000: 'note' })
     const target = `${all}?kind=escalation`
-    for (const ago of [0, 35]) {
+    // Half of an assertion's life is for what is followed: this leaves nearly all of that.
+    for (const ago of [0, 31]) {
       const headers = { ...service.signedHeaders(tenant, 'GET', target, ago), accept: 'application/x-ndjson' }
       const lines = (await (await fetch(service.url + target, { headers })).text()).trimEnd().split('\n')
       expect(positionsOf(lines.map((line) => JSON.parse(line)))).toEqual([700_000])

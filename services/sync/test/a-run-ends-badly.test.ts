@@ -1,12 +1,13 @@
 import type { Run } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import type { TenantDb } from '@postern/tenant-db'
+import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { endLostRun } from '../src/worker/carry-out.ts'
 import { csvOf, treeOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
-const { parts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
+const { parts, workerParts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let caller: SignedCaller
@@ -123,6 +124,67 @@ describe('a batch that the universe has taken in, and that nobody has noted,', (
     expect(await now(tenant, run)).toMatchObject({ status: 'applying', finished_at: null })
     await work(run, { universe: away }, { isLast: true })
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+  })
+
+  test('keeps its run from no end, whatever the universe answers', async () => {
+    const tenant = admin()
+    const run = await left(tenant)
+    const odd: Universe = {
+      ...universe,
+      currentRows: async () => await Promise.reject(new TypeError('no answer of ours')),
+    }
+    await endLostRun(workerParts({ universe: odd }), run.id)
+    const ended = { status: 'failed', failure: { code: 'worker_lost' }, counts: { applied: 0 } }
+    expect(await now(tenant, run)).toMatchObject(ended)
+  })
+
+  test('is noted where the universe is still at work on it when the last attempt asks', async () => {
+    const tenant = admin()
+    const body = [{ external_id: 'X', name: 'Pushed', type: 'process' }]
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+    const holder = openTenantDb({
+      connectionString: world.database.url('superuser'),
+      maxConnections: 1,
+      connectTimeoutMs: 10_000,
+      queryTimeoutMs: 130_000,
+      applicationName: 'sync-test-push',
+    })
+    const [begun, committed] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const pushing = holder.system(async (tx) => {
+      const lock = 'select from universe.reference_counter where tenant_id = $1 for update'
+      await tx.query({ text: lock, values: [tenant.tenantId] })
+      begun.resolve()
+      await committed.promise
+    })
+    let sent: Parameters<Universe['applyRows']>[0] | undefined
+    let asked = 0
+    const slow: Universe = {
+      ...universe,
+      applyRows: async (application) => {
+        await begun.promise
+        sent = application
+        return { kind: 'unknown', timedOut: true, cause: undefined }
+      },
+      currentRows: async (asker, wanted) => {
+        if (sent !== undefined) asked += 1
+        if (sent !== undefined && asked === 2) {
+          committed.resolve()
+          await pushing
+          expect((await universe.applyRows(sent)).kind).toBe('applied')
+        }
+        return await universe.currentRows(asker, wanted)
+      },
+    }
+    try {
+      const run = await start(tenant, await create(tenant), csvOf(3))
+      await work(run, { universe: slow, pausesMs: [0] }, { isLast: true })
+      const ended = { status: 'failed', failure: { code: 'interrupted' }, counts: { applied: 3 } }
+      expect(await now(tenant, run)).toMatchObject(ended)
+    } finally {
+      committed.resolve()
+      await pushing
+      await holder.close()
+    }
   })
 })
 

@@ -103,6 +103,21 @@ describe('setting up a connector', () => {
     expect([changed.status, connectorSchema.parse(changed.json).name]).toEqual([200, 'Renamed'])
     expect((await patch({ 'if-match': etag })).status).toBe(412)
   })
+
+  test('keeps the limits that a change of one of them does not name', async () => {
+    const tenant = admin()
+    const safety = { max_deactivate: 2, max_deactivate_pct: 1, min_rows: 1000, max_change_pct: 5 }
+    const { connector, etag } = await made(tenant, { safety })
+    const patch = async (change: object) =>
+      await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, {
+        body: { safety: change },
+        headers: { 'if-match': etag, 'content-type': 'application/merge-patch+json' },
+      })
+    expect((await patch({ min_rows: null })).status).toBe(422)
+    const changed = await patch({ min_rows: 2000 })
+    expect([changed.status, changed.json]).toMatchObject([200, { safety: { ...safety, min_rows: 2000 } }])
+    expect(connectorSchema.parse(changed.json).safety).toEqual({ ...safety, min_rows: 2000 })
+  })
 })
 
 describe('the secrets of a connector', () => {

@@ -48,10 +48,10 @@ export function useRuns() {
   })
   afterAll(async () => await close())
 
-  /** Does what is to be done of a run, as a worker does. */
-  async function work(run: Run, other: Partial<WorkerParts> = {}, attempt: Partial<Attempt> = {}): Promise<void> {
+  /** What a worker has. */
+  function workerParts(other: Partial<WorkerParts> = {}): WorkerParts {
     const { world, workerDb, universe } = parts
-    const all: WorkerParts = {
+    return {
       workerDb,
       universe,
       sources: sourceTypes,
@@ -63,7 +63,11 @@ export function useRuns() {
       ended: () => undefined,
       ...other,
     }
-    await carryOut(all, run.id, { signal: new AbortController().signal, isLast: false, ...attempt })
+  }
+
+  /** Does what is to be done of a run, as a worker does. */
+  async function work(run: Run, other: Partial<WorkerParts> = {}, attempt: Partial<Attempt> = {}): Promise<void> {
+    await carryOut(workerParts(other), run.id, { signal: new AbortController().signal, isLast: false, ...attempt })
   }
 
   async function create(tenant: Principal, fields: Record<string, unknown> = {}): Promise<Connector> {
@@ -109,7 +113,7 @@ export function useRuns() {
     return runErrorSchema.array().parse((await parts.caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}/errors`)).json)
   }
 
-  return { parts: () => parts, work, create, start, now, runCsv, decide, names, undo, errorsOf }
+  return { parts: () => parts, workerParts, work, create, start, now, runCsv, decide, names, undo, errorsOf }
 }
 
 export const treeOf = (rows: string): string => `external_id,parent_external_id,name,type\n${rows}`

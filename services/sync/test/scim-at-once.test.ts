@@ -4,7 +4,7 @@ import { buffer } from 'node:stream/consumers'
 import { internalPaths } from '@postern/contracts/internal'
 import { enterpriseUrn } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { patch, resource } from './scim-support.ts'
 import { admin, makeWorld } from './support.ts'
 
@@ -13,6 +13,8 @@ let close: () => Promise<void>
 let url: string
 /** What happens before the universe hears of people: `said` is all of the push. */
 let before: (said: string) => Promise<unknown> = async () => undefined
+/** What is answered, once the universe has taken a push in: on which path, and instead of what it says. */
+let instead: { readonly path: string; readonly status: number; readonly isTaken: boolean } | undefined
 
 /** What else happens while the first push of people that says this is on its way. */
 function meanwhile(words: string, what: () => Promise<unknown>): void {
@@ -30,8 +32,14 @@ beforeAll(async () => {
     void buffer(asked).then(async (body) => {
       if (asked.url === internalPaths.pushPeople) await before(body.toString())
       const { method, headers } = asked
+      const lie = instead?.path === asked.url ? instead : undefined
+      if (lie !== undefined) instead = undefined
+      if (lie?.isTaken === false) {
+        answer.writeHead(lie.status).end()
+        return
+      }
       const passed = request(`${universe.url}${asked.url}`, { method, headers }, (heard) => {
-        answer.writeHead(heard.statusCode ?? 500, heard.headers)
+        answer.writeHead(lie?.status ?? heard.statusCode ?? 500, heard.headers)
         heard.pipe(answer)
       })
       passed.on('error', () => answer.destroy())
@@ -117,5 +125,60 @@ test('a unit that its last user leaves while another comes is active', async () 
   const ada = await create(tenant, 'ada', risk)
   meanwhile('"ada"', async () => await create(tenant, 'bo', risk))
   expect(await change(tenant, ada.id, { active: false })).toBe(200)
+  expect(await unit(tenant)).toMatchObject([{ name: 'Risk', status: 'active' }])
+})
+
+describe('a write that is not kept', () => {
+  const refusing = { path: internalPaths.pushOrgStructures, status: 422, isTaken: false }
+  const away = { path: internalPaths.pushPeople, status: 503, isTaken: true }
+
+  test.each([
+    ['whose unit the universe refuses', refusing, 400],
+    ['of which nobody knows whether the universe took it in', away, 503],
+  ])('%s leaves the person as it was', async (_what, lie, status) => {
+    const tenant = admin()
+    const { id } = await create(tenant, 'ada', { title: 'Auditor' })
+    instead = lie
+    expect(await change(tenant, id, { title: 'X', [`${enterpriseUrn}:department`]: 'Risk' })).toBe(status)
+    expect(instead).toBeUndefined()
+    expect(await person(tenant)).toEqual([{ title: 'Auditor', active: true }])
+  })
+
+  test('makes nobody active, and leaves whom another source has brought as that one says', async () => {
+    const tenant = admin()
+    const known = [{ external_id: 'ada', name: 'Ada Lund', title: 'Auditor', active: true }]
+    const push = await world.syncCaller(url).call(tenant, 'POST', '/api/v1/sync/people', { body: known })
+    expect(push.status).toBe(200)
+    for (const userName of ['ada', 'bo']) {
+      instead = refusing
+      const fields = { userName, title: 'X', ...risk }
+      expect((await scim(tenant, 'POST', '/Users', fields)).status).toBe(400)
+    }
+    const people =
+      'select external_id, name, title, active from universe.person where tenant_id = $1 order by external_id'
+    const [ada, bo] = await world.rows(people, [tenant.tenantId])
+    expect([ada, bo]).toMatchObject([...known, { external_id: 'bo', active: false }])
+  })
+})
+
+test('a write that is kept is answered so, also where it cannot be seen who else is in its unit', async () => {
+  const tenant = admin()
+  // What is written is read by transactions that may write; only a look afterwards is one that may not.
+  await world.rows(`create function sync.refuse_looks_for_test() returns boolean language plpgsql as $$
+    begin
+      if current_setting('transaction_read_only') = 'on' then
+        raise exception 'no look now';
+      end if;
+      return true;
+    end
+    $$`)
+  await world.rows(
+    'create policy no_looks_for_test on sync.scim_user as restrictive using (sync.refuse_looks_for_test())',
+  )
+  try {
+    await create(tenant, 'ada', risk)
+  } finally {
+    await world.rows('drop policy no_looks_for_test on sync.scim_user')
+  }
   expect(await unit(tenant)).toMatchObject([{ name: 'Risk', status: 'active' }])
 })

@@ -13,6 +13,8 @@ export const currentRowsBodySchema = z
     /** Of the dataset `org_structure`: which one. */
     hierarchy: hierarchyKeySchema.optional(),
     keys: z.array(externalIdSchema).min(1).max(maxCurrentRows),
+    /** As every push leaves them that is under way now. 503 where one takes long. */
+    behind_pushes: z.literal(true).optional(),
   })
   .refine(({ dataset, hierarchy }) => (dataset === 'org_structure') === (hierarchy !== undefined))
 export type CurrentRowsBody = z.infer<typeof currentRowsBodySchema>

@@ -65,11 +65,17 @@ const mappingSchema = z
   })
   .meta({ description: 'Where nothing is said, fields are taken from columns of the same name' })
 
+const limits = {
+  max_deactivate_pct: z.number().min(0).max(100),
+  max_deactivate: z.int().min(0).max(10_000_000),
+  min_rows: z.int().min(0).max(10_000_000),
+  max_change_pct: z.number().min(0).max(100),
+}
 const safetyFields = {
-  max_deactivate_pct: z.number().min(0).max(100).default(10),
-  max_deactivate: z.int().min(0).max(10_000_000).default(50),
-  min_rows: z.int().min(0).max(10_000_000).default(1),
-  max_change_pct: z.number().min(0).max(100).default(40),
+  max_deactivate_pct: limits.max_deactivate_pct.default(10),
+  max_deactivate: limits.max_deactivate.default(50),
+  min_rows: limits.min_rows.default(1),
+  max_change_pct: limits.max_change_pct.default(40),
 }
 const aboutSafety =
   'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before; rows that are gone count under every policy but `ignore`'
@@ -77,6 +83,11 @@ const aboutSafety =
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
 /** As a request says it, which may leave any of them out. A component of its own: an answer has all of them. */
 const newSafetySchema = z.strictObject(safetyFields).meta({ id: 'NewConnectorSafety', description: aboutSafety })
+/** What a merge patch (RFC 7396) makes of it: no default takes the place of what is absent. */
+const safetyChangeSchema = z
+  .strictObject(limits)
+  .partial()
+  .meta({ id: 'ConnectorSafetyChange', description: 'Members that are absent stay as they are' })
 export type Safety = z.infer<typeof safetySchema>
 
 export const scheduleSchema = z
@@ -167,7 +178,7 @@ export const updateConnectorBodySchema = z
     mapping: mappingSchema.optional(),
     schedule: scheduleSchema.nullable().optional(),
     missing_policy: z.enum(missingPolicies).optional(),
-    safety: newSafetySchema.optional(),
+    safety: safetyChangeSchema.optional(),
     state: z.enum(['active', 'paused']).optional(),
   })
   .refine((body) => Object.keys(body).length > 0, { message: 'must change something' })

@@ -4,6 +4,7 @@ import {
   deleteConnector,
   getConnector,
   listConnectors,
+  safetySchema,
   updateConnector,
 } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
@@ -99,7 +100,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         mapping: body.mapping ?? before.mapping,
         schedule: body.schedule === undefined ? before.schedule : body.schedule,
         missingPolicy: body.missing_policy ?? before.missing_policy,
-        safety: body.safety ?? before.safety,
+        safety: safetySchema.parse({ ...before.safety, ...body.safety }),
         state: body.state ?? before.state,
       }
       const secretNames = Object.keys(body.secrets ?? {})

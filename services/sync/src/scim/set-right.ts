@@ -1,22 +1,51 @@
 // What the universe was told of a write that is not kept, or by two who did not know of each other, is told again as it is.
-import { type PushedNode, pushedNodeSchema } from '@postern/contracts'
+import { isDeepStrictEqual } from 'node:util'
+import { type PushedNode, type PushedPerson, pushedNodeSchema, pushedPersonSchema } from '@postern/contracts'
+import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/internal'
+import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
+import { UniverseUnavailable } from '../push/universe.ts'
 import { actorOf } from '../run/actor.ts'
 import { startInlineRun } from '../run/store.ts'
 import { type Unit, type User, personOf, readUser } from './content.ts'
 import { type StoredUser, findUserOfPerson, listInhabited, touchUser } from './store.ts'
 import { type Parts, type Request, tellUniverse } from './tell.ts'
-import { keysOf, scimHierarchy } from './unit.ts'
+import { keysOf, scimHierarchy, unitKeysOf } from './unit.ts'
 
 /** How often it is looked whether somebody has written meanwhile. */
 const maxRounds = 5
+
+/** Where a user was, and where it is now, if anywhere: which of the nodes others belonged to when that was planned. */
+export interface Move {
+  readonly id: string
+  readonly units: readonly (Unit | undefined)[]
+  readonly inhabited: readonly string[]
+}
 
 /** A write that the universe was told of. */
 export interface Told {
   readonly before: StoredUser | undefined
   readonly after: User | undefined
   readonly personKey: string
+  /** The person that was there before a user was to be made: another source may have brought it. */
+  readonly stored: PushedPerson | undefined
   readonly units: readonly (Unit | undefined)[]
+}
+
+/** The person of this key as the universe has it. Throws a problem where the universe cannot be asked. */
+export async function findPerson(
+  parts: Parts,
+  request: Request,
+  { external_id: key }: PushedPerson,
+): Promise<PushedPerson | undefined> {
+  try {
+    const [found] = await ask(parts, request, { dataset: 'people', keys: [key] })
+    return found === undefined ? undefined : pushedPersonSchema.parse(found.row)
+  } catch (error) {
+    if (!(error instanceof UniverseUnavailable)) throw error
+    const detail = 'The universe cannot be asked for the person. Nothing was changed; try again.'
+    throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })
+  }
 }
 
 /**
@@ -32,26 +61,35 @@ export async function setRight(parts: Parts, request: Request, told: Told): Prom
   }
 }
 
-/** Tells the universe which of these units have anybody active in them. Never throws: the write itself is kept. */
-export async function settleUnits(parts: Parts, request: Request, keys: readonly string[]): Promise<void> {
+/**
+ * Tells the universe which of a user's units have anybody active in them, where others have come there, or left, since the move was
+ * planned: each saw the other where it was before. Never throws: the write itself is kept.
+ */
+export async function settleUnits(parts: Parts, request: Request, { id, units, inhabited }: Move): Promise<void> {
   try {
-    await tellUnits(parts, request, keys)
+    const [before, after] = units
+    if (unitKeysOf(before).lowest === unitKeysOf(after).lowest) return
+    const keys = keysOf(before, after)
+    const others = await parts.db.read(request.context, async (tx) => await listInhabited(tx, keys, id))
+    if (!isDeepStrictEqual(new Set(others), new Set(inhabited))) await tellUnits(parts, request, keys)
   } catch (error) {
     request.log.warn({ event: 'scim_not_set_right', request_id: request.requestId, err: error })
   }
 }
 
-async function setPersonRight(parts: Parts, request: Request, { personKey, before, after }: Told): Promise<void> {
+async function setPersonRight(parts: Parts, request: Request, told: Told): Promise<void> {
   const { db } = parts
+  const { personKey, before, after, stored } = told
   for (let round = 1; round <= maxRounds; round += 1) {
     const found = async () => await db.read(request.context, async (tx) => await findUserOfPerson(tx, personKey))
     const winner = await found()
     const user =
       winner === undefined ? (before === undefined ? after : readUser(before.content)) : readUser(winner.content)
     if (user === undefined) return
-    // Whom nobody stands for is not active.
+    // Whom nobody stands for is not active, but for who was there without a user.
+    const isOthers = winner === undefined && stored?.external_id === personKey
     const person = personOf(personKey, { ...user.facts, active: winner !== undefined && user.facts.active })
-    await tell(parts, request, { people: [person], nodes: [] })
+    await tell(parts, request, { people: [isOthers ? stored : person], nodes: [] })
     // Whoever has told the universe of a write of the same version before this begins anew, and tells it after this.
     const isStill =
       winner === undefined
@@ -63,14 +101,11 @@ async function setPersonRight(parts: Parts, request: Request, { personKey, befor
 
 async function tellUnits(parts: Parts, request: Request, keys: readonly string[]): Promise<void> {
   if (keys.length === 0) return
-  const { db, universe } = parts
-  const { context, requestId } = request
-  const { tenantId, assertion, label } = context
+  const { db } = parts
+  const { context } = request
   for (let round = 1; round <= maxRounds; round += 1) {
-    // By the request's id: nothing is pushed yet.
-    const asker = { tenantId, assertion, runId: requestId, label, requestId }
     const body = { dataset: 'org_structure' as const, hierarchy: scimHierarchy.key, keys: [...keys] }
-    const stored = await universe.currentRows(asker, body)
+    const stored = await ask(parts, request, body)
     const inhabited = new Set(await db.read(context, async (tx) => await listInhabited(tx, keys, undefined)))
     const nodes = stored.flatMap(({ key, row }): PushedNode[] => {
       const { head, ...node } = pushedNodeSchema.parse(row)
@@ -83,6 +118,16 @@ async function tellUnits(parts: Parts, request: Request, keys: readonly string[]
   }
 }
 
+async function ask(
+  { universe }: Parts,
+  { context, requestId }: Request,
+  body: CurrentRowsBody,
+): Promise<CurrentRowsAnswer['rows']> {
+  const { tenantId, assertion, label } = context
+  // By the request's id: nothing is pushed yet.
+  return await universe.currentRows({ tenantId, assertion, runId: requestId, label, requestId }, body)
+}
+
 async function tell(parts: Parts, request: Request, told: Parameters<typeof tellUniverse>[2]): Promise<void> {
   const { context, requestId } = request
   const fetched = told.people.length + told.nodes.length
@@ -90,5 +135,5 @@ async function tell(parts: Parts, request: Request, told: Parameters<typeof tell
     const connectorId = await touchScimConnector(tx)
     return await startInlineRun(tx, { connectorId, fetched, actor: actorOf(context), requestId })
   })
-  await tellUniverse(parts, request, told, runId)
+  await tellUniverse(parts, request, told, runId, () => undefined)
 }

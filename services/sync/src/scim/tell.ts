@@ -16,12 +16,16 @@ export function notUnique(pointer: string, detail: string) {
   return problem('conflict', { detail: 'Nothing was changed.', errors: [{ pointer, code: 'uniqueness', detail }] })
 }
 
-/** Tells the universe of people and nodes, as the run that is on record for it. Throws a problem for what it does not take. */
+/**
+ * Tells the universe of people and nodes, as the run that is on record for it; `heard`: it has taken in some of that, or may have.
+ * Throws a problem for what it does not take.
+ */
 export async function tellUniverse(
   { db, universe }: Parts,
   { context, requestId }: Pick<Request, 'context' | 'requestId'>,
   { people, nodes }: { readonly people: readonly PushedPerson[]; readonly nodes: readonly PushedNode[] },
   runId: string,
+  heard: () => unknown,
 ): Promise<void> {
   await db.write(context, async (tx) => {
     await doubtPushedRows(tx, [
@@ -37,12 +41,18 @@ export async function tellUniverse(
     nodes.length === 0 || told.kind !== 'applied'
       ? none
       : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
+  if ((people.length > 0 && mayBeTaken(told)) || (nodes.length > 0 && mayBeTaken(placed))) heard()
   const outcome = told.kind === 'applied' && placed.kind === 'applied' ? sum(told, placed) : failed(told, placed)
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
   if (outcome.kind === 'applied') return
   const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
   if (isAddress) throw notUnique('/emails', 'holds the address of another person')
   throw problemOf(outcome)
+}
+
+/** Whether the universe has, or may have, taken a push in. */
+function mayBeTaken({ kind }: ApplicationOutcome): boolean {
+  return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }
 
 type Applied = Extract<ApplicationOutcome, { kind: 'applied' }>

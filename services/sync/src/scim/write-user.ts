@@ -7,7 +7,7 @@ import { interruptedAfterSeconds } from '../run/rules.ts'
 import { failInterruptedRuns, startInlineRun } from '../run/store.ts'
 import { type Unit, type User, type UserFacts, personOf, readUser } from './content.ts'
 import { withHeads } from './head.ts'
-import { setRight, settleUnits } from './set-right.ts'
+import { findPerson, setRight, settleUnits } from './set-right.ts'
 import {
   type StoredUser,
   type Tx,
@@ -55,37 +55,39 @@ export async function writeUser<T>(
   change: (before: StoredUser | undefined) => User | undefined,
   keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
 ): Promise<T> {
+  const { plan, value } = await tellAndKeep(parts, request, id, change, keep)
+  await settleUnits(parts, request, plan)
+  return value
+}
+
+async function tellAndKeep<T>(
+  parts: Parts,
+  request: Request,
+  id: string | undefined,
+  change: (before: StoredUser | undefined) => User | undefined,
+  keep: (tx: Tx, user: StoredUser | undefined) => Promise<T>,
+): Promise<{ readonly plan: Plan; readonly value: T }> {
   const { db } = parts
   const { context } = request
-  let told: Plan | undefined
+  const stored = id === undefined ? await findPerson(parts, request, personOfNew(change(undefined))) : undefined
+  const heard: Plan[] = []
   try {
     for (let round = 1; round <= maxRounds; round += 1) {
-      const hasTold = told !== undefined
+      const hasTold = heard.length > 0
       const plan = await db.write(context, async (tx) => await makePlan(tx, request, id, change, hasTold))
       if (plan.runId !== undefined) {
-        await tellUniverse(parts, request, plan, plan.runId)
-        told = plan
+        await tellUniverse(parts, request, plan, plan.runId, () => heard.push(plan))
       }
       const kept = await keepUser(parts, request, plan, keep, hasTold)
-      if (!kept.done) continue
-      await settleLater(parts, request, plan)
-      return kept.value
+      if (kept.done) return { plan, value: kept.value }
     }
     throw problem('conflict', { detail: 'Others are changing the user at the same time. Try again.' })
   } catch (error) {
     // Nothing of this is kept, and the universe was told of it.
-    if (told !== undefined) await setRight(parts, request, told)
+    const told = heard.at(-1)
+    if (told !== undefined) await setRight(parts, request, { ...told, stored })
     throw error
   }
-}
-
-/** Others may have come to the user's units, or left them, since this was planned: each saw the other where it was before. */
-async function settleLater(parts: Parts, request: Request, { id, units, inhabited }: Plan): Promise<void> {
-  const [before, after] = units
-  if (unitKeysOf(before).lowest === unitKeysOf(after).lowest) return
-  const keys = keysOf(before, after)
-  const others = await parts.db.read(request.context, async (tx) => await listInhabited(tx, keys, id))
-  if (!isDeepStrictEqual(new Set(others), new Set(inhabited))) await settleUnits(parts, request, keys)
 }
 
 async function makePlan(
@@ -123,7 +125,7 @@ async function makePlan(
 }
 
 function factsOf(user: User | undefined): UserFacts {
-  if (user === undefined) throw new Error('a user who was never there cannot be deleted')
+  if (user === undefined) throw new Error('a user who was never there is neither made nor deleted')
   return user.facts
 }
 
@@ -147,6 +149,12 @@ async function settleNames(
   if (taken.externalId) throw notUnique('/externalId', 'is the externalId of another user')
   // Somebody was first known by this name, and has another one now.
   return taken.personKey ? id : personKey
+}
+
+/** Whom a user who is made stands for, where nobody else does. */
+function personOfNew(user: User | undefined): PushedPerson {
+  const facts = factsOf(user)
+  return personOf(facts.externalId ?? facts.userName, facts)
 }
 
 type Kept<T> = { readonly done: true; readonly value: T } | { readonly done: false }

@@ -45,7 +45,7 @@ export interface Sending {
 }
 
 /** Longer than a push holds up others; what takes longer costs the run an attempt. */
-const usualPausesMs = [1000, 2000, 4000]
+export const usualPausesMs = [1000, 2000, 4000]
 
 /**
  * Has the universe take the changes in, parents before children. A batch that was taken in and not yet noted is sent

@@ -61,7 +61,8 @@ async function isTakenIn(hold: Hold, universe: Universe, batch: readonly OpenCha
   for (let at = 0; at < batch.length; at += maxCurrentRows) {
     const some = batch.slice(at, at + maxCurrentRows)
     const keys = some.map((change) => change.source_key)
-    const stored = new Map((await askCurrent(hold, universe, keys)).map(({ key, row }) => [key, row]))
+    // A push that nobody waits for any more may still be under way.
+    const stored = new Map((await askCurrent(hold, universe, keys, true)).map(({ key, row }) => [key, row]))
     const isSo = some.every(({ source_key: key, after }) => isDeepStrictEqual(stored.get(key), JSON.parse(after)))
     if (!isSo) return false
   }

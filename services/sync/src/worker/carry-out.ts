@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
@@ -16,7 +17,15 @@ import { holdAgainstKnown, rememberRows } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
-import { type Learning, applyChanges, assertNotStale, endApplied, endRun, finishApplied } from './apply.ts'
+import {
+  type Learning,
+  applyChanges,
+  assertNotStale,
+  endApplied,
+  endRun,
+  finishApplied,
+  usualPausesMs,
+} from './apply.ts'
 import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { type Found, type Staged, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
@@ -59,7 +68,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
       throw error
     }
-    await settle(parts, hold, attempt.isLast)
+    await settle(parts, hold, attempt.isLast, attempt.signal)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     // A suspension is no fault of the source.
@@ -87,14 +96,29 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   await tidyUp(parts, hold)
 }
 
-/** Where the universe cannot be asked what it has taken in, a later attempt asks; the last one leaves it open. */
-async function settle({ universe, logger }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
-  try {
-    await settleDoubt(hold, universe)
-  } catch (error) {
-    const event = isLast && error instanceof UniverseUnavailable ? 'sync_batch_in_doubt' : 'sync_run_interrupted'
-    logger.warn({ event, run_id: hold.run.id, err: error })
-    if (event === 'sync_run_interrupted') throw error
+/**
+ * Where it cannot be found out what the universe has taken in, a later attempt asks; the last one asks again while the universe is
+ * still at work, and leaves it open then, whatever stands in the way: somebody has to end the run.
+ */
+async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: AbortSignal): Promise<void> {
+  const { universe, logger, pausesMs = usualPausesMs } = parts
+  for (const pauseMs of isLast ? [...pausesMs, undefined] : [undefined]) {
+    try {
+      return await settleDoubt(hold, universe)
+    } catch (error) {
+      const mayPass = error instanceof UniverseUnavailable && pauseMs !== undefined
+      if (!mayPass) {
+        const isLeft = isLast && !(error instanceof RunLost)
+        logger.warn({
+          event: isLeft ? 'sync_batch_in_doubt' : 'sync_run_interrupted',
+          run_id: hold.run.id,
+          err: error,
+        })
+        if (isLeft) return
+        throw error
+      }
+      await sleep(pauseMs, undefined, signal === undefined ? {} : { signal })
+    }
   }
 }
 
