@@ -96,6 +96,11 @@ describe('a push is refused and changes nothing', () => {
     expect(await runsOf(principal.tenantId)).toMatchObject([{ status: 'failed', failure: 'refused' }])
     expect((await push(caller, principal, [good])).status).toBe(200)
   })
+
+  test('when very many rows are not valid, with the first fifty of them', async () => {
+    const rows = Array.from({ length: 60 }, () => row({ parent_external_id: 'nobody' }))
+    expect(problemOf(await push(caller, admin(), rows)).errors).toHaveLength(50)
+  })
 })
 
 const risks = (inherent: number, residual: number) => ({

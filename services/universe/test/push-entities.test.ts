@@ -1,5 +1,7 @@
-import { problemSchema } from '@postern/contracts'
+import { type PushedEntity, problemSchema, pushedEntitySchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { maxDepth } from '../src/push/rules.ts'
+import { listMisplaced } from '../src/push/store.ts'
 import { type UniverseUnderTest, newTenant, path, pushPath, row, startUniverse, syncOf } from './service.ts'
 
 let universe: UniverseUnderTest
@@ -107,6 +109,37 @@ describe('pushing entities', () => {
       expect.objectContaining({ pointer: '/entities/1/parent_external_id', code: 'too_deep' }),
     ])
     expect((await universe.push(tenant, [row('q0', { parent_external_id: 'p4' })])).status).toBe(200)
+  })
+
+  test('what is wrong with a tree is found by the rows that it concerns, not by reading all entities', async () => {
+    const tenant = newTenant()
+    const many = Array.from({ length: 3000 }, (_, at) => row(`many${at}`, { parent_external_id: 'root' }))
+    await universe.push(tenant, [row('root'), ...many, ...chain('p', 6), ...chain('q', 7)])
+    const wrong = [
+      row('root'),
+      row('q0', { parent_external_id: 'p5' }),
+      row('p0', { parent_external_id: 'p4' }),
+      row('many7', { parent_external_id: 'p3' }),
+      row('new', { parent_external_id: 'many7' }),
+    ]
+    const rows: PushedEntity[] = wrong.map((one) => pushedEntitySchema.parse(one))
+    const find = async (pushed: readonly PushedEntity[]) =>
+      await universe.asService.write(universe.assertionOf(tenant.tenantId), async (tx) => {
+        const misplaced = await listMisplaced(tx, pushed, maxDepth)
+        const [read] = await tx.query<{ rows: number }>({
+          text: `select sum(pg_stat_get_xact_tuples_fetched(oid) + pg_stat_get_xact_tuples_returned(oid))::integer as rows
+            from pg_class where oid in ('universe.entity'::regclass, 'universe.entity_pk'::regclass,
+              'universe.entity_external_id_unique'::regclass, 'universe.entity_by_parent_number'::regclass)`,
+          values: [],
+        })
+        return { misplaced, rows: read?.rows ?? Infinity }
+      })
+    const circle = await find(rows)
+    expect(circle.misplaced).toEqual([1, 2, 3, 4].map((index) => ({ index, fault: 'cycle' })))
+    expect(circle.rows).toBeLessThan(300)
+    const deep = await find(rows.filter(({ external_id: key }) => key !== 'p0'))
+    expect(deep.misplaced).toEqual([{ index: 1, fault: 'too-deep' }])
+    expect(deep.rows).toBeLessThan(300)
   })
 
   test('what moves up from the lowest level takes what is new below it along', async () => {

@@ -63,7 +63,10 @@ const mappingSchema = z
   .refine((rules) => new Set(rules.map(({ target }) => target)).size === rules.length, {
     message: 'must name each target once',
   })
-  .meta({ description: 'Where nothing is said, fields are taken from columns of the same name' })
+  .meta({
+    description:
+      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then. A column that is named here must be there, unless the rule has a `default`',
+  })
 
 const limits = {
   max_deactivate_pct: z.number().min(0).max(100),

@@ -22,6 +22,7 @@ import {
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
+import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { isPushed, setupFaults } from './rules.ts'
@@ -130,7 +131,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
     const told = await tellRetired(deps, { context, requestId, log }, params.id)
     let mayBeRetired = false
     try {
-      await db.write(context, async (tx) => {
+      const id = await db.write(context, async (tx) => {
         const connector = await findConnector(tx, params.id)
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
         // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
@@ -138,7 +139,9 @@ export function connectorRoutes(app: App, deps: Parts): void {
         if (!(await retireConnector(tx, connector.id, told?.telling))) throw busy()
         await disallowWork(tx, connector.id)
         mayBeRetired = true
+        return connector.id
       })
+      await tidyEndedRuns(deps, { context, requestId, log }, id)
     } catch (error) {
       // Of a commit without an answer nobody knows: where it cannot be looked up, whoever repeats the request finds out.
       const isThere = async (): Promise<boolean> =>

@@ -27,6 +27,8 @@ export interface DatasetRules {
   /** The field that says whether a row is active, and what stands there when it is not; null where there is none. */
   readonly statusField: string | null
   readonly inactive: string | boolean | null
+  /** What stands there of a row that cannot become inactive, nor be so again; null where each can. */
+  readonly draft: string | null
   /** Fields whose text is read as a number, a yes or no, or a list, where a source knows text alone. */
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
@@ -45,6 +47,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     isMadeInBlocks: true,
     statusField: 'status',
     inactive: 'archived',
+    draft: 'draft',
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
     booleans: [],
     lists: [],
@@ -59,6 +62,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     isMadeInBlocks: false,
     statusField: 'status',
     inactive: 'inactive',
+    draft: null,
     numbers: [],
     booleans: [],
     lists: ['entities'],
@@ -72,6 +76,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     isMadeInBlocks: false,
     statusField: 'active',
     inactive: false,
+    draft: null,
     numbers: [],
     booleans: ['active'],
     lists: [],
@@ -85,6 +90,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     isMadeInBlocks: true,
     statusField: null,
     inactive: null,
+    draft: null,
     numbers: ['population_size', 'sample_size'],
     booleans: [],
     lists: ['entities'],

@@ -37,19 +37,13 @@ export async function listInverseRanges(tx: Tx, runId: string, changes: number):
 }
 
 // The last change first, so that no tree on the way back is one that was not there on the way forth. What the run had made
-// becomes inactive, where that can be.
+// becomes inactive, where that can be; what was a draft before is one no longer.
 const insertInverse = statement(
   'sync_insert_inverse',
-  `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
-  select
-    (select tenancy.tenant_id()), $1::uuid, $7::integer + row_number() over (order by inverse.seq desc),
-    inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
-  from (
-    select
-      c.seq, c.source_key, c.depth, c.after as before,
-      case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
-        else c.op end as op,
-      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb) else c.before end as after
+  `with applied as (
+    select c.seq, c.op, c.source_key, c.depth, c.before, c.after,
+      c.op = 'create' and ($3::text is null or coalesce(c.after -> $3::text = $8::jsonb, false)) as is_kept,
+      coalesce(c.before -> $3::text = $8::jsonb and c.after -> $3::text <> $8::jsonb, false) as was_draft
     from (
       select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
       from sync.run_change c
@@ -57,21 +51,48 @@ const insertInverse = statement(
       union all
       ${creationsBetween('$2', '$5::integer', '$6::integer')}
     ) as c
-    where (c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')})
-      and (c.op <> 'create' or $3::text is not null)
-  ) as inverse
-  where inverse.before is distinct from inverse.after`,
+    where c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')}
+  ),
+  inverse as (
+    select
+      c.seq, c.source_key, c.depth, c.after as before,
+      case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
+        else c.op end as op,
+      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb)
+        when c.was_draft then jsonb_set(c.before, array[$3::text], c.after -> $3::text)
+        else c.before end as after
+    from applied c
+    where not c.is_kept
+  ),
+  recorded as (
+    insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
+    select
+      (select tenancy.tenant_id()), $1::uuid, $7::integer + row_number() over (order by inverse.seq desc),
+      inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
+    from inverse
+    where inverse.before is distinct from inverse.after
+    returning 1 as one
+  )
+  select
+    (select count(*)::integer from recorded) as recorded,
+    (select count(*)::integer from applied where applied.is_kept or applied.was_draft) as stay`,
 )
 
-/** Records what undoes these changes of the other run, behind the `recorded` ones before; answers how many that are. */
+/**
+ * Records what undoes these changes of the other run, behind the `recorded` ones before; answers how many that are, and of how many
+ * rows something stays that cannot be undone.
+ */
 export async function recordInverse(
   tx: Tx,
-  { runId, statusField, inactive }: Comparison,
+  { runId, statusField, inactive, draft }: Comparison,
   otherRunId: string,
   { from, below }: SeqRange,
   recorded: number,
-): Promise<number> {
-  return await tx.execute(
-    insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive), from, below, recorded]),
+): Promise<{ readonly recorded: number; readonly stay: number }> {
+  const isDraft = draft === null ? null : JSON.stringify(draft)
+  const [row] = await tx.query<{ recorded: number; stay: number }>(
+    insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive), from, below, recorded, isDraft]),
   )
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return row
 }

@@ -8,9 +8,12 @@ export interface Asking {
   readonly ask: (keys: readonly string[]) => Promise<readonly CurrentRow[]>
 }
 
-/** Whether any change of the run that is neither applied nor refused would be another by now than the one that was reviewed. */
-export async function isStale(runId: string, { read, ask }: Asking): Promise<boolean> {
-  for (let after = 0; ;) {
+/**
+ * Whether any change of the run that is neither applied nor refused would be another by now than the one that was reviewed; of the
+ * first `pages` of 5,000.
+ */
+export async function isStale(runId: string, { read, ask }: Asking, pages = Infinity): Promise<boolean> {
+  for (let [after, page] = [0, 1]; page <= pages; page += 1) {
     const changes = await read(async (tx) => await listOpenChangeKeys(tx, runId, after, maxCurrentRows))
     const [first, last] = [changes[0], changes.at(-1)]
     if (first === undefined || last === undefined) return false
@@ -20,4 +23,5 @@ export async function isStale(runId: string, { read, ask }: Asking): Promise<boo
     if (changes.length < maxCurrentRows) return false
     after = last.seq
   }
+  return false
 }

@@ -19,6 +19,7 @@ export interface Comparison {
   readonly parentField: string | null
   readonly statusField: string | null
   readonly inactive: string | boolean | null
+  readonly draft: string | null
   readonly maxDepth: number
 }
 
@@ -205,17 +206,22 @@ const insertDeactivations = statement(
   where given.row -> $3::text is distinct from $4::jsonb`,
 )
 
-/** Records that these rows become inactive, those that are not, behind the `recorded` ones before; answers how many. */
+/**
+ * Records that these rows become inactive, those that are not, behind the `recorded` ones before; answers how many, and how many of
+ * them are drafts, which stay.
+ */
 export async function recordDeactivations(
   tx: Tx,
-  { runId, statusField, inactive }: Comparison,
+  { runId, statusField, inactive, draft }: Comparison,
   current: readonly CurrentRow[],
   recorded: number,
-): Promise<number> {
-  if (statusField === null) return 0
-  return await tx.execute(
-    insertDeactivations([runId, JSON.stringify(current), statusField, JSON.stringify(inactive), recorded]),
+): Promise<{ readonly gone: number; readonly drafts: number }> {
+  if (statusField === null) return { gone: 0, drafts: 0 }
+  const able = current.filter(({ row }) => draft === null || Reflect.get(row, statusField) !== draft)
+  const gone = await tx.execute(
+    insertDeactivations([runId, JSON.stringify(able), statusField, JSON.stringify(inactive), recorded]),
   )
+  return { gone, drafts: current.length - able.length }
 }
 
 /**

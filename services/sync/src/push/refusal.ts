@@ -1,13 +1,16 @@
 import { type ProblemError, problem } from '@postern/service-kit'
 import type { ApplicationOutcome } from './universe.ts'
 
+/** Most errors that who has pushed is told. */
+const maxErrors = 50
+
 /** What who has pushed is told of a push that was not applied. */
 export function problemOf(outcome: Exclude<ApplicationOutcome, { readonly kind: 'applied' }>): ProblemError {
   switch (outcome.kind) {
     case 'refused':
       return problem('invalid_content', {
         detail: outcome.detail ?? 'Rows of the push are not valid. None was applied.',
-        errors: outcome.errors,
+        errors: outcome.errors.slice(0, maxErrors),
       })
     case 'conflict':
       return problem('conflict', { detail: outcome.detail })

@@ -27,10 +27,11 @@ import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { countChanges, countErrors, listChanges, listErrors } from '../diff/list-store.ts'
-import { isStale } from '../diff/stale.ts'
+import { type Asking, isStale } from '../diff/stale.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
+import { tidyEndedRuns } from './tidy.ts'
 import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import { actorOf } from './actor.ts'
 import {
@@ -274,12 +275,17 @@ function decisionRoutes(app: App, deps: Parts): void {
     return approved
   })
 
-  contractRoute(app, cancelRun, async ({ params, context, keep }) => {
-    return await db.write(context, async (tx) => {
-      const before = await presentOrNot(tx, params.id)
-      if ((await cancelStored(tx, params.id)) === undefined) throw notNow(before, 'The run has ended.')
-      return await keep(tx, await present(tx, params.id))
+  contractRoute(app, cancelRun, async (input) => {
+    const { params, context, keep } = input
+    const { before, run } = await db.write(context, async (tx) => {
+      const found = await presentOrNot(tx, params.id)
+      if ((await cancelStored(tx, params.id)) === undefined) throw notNow(found, 'The run has ended.')
+      return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
+    if (before.status === 'needs_approval' && before.connector_id !== null) {
+      await tidyEndedRuns(deps, input, before.connector_id)
+    }
+    return run
   })
 
   contractRoute(app, rollbackRun, async ({ params, body, context, requestId, answer, keep }) => {
@@ -320,7 +326,10 @@ function decisionRoutes(app: App, deps: Parts): void {
   })
 }
 
-/** Throws `diff_stale` where the changes of a run that waits for approval would be others by now. */
+/** Changes that are looked at while whoever approves them waits, in pages of 5,000. The worker looks at all of them, before the first is applied. */
+const pagesLookedAt = 4
+
+/** Throws `diff_stale` where the first changes of a run that waits for approval would be others by now. */
 async function assertAsReviewed(
   { db, universe }: Parts,
   { context, requestId }: Pick<RequestInfo, 'context' | 'requestId'>,
@@ -336,11 +345,12 @@ async function assertAsReviewed(
   const { tenantId, assertion, label } = context
   const { dataset, hierarchy } = connector
   const body = { dataset, ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
-  const isOver = await isStale(runId, {
+  const asking: Asking = {
     read: async (work) => await db.write(context, work),
     ask: async (keys) =>
       await universe.currentRows({ tenantId, assertion, runId, label, requestId }, { ...body, keys: [...keys] }),
-  }).catch((error: unknown) => {
+  }
+  const isOver = await isStale(runId, asking, pagesLookedAt).catch((error: unknown) => {
     if (!(error instanceof UniverseUnavailable)) throw error
     const detail = 'The universe cannot be asked whether the changes still are the same. Try again.'
     throw problem('service_unavailable', { detail, retryAfterSeconds: 5, cause: error })

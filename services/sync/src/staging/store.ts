@@ -37,8 +37,13 @@ export async function clearPlan(tx: Tx, runId: string): Promise<void> {
   ])
 }
 
+// What waited when its connector was retired has no next run. Served by run_connector and run_by_status.
 const ended = `select r.id from sync.run r
-    where r.connector_id = $1 and r.status in ('succeeded', 'partial', 'failed', 'cancelled')`
+    where r.connector_id = $1 and r.status in ('succeeded', 'partial', 'failed', 'cancelled')
+    union all
+    select r.id from sync.run r
+    join sync.connector c on c.tenant_id = r.tenant_id and c.id = r.connector_id
+    where r.status = 'cancelled' and c.retired_at is not null`
 const clearStaged = statement(
   'sync_clear_staged',
   `delete from sync.staged_row s
@@ -61,7 +66,7 @@ const clearCreations = statement(
 )
 const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
-/** Removes rows of the connector's runs that have ended, at most 50,000 of each kind; answers how many. */
+/** Removes rows of runs that have ended, the connector's and those of retired ones, at most 50,000 of each kind; answers how many. */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
   const counts = await Promise.all(
     [clearStaged, clearCurrent, clearBlocks, clearCreations].map(

@@ -10,7 +10,7 @@ import {
 } from '../diff/open-store.ts'
 import { type Comparison, type Tx, doubtOverlapped, lastStagedRow, learnRows, missRows } from '../diff/store.ts'
 import type { ApplicationOutcome, Universe } from '../push/universe.ts'
-import { type StagedError, countErrorRoom, insertErrors } from '../staging/error-store.ts'
+import { type StagedError, countErrorRoom, errorsARun, insertErrors } from '../staging/error-store.ts'
 import { rowOf } from '../diff/seq.ts'
 import { isStale } from '../diff/stale.ts'
 import { excerptOf, memberAt } from '../mapping/map-row.ts'
@@ -190,8 +190,11 @@ export async function finishApplied(
 /** Notes that a run whose changes are applied has come to its end. */
 export async function endApplied(hold: Hold): Promise<void> {
   await endRun(hold, false, async (tx) => {
-    const refused = await countRefused(tx, hold.run.id)
-    return { status: refused > 0 || hold.counts.invalid > 0 ? 'partial' : 'succeeded' }
+    const { run, counts } = hold
+    const refused = await countRefused(tx, run.id)
+    // A rollback reads nothing: its errors are what it could not undo.
+    const isLeft = run.rollbackOf !== null && (await countErrorRoom(tx, run.id)) < errorsARun
+    return { status: refused > 0 || counts.invalid > 0 || isLeft ? 'partial' : 'succeeded' }
   })
 }
 

@@ -28,7 +28,8 @@ import {
 } from './apply.ts'
 import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
-import { type Found, type Staged, comparisonOf, findChanges, findInverse, validateTogether } from './plan.ts'
+import { findInverse } from './find-inverse.ts'
+import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
 import { stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 

@@ -25,13 +25,11 @@ import {
   recordDeactivations,
   summarizeChanges,
 } from '../diff/store.ts'
-import { listInverseRanges, recordInverse } from '../diff/inverse-store.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Held } from '../staging/block/store.ts'
 import { breachesOf } from '../run/rules.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import {
-  clearPlan,
   countKeylessRows,
   countStaged,
   hasParents,
@@ -47,9 +45,10 @@ import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
   const { connector, run } = hold
-  const { keyField, parentField, statusField, inactive, maxDepth } = datasetRules[connector.dataset]
+  const { keyField, parentField, statusField, inactive, draft, maxDepth } = datasetRules[connector.dataset]
   const scope = scopeOf(connector.dataset, connector.hierarchy?.key)
-  return { runId: run.id, connectorId: connector.id, scope, keyField, parentField, statusField, inactive, maxDepth }
+  const fields = { keyField, parentField, statusField, inactive, draft, maxDepth }
+  return { runId: run.id, connectorId: connector.id, scope, ...fields }
 }
 
 /** How the rows with these keys stand in the universe; `isBehindPushes`: as soon as no push is under way. */
@@ -204,8 +203,8 @@ export async function findChanges(hold: Hold, universe: Universe, { compared, he
   const keyless = compared > 0 ? await hold.read(async (tx) => await countKeylessRows(tx, hold.run.id)) : 0
   const rows = await hold.read(async (tx) => await countAgainstSource(tx, hold, comparison, { compared, held }))
   const takesBack = hold.connector.missing_policy === 'deactivate' && keyless === 0 && rows.missing.total > 0
-  const gone = takesBack ? await findDeactivations(hold, universe, comparison) : 0
-  const changes = await conclude(hold, comparison, { gone, keyless, ...rows })
+  const found = takesBack ? await findDeactivations(hold, universe, comparison) : { gone: 0, drafts: 0 }
+  const changes = await conclude(hold, comparison, { ...found, keyless, ...rows })
   return { compared, missing: rows.missing.total, changes }
 }
 
@@ -279,48 +278,34 @@ async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly Ro
   }
 }
 
-/** Answers how many rows become inactive because the source has them no longer. */
-async function findDeactivations(hold: Hold, universe: Universe, comparison: Comparison): Promise<number> {
-  let recorded = 0
+/** Rows that the source has no longer. */
+interface Gone {
+  /** Those that become inactive. */
+  readonly gone: number
+  /** Those that cannot, and stay. */
+  readonly drafts: number
+}
+
+async function findDeactivations(hold: Hold, universe: Universe, comparison: Comparison): Promise<Gone> {
+  let found: Gone = { gone: 0, drafts: 0 }
   for (let after = ''; ;) {
     const keys = await hold.read(async (tx) => await listMissing(tx, comparison, after, maxCurrentRows))
     const current = await askCurrent(hold, universe, keys)
     await hold.step(async (tx) => {
-      recorded += await recordDeactivations(tx, comparison, current, recorded)
+      const { gone, drafts } = await recordDeactivations(tx, comparison, current, found.gone)
+      found = { gone: found.gone + gone, drafts: found.drafts + drafts }
       return {}
     })
     const last = keys.at(-1)
-    if (last === undefined || keys.length < maxCurrentRows) return recorded
+    if (last === undefined || keys.length < maxCurrentRows) return found
     after = last
   }
-}
-
-/** Changes that are turned around by one statement: well within the life of an assertion. */
-const changesAStep = 200_000
-
-/** What another run has applied, turned around: of a hierarchy no more than it had in one push. `step`: how many changes at a time. */
-export async function findInverse(hold: Hold, rollbackOf: string, step = changesAStep): Promise<void> {
-  const comparison = comparisonOf(hold)
-  const { id } = hold.run
-  await hold.step(async (tx) => {
-    await clearPlan(tx, id)
-    return {}
-  })
-  let changes = 0
-  for (const range of await hold.read(async (tx) => await listInverseRanges(tx, rollbackOf, step))) {
-    await hold.step(async (tx) => {
-      changes += await recordInverse(tx, comparison, rollbackOf, range, changes)
-      return {}
-    })
-  }
-  const { hash, ...counts } = await hold.read(async (tx) => await summarizeChanges(tx, id))
-  await hold.step(async () => ({ status: 'applying', diffHash: hash, counts }))
 }
 
 async function conclude(
   hold: Hold,
   comparison: Comparison,
-  { gone, keyless, known, missing: counted }: Against & { readonly gone: number; readonly keyless: number },
+  { gone, drafts, keyless, known, missing: counted }: Against & Gone & { readonly keyless: number },
 ): Promise<number> {
   const { connector, run } = hold
   const policy = connector.missing_policy
@@ -337,6 +322,7 @@ async function conclude(
   if (status !== 'applying') await unpackCreations(hold, { rows: status === 'needs_approval', changes: true })
   await hold.step(async (tx) => {
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
+    if (drafts > 0) await insertErrors(tx, run.id, [draftsStay(drafts, comparison.statusField)])
     if (status !== 'applying') await noteOutcome(tx, connector.id, false)
     return { status, counts: { ...changes, missing, unchanged }, breaches, diffHash: hash }
   })
@@ -357,6 +343,11 @@ const none = { total: 0, lately: 0 } as const
 function undecided(keyless: number, field: string): StagedError {
   const message = `${keyless} rows have no key that can be read, hence none is taken for gone: mend them`
   return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
+}
+
+function draftsStay(drafts: number, field: string | null): StagedError {
+  const message = `${drafts} rows that the source has no longer are drafts, which cannot become inactive: they stay as they are`
+  return { row: null, key: null, field, code: 'draft_stays', message, excerpt: null }
 }
 
 function nextStatus(isDryRun: boolean, isBroken: boolean): 'succeeded' | 'needs_approval' | 'applying' {

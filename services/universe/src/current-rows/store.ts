@@ -16,6 +16,16 @@ export async function listCurrentRows(
   return rows
 }
 
+// A row is looked up by an index once a key, whatever PostgreSQL takes the tables for: joined, or with a plan of when there were few
+// rows, it would read all of a tenant's for each request.
+const oneOf = (table: string, columns: string, condition: string): string =>
+  `lateral (select ${columns} from universe.${table} one where ${condition} limit 1)`
+const linked = (owner: string): string => `(
+        select jsonb_agg(e.external_id order by named.at)
+        from unnest(${owner}.entity_ids) with ordinality as named (id, at)
+        cross join ${oneOf('entity', 'one.external_id', `one.tenant_id = ${owner}.tenant_id and one.id = named.id`)} as e
+      )`
+
 // entity_external_id_unique, once a key.
 const entities = statement(
   'universe_current_entities',
@@ -34,8 +44,8 @@ const entities = statement(
       'regulatory_next_due', e.regulatory_next_due_on
     )) || case when e.custom = '{}' then '{}' else jsonb_build_object('custom', e.custom) end as row
   from unnest($1::text[]) as wanted (external_id)
-  join universe.entity e on e.external_id = wanted.external_id
-  left join universe.entity above on above.tenant_id = e.tenant_id and above.id = e.parent_id`,
+  cross join ${oneOf('entity', 'one.*', 'one.external_id = wanted.external_id')} as e
+  left join ${oneOf('entity', 'one.external_id', 'one.tenant_id = e.tenant_id and one.id = e.parent_id')} as above on true`,
 )
 
 // test_procedure_external_id_unique, once a key; entity_pk, once an entity that is named.
@@ -49,14 +59,10 @@ const testProcedures = statement(
       'engagement_ref', t.engagement_ref, 'period_start', t.period_start_on, 'period_end', t.period_end_on,
       'population_size', t.population_size, 'sample_size', t.sample_size, 'tester', t.tester, 'reviewer', t.reviewer,
       'due_date', t.due_on, 'status', t.status, 'conclusion', t.conclusion,
-      'entities', (
-        select jsonb_agg(e.external_id order by named.at)
-        from unnest(t.entity_ids) with ordinality as named (id, at)
-        join universe.entity e on e.tenant_id = t.tenant_id and e.id = named.id
-      )
+      'entities', ${linked('t')}
     )) || case when t.custom = '{}' then '{}' else jsonb_build_object('custom', t.custom) end as row
   from unnest($1::text[]) as wanted (external_id)
-  join universe.test_procedure t on t.external_id = wanted.external_id`,
+  cross join ${oneOf('test_procedure', 'one.*', 'one.external_id = wanted.external_id')} as t`,
 )
 
 // person_external_id_unique, once a key.
@@ -68,7 +74,7 @@ const people = statement(
       'external_id', p.external_id, 'name', p.name, 'email', p.email, 'title', p.title, 'active', p.active
     )) as row
   from unnest($1::text[]) as wanted (external_id)
-  join universe.person p on p.external_id = wanted.external_id`,
+  cross join ${oneOf('person', 'one.*', 'one.external_id = wanted.external_id')} as p`,
 )
 
 const selections = { auditable_entities: entities, test_procedures: testProcedures, people } as const
@@ -81,15 +87,15 @@ const nodes = statement(
     jsonb_strip_nulls(jsonb_build_object(
       'node_key', n.node_key, 'parent_key', above.node_key, 'name', n.name, 'level_name', n.level_name, 'head', n.head,
       'status', n.status, 'valid_from', n.valid_from, 'valid_to', n.valid_to,
-      'entities', (
-        select jsonb_agg(e.external_id order by named.at)
-        from unnest(n.entity_ids) with ordinality as named (id, at)
-        join universe.entity e on e.tenant_id = n.tenant_id and e.id = named.id
-      )
+      'entities', ${linked('n')}
     )) as row
   from universe.hierarchy h
   cross join unnest($1::text[]) as wanted (node_key)
-  join universe.node n on n.tenant_id = h.tenant_id and n.hierarchy_id = h.id and n.node_key = wanted.node_key
-  left join universe.node above on above.tenant_id = n.tenant_id and above.id = n.parent_id
+  cross join ${oneOf(
+    'node',
+    'one.*',
+    'one.tenant_id = h.tenant_id and one.hierarchy_id = h.id and one.node_key = wanted.node_key',
+  )} as n
+  left join ${oneOf('node', 'one.node_key', 'one.tenant_id = n.tenant_id and one.id = n.parent_id')} as above on true
   where h.key = $2::text`,
 )

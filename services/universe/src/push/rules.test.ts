@@ -51,10 +51,12 @@ describe('the faults of a push by itself', () => {
   })
 
   test('an answer lists the first faults, by row, with their places', () => {
-    const errors = asInputErrors(Array.from({ length: 80 }, (_, index) => unknownParentFault(79 - index)))
+    const errors = asInputErrors(
+      Array.from({ length: maxFaults + 1 }, (_, index) => unknownParentFault(maxFaults - index)),
+    )
     expect(errors).toHaveLength(maxFaults)
     expect(errors[0]).toMatchObject({ pointer: '/entities/0/parent_external_id', code: 'unknown' })
-    expect(errors.at(-1)?.pointer).toBe('/entities/49/parent_external_id')
+    expect(errors.at(-1)?.pointer).toBe(`/entities/${maxFaults - 1}/parent_external_id`)
   })
 })
 

@@ -1,7 +1,7 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
 
-/** Most faults that one answer lists. */
-export const maxFaults = 50
+/** Most faults that one answer lists: a run that has heard of some rows alone would send the others again, to hear of the next. */
+export const maxFaults = 20_000
 /** Entities from a root down to the deepest, both counted. The database holds the same limit. */
 export const maxDepth = 12
 

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
 import { type Statement, type Tx, arrayLiteral, sqlError } from '@postern/tenant-db'
-import { readByIndexes } from '../list/store.ts'
+import { compareAsSets, readByIndexes } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -104,7 +104,11 @@ export async function listMisplaced(
   maxDepth: number,
 ): Promise<{ readonly index: number; readonly fault: 'cycle' | 'too-deep' }[]> {
   const rows = JSON.stringify(entities.map(toLink))
-  return await tx.query<{ index: number; fault: 'cycle' | 'too-deep' }>(misplacedRows([rows, maxDepth]))
+  const [, misplaced] = await Promise.all([
+    compareAsSets(tx),
+    tx.query<{ index: number; fault: 'cycle' | 'too-deep' }>(misplacedRows([rows, maxDepth])),
+  ])
+  return misplaced
 }
 
 function toLink({ external_id, parent_external_id }: PushedEntity, index: number): object {
@@ -206,41 +210,71 @@ const applyStatement = statement(
     (select count(*)::integer from changed) as updated`,
 )
 
-// The tree as the push would leave it: its rows, and the stored entities that it does not speak of. What no root leads
-// to hangs in a circle. A branch that grows too deep is the fault of the row of the push that is nearest above. The walk
-// ends at 200, far below what a push may ask for: its own chains have been measured before.
+// The tree as the push would leave it, as far as the push can break it: its rows, what they hang below, and what of the stored tree
+// hangs below a row that comes to stand deeper than before. What no root leads to hangs in a circle. A branch that grows too deep is
+// the fault of the row of the push that is nearest above. By entity_external_id_unique, entity_pk and entity_by_parent_number, once a row.
 const misplacedRows = statement(
   'universe_misplaced_rows',
-  `with recursive incoming as (
-    select pushed.index, pushed.external_id, pushed.parent_external_id
-    from jsonb_to_recordset($1::jsonb) as pushed (index integer, external_id text, parent_external_id text)
+  `with recursive pushed as materialized (
+    select given.index, given.external_id, given.parent_external_id, coalesce(known.id, uuidv7()) as id, place.depth as was
+    from jsonb_to_recordset($1::jsonb) as given (index integer, external_id text, parent_external_id text)
+    left join lateral (
+      select e.id from universe.entity e where e.external_id = given.external_id limit 1
+    ) as known on true
+    left join lateral (
+      select path.depth from universe.entity_path path where path.entity_id = known.id limit 1
+    ) as place on true
   ),
-  link as materialized (
-    select 'key:' || incoming.external_id as node, 'key:' || incoming.parent_external_id as parent, incoming.index
-    from incoming
-    union all
-    select
-      coalesce('key:' || e.external_id, 'id:' || e.id), coalesce('key:' || above.external_id, 'id:' || above.id), null
-    from universe.entity e
-    left join universe.entity above on above.tenant_id = e.tenant_id and above.id = e.parent_id
-    where not exists (select from incoming where incoming.external_id = e.external_id)
+  named as materialized (
+    select pushed.index, pushed.id, pushed.was, coalesce(inside.id, stored.id) as parent_id
+    from pushed
+    left join pushed inside on inside.external_id = pushed.parent_external_id
+    left join lateral (
+      select e.id from universe.entity e where inside.id is null and e.external_id = pushed.parent_external_id limit 1
+    ) as stored on true
+  ),
+  link as (
+    select named.id, named.parent_id, named.index, named.was
+    from named
+    union
+    select above.id, above.parent_id, null::integer, null::integer
+    from link
+    cross join lateral (
+      select e.id, e.parent_id from universe.entity e where e.id = link.parent_id limit 1
+    ) as above
+    where link.parent_id not in (select named.id from named)
   ),
   reached as (
-    select link.node, 1 as depth, link.index
+    select link.id, 1 as depth, link.index, link.was
     from link
-    where link.parent is null
+    where link.parent_id is null
     union all
-    select link.node, reached.depth + 1, coalesce(link.index, reached.index)
+    select link.id, reached.depth + 1, coalesce(link.index, reached.index), link.was
     from reached
-    join link on link.parent = reached.node
-    where reached.depth < 200
+    join link on link.parent_id = reached.id
+  ),
+  below as (
+    select reached.id, reached.depth, reached.index
+    from reached
+    where reached.depth > reached.was
+    union all
+    select child.id, below.depth + 1, below.index
+    from below
+    cross join lateral (
+      select e.id from universe.entity e where e.parent_id = below.id offset 0
+    ) as child
+    where below.depth <= $2::integer and child.id not in (select named.id from named)
   )
   select reached.index, 'too-deep' as fault
   from reached
   where reached.depth > $2::integer and reached.index is not null
   union
-  select link.index, 'cycle'
-  from link
-  where link.index is not null and not exists (select from reached where reached.node = link.node)
+  select below.index, 'too-deep'
+  from below
+  where below.depth > $2::integer
+  union
+  select named.index, 'cycle'
+  from named
+  where named.id not in (select reached.id from reached)
   order by index`,
 )

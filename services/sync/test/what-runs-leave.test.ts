@@ -1,0 +1,142 @@
+import type { Run } from '@postern/contracts'
+import type { Principal, SignedCaller } from '@postern/local-stack/testing'
+import { mintAssertion, parseKeyRing } from '@postern/signed-context'
+import type { TenantDb } from '@postern/tenant-db'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { isStale } from '../src/diff/stale.ts'
+import type { Universe } from '../src/push/universe.ts'
+import { csvOf, useRuns } from './run-support.ts'
+import { admin, type makeWorld } from './support.ts'
+
+const { parts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let caller: SignedCaller
+let workerDb: TenantDb
+let universe: Universe
+
+beforeAll(() => {
+  ;({ world, caller, workerDb, universe } = parts())
+})
+
+async function undone(tenant: Principal, run: Run): Promise<Run> {
+  const back = await undo(tenant, run)
+  await work(back)
+  return await now(tenant, back)
+}
+
+const drafts = (...statuses: readonly string[]) =>
+  ['external_id,name,type,status', ...statuses.map((status, n) => `E${n},Entity ${n},process,${status}`)].join('\n')
+
+const staged = async (run: Run) => await world.rows('select row from sync.staged_row where run_id = $1', [run.id])
+
+const waiting = async (tenant: Principal) => {
+  const connector = await create(tenant, { safety: { min_rows: 5 } })
+  const run = await runCsv(tenant, connector, csvOf(3))
+  expect([run.status, (await staged(run)).length]).toEqual(['needs_approval', 3])
+  return { connector, run }
+}
+
+test('what the universe refuses it is sent once, however many rows that are', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { dataset: 'test_procedures' })
+  const lines = Array.from({ length: 120 }, (_, n) => `T${n},Test ${n},examine,E0`)
+  const run = await start(tenant, connector, ['external_id,title,method,entities', ...lines].join('\n'))
+  let sent = 0
+  const applyRows: Universe['applyRows'] = async (application) => {
+    sent += 1
+    return await universe.applyRows(application)
+  }
+  await work(run, { universe: { ...universe, applyRows } })
+  expect(sent).toBe(1)
+  expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { created: 120, applied: 0 } })
+  expect((await errorsOf(tenant, run)).length).toBeGreaterThanOrEqual(100)
+})
+
+describe('a draft', () => {
+  test('that its source has no longer stays, and the run says so and takes in the rest', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { missing_policy: 'deactivate' })
+    await runCsv(tenant, connector, drafts('active', 'active', 'draft'))
+    for (const deactivated of [1, 0]) {
+      const run = await runCsv(tenant, connector, drafts('active'))
+      expect(run).toMatchObject({ status: 'succeeded', counts: { missing: 2, deactivated, applied: deactivated } })
+      expect(await errorsOf(tenant, run)).toMatchObject([
+        { row: null, field: 'status', code: 'draft_stays', message: expect.stringMatching(/^1 rows/) },
+      ])
+    }
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 archived', 'Entity 2 draft'])
+  })
+
+  test('that a run has made, or has made active, is what its rollback leaves, and says so', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const made = await runCsv(tenant, connector, drafts('active', 'draft', 'draft'))
+    const renamed = drafts('active', 'active', 'draft').replace('Entity 1', 'Renamed')
+    const run = await runCsv(tenant, connector, renamed)
+    expect(run).toMatchObject({ status: 'succeeded', counts: { updated: 1, applied: 1 } })
+    const kept = { field: 'status', code: 'not_undone' }
+    const second = await undone(tenant, run)
+    expect(second).toMatchObject({ status: 'partial', counts: { updated: 1, applied: 1 } })
+    expect(await errorsOf(tenant, second)).toMatchObject([{ ...kept, message: expect.stringMatching(/^1 rows/) }])
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 draft'])
+    await undone(tenant, second)
+    const other = await runCsv(tenant, await create(tenant), drafts('active', 'active', 'draft').replaceAll('E', 'F'))
+    const first = await undone(tenant, other)
+    expect(first).toMatchObject({ status: 'partial', counts: { deactivated: 2, applied: 2 } })
+    expect(await errorsOf(tenant, first)).toMatchObject([{ ...kept, message: expect.stringMatching(/^1 rows/) }])
+    expect(made).toMatchObject({ status: 'succeeded' })
+  })
+
+  test('and a test procedure has none: what a rollback leaves of them it says', async () => {
+    const tenant = admin()
+    await runCsv(tenant, await create(tenant), csvOf(1))
+    const connector = await create(tenant, { dataset: 'test_procedures' })
+    const run = await runCsv(tenant, connector, 'external_id,title,method,entities\nT1,One,examine,E0\n')
+    expect(run).toMatchObject({ status: 'succeeded', counts: { applied: 1 } })
+    const back = await undone(tenant, run)
+    expect(back).toMatchObject({ status: 'partial', counts: { applied: 0 } })
+    expect(await errorsOf(tenant, back)).toMatchObject([{ field: null, code: 'not_undone' }])
+  })
+})
+
+test('of what waits for approval as much is looked at as whoever approves can wait for', async () => {
+  const tenant = admin()
+  const run = await runCsv(tenant, await create(tenant, { safety: { min_rows: 5 } }), csvOf(3))
+  const by = { assertion: mintAssertion(parseKeyRing(world.database.assertionKeys), tenant.tenantId, Date.now()) }
+  let asked = 0
+  const isOver = async (pages: number) =>
+    await isStale(
+      run.id,
+      {
+        read: async (reading) => await workerDb.write(by, reading),
+        ask: async (keys) => {
+          asked += 1
+          return keys.map((key) => ({ key, row: { external_id: key, name: 'Pushed' } }))
+        },
+      },
+      pages,
+    )
+  expect([await isOver(0), asked]).toEqual([false, 0])
+  expect([await isOver(1), asked]).toEqual([true, 1])
+})
+
+describe('what a run that waited had read of its source goes', () => {
+  test('when it is cancelled, or its connector is retired', async () => {
+    const tenant = admin()
+    const [one, two] = [await waiting(tenant), await waiting(tenant)]
+    expect(await decide(tenant, one.run, 'cancel')).toBe(202)
+    expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${two.connector.id}`)).status).toBe(204)
+    expect([await staged(one.run), await staged(two.run)]).toEqual([[], []])
+  })
+
+  test('with the next run of another connector, where that failed', async () => {
+    const tenant = admin()
+    const { connector, run } = await waiting(tenant)
+    // As what retires a connector would, if it died then.
+    await world.rows(`update sync.run set status = 'cancelled', finished_at = now() where id = $1`, [run.id])
+    await world.rows(`update sync.connector set retired_at = now() where id = $1`, [connector.id])
+    await runCsv(tenant, await create(tenant), csvOf(1))
+    expect(await staged(run)).toEqual([])
+  })
+})
