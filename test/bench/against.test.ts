@@ -8,17 +8,19 @@ import type { Results } from './report.ts'
 import { failedVerdicts } from './verdicts.ts'
 
 const names = ['parse: headers, target, route', 'hash', 'look-up and decision', 'limit', 'sign']
-const partsOf = (costs: readonly number[], http: number, forward: number): Parts => ({
+const partsOf = (costs: readonly number[], http: number, forwarded: number, times = 1): Parts => ({
+  yardsticks: { processor: 3 * times, http: 90 * times },
   alone: names.map((name, at) => ({ name, cpuMicroseconds: costs[at] ?? 0 })),
   answered: undefined,
-  forwarded: undefined,
+  forwarded,
   http,
-  forward,
+  forward: undefined,
 })
-const before = partsOf([0.8, 1.5, 0.4, 0.5, 3.9], 110, 48)
+const costs = [0.8, 1.5, 0.4, 0.5, 3.9]
+const before = partsOf(costs, 110, 160)
 
 test('a part that has become dearer is named', () => {
-  const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 48)
+  const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 160)
   expect(movedParts(before, slow).map(({ part, times }) => [part, times])).toEqual([['hash', 2.07]])
   expect(describeMoved(movedParts(before, slow))).toEqual([
     expect.stringMatching(/^DEARER: hash, 1.5 µs before, 3.1 now/),
@@ -26,16 +28,16 @@ test('a part that has become dearer is named', () => {
   expect(movedParts(slow, before).map(({ part, times }) => [part, times < 1])).toEqual([['hash', true]])
 })
 
-test('so it is on another machine, on which alone nothing is', () => {
-  const twice = (parts: Parts): Parts =>
+test.each([0.4, 2])('so it is on a machine that takes %d times as long, on which alone nothing is', (times) => {
+  const there = (forwarded: number): Parts =>
     partsOf(
-      parts.alone.map(({ cpuMicroseconds }) => 2 * cpuMicroseconds),
-      2 * (parts.http ?? 0),
-      2 * (parts.forward ?? 0),
+      costs.map((cost) => times * cost),
+      times * 110,
+      times * forwarded,
+      times,
     )
-  expect(movedParts(before, twice(before))).toEqual([])
-  const slow = twice(partsOf([0.8, 1.5, 0.4, 0.5, 3.9], 110, 90))
-  expect(movedParts(before, slow).map(({ part }) => part)).toEqual(['forward: HTTP with the service'])
+  expect(movedParts(before, there(160))).toEqual([])
+  expect(movedParts(before, there(200)).map(({ part }) => part)).toEqual(['a request that it forwards'])
 })
 
 const ratioOf = (throughput: number, cpu: number) => ({ against: 'few', throughput, cpu, stolen: 0 })
@@ -54,7 +56,7 @@ test.each([
   },
 )
 
-test('hits are as far apart as they are at the level at which they differ most, in any of the rounds', () => {
+test('hits are as far apart as they are at the level at which they differ most, whichever two they are of', () => {
   const alike = [
     { memory: 950, redis: 0, keys: 50 },
     { memory: 1900, redis: 0, keys: 100 },
@@ -67,8 +69,16 @@ test('hits are as far apart as they are at the level at which they differ most, 
 })
 
 describe('a cold start', () => {
-  const good = { hotKeys: 100, keys: 100, together: 8, lookupsAtKeys: 104, transactions: 60, steadySeconds: 9 }
-  const no = (given: Partial<typeof good>): string[] =>
+  const good = {
+    hotKeys: 100,
+    keys: 100,
+    together: 8,
+    seconds: 8,
+    lookupsAtKeys: 104,
+    transactions: 60,
+    steadySeconds: 9,
+  }
+  const no = (given: Partial<Parameters<typeof coldStartVerdicts>[0]>): string[] =>
     coldStartVerdicts({ ...good, ...given }).filter((line) => line.includes(': NO ('))
 
   test('passes when keys and PostgreSQL are asked no more than there are keys', () => {
@@ -85,9 +95,10 @@ describe('a cold start', () => {
     expect(no(given)).toContainEqual(expect.stringContaining(question))
   })
 
-  test('fails when it never becomes steady', () => {
-    const never = coldStartVerdicts({ ...good, steadySeconds: undefined })
-    expect(never).toContain('steady in the end: NO (after no s)')
+  test('fails when it never becomes steady, or late', () => {
+    expect(no({ steadySeconds: undefined })).toEqual([expect.stringContaining('steady at most')])
+    expect(no({ steadySeconds: 39 })).toEqual([expect.stringContaining('steady at most')])
+    expect(no({ steadySeconds: 38 })).toEqual([])
   })
 })
 
@@ -125,7 +136,7 @@ test('the bench fails for what says NO and for what is dearer, and for nothing e
     'cold-start: is it: NO (2)',
     'hot-keys: is it: NO (2)',
   ])
-  const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 48)
+  const slow = partsOf([0.8, 3.1, 0.4, 0.5, 3.9], 110, 160)
   expect(failedVerdicts({ parts: {} }, movedParts(before, slow))).toEqual([
     expect.stringMatching(/^parts: DEARER: hash/),
   ])
@@ -136,4 +147,18 @@ test('a gateway is steady when five seconds have seen nine tenths of what it ans
   const rising = [10, 20, 40, 60, 80, 95, 95, 95, 95, 95, 100, 100, 100, 100, 100, 100, 100, 100, 100, 3]
   expect(steadyOf(rising)).toEqual([100, 9])
   expect(steadyOf([100, 100, 100, 100, 100, 100, 7])).toEqual([100, 5])
+})
+
+test('a gateway that gets slower and slower is never steady', () => {
+  expect(steadyOf(Array.from({ length: 20 }, (_none, at) => 200 - 9 * at))).toEqual([60.5, undefined])
+  expect(steadyOf([100, 100])[1]).toBeUndefined()
+})
+
+test('a part that only one of the files has is told, and fails', () => {
+  const { alone } = before
+  const renamed = { ...before, alone: alone.map((one) => (one.name === 'hash' ? { ...one, name: 'digest' } : one)) }
+  expect(failedVerdicts({ parts: {} }, movedParts(before, renamed))).toEqual([
+    'parts: MISSING: hash is gone, and compared with nothing',
+    'parts: MISSING: digest is new, and compared with nothing',
+  ])
 })

@@ -34,9 +34,12 @@ const mostLookups = 1.05
 
 /** Whether the load on keys and PostgreSQL is bounded by the keys, whatever the requests, and what is steady in the end. */
 export function coldStartVerdicts(
-  found: Pick<ColdStart, 'hotKeys' | 'keys' | 'together' | 'lookupsAtKeys' | 'transactions' | 'steadySeconds'>,
+  found: Pick<
+    ColdStart,
+    'hotKeys' | 'keys' | 'together' | 'seconds' | 'lookupsAtKeys' | 'transactions' | 'steadySeconds'
+  >,
 ): string[] {
-  const { hotKeys, keys, together, lookupsAtKeys, transactions, steadySeconds } = found
+  const { hotKeys, keys, together, seconds, lookupsAtKeys, transactions, steadySeconds } = found
   return [
     verdict(`all ${hotKeys} keys were used in the time there was`, keys >= hotKeys, `${keys}`),
     verdict(
@@ -49,7 +52,11 @@ export function coldStartVerdicts(
       transactions <= lookupsAtKeys,
       `${round(transactions / lookupsAtKeys)} for one`,
     ),
-    verdict('steady in the end', steadySeconds !== undefined, `after ${steadySeconds ?? 'no'} s`),
+    verdict(
+      `steady at most ${mostUnsteadySeconds} s after all were used`,
+      steadySeconds !== undefined && steadySeconds <= seconds + mostUnsteadySeconds,
+      `after ${steadySeconds ?? 'no'} s of ${seconds}`,
+    ),
   ]
 }
 
@@ -104,8 +111,15 @@ export async function measureColdStart(system: System, options: ColdStartOptions
 /** How long the load goes on when all keys have been used, in seconds. */
 const warmSeconds = 60
 const windowSeconds = 5
+/** Of the best five seconds that much is answered in the end: it does not get slower and slower. */
+const leastOfBest = 0.8
+/** So soon after the last of the keys it is steady, in seconds. */
+const mostUnsteadySeconds = 30
 
-/** What is answered a second at the end, and when, in seconds, the first five of them had seen nine tenths of it. */
+/**
+ * What is answered a second at the end, and when, in seconds, the first five of them had seen nine tenths of it; never, where
+ * that is less than four fifths of the best five.
+ */
 export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: number | undefined] {
   // The last second is not whole.
   const whole = perSecond.slice(0, -1)
@@ -114,7 +128,8 @@ export function steadyOf(perSecond: readonly number[]): [perSecond: number, at: 
     return whole.slice(at, at + windowSeconds).reduce((sum, count) => sum + count, 0) / windowSeconds
   })
   const first = windows.findIndex((count) => count >= 0.9 * atEnd)
-  return [atEnd, first === -1 ? undefined : first + windowSeconds]
+  const isSteady = first !== -1 && atEnd >= leastOfBest * Math.max(...windows)
+  return [atEnd, isSteady ? first + windowSeconds : undefined]
 }
 
 async function countTransactions({ sql }: System): Promise<number> {

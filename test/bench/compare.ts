@@ -30,8 +30,8 @@ export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Makes its load. Default: `runLoad`, with the same keys for all. */
-  readonly run?: (job: LoadJob) => Promise<LoadResult>
+  /** Makes its load, and calls `begun` when it has settled. Default: `runLoad`, with the same keys for all. */
+  readonly run?: (job: LoadJob, begun?: () => void) => Promise<LoadResult>
   /** Where keys were found so far. */
   readonly hits?: () => Promise<Hits>
 }
@@ -49,6 +49,8 @@ export interface CompareOptions extends LoadOptions {
   /** Rounds of each start. */
   readonly rounds: number
   readonly seconds: number
+  /** Load before each round that does not count, for targets that make their own. */
+  readonly settleSeconds?: number
 }
 
 /** Proxies that have just been started, always in the same order. */
@@ -88,11 +90,13 @@ async function measure(
   options: CompareOptions,
   start: number,
 ): Promise<{ round: Round; result: LoadResult }> {
-  const hitsBefore = await target.hits?.()
-  const [before, machineBefore] = [cpuOf(target.pid), machineTime()]
-  const result = await load(target, options, options.seconds)
-  const [after, machineAfter] = [cpuOf(target.pid), machineTime()]
-  const hitsAfter = await target.hits?.()
+  const look = () => ({ cpu: cpuOf(target.pid), machine: machineTime(), hits: target.hits?.() })
+  let begun = look()
+  const result = await load(target, options, options.seconds, options.settleSeconds, () => void (begun = look()))
+  const ended = look()
+  const [before, after] = [begun.cpu, ended.cpu]
+  const [machineBefore, machineAfter] = [begun.machine, ended.machine]
+  const [hitsBefore, hitsAfter] = [await begun.hits, await ended.hits]
   const cpu = before === undefined || after === undefined ? undefined : round((after - before) / result.requests)
   return {
     result,
@@ -110,8 +114,11 @@ async function load(
   { url, run = runLoad }: Target,
   { path, keys, connections }: LoadOptions,
   seconds: number,
+  settleSeconds?: number,
+  begun?: () => void,
 ): Promise<LoadResult> {
-  return await run({ url: url + path, connections, seconds, keys })
+  const job = { url: url + path, connections, seconds, keys }
+  return await run(settleSeconds === undefined ? job : { ...job, settleSeconds }, begun)
 }
 
 function summarise(name: string, rounds: readonly { round: Round; result: LoadResult }[]): Measured {
@@ -138,8 +145,8 @@ export interface Ratio {
 /**
  * Compares round by round, since what a machine gives drifts by more than what is looked for: the mean of the middle half
  * of the ratios, and not the ratio of means. With several others, a round of theirs is the mean. Of each start that half of
- * the rounds counts in which the host took least from all that are compared: which these are says nothing about who was
- * quicker in them.
+ * the rounds counts in which the host took least from all that are compared, and any others in which it took no more: which
+ * these are says nothing about who was quicker in them.
  */
 export function ratio(subject: Measured, others: readonly Measured[], against: string): Ratio {
   const all = [subject, ...others]
@@ -148,9 +155,11 @@ export function ratio(subject: Measured, others: readonly Measured[], against: s
     turn,
     stolen: Math.max(...all.map((one) => roundOf(one, turn).stolen)),
   }))
-  const counting = [...Map.groupBy(turns, ({ start }) => start).values()].flatMap((ofStart) =>
-    ofStart.toSorted((one, other) => one.stolen - other.stolen).slice(0, Math.ceil(ofStart.length / 2)),
-  )
+  const counting = [...Map.groupBy(turns, ({ start }) => start).values()].flatMap((ofStart) => {
+    const least = ofStart.map(({ stolen }) => stolen).toSorted((one, other) => one - other)
+    const most = least[Math.ceil(least.length / 2) - 1] ?? 0
+    return ofStart.filter(({ stolen }) => stolen <= most)
+  })
   const throughput = counting.map(
     ({ turn }) =>
       roundOf(subject, turn).requestsPerSecond / mean(others.map((other) => roundOf(other, turn).requestsPerSecond)),

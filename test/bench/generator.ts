@@ -19,6 +19,7 @@ const job = z
     tail: z.object({ oneIn: z.int().min(1), count: z.int().min(1), from: z.int() }).optional(),
     requests: z.int().optional(),
     mayFail: z.number().optional(),
+    settleSeconds: z.number().optional(),
   })
   .parse(JSON.parse(await text(process.stdin)))
 
@@ -122,8 +123,18 @@ async function open(): Promise<Connection> {
 }
 
 const connections = await Promise.all(Array.from({ length: job.connections }, open))
-const startedAt = performance.now()
-const timer = setTimeout(finish, job.seconds * 1000)
+let startedAt = performance.now()
+let timer = setTimeout(job.settleSeconds === undefined ? finish : begin, (job.settleSeconds ?? job.seconds) * 1000)
+
+/** From now on it counts. */
+function begin(): void {
+  if (ended) return
+  process.stdout.write('begun\n')
+  latencies.length = 0
+  perSecond.length = 0
+  startedAt = performance.now()
+  timer = setTimeout(finish, job.seconds * 1000)
+}
 
 function finish(): void {
   if (ended) return
@@ -134,6 +145,7 @@ function finish(): void {
   process.stdout.write(
     JSON.stringify({
       requests: latencies.length,
+      sent,
       seconds,
       failures,
       p50: percentile(latencies, 0.5),

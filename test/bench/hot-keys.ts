@@ -19,7 +19,7 @@ export interface HotKeys {
   readonly against: readonly {
     readonly name: string
     readonly ratio: Ratio
-    /** Between the rounds of either: percentage points. */
+    /** Over all rounds, between it and those that it is measured against: percentage points. */
     readonly hitsApart: number
     readonly verdict: string
   }[]
@@ -47,6 +47,8 @@ export interface HotKeysOptions {
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
+  /** Load before each round that does not count. */
+  readonly settleSeconds: number
   readonly warmUpSeconds: number
 }
 
@@ -116,7 +118,7 @@ async function measureSides(
     sameAgainstSame,
     against: others.map((other) => {
       const found = ratio(other, [one, again], one.name)
-      const apart = hitsApart([one, other, again].flatMap(roundsOf))
+      const apart = hitsApart([one, other, again].map((each) => sum(roundsOf(each))))
       return {
         name: other.name,
         ratio: found,
@@ -143,12 +145,11 @@ async function startSide(
   const url = system.stack.gateways[gateway === 'gateway-1' ? 0 : 1] ?? ''
   const fill = { connections, keys, inOrder: true, requests: keys.count, mayFail: 0.01, seconds: fillSeconds }
   await runOwn({ ...fill, url: url + fillPath })
-  const run = async (job: LoadJob): Promise<LoadResult> => {
-    if (tail === undefined) return await runOwn({ ...job, keys })
+  const run = async (job: LoadJob, begun?: () => void): Promise<LoadResult> => {
+    if (tail === undefined) return await runOwn({ ...job, keys }, begun)
     const { oneIn, count, next } = tail
-    const result = await runOwn({ ...job, keys, tail: { oneIn, count, from: next.at } })
-    // Those that were sent and not answered are used too.
-    next.at += Math.ceil((result.requests + job.connections) / oneIn) + 1
+    const result = await runOwn({ ...job, keys, tail: { oneIn, count, from: next.at } }, begun)
+    next.at += Math.ceil(result.sent / oneIn) + 1
     return result
   }
   return { name, pid, url, run, hits: async () => await readHits(adminPort) }

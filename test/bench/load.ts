@@ -1,6 +1,7 @@
 import { execFile, spawn } from 'node:child_process'
-import { promisify } from 'node:util'
 import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { z } from 'zod'
 import type { KeySet } from './key-set.ts'
 import { findProgram, loadCore, pinned } from './processes.ts'
@@ -20,6 +21,8 @@ export interface LoadJob {
   readonly together?: number
   /** One of `oneIn` requests has one of the `count` keys that follow these, `from` that number on, none twice before all were used. */
   readonly tail?: { readonly oneIn: number; readonly count: number; readonly from: number }
+  /** So long the load is made before anything counts: until the generator itself is compiled. For full load alone. */
+  readonly settleSeconds?: number
   /** Ends after this many requests, if the time is not over before. */
   readonly requests?: number
   /** Part of the requests that may fail, default none: for what is sent before anything is measured. */
@@ -28,6 +31,8 @@ export interface LoadJob {
 
 export const loadResultSchema = z.object({
   requests: z.number(),
+  /** With those that did not count, and those that were not answered before the end. */
+  sent: z.number(),
   seconds: z.number(),
   /** Answers other than 200, and connections that broke. */
   failures: z.number(),
@@ -52,20 +57,27 @@ export async function runLoad(job: LoadJob): Promise<LoadResult> {
 
 const own = join(import.meta.dirname, 'generator.ts')
 
-/** Runs the built-in generator as a process of its own; the only one that can pace requests and use many keys. */
-export async function runOwn(job: LoadJob): Promise<LoadResult> {
+/**
+ * Runs the built-in generator as a process of its own; the only one that can pace requests, use many keys and settle before
+ * it counts: then `begun` is called.
+ */
+export async function runOwn(job: LoadJob, begun: () => void = () => undefined): Promise<LoadResult> {
   const [command, args] = pinned(process.execPath, ['--conditions=@postern/source', own], loadCore)
   const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
   // On its standard input, since the job holds keys and `ps` shows arguments.
   child.stdin.end(JSON.stringify(job))
-  const chunks: Buffer[] = []
-  child.stdout.on('data', (chunk: Buffer) => chunks.push(chunk))
+  const lines = createInterface({ input: child.stdout })
+  let result = ''
+  lines.on('line', (line) => {
+    if (line === 'begun') begun()
+    else result = line
+  })
   const { promise, resolve, reject } = Promise.withResolvers<number | null>()
   child.once('error', reject)
   child.once('close', resolve)
   const code = await promise
   if (code !== 0) throw new Error(`the load generator ended with exit code ${code}`)
-  return refuseFailures(loadResultSchema.parse(JSON.parse(Buffer.concat(chunks).toString('utf8'))), job)
+  return refuseFailures(loadResultSchema.parse(JSON.parse(result)), job)
 }
 
 async function runWrk(program: string, job: LoadJob, key: string): Promise<LoadResult> {
@@ -92,6 +104,7 @@ async function runWrk(program: string, job: LoadJob, key: string): Promise<LoadR
   return refuseFailures(
     {
       requests,
+      sent: requests,
       seconds: requests / rate,
       failures: failures.reduce((sum, [, count]) => sum + Number(count), 0),
       p50: milliseconds(stdout, '50%'),

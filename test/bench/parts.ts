@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { createHash, randomBytes } from 'node:crypto'
 import { generateKey } from '@postern/api-key'
 import type { KeyRecord } from '@postern/contracts/internal'
 import { createAssertionMinter, createSigner, canonicalTarget, parseKeyRing } from '@postern/signed-context'
@@ -13,7 +13,8 @@ import { createRouteMatcher } from '../../services/gateway/src/authorize/route-m
 import { createRateLimit } from '../../services/gateway/src/limit/rate-limit.ts'
 import { readHeaders } from '../../services/gateway/src/sign/read-headers.ts'
 import { runOwn } from './load.ts'
-import { cpuOf } from './processes.ts'
+import { startHttpProxy } from './peers/peers.ts'
+import { type Peer, cpuOf } from './processes.ts'
 import { median, round } from './stats.ts'
 import { type System, seedKeys } from './system.ts'
 
@@ -25,6 +26,13 @@ interface Part {
 
 /** A request taken apart. */
 export interface Parts {
+  /** What never changes with the product, measured beside it: by these another machine, or another hour, is told from a regression. */
+  readonly yardsticks: {
+    /** Text made, hashed and parsed, in a loop of its own. */
+    readonly processor: number
+    /** A request through `@fastify/http-proxy` without anything else. */
+    readonly http: number | undefined
+  }
   /** Each by itself, in a loop of its own. */
   readonly alone: readonly Part[]
   /** A request that the gateway answers itself, and one that it forwards: of the whole process, from outside. */
@@ -37,21 +45,28 @@ export interface Parts {
 }
 
 const keyCount = 1000
-const perRound = 50_000
+const leastPerRound = 50_000
+/** Microseconds: what is too short for a clock is repeated. */
+const leastRound = 40_000
 const rounds = 7
+/** Two processes of one program differ for as long as they run. */
+const starts = 3
 const target = '/api/v1/findings'
 
 /** Times `task`, which is given ever other numbers, by the CPU that it takes: what else runs meanwhile matters little. */
 function costOf(name: string, task: (turn: number) => unknown): Part {
   const costs: number[] = []
   let kept: unknown
-  for (let at = 0; at <= rounds; at += 1) {
+  const time = (turns: number): number => {
     const before = process.cpuUsage()
-    for (let turn = 0; turn < perRound; turn += 1) kept = task(turn)
+    for (let turn = 0; turn < turns; turn += 1) kept = task(turn)
     const { user, system } = process.cpuUsage(before)
-    // The first round is for the compiler.
-    if (at > 0) costs.push((user + system) / perRound)
+    return user + system
   }
+  // The first rounds are for the compiler, and tell how many turns it takes.
+  time(leastPerRound)
+  const perRound = Math.ceil(leastPerRound * Math.max(1, leastRound / Math.max(1, time(leastPerRound))))
+  for (let at = 0; at < rounds; at += 1) costs.push(time(perRound) / perRound)
   if (kept === undefined) throw new Error(`${name} did nothing`)
   return { name, cpuMicroseconds: round(median(costs), 3) }
 }
@@ -60,6 +75,18 @@ function nth<T>(all: readonly T[], turn: number): T {
   const one = all[turn % all.length]
   if (one === undefined) throw new Error('there are none')
   return one
+}
+
+const sample = {
+  method: 'GET',
+  target,
+  context: { tenant: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', scopes: ['read:findings'] },
+}
+
+/** Work of the kind that the parts do, in no module of the product. */
+function yardstick(turn: number): unknown {
+  const made = JSON.stringify({ ...sample, turn })
+  return JSON.parse(made) && createHash('sha256').update(made).digest('base64url')
 }
 
 function recordOf(hash: KeyRecord['hash'], now: number): KeyRecord {
@@ -173,36 +200,45 @@ async function measureAlone(): Promise<Part[]> {
 export async function measureParts(
   system: System,
   options: {
-    readonly upstream: string
+    readonly upstream: Peer
     readonly connections: number
     readonly rounds: number
     readonly seconds: number
   },
 ): Promise<Parts> {
   const keys = await seedKeys(system, 1)
-  const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: options.upstream })
-  const [gateway] = system.stack.gateways
-  const costs = new Map<string, number[]>([
-    ['/api/v1/whoami', []],
-    [target, []],
-  ])
-  const load = { connections: options.connections, seconds: options.seconds, keys }
-  for (const path of costs.keys()) await runOwn({ ...load, url: `${gateway}${path}` })
-  for (let turn = 0; turn < options.rounds; turn += 1) {
-    for (const [path, seen] of costs) {
-      const before = cpuOf(pid)
-      const { requests } = await runOwn({ ...load, url: `${gateway}${path}` })
-      const after = cpuOf(pid)
-      if (before !== undefined && after !== undefined) seen.push((after - before) / requests)
+  const ways: { readonly path: string; readonly isGateway: boolean; readonly seen: number[] }[] = [
+    { path: '/api/v1/whoami', isGateway: true, seen: [] },
+    { path: target, isGateway: true, seen: [] },
+    { path: target, isGateway: false, seen: [] },
+  ]
+  const load = { connections: options.connections, seconds: options.seconds, settleSeconds: 1, keys }
+  for (let start = 0; start < starts; start += 1) {
+    const pid = await system.restartGateway({ POSTERN_FINDINGS_URL: options.upstream.url })
+    const gateway = { pid, url: system.stack.gateways[0] ?? '' }
+    const proxy = await startHttpProxy('@fastify/http-proxy, bare', options.upstream)
+    try {
+      for (let turn = 0; turn <= options.rounds; turn += 1) {
+        for (const { path, isGateway, seen } of ways) {
+          const { pid: measured, url } = isGateway ? gateway : proxy
+          let before: number | undefined
+          const { requests } = await runOwn({ ...load, url: url + path }, () => void (before = cpuOf(measured)))
+          const after = cpuOf(measured)
+          // The first round is for the compiler.
+          if (turn > 0 && before !== undefined && after !== undefined) seen.push((after - before) / requests)
+        }
+      }
+    } finally {
+      await proxy.stop()
     }
   }
-  const [answered, forwarded] = [...costs.values()].map((seen) =>
-    seen.length === 0 ? undefined : round(median(seen), 1),
-  )
+  const [answered, forwarded, http] = ways.map(({ seen }) => (seen.length === 0 ? undefined : round(median(seen), 1)))
+  const processor = costOf('the processor', yardstick).cpuMicroseconds
   const alone = await measureAlone()
   const signed = alone.find(({ name }) => name === 'sign')?.cpuMicroseconds ?? 0
   const own = alone.reduce((sum, { cpuMicroseconds }) => sum + cpuMicroseconds, 0) - signed
   return {
+    yardsticks: { processor, http },
     alone,
     answered,
     forwarded,

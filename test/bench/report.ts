@@ -15,7 +15,7 @@ import type { UploadResult } from './upload.ts'
 import { isPinned } from './processes.ts'
 import { loadNow } from './stats.ts'
 import { table } from '../support/table.ts'
-import { verdict } from './verdicts.ts'
+import { boundsOf, verdict } from './verdicts.ts'
 
 /** The gateway beside its peers. */
 export interface Comparison {
@@ -100,7 +100,8 @@ export function verdictOf({ throughput, cpu }: Ratio, same: Ratio): string {
 }
 
 /** Prints what was measured as tables. */
-export function printResults({ machine, parts }: Results): void {
+export function printResults(results: Results): void {
+  const { machine, parts } = results
   console.log(`\n${machine.cpu}, ${machine.cores} cores, Node ${machine.node}, load ${machine.loadBefore}`)
   if (parts.gateway !== undefined) printComparison(parts.gateway.figures)
   if (parts.parts !== undefined) printParts(parts.parts.figures)
@@ -114,6 +115,8 @@ export function printResults({ machine, parts }: Results): void {
   if (parts.console !== undefined) printConsole(parts.console.figures)
   if (parts['many-findings'] !== undefined) printScale(parts['many-findings'].figures)
   if (parts.revocation !== undefined) printRevocation(parts.revocation.figures)
+  for (const [part, lines] of Object.entries(boundsOf(results)))
+    for (const line of lines) console.log(`  ${part}: ${line}`)
 }
 
 function printComparison(comparison: Comparison): void {
@@ -160,6 +163,8 @@ function printParts(parts: Parts): void {
       ['a request that the gateway answers', parts.answered],
       ['forward: HTTP with the service', parts.forward],
       ['a request that it forwards', parts.forwarded],
+      ['yardstick: text made, hashed and parsed', parts.yardsticks.processor],
+      ['yardstick: a request through a bare proxy', parts.yardsticks.http],
     ],
   )
 }

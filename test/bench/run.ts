@@ -165,8 +165,8 @@ async function measureComparison(bench: Bench): Promise<Comparison> {
 const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promise<Figures[Part]> } = {
   revocation: async ({ system }) => await measureRevocation(system, plan.revocations),
   gateway: measureComparison,
-  parts: async ({ system, upstream: { url } }) =>
-    await measureParts(system, { upstream: url, connections, rounds: plan.partsRounds, seconds: plan.seconds }),
+  parts: async ({ system, upstream }) =>
+    await measureParts(system, { upstream, connections, rounds: plan.partsRounds, seconds: plan.seconds }),
   'cold-start': async ({ system, upstream: { url } }) =>
     await measureColdStart(system, {
       path,
@@ -182,8 +182,6 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       path,
       upstream: url,
       connections,
-      rounds: plan.rounds,
-      seconds: plan.seconds,
       warmUpSeconds: plan.warmUpSeconds,
     }),
   'many-keys': async ({ system, upstream: { url } }) =>
@@ -261,7 +259,9 @@ try {
   if (against !== undefined && !parts.includes('parts')) throw new Error('--against compares parts, which are left out')
   // Before anything is written over it.
   const former: Results | undefined = against === undefined ? undefined : JSON.parse(await readFile(against, 'utf8'))
-  if (former !== undefined && former.parts.parts === undefined) throw new Error(`${against} has no parts`)
+  if (former !== undefined && !('yardsticks' in (former.parts.parts?.figures ?? {}))) {
+    throw new Error(`${against} has no parts, or none with yardsticks: measure them once more there`)
+  }
   const results: Results = { machine: describeMachine(), parts: {} }
   say('starting everything')
   const bench = await startAll()

@@ -1,4 +1,5 @@
 import { type Moved, describeMoved } from './against.ts'
+import type { ListResult } from './list.ts'
 import type { Results } from './report.ts'
 
 /** A verdict in one line. NO ends the bench with exit code 1. */
@@ -6,16 +7,51 @@ export function verdict(question: string, holds: boolean, figure: string): strin
   return `${question}: ${holds ? 'yes' : 'NO'} (${figure})`
 }
 
+/** What is asked of the parts that are compared with a peer, or with themselves; a line each, of what was measured. */
+export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<string, readonly string[]>> {
+  const atMost = (question: string, bound: number, found: number | undefined): string[] =>
+    found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
+  const list = (found: ListResult | undefined): string[] => [
+    ...atMost('service and RLS ÷ the same SQL as JSON', 1.5, found?.jsonRatio),
+    ...atMost('the same by processor time', 1.5, found?.cpu?.jsonRatio),
+  ]
+  const [upload, scale, sync] = [parts.upload?.figures, parts['many-findings']?.figures, parts.sync?.figures]
+  const peaks = (parts['sync-memory']?.figures ?? []).flatMap(({ peakMiB }) => peakMiB ?? [])
+  const [least = 0] = peaks
+  return {
+    revocation: (parts.revocation?.figures ?? []).flatMap(({ gateways, redis, success }) =>
+      atMost(`ms of a revocation at ${gateways} gateways, Redis ${redis}, p99`, 1000, success.p99),
+    ),
+    list: list(parts.list?.figures),
+    upload:
+      upload?.ratio === undefined ? [] : [verdict('at least 0.6 of nginx', upload.ratio >= 0.6, String(upload.ratio))],
+    'many-findings': [
+      ...atMost('thousandth page ÷ first', 1.5, scale?.deep),
+      ...atMost('page among many ÷ among few', 1.3, scale?.large),
+      ...list(scale?.list),
+    ],
+    sync: [
+      ...atMost('first import ÷ COPY', 8, sync?.firstRatio),
+      ...atMost('no change ÷ COPY', 3, sync?.unchangedRatio),
+    ],
+    'sync-memory':
+      peaks.length === 0
+        ? []
+        : atMost('MiB from the fewest rows', 64, Math.max(...peaks.map((peak) => Math.abs(peak - least)))),
+  }
+}
+
 /**
- * What the bench fails for, a line each: verdicts that say NO, and parts of a request that have become dearer. Where two of the
+ * What the bench fails for, a line each: verdicts that say NO, parts of a request that have become dearer, and parts that one of the two files lacks. Where two of the
  * same differ too much there is no verdict, and nothing fails.
  */
 export function failedVerdicts({ parts }: Pick<Results, 'parts'>, moved: readonly Moved[]): string[] {
   const all = {
+    ...boundsOf({ parts }),
     gateway: parts.gateway === undefined ? [] : [parts.gateway.figures.verdict],
     'cold-start': parts['cold-start']?.figures.verdicts ?? [],
     'hot-keys': parts['hot-keys']?.figures.flatMap(({ against }) => against.map((one) => one.verdict)) ?? [],
-    parts: describeMoved(moved).filter((line) => line.startsWith('DEARER')),
+    parts: describeMoved(moved).filter((line) => !line.startsWith('cheaper') && !line.startsWith('no part')),
   }
   return Object.entries(all).flatMap(([part, lines]) =>
     lines.filter((line) => part === 'parts' || line.includes(': NO (')).map((line) => `${part}: ${line}`),

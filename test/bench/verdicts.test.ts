@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import { failedVerdicts } from './verdicts.ts'
+
+const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
+const listOf = (jsonRatio: number) => ({
+  rows: 1,
+  throughEverything: 1,
+  throughService: 1,
+  sqlRows: 1,
+  sqlJson: 1,
+  ratio: 1,
+  serviceRatio: 1,
+  jsonRatio,
+})
+const uploadOf = (ratio: number) => ({ mebibytes: 1, evidence: 1, nginx: 1, nginxSynced: 1, ratio, syncedRatio: 1 })
+const filled = { tenants: 1, findings: 1, logEntries: 1 }
+const scaleOf = (deep: number, large: number) => ({
+  few: filled,
+  many: filled,
+  fillSeconds: 1,
+  firstOfFew: 1,
+  first: 1,
+  thousandth: 1,
+  deep,
+  large,
+})
+const syncOf = (firstRatio: number, unchangedRatio: number) => ({
+  rows: 1,
+  mebibytes: 1,
+  copySeconds: 1,
+  firstSeconds: 1,
+  firstRatio,
+  unchangedSeconds: 1,
+  unchangedRatio,
+})
+const spread = (p99: number) => ({ p50: 1, p99, max: p99 })
+const revocationOf = (p99: number) =>
+  [{ gateways: 4, redis: 'up', revocations: 1, success: spread(p99), firstRefusal: spread(1) }] as const
+const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
+
+test.each([
+  ['list', { list: part(listOf(1.5)) }, { list: part(listOf(1.51)) }],
+  ['upload', { upload: part(uploadOf(0.6)) }, { upload: part(uploadOf(0.59)) }],
+  ['many-findings', { 'many-findings': part(scaleOf(1.5, 1.3)) }, { 'many-findings': part(scaleOf(1.6, 1.3)) }],
+  ['many-findings', { 'many-findings': part(scaleOf(1.5, 1.3)) }, { 'many-findings': part(scaleOf(1, 1.4)) }],
+  ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8.1, 3)) }],
+  ['sync', { sync: part(syncOf(8, 3)) }, { sync: part(syncOf(8, 3.1)) }],
+  ['sync-memory', { 'sync-memory': part(memoryOf(200, 264, 136)) }, { 'sync-memory': part(memoryOf(200, 265)) }],
+  ['revocation', { revocation: part(revocationOf(1000)) }, { revocation: part(revocationOf(1001)) }],
+])('%s is compared with a peer, or itself, and has a bound beyond which the bench fails', (name, good, bad) => {
+  expect(failedVerdicts({ parts: good }, [])).toEqual([])
+  expect(failedVerdicts({ parts: bad }, [])).toEqual([expect.stringMatching(new RegExp(`^${name}: .*: NO \\(`))])
+})
