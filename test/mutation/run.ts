@@ -41,6 +41,8 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
     // Below the folder of tools: nothing that looks at the sources finds the altered ones.
     tempDirName: '.tools/mutation',
     mutate: [file],
+    // Beyond four times as long as usual: a busy machine is not to be taken for what never ends.
+    timeoutMS: area.needsServers ? 60_000 : 20_000,
     reporters: ['dots'],
   })
   const results = await stryker.runMutationTest()

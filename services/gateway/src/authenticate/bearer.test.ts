@@ -2,7 +2,7 @@ import { createServer } from 'node:http'
 import { randomRing } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { readConfig } from '../config.ts'
 import { createTokenVerifier } from './bearer.ts'
 
@@ -42,21 +42,22 @@ function publish(name: string, calledItself = name): void {
   documents.set('/keys', { keys: [jwk] })
 }
 
-async function tokenOf(issuer: string): Promise<string> {
-  return await new SignJWT({ postern_tenant: tenantId, postern_roles: ['admin'] })
-    .setProtectedHeader({ alg: 'ES256', kid: 'one' })
+async function tokenOf(issuer: string, changes: Record<string, unknown> = {}, header: object = {}): Promise<string> {
+  const claims = { sub: 'ada', exp: secondsNow() + 300, postern_tenant: tenantId, postern_roles: ['admin'] }
+  return await new SignJWT({ ...claims, ...changes })
+    .setProtectedHeader({ alg: 'ES256', kid: 'one', ...header })
     .setIssuer(issuer)
     .setAudience('postern')
-    .setSubject('ada')
-    .setExpirationTime('5m')
     .sign(privateKey)
 }
+
+const secondsNow = (): number => Math.floor(Date.now() / 1000)
 
 const services = ['KEYS', 'FINDINGS', 'UNIVERSE', 'EVIDENCE', 'SYNC'] as const
 const rings = [...services.map((name) => `SIGNING_${name}`), 'ASSERTION_KEYS', 'INTERNAL', 'CACHE_MAC']
 
 /** What a gateway with this setting takes for a token of the provider. */
-function verifierFor(issuer: string) {
+function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
   const { oidc } = readConfig({
     POSTERN_REDIS_URL: 'redis://127.0.0.1:6379',
     ...Object.fromEntries(services.map((name) => [`POSTERN_${name}_URL`, 'http://127.0.0.1:8181'])),
@@ -64,7 +65,8 @@ function verifierFor(issuer: string) {
     POSTERN_OIDC_ISSUER: issuer,
   })
   if (oidc === undefined) throw new Error('the setting was not read')
-  return createTokenVerifier(oidc, createLogger({ service: 'gateway', level: 'silent' }))
+  const write = (line: string): void => void log.push(JSON.parse(line))
+  return createTokenVerifier(oidc, createLogger({ service: 'gateway', level: 'warn', write }))
 }
 
 describe('a provider whose name ends in a slash', () => {
@@ -82,5 +84,134 @@ describe('a provider whose name ends in a slash', () => {
   test('lends its keys to no name that differs by that slash', async () => {
     publish(origin, `${origin}/`)
     expect(await verifierFor(origin).verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+  })
+})
+
+describe('what a token says', () => {
+  test('is taken over: who it is, of which tenant, with those roles that there are, until when', async () => {
+    publish(origin)
+    const exp = secondsNow() + 300
+    const text = await tokenOf(origin, { exp, name: 'Ada L.', postern_roles: ['superuser', 'viewer', 'admin'] })
+    const token = { subject: 'ada', name: 'Ada L.', tenantId, roles: expect.any(Array), expiresAt: exp * 1000 }
+    const found = await verifierFor(origin).verify(text)
+    expect(found).toEqual({ kind: 'valid', token })
+    expect(found.kind === 'valid' && found.token.roles.toSorted()).toEqual(['admin', 'viewer'])
+  })
+
+  test.each([
+    ['the subject, where there is none', undefined, 'ada'],
+    ['the subject, where it is no text', 7, 'ada'],
+    ['its first 200 characters', 'x'.repeat(201), 'x'.repeat(200)],
+    ['well-formed text, whatever was sent', '\ud800', '\ufffd'],
+  ])('has for a name %s', async (_what, name, expected) => {
+    publish(origin)
+    expect(await verifierFor(origin).verify(await tokenOf(origin, { name }))).toMatchObject({
+      token: { name: expected },
+    })
+  })
+
+  test.each([
+    ['that names nobody', { sub: undefined }, 'The access token does not verify, or has expired.'],
+    ['of another tenant claim', { postern_tenant: 'x' }, 'The access token lacks a tenant (postern_tenant).'],
+    ['that has ended', { exp: 1 }, 'The access token does not verify, or has expired.'],
+  ])('is refused with a reason where it is one %s', async (_what, changes, detail) => {
+    publish(origin)
+    expect(await verifierFor(origin).verify(await tokenOf(origin, changes))).toEqual({ kind: 'invalid', detail })
+  })
+
+  test('may be 8192 characters long, and no longer', async () => {
+    publish(origin)
+    const { verify } = verifierFor(origin)
+    const ofLength = async (length: number): Promise<string> => {
+      for (let more = 0; more < 4; more += 1) {
+        const short = await tokenOf(origin, { filler: '' }, { x: 'x'.repeat(more) })
+        const filler = 'x'.repeat(Math.floor(((length - short.length) * 3) / 4))
+        for (const last of ['', 'x', 'xx']) {
+          const text = await tokenOf(origin, { filler: filler + last }, { x: 'x'.repeat(more) })
+          if (text.length === length) return text
+        }
+      }
+      throw new Error('no token is so long')
+    }
+    expect(await verify(await ofLength(8192))).toMatchObject({ kind: 'valid' })
+    expect(await verify(await ofLength(8193))).toEqual({ kind: 'invalid', detail: 'The access token is too long.' })
+  })
+})
+
+function goOn(seconds: number): void {
+  vi.setSystemTime(Date.now() + seconds * 1000)
+}
+
+describe('as time goes on', () => {
+  beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
+  afterEach(() => void vi.useRealTimers())
+
+  test('a token has ended five seconds after its end, for a clock that is a little ahead, and not before', async () => {
+    publish(origin)
+    const text = await tokenOf(origin, { exp: secondsNow() + 300 })
+    goOn(304)
+    expect(await verifierFor(origin).verify(text)).toMatchObject({ kind: 'valid' })
+    goOn(1)
+    expect(await verifierFor(origin).verify(text)).toMatchObject({ kind: 'invalid' })
+  })
+
+  test('one that was believed is believed without asking anybody, and is over when it has ended', async () => {
+    publish(origin)
+    const { verify } = verifierFor(origin)
+    const text = await tokenOf(origin, { exp: secondsNow() + 3600 })
+    expect(await verify(text)).toMatchObject({ kind: 'valid', token: { subject: 'ada' } })
+    documents.clear()
+    // By then the keys of the provider would have to be read again.
+    goOn(3000)
+    expect(await verify(text)).toMatchObject({ kind: 'valid', token: { subject: 'ada' } })
+    expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+    publish(origin)
+    goOn(700)
+    expect(await verify(text)).toMatchObject({ kind: 'invalid' })
+  })
+})
+
+describe('a provider that cannot be asked leaves a token neither valid nor invalid, and that is told:', () => {
+  test.each<readonly [string, () => void, object]>([
+    ['it is not found', () => undefined, { message: 'discovery answered 404' }],
+    [
+      'it calls itself otherwise',
+      () => publish(origin, 'https://elsewhere.example'),
+      { message: 'discovery names another issuer' },
+    ],
+    [
+      'it says nothing of its keys',
+      () => documents.set('/.well-known/openid-configuration', { issuer: origin }),
+      { type: 'ZodError' },
+    ],
+    [
+      'its keys are not found',
+      () => {
+        publish(origin)
+        documents.delete('/keys')
+      },
+      { type: 'JOSEError' },
+    ],
+    [
+      'its keys are none',
+      () => {
+        publish(origin)
+        documents.set('/keys', {})
+      },
+      { type: 'JWKSInvalid' },
+    ],
+  ])('%s', async (_what, prepare, err) => {
+    prepare()
+    const log: Record<string, unknown>[] = []
+    const { verify } = verifierFor(origin, log)
+    expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+    expect(log).toMatchObject([{ event: 'token_check_unavailable', err }])
+  })
+
+  test('and is asked again for the next one', async () => {
+    const { verify } = verifierFor(origin)
+    expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+    publish(origin)
+    expect(await verify(await tokenOf(origin))).toMatchObject({ kind: 'valid' })
   })
 })

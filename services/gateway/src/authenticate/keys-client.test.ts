@@ -1,10 +1,12 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { requestIdHeader } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
-import { parseKeyRing } from '@postern/signed-context'
+import { createVerifier, nilTenantId, parseKeyRing } from '@postern/signed-context'
 import { afterEach, describe, expect, test } from 'vitest'
-import { fakeClocks } from '../../test/builders.ts'
+import { fakeClocks, keyRecord, leaseAnswer } from '../../test/builders.ts'
 import { openKeysClient } from './keys-client.ts'
 
 const ring = parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`)
@@ -36,6 +38,183 @@ async function startKeys(answer: (path: string, request: IncomingMessage, respon
   closers.push(async () => await client.close())
   return { client, clocks }
 }
+
+/** What a keys service was asked, with the context of the signature that it believes. */
+interface Asked {
+  readonly path: string
+  readonly body: unknown
+  readonly type: string | undefined
+  readonly requestId: string | undefined
+  readonly context: unknown
+}
+
+/** A keys service that believes what is signed, and answers as told; `url` is where the client looks for it. */
+async function startBelieving(answer: (asked: Asked) => { status?: number; body?: unknown }, prefix = '') {
+  const verifier = createVerifier(ring, 'internal')
+  const asked: Asked[] = []
+  const server = createServer((request, response) => {
+    const { url = '', headers, rawHeaders } = request
+    void text(request).then((sent) => {
+      const verification = verifier.verify(
+        { method: request.method ?? '', target: url, headers: rawHeaders },
+        Date.now(),
+      )
+      if (!verification.ok) {
+        response.writeHead(401).end(verification.reason)
+        return
+      }
+      const one = {
+        path: url.slice(prefix.length),
+        body: JSON.parse(sent),
+        type: headers['content-type'],
+        requestId: headers[requestIdHeader]?.toString(),
+        context: verification.context,
+      }
+      asked.push(one)
+      const { status = 200, body } = answer(one)
+      response.writeHead(status).end(body === undefined ? undefined : JSON.stringify(body))
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  closers.push(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('no port')
+  const url = `http://127.0.0.1:${address.port}${prefix}`
+  const client = openKeysClient({ url, ring, gateway, clocks: fakeClocks() })
+  closers.push(async () => await client.close())
+  return { client, asked }
+}
+
+describe('a call', () => {
+  test('is signed in the name of this gateway, for no tenant, each under an id of its own', async () => {
+    const { client, asked } = await startBelieving(() => ({ body: leaseAnswer() }))
+    expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
+    await client.renewLease(renewal)
+    const context = { tenantId: nilTenantId, kind: 'service', id: gateway, label: 'gateway', scopes: [], roles: [] }
+    const one = { path: internalPaths.leases, body: renewal, type: 'application/json', context }
+    const id = `gateway-${gateway.slice(0, 8)}`
+    expect(asked).toMatchObject([
+      { ...one, requestId: `${id}-1` },
+      { ...one, requestId: `${id}-2` },
+    ])
+  })
+
+  test('goes to where the service is, below a path too', async () => {
+    const { client, asked } = await startBelieving(() => ({ status: 204 }), '/below/keys')
+    await client.releaseLease(gateway)
+    expect(asked).toMatchObject([{ path: internalPaths.releaseLease, body: { gateway } }])
+  })
+
+  test.each([300, 404, 503])('that is answered %i fails', async (status) => {
+    const { client } = await startBelieving(() => ({ status, body: leaseAnswer() }))
+    await expect(client.renewLease(renewal)).rejects.toThrow(
+      status === 404 ? 'the keys service does not know the call' : `the keys service answered ${status}`,
+    )
+  })
+
+  test.each([200, 299])('that is answered %i does not', async (status) => {
+    const { client } = await startBelieving(() => ({ status, body: leaseAnswer() }))
+    expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
+  })
+
+  test('for a tenant gives its record', async () => {
+    const { client, asked } = await startBelieving(() => ({ body: { record: null, now: 5 } }))
+    const tenantId = randomUUID()
+    expect(await client.findTenant(tenantId)).toMatchObject({ record: null, now: 5 })
+    expect(asked).toMatchObject([{ path: internalPaths.lookupTenant, body: { tenantId } }])
+  })
+
+  test('reports what was used', async () => {
+    const { client, asked } = await startBelieving(() => ({ status: 204 }))
+    await client.reportUsage({ uses: [], denials: [] })
+    expect(asked).toMatchObject([{ path: internalPaths.usage, body: { uses: [], denials: [] } }])
+  })
+
+  test('that is answered with something else than was asked for fails', async () => {
+    const { client } = await startBelieving(() => ({ body: {} }))
+    await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(Error)
+    await expect(client.findTenant(randomUUID())).rejects.toBeInstanceOf(Error)
+    await expect(client.findKey(hash)).rejects.toBeInstanceOf(Error)
+  })
+})
+
+describe('keys that are asked for at the same time', () => {
+  const records = [keyRecord(), keyRecord()]
+  const [first = keyRecord(), second = keyRecord()] = records
+
+  test('are asked for in one call, and each gets its record', async () => {
+    const { client, asked } = await startBelieving(() => ({ body: { records: [first, null], now: 7 } }))
+    const found = await Promise.all([client.findKey(first.hash), client.findKey(second.hash)])
+    expect(found).toMatchObject([
+      { record: { hash: first.hash }, now: 7 },
+      { record: null, now: 7 },
+    ])
+    expect(asked).toMatchObject([{ path: internalPaths.lookupKeys, body: { hashes: [first.hash, second.hash] } }])
+  })
+
+  test.each([
+    ['fewer than were asked for', [first]],
+    ['more than were asked for', [first, second, null]],
+    ['in another order', [second, first]],
+    ['one of another key', [first, first]],
+  ])('are believed for nobody when they come as %s', async (_what, answered) => {
+    const { client } = await startBelieving(() => ({ body: { records: answered, now: 7 } }))
+    const found = await Promise.allSettled([client.findKey(first.hash), client.findKey(second.hash)])
+    expect(found).toMatchObject(
+      [first, second].map(() => ({
+        reason: new Error('the keys service answered for other keys than it was asked for'),
+      })),
+    )
+  })
+
+  test('are asked for one by one where the service is of before', async () => {
+    const { client, asked } = await startBelieving(({ path, body }) => {
+      if (path === internalPaths.lookupKeys) return { status: 404 }
+      return { body: { record: JSON.stringify(body).includes(first.hash) ? first : null, now: 9 } }
+    })
+    const found = await Promise.all([client.findKey(first.hash), client.findKey(second.hash)])
+    expect(found).toMatchObject([
+      { record: { hash: first.hash }, now: 9, sentMonotonic: fakeClocks().monotonic() },
+      { record: null, now: 9 },
+    ])
+    expect(asked.map(({ path }) => path)).toEqual([
+      internalPaths.lookupKeys,
+      internalPaths.lookupKey,
+      internalPaths.lookupKey,
+    ])
+    expect(asked[1]?.body).toEqual({ hash: first.hash })
+  })
+
+  test('are not asked for one by one where the service fails', async () => {
+    const { client, asked } = await startBelieving(() => ({ status: 500 }))
+    await expect(client.findKey(hash)).rejects.toThrow('the keys service answered 500')
+    expect(asked).toHaveLength(1)
+  })
+
+  test('are asked for 32 at a time', async () => {
+    const { client, asked } = await startBelieving(({ body }) => {
+      const { hashes } = body as { hashes: string[] }
+      return { body: { records: hashes.map(() => null), now: 7 } }
+    })
+    await Promise.all(
+      Array.from({ length: 33 }, async (_none, at) => await client.findKey(String(at).repeat(64).slice(0, 64))),
+    )
+    expect(asked.map(({ body }) => (body as { hashes: string[] }).hashes.length)).toEqual([32, 1])
+  })
+})
+
+test('nothing is asked of a client that was closed', async () => {
+  const { client, asked } = await startBelieving(() => ({ status: 204 }))
+  await client.close()
+  await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(Error)
+  await expect(client.findKey(hash)).rejects.toBeInstanceOf(Error)
+  await expect(client.reportUsage({ uses: [], denials: [] })).rejects.toBeInstanceOf(Error)
+  expect(asked).toEqual([])
+})
 
 describe('a look-up', () => {
   test('is made again when its connection breaks off, as those of a process do that ends', async () => {

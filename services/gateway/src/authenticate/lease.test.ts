@@ -7,11 +7,12 @@ import {
   leaseMs,
   renewalsPerLease,
 } from '@postern/contracts/internal'
+import { type Logger, createLogger } from '@postern/service-kit'
 import { describe, expect, test, vi } from 'vitest'
 import { databaseStart, fakeClocks, fakeTimers, keyRecord, leaseAnswer, scripted, silent } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
 import { createFloors } from './floors.ts'
-import { createLease } from './lease.ts'
+import { createLease, systemTimers } from './lease.ts'
 
 const usableMs = leaseMs - leaseMarginMs
 const { hash } = keyRecord()
@@ -20,7 +21,7 @@ function revocation(seq: number): Revocation {
   return { kind: 'key', seq, hash, version: 2, revoked: true }
 }
 
-function setUp() {
+function setUp(logger: Logger = silent) {
   const clocks = fakeClocks()
   const timers = fakeTimers()
   const keys = scripted<LeaseRequest, LeaseAnswer>()
@@ -37,13 +38,13 @@ function setUp() {
     databaseClock,
     renew: keys.call,
     onReset,
-    logger: silent,
+    logger,
   })
   return { clocks, timers, keys, floors, databaseClock, onReset, gateway, lease }
 }
 
-async function setUpHeld(cursor = 7) {
-  const parts = setUp()
+async function setUpHeld(cursor = 7, logger?: Logger) {
+  const parts = setUp(logger)
   parts.lease.start()
   await parts.keys.answer(leaseAnswer({ granted: false, cursor }))
   parts.timers.fire()
@@ -180,6 +181,49 @@ describe('a renewal', () => {
     expect(lease.isHeld()).toBe(true)
   })
 
+  test('that was asked for after a slow one is not put off further', async () => {
+    const { keys, timers, clocks } = await setUpHeld()
+    timers.fire()
+    clocks.pass(leaseMs)
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(timers.due()).toBe(0)
+  })
+
+  test('that fails is told of once, and so is the end of failures with their number', async () => {
+    const lines: Record<string, unknown>[] = []
+    const logger = createLogger({
+      service: 'gateway',
+      level: 'info',
+      write: (line) => void lines.push(JSON.parse(line)),
+    })
+    const { keys, timers } = await setUpHeld(7, logger)
+    for (let times = 0; times < 2; times += 1) {
+      timers.fire()
+      await keys.fail(new Error('away'))
+    }
+    for (let times = 0; times < 2; times += 1) {
+      timers.fire()
+      await keys.answer(leaseAnswer({ cursor: 7 }))
+    }
+    timers.fire()
+    await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
+    expect(lines).toMatchObject([
+      { event: 'lease_renewal_failed', err: { message: 'away' } },
+      { event: 'lease_renewal_recovered', failures: 2 },
+      { event: 'revocation_log_reset', had: 7, log: 3 },
+    ])
+  })
+
+  test('is not sent by who was stopped, or not started', async () => {
+    const { lease, keys, timers } = setUp()
+    lease.receive(revocation(1))
+    expect(keys.calls).toEqual([])
+    lease.start()
+    lease.stop()
+    await keys.fail()
+    expect(timers.due()).toBeUndefined()
+  })
+
   test('tells the time of the database', async () => {
     const { databaseClock } = await setUpHeld()
     expect(databaseClock.latest()).toBe(databaseStart)
@@ -222,6 +266,23 @@ describe('a revocation from the fast path', () => {
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
   })
 
+  test('after a gap while a renewal is on its way is asked for by one that follows it at once, and no more', async () => {
+    const { lease, keys, timers } = await setUpHeld()
+    timers.fire()
+    lease.receive(revocation(10))
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(timers.due()).toBe(0)
+    timers.fire()
+    await keys.answer(leaseAnswer({ cursor: 7 }))
+    expect(timers.due()).toBe(leaseMs / renewalsPerLease)
+  })
+
+  test('takes the place of the renewal that was due', async () => {
+    const { lease, timers } = await setUpHeld()
+    lease.receive(revocation(8))
+    expect(timers.due()).toBeUndefined()
+  })
+
   test('that is known already is in force still, and costs no renewal', async () => {
     const { lease, keys, floors } = await setUpHeld()
     const before = keys.calls.length
@@ -237,4 +298,23 @@ describe('a revocation from the fast path', () => {
     timers.fire()
     expect(keys.calls.at(-1)).toMatchObject({ cursor: 8 })
   })
+})
+
+test('timers of the system run their task once, unless called off, and keep no process alive', async () => {
+  const set = vi.spyOn(globalThis, 'setTimeout')
+  try {
+    const ran = Promise.withResolvers<string>()
+    const callOff = systemTimers.after(1, () => ran.resolve('called off'))
+    systemTimers.after(2, () => ran.resolve('ran'))
+    callOff()
+    const timers = set.mock.results.map(({ value }) => value.hasRef())
+    // Somebody else must wait, since they do not.
+    const waiting = setInterval(() => undefined, 1000)
+    expect(await ran.promise).toBe('ran')
+    clearInterval(waiting)
+    expect(timers).toEqual([false, false])
+    expect(set.mock.calls.map(([, ms]) => ms)).toEqual([1, 2])
+  } finally {
+    set.mockRestore()
+  }
 })
