@@ -120,7 +120,11 @@ describe('memory', () => {
     clocks.pass(passed)
     // Asked for again, so it is read again.
     await use({ ...record, readAt: databaseStart + passed })
-    for (let fresh = 0; fresh < 20; fresh += 1) await use(keyRecord({ readAt: databaseStart + passed }))
+    expect(lookup.size).toBe(21)
+    // Two for each that comes.
+    await use(keyRecord({ readAt: databaseStart + passed }))
+    expect(lookup.size).toBe(20)
+    for (let fresh = 1; fresh < 20; fresh += 1) await use(keyRecord({ readAt: databaseStart + passed }))
     expect(lookup.size).toBe(21)
     expect(lookup.find(hash)).toBeDefined()
   })
@@ -141,6 +145,27 @@ describe('memory', () => {
     expect(lookup.find(hash)?.record.readAt).toBe(before)
   })
 
+  test('keeps a revoked key for as long as there is room: it stays revoked', async () => {
+    const { lookup, keys, clocks } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf({ ...record, revoked: true }))
+    await asked
+    clocks.pass(2 * recordTtlMs)
+    expect(lookup.find(hash)?.record.revoked).toBe(true)
+  })
+
+  test('holds no more than it may', async () => {
+    const { lookup, keys } = setUp()
+    for (let count = 0; count < 101; count += 1) {
+      const asked = lookup.obtain(`${count}`)
+      await settle()
+      await keys.answer(answerOf({ ...record, hash: `${count}` }))
+      await asked
+    }
+    expect([lookup.size, lookup.find('0'), lookup.find('1')?.record.hash]).toEqual([100, undefined, '1'])
+  })
+
   test('is empty after it was cleared', async () => {
     const { lookup, keys } = setUp()
     const asked = lookup.obtain(hash)
@@ -149,6 +174,18 @@ describe('memory', () => {
     await asked
     lookup.clear()
     expect(lookup.find(hash)).toBeUndefined()
+  })
+
+  test('does not know after it was cleared that a key is unknown', async () => {
+    const { lookup, keys } = setUp()
+    for (let times = 0; times < 2; times += 1) {
+      const asked = lookup.obtain(hash)
+      await settle()
+      await keys.answer(answerOf(null))
+      expect(await asked).toEqual({ kind: 'unknown' })
+      lookup.clear()
+    }
+    expect(keys.calls).toHaveLength(2)
   })
 })
 
@@ -206,9 +243,46 @@ describe('Redis', () => {
   })
 })
 
+describe('of two records of a key', () => {
+  const known = { ...record, version: 5, tenantVersion: 5 }
+
+  test.each([
+    ['a lower version, whatever else is later', { version: 4, tenantVersion: 9, readAt: databaseStart + 1 }, true],
+    ['a higher version, whatever else is earlier', { version: 6, tenantVersion: 1, readAt: databaseStart - 1 }, false],
+    ['a lower version of the tenant', { tenantVersion: 4, readAt: databaseStart + 1 }, true],
+    ['a higher version of the tenant', { tenantVersion: 6, readAt: databaseStart - 1 }, false],
+    ['been read earlier', { readAt: databaseStart - 1 }, true],
+    ['been read later', { readAt: databaseStart + 1 }, false],
+  ])('the newer is kept: the other has %s', async (_what, given, stays) => {
+    const { lookup, keys, redis } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(known))
+    await asked
+    redis.record = { ...known, ...given }
+    const expected = stays ? known : redis.record
+    expect(await lookup.obtain(hash)).toMatchObject({ entry: { record: expected } })
+    expect(lookup.find(hash)?.record).toEqual(expected)
+  })
+
+  test.each([
+    ['version', { version: 4 }],
+    ['version of the tenant', { tenantVersion: 4 }],
+  ])('one of a lower %s is not believed either when the other is too old to be used', async (_what, given) => {
+    const { lookup, keys, redis, clocks } = setUp()
+    const asked = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(known))
+    await asked
+    clocks.pass(recordTtlMs)
+    redis.record = { ...known, ...given, readAt: databaseStart + recordTtlMs }
+    expect(await lookup.obtain(hash)).toMatchObject({ entry: { record: known } })
+  })
+})
+
 describe('the keys service', () => {
   test('that does not answer leaves the key neither known nor unknown', async () => {
-    const { lookup, keys } = setUp()
+    const { lookup, keys, levels } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
     await keys.fail()
@@ -217,6 +291,7 @@ describe('the keys service', () => {
     await settle()
     await keys.answer(answerOf(record))
     expect(versionOf(await again)).toBe(1)
+    expect(levels).toEqual(['unavailable', 'keys'])
   })
 
   test('is asked again when its record was overtaken on the way: a late fill never beats a change', async () => {
@@ -232,13 +307,14 @@ describe('the keys service', () => {
   })
 
   test('that only gives overtaken records is not believed, and not asked for ever', async () => {
-    const { lookup, keys, floors } = setUp()
+    const { lookup, keys, floors, levels } = setUp()
     floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
     const asked = lookup.obtain(hash)
     await settle()
     for (let times = 0; times < 3; times += 1) await keys.answer(answerOf(record))
     expect(await asked).toEqual({ kind: 'unavailable' })
     expect(keys.calls).toHaveLength(3)
+    expect(levels).toEqual(['unavailable'])
   })
 
   test('is asked once for all who ask at the same time under a lease', async () => {
@@ -281,14 +357,20 @@ describe('the keys service', () => {
   })
 
   test('that knows no such key is asked again only after a moment', async () => {
-    const { lookup, keys, levels } = setUp()
+    const { lookup, keys, levels, clocks } = setUp()
     const asked = lookup.obtain(hash)
     await settle()
     await keys.answer(answerOf(null))
     expect(await asked).toEqual({ kind: 'unknown' })
+    clocks.pass(1000)
     expect(await lookup.obtain(hash)).toEqual({ kind: 'unknown' })
     expect(keys.calls).toHaveLength(1)
     expect(levels).toEqual(['unknown'])
+    clocks.pass(1)
+    const again = lookup.obtain(hash)
+    await settle()
+    await keys.answer(answerOf(record))
+    expect(versionOf(await again)).toBe(1)
   })
 })
 
@@ -327,7 +409,7 @@ test('a look-up that waited to be asked does not put the database’s clock forw
   clocks.pass(15_000)
   const sentMonotonic = clocks.monotonic()
   clocks.pass(100)
-  await keys.answer({ record, now: databaseStart + 15_000, sentMonotonic })
+  await keys.answer({ record, now: databaseStart + 20_000, sentMonotonic })
   expect(versionOf(await asked)).toBe(1)
-  expect(databaseClock.latest()).toBe(databaseStart + 15_100)
+  expect(databaseClock.latest()).toBe(databaseStart + 20_100)
 })

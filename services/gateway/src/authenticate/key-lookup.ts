@@ -127,9 +127,8 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
 
   function fly(hash: string): Flight {
     const flight: Flight = {
-      answer: ask(hash).finally(() => {
-        if (flights.get(hash) === flight) flights.delete(hash)
-      }),
+      // No other begins before it has ended.
+      answer: ask(hash).finally(() => flights.delete(hash)),
       next: undefined,
     }
     flights.set(hash, flight)
@@ -148,10 +147,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   async function joinLater(hash: string): Promise<Lookup> {
     const flight = flights.get(hash)
     if (flight === undefined) return await fly(hash).answer
-    flight.next ??= flight.answer.then(
-      async () => await (flights.get(hash) ?? fly(hash)).answer,
-      async () => await fly(hash).answer,
-    )
+    flight.next ??= flight.answer.then(async () => await (flights.get(hash) ?? fly(hash)).answer)
     return await flight.next
   }
 
