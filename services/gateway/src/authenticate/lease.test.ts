@@ -197,7 +197,7 @@ describe('a renewal', () => {
       write: (line) => void lines.push(JSON.parse(line)),
     })
     const { keys, timers } = await setUpHeld(7, logger)
-    for (let times = 0; times < 2; times += 1) {
+    for (let times = 0; times < 3; times += 1) {
       timers.fire()
       await keys.fail(new Error('away'))
     }
@@ -209,7 +209,7 @@ describe('a renewal', () => {
     await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
     expect(lines).toMatchObject([
       { event: 'lease_renewal_failed', err: { message: 'away' } },
-      { event: 'lease_renewal_recovered', failures: 2 },
+      { event: 'lease_renewal_recovered', failures: 3 },
       { event: 'revocation_log_reset', had: 7, log: 3 },
     ])
   })
@@ -275,6 +275,16 @@ describe('a revocation from the fast path', () => {
     timers.fire()
     await keys.answer(leaseAnswer({ cursor: 7 }))
     expect(timers.due()).toBe(leaseMs / renewalsPerLease)
+  })
+
+  test('before the log is known is in force, and acknowledges nothing', async () => {
+    const { lease, keys, floors, timers } = setUp()
+    lease.start()
+    lease.receive(revocation(1))
+    expect(floors.isRevoked(hash)).toBe(true)
+    await keys.fail()
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
   })
 
   test('takes the place of the renewal that was due', async () => {
