@@ -42,7 +42,7 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
     tempDirName: '.tools/mutation',
     mutate: [file],
     // Beyond four times as long as usual: a busy machine is not to be taken for what never ends.
-    timeoutMS: area.needsServers ? 60_000 : 20_000,
+    timeoutMS: area.needsServers ? 60_000 : 5000,
     reporters: ['dots'],
   })
   const results = await stryker.runMutationTest()
