@@ -19,6 +19,8 @@ function chain(name: string, length: number): object[] {
   )
 }
 
+const many = (given: object) => Array.from({ length: 5000 }, (_, at) => row(`E${at}`, given))
+
 describe('pushing entities', () => {
   test('is for the sync service alone: not unsigned, not by the gateway, not by a key', async () => {
     const tenant = newTenant(['admin:sync'])
@@ -113,8 +115,8 @@ describe('pushing entities', () => {
 
   test('what is wrong with a tree is found by the rows that it concerns, not by reading all entities', async () => {
     const tenant = newTenant()
-    const many = Array.from({ length: 3000 }, (_, at) => row(`many${at}`, { parent_external_id: 'root' }))
-    await universe.push(tenant, [row('root'), ...many, ...chain('p', 6), ...chain('q', 7)])
+    const below = Array.from({ length: 3000 }, (_, at) => row(`many${at}`, { parent_external_id: 'root' }))
+    await universe.push(tenant, [row('root'), ...below, ...chain('p', 6), ...chain('q', 7)])
     const wrong = [
       row('root'),
       row('q0', { parent_external_id: 'p5' }),
@@ -140,6 +142,14 @@ describe('pushing entities', () => {
     const deep = await find(rows.filter(({ external_id: key }) => key !== 'p0'))
     expect(deep.misplaced).toEqual([{ index: 1, fault: 'too-deep' }])
     expect(deep.rows).toBeLessThan(300)
+  })
+
+  test('many rows are changed soon after they were made, whatever was pushed when there were few', async () => {
+    const tenant = newTenant()
+    const small = newTenant()
+    for (let n = 0; n < 12; n += 1) await universe.push(small, [row('A', { name: `A ${n}` })])
+    await universe.push(tenant, many({}))
+    expect((await universe.push(tenant, many({ status: 'archived' }))).json).toMatchObject({ updated: 5000 })
   })
 
   test('what moves up from the lowest level takes what is new below it along', async () => {

@@ -191,10 +191,10 @@ const insertAll = statement('universe_insert_entities', insert(given))
 
 // One statement, so that a new entity may hang below one that moves, and one that moves below a new one; what is new gets its place
 // first, since it is asked for first. A row that is as it was is
-// not written: its version and its time of change stay.
-const applyStatement = statement(
-  'universe_apply_entities',
-  `with given as materialized (select * from ${given}),
+// not written: its version and its time of change stay. Without a name it is planned each time: a plan that was made for a few entities, and
+// goes through the rows of the push for each of them, would be kept when there are many.
+const applyStatement = (values: readonly unknown[]): Statement => ({
+  text: `with given as materialized (select * from ${given}),
   made as (${insert('given')} where given.number is not null returning 1 as one),
   changed as (
     update universe.entity e
@@ -208,7 +208,8 @@ const applyStatement = statement(
   select
     (select count(*)::integer from made) as created,
     (select count(*)::integer from changed) as updated`,
-)
+  values,
+})
 
 // The tree as the push would leave it, as far as the push can break it: its rows, what they hang below, and what of the stored tree
 // hangs below a row that comes to stand deeper than before. What no root leads to hangs in a circle. A branch that grows too deep is
