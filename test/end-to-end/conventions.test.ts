@@ -11,6 +11,9 @@ let issuer: RunningIssuer
 let stack: TestStack
 let gateway: string
 let other: string
+let world: Promise<Populated> | undefined
+/** The same for all who ask. */
+const populated = async (): Promise<Populated> => await (world ??= populate())
 
 beforeAll(async () => {
   issuer = await startIssuer()
@@ -185,41 +188,66 @@ describe('the change feed', () => {
   })
 })
 
+/** A tenant that has something of every kind, and who may read all of it. */
+interface Populated {
+  readonly key: string
+  readonly authorization: string
+  /** What stands for `:id`, by what comes before it in a path. */
+  readonly subjects: Readonly<Record<string, string>>
+}
+
+async function populate(): Promise<Populated> {
+  const tenant = await stack.createTenant()
+  const authorization = `Bearer ${await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })}`
+  // Who asks is noticed, and told in time: meanwhile there is something to do.
+  await send(gateway, '/api/v1/members', { headers: { authorization } })
+  const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
+  await pushUniverse(key)
+  const make = async (path: string, body: object): Promise<string> => {
+    const made = await send(gateway, path, { key, method: 'POST', body })
+    return z.object({ id: z.string() }).parse(made.json).id
+  }
+  const findingId = await make('/api/v1/findings', finding)
+  const plan = { title: 'Test them', owner: { name: 'Bo' }, due_date: '2030-01-01' }
+  const plans = await make(`/api/v1/findings/${findingId}/action-plans`, plan)
+  const recommendations = await make(`/api/v1/findings/${findingId}/recommendations`, { text: 'Test them often.' })
+  const headers = { 'content-type': 'text/csv' }
+  const file = await send(gateway, '/api/v1/evidence?file_name=a.csv', { key, method: 'POST', body: 'a', headers })
+  const { id: fileId } = z.object({ id: z.string() }).parse(file.json)
+  const { connector, run } = await connectorOf(key)
+  const nodes = await send(gateway, '/api/v1/hierarchies/legal/nodes', { key })
+  const [node] = z.array(z.object({ id: z.string() })).parse(nodes.json)
+  const subjects = {
+    'api-keys': id,
+    'sync-runs': run,
+    connectors: connector,
+    entities: 'ext:pay',
+    findings: findingId,
+    'evidence-files': fileId,
+    'action-plans': plans,
+    recommendations,
+    'hierarchy-nodes': node?.id ?? '',
+    'test-procedures': 'ext:rec',
+    people: 'ext:ada',
+  }
+  return { key, authorization, subjects }
+}
+
+const targetOf = ({ subjects }: Populated, path: string): string =>
+  path.replace(':id', subjects[path.split('/')[3] ?? ''] ?? '').replace(':key', 'legal')
+
 describe('every list', () => {
   const lists = routeTable.filter((route) => itemSchemaOf(route) !== undefined)
 
   test('is the same as a page, as lines and as a table, through the gateway, and in nothing else; a plan of action is OSCAL', async () => {
-    const tenant = await stack.createTenant()
-    const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
-    await pushUniverse(key)
-    const made = await send(gateway, '/api/v1/findings', { key, method: 'POST', body: finding })
-    const { id: findingId } = z.object({ id: z.string() }).parse(made.json)
-    const plan = { title: 'Test them', owner: { name: 'Bo' }, due_date: '2030-01-01' }
-    await send(gateway, `/api/v1/findings/${findingId}/action-plans`, { key, method: 'POST', body: plan })
-    const body = { text: 'Test them each quarter.' }
-    await send(gateway, `/api/v1/findings/${findingId}/recommendations`, { key, method: 'POST', body })
-    const headers = { 'content-type': 'text/csv' }
-    const file = await send(gateway, '/api/v1/evidence?file_name=a.csv', { key, method: 'POST', body: 'a', headers })
-    const { id: fileId } = z.object({ id: z.string() }).parse(file.json)
-    const { connector, run } = await connectorOf(key)
-    const subjects: Readonly<Record<string, string>> = {
-      'api-keys': id,
-      'sync-runs': run,
-      connectors: connector,
-      entities: 'ext:pay',
-      findings: findingId,
-      'evidence-files': fileId,
-    }
-    const token = await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })
-    const authorization = `Bearer ${token}`
-    // Who asks is noticed, and told in time.
+    const tenant = await populated()
+    const { key, authorization } = tenant
     await vi.waitFor(
       async () => expect((await send(gateway, '/api/v1/members', { headers: { authorization } })).json).toHaveLength(1),
       { timeout: 120_000, interval: 500 },
     )
     for (const { path } of lists) {
-      const subject = subjects[path.split('/')[3] ?? ''] ?? ''
-      const target = `${path.replace(':id', subject).replace(':key', 'legal')}${path.endsWith('/diff') ? '?from=0' : ''}`
+      const target = `${targetOf(tenant, path)}${path.endsWith('/diff') ? '?from=0' : ''}`
       const get = async (accept: string) => await send(gateway, target, { headers: { accept, authorization } })
       // What differs between versions is not counted, and says so.
       const isCounted = !path.endsWith('/diff')
@@ -244,6 +272,68 @@ describe('every list', () => {
     })
     expect([poam.status, poam.headers['content-type']]).toEqual([200, 'application/oscal+json; charset=utf-8'])
     expect(poam.text).toContain(finding.title)
+  })
+})
+
+/** A change of each resource that can be changed. */
+const changes: Readonly<Record<string, object>> = {
+  'PATCH /api/v1/api-keys/:id': { label: 'Another' },
+  'PATCH /api/v1/key-policy': { max_key_days: 700 },
+  'PATCH /api/v1/findings/:id': { title: 'Another' },
+  'PATCH /api/v1/action-plans/:id': { title: 'Another' },
+  'PATCH /api/v1/recommendations/:id': { text: 'Another' },
+  'PATCH /api/v1/connectors/:id': { name: 'Another' },
+  'PATCH /api/v1/evidence-policy': { retention_years: 9 },
+}
+
+describe('every single resource', () => {
+  const ofApi = routeTable.filter(({ path, bodyMediaTypes = [] }) => {
+    return path.startsWith('/api/v1/') && !bodyMediaTypes.includes('application/offset+octet-stream')
+  })
+  const readable = ofApi.filter(
+    ({ method, path, answers }) => method === 'GET' && (304 in answers || path.endsWith('/:id')),
+  )
+  const changeable = ofApi.filter(({ method }) => method === 'PATCH')
+
+  test('has a tag, and is not sent again to who has it', async () => {
+    const tenant = await populated()
+    for (const { path } of readable) {
+      const target = targetOf(tenant, path)
+      const get = async (tag?: string) => {
+        const condition = tag === undefined ? {} : { 'if-none-match': tag }
+        return await send(gateway, target, { headers: { authorization: tenant.authorization, ...condition } })
+      }
+      // What is counted of the use of a key may make another version of it in between.
+      const twice = async () => {
+        const first = await get()
+        const tag = String(first.headers['etag'])
+        const again = await get(tag)
+        return [first.status, /^(?:W\/)?"[^"]+"$/.test(tag), again.status, again.text, again.headers['etag'] === tag]
+      }
+      await expect.poll(twice, { message: target }).toEqual([200, true, 304, '', true])
+      expect((await get('"other"')).status, target).toBe(200)
+    }
+    expect(readable.length).toBeGreaterThan(13)
+  })
+
+  test('is changed by who says which version is meant, and by nobody who does not or is late', async () => {
+    const tenant = await populated()
+    expect(changeable.map(({ path }) => `PATCH ${path}`).toSorted()).toEqual(Object.keys(changes).toSorted())
+    for (const { path } of changeable) {
+      const target = targetOf(tenant, path)
+      const patch = async (condition: Record<string, string>) => {
+        const headers = { authorization: tenant.authorization, ...condition }
+        return await send(gateway, target, { method: 'PATCH', headers, body: changes[`PATCH ${path}`] })
+      }
+      const read = async () => await send(gateway, target, { headers: { authorization: tenant.authorization } })
+      const before = await read()
+      expect(await patch({}), target).toMatchObject({ status: 428, code: 'precondition_required' })
+      expect(await patch({ 'if-match': '"other"' }), target).toMatchObject({ status: 412, code: 'precondition_failed' })
+      expect((await read()).text, target).toBe(before.text)
+      const changed = await patch({ 'if-match': String(before.headers['etag']) })
+      expect([target, changed.status, changed.text]).toEqual([target, 200, expect.stringMatching(/Another|700|9/)])
+      expect((await patch({ 'if-match': String(before.headers['etag']) })).status, target).toBe(412)
+    }
   })
 })
 
