@@ -1,8 +1,11 @@
 import { z } from 'zod'
 import type { Route } from './route.ts'
 
+/** NDJSON: a line for each item of a list. */
+export const linesMediaType = 'application/x-ndjson'
+
 /** What every list can be answered as: a page as JSON, or the whole result as NDJSON or CSV (RFC 4180). */
-export const listMediaTypes = ['application/json', 'application/x-ndjson', 'text/csv'] as const
+export const listMediaTypes = ['application/json', linesMediaType, 'text/csv'] as const
 
 /** The schema of what a list holds; undefined where the route is no list that is read in pages. */
 export function itemSchemaOf(route: Route): z.ZodType | undefined {

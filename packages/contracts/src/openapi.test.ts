@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 
-import { columnsOf, itemSchemaOf } from './media-types.ts'
+import { columnsOf, itemSchemaOf, linesMediaType } from './media-types.ts'
 import { openApi } from './openapi.ts'
 import { problemSchema, problemTypes } from './problem.ts'
 import { problemsOf } from './route-problems.ts'
@@ -193,8 +193,11 @@ describe.each(operations)('%s', (_name, method, path, operation) => {
 
   test('shows its body and its answers by examples that its own schemas accept', () => {
     const route = routeTable.find(({ id }) => id === operation.operationId)
-    for (const { example } of Object.values(record(at(operation, 'requestBody', 'content'))).map(record)) {
-      if (route?.body !== undefined) expect(route.body.safeParse(example)).toMatchObject({ success: true })
+    for (const [mediaType, content] of Object.entries(record(at(operation, 'requestBody', 'content')))) {
+      const { example } = record(content)
+      const lines = mediaType === linesMediaType ? String(example).trim().split('\n') : undefined
+      const body = lines === undefined ? example : lines.map((line) => JSON.parse(line))
+      if (route?.body !== undefined) expect(route.body.safeParse(body)).toMatchObject({ success: true })
     }
     for (const [status, { schema }] of Object.entries(route?.answers ?? {})) {
       if (schema === undefined) continue

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { documentedSchema } from './each-on-its-own.ts'
 import { exampleOf } from './example.ts'
-import { columnsOf, csvCell, itemSchemaOf } from './media-types.ts'
+import { columnsOf, csvCell, itemSchemaOf, linesMediaType } from './media-types.ts'
 import { headerComponents, headerParameters, headersOf } from './openapi-headers.ts'
 import { wordsOf } from './parameter-words.ts'
 import { problemDocument, problemMediaType, problemSchema, problemTypes, problemUri } from './problem.ts'
@@ -146,8 +146,22 @@ function requestBody(route: Route, schemas: Map<string, unknown>): Json {
   return {
     requestBody: {
       required: route.body === undefined || !route.body.safeParse(undefined).success,
-      content: Object.fromEntries(mediaTypes.map((mediaType) => [mediaType, { schema, ...example }])),
+      content: Object.fromEntries(
+        mediaTypes.map((mediaType) => [
+          mediaType,
+          mediaType === linesMediaType ? linesOf(exampleIn(schema, schemas)) : { schema, ...example },
+        ]),
+      ),
     },
+  }
+}
+
+/** A list as lines, which JSON Schema has no words for: what each holds is an item of the same list as JSON. */
+function linesOf(items: unknown): Json {
+  const rows = Array.isArray(items) ? items : []
+  return {
+    schema: { type: 'string', description: 'A line for each item of the list, as JSON. Empty lines are none.' },
+    example: rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
   }
 }
 

@@ -1,7 +1,7 @@
 import type { InputError } from '@postern/contracts'
 import { bodyError, pointerTo } from './input-errors.ts'
 import { type JsonFault, findJsonFault } from './json-scan.ts'
-import { problem } from './problem.ts'
+import { type ProblemError, problem } from './problem.ts'
 
 /** Deepest nesting of a JSON body. No resource needs more than a handful of levels. */
 export const maxJsonDepth = 32
@@ -15,6 +15,40 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  */
 export function parseJsonBody(body: Buffer): unknown {
   if (body.length === 0) return undefined
+  const text = textOf(body)
+  const fault = findJsonFault(text, maxJsonDepth)
+  if (fault === undefined) return JSON.parse(text)
+  throw problemOf(fault, text)
+}
+
+/** Most lines of a body: no route takes as many. */
+const maxLines = 20_000
+
+/**
+ * Parses a body of lines (NDJSON), each JSON as `parseJsonBody` takes it, into a list of what they hold; empty lines are none. Throws
+ * a problem that says which line, and where in the list.
+ */
+export function parseJsonLines(body: Buffer): unknown[] {
+  const text = textOf(body)
+  const items: unknown[] = []
+  for (let [start, number] = [0, 1]; start < text.length; number += 1) {
+    const found = text.indexOf('\n', start)
+    const end = found < 0 ? text.length : found
+    const line = text.slice(start, end)
+    start = end + 1
+    if (number > maxLines) {
+      const errors = [bodyError(`must be at most ${maxLines} lines`, 'too_big')]
+      throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
+    }
+    if (line.trim() === '') continue
+    const fault = findJsonFault(line, maxJsonDepth)
+    if (fault !== undefined) throw problemOf({ ...fault, path: [items.length, ...fault.path] }, line, number)
+    items.push(JSON.parse(line))
+  }
+  return items
+}
+
+function textOf(body: Buffer): string {
   let text: string
   try {
     text = utf8.decode(body)
@@ -31,10 +65,13 @@ export function parseJsonBody(body: Buffer): unknown {
       errors: [bodyError('must not begin with a byte order mark', 'encoding')],
     })
   }
-  const fault = findJsonFault(text, maxJsonDepth)
-  if (fault === undefined) return JSON.parse(text)
-  throw problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
-    detail: detailOf(fault, text),
+  return text
+}
+
+/** `line`: which one the text is, where a body has several. */
+function problemOf(fault: JsonFault, text: string, line = 1): ProblemError {
+  return problem(fault.kind === 'invalid_text' ? 'invalid_content' : 'malformed_json', {
+    detail: detailOf(fault, text, line),
     errors: [inputErrorOf(fault)],
   })
 }
@@ -62,9 +99,9 @@ const faultDetails = {
 } as const satisfies Record<JsonFault['kind'], string>
 
 /** Says where, and never what: the body may hold what must not be repeated. */
-function detailOf({ kind, offset }: JsonFault, text: string): string {
+function detailOf({ kind, offset }: JsonFault, text: string, first: number): string {
   if (kind !== 'syntax') return 'See `errors` for what to mend.'
   const before = text.slice(0, offset)
-  const line = before.split('\n').length
+  const line = first - 1 + before.split('\n').length
   return `The body is not valid JSON (RFC 8259): look at line ${line}, column ${offset - before.lastIndexOf('\n')}.`
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { entitySchema, problemSchema, pushResultSchema } from '@postern/contracts'
-import { createTestCaller, randomRing } from '@postern/local-stack/testing'
+import { type CallAnswer, type Principal, createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin, makeWorld, push, row } from './support.ts'
@@ -34,6 +34,11 @@ async function entitiesOf(tenantId: string) {
   return z.array(entitySchema).parse(answer.json)
 }
 
+async function pushLines(principal: Principal, body: string): Promise<CallAnswer> {
+  const headers = { 'content-type': 'application/x-ndjson' }
+  return await caller.call(principal, 'POST', '/api/v1/sync/entities', { body, headers })
+}
+
 describe('a push is refused and changes nothing', () => {
   test('without the signature of the gateway', async () => {
     const answer = await fetch(`${sync.url}/api/v1/sync/entities`, {
@@ -60,6 +65,32 @@ describe('a push is refused and changes nothing', () => {
       expect(await runsOf(principal.tenantId)).toEqual([])
     },
   )
+
+  test.each([
+    [
+      'a line that is not JSON',
+      '{"external_id":"A"}\n\n{"external_id"\n',
+      400,
+      '/1/external_id',
+      'look at line 3, column 15',
+    ],
+    ['two rows in a line', '{"external_id":"A"}{"external_id":"B"}', 400, '/0', 'line 1'],
+    ['a member twice', '\n{"external_id":"A","external_id":"B"}', 400, '/0/external_id', 'See'],
+    ['half a character', `${JSON.stringify(row())}\n{"name":"\\ud800"}`, 422, '/1/name', 'See'],
+    ['no row', '\r\n \n', 422, '', 'See'],
+    ['lines without end', '\n'.repeat(20_001), 422, '', 'See'],
+    ['a row that is not valid', `${JSON.stringify(row())}\r\n{"external_id":"B"}`, 422, '/1/name', 'See'],
+  ])('as lines: %s, with its place', async (_what, body, status, pointer, words) => {
+    const principal = admin()
+    const answer = await pushLines(principal, body)
+    expect(answer.status).toBe(status)
+    const { detail, errors } = problemOf(answer)
+    expect([detail, errors?.map((error) => error.pointer)]).toEqual([
+      expect.stringContaining(words),
+      expect.arrayContaining([pointer]),
+    ])
+    expect(await runsOf(principal.tenantId)).toEqual([])
+  })
 
   test('as another media type than JSON', async () => {
     const answer = await caller.call(admin(), 'POST', '/api/v1/sync/entities', {
@@ -128,6 +159,14 @@ describe('a push', () => {
     expect(parent).toMatchObject({ name: 'Operations', created_by: { type: 'connector', id: connector?.['id'] } })
     expect(child).toMatchObject({ name: 'Payments', parent_id: parent?.id })
     expect(await runsOf(principal.tenantId)).toEqual([{ id: result.run_id, status: 'succeeded', failure: null }])
+  })
+
+  test('of a line for each row lands as a list of them does', async () => {
+    const principal = admin()
+    const rows = [row(), row(), row()]
+    const answer = await pushLines(principal, `${rows.map((one) => JSON.stringify(one)).join('\r\n')}\n\n`)
+    expect([answer.status, answer.json]).toMatchObject([200, { counts: { fetched: 3, created: 3 } }])
+    expect((await push(caller, principal, rows)).json).toMatchObject({ counts: { fetched: 3, unchanged: 3 } })
   })
 
   test('of a residual risk above the inherent one is taken in with a warning', async () => {

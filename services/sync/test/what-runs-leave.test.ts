@@ -140,3 +140,21 @@ describe('what a run that waited had read of its source goes', () => {
     expect(await staged(run)).toEqual([])
   })
 })
+
+test('a connector has one run at a time: another is refused while it is under way, however it is asked for', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  const before = await runCsv(tenant, connector, csvOf(1))
+  const run = await start(tenant, connector, csvOf(2))
+  const upload = { body: csvOf(3), headers: { 'content-type': 'text/csv' } }
+  for (const [path, sent] of [
+    [`/api/v1/connectors/${connector.id}/runs`, upload],
+    [`/api/v1/sync-runs/${before.id}/rollback`, { body: {} }],
+  ] as const) {
+    const answer = await caller.call(tenant, 'POST', path, sent)
+    expect([answer.status, answer.json]).toMatchObject([409, { code: 'run_in_progress' }])
+  }
+  await work(run)
+  expect(await names(tenant)).toHaveLength(2)
+  expect(await now(tenant, await start(tenant, connector, csvOf(1)))).toMatchObject({ status: 'queued' })
+})

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { externalIdSchema, uuidSchema } from '../common.ts'
+import { linesMediaType } from '../media-types.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, pushedHierarchySchema } from '../universe/hierarchy.ts'
 import { pushPeopleBodySchema } from '../universe/person.ts'
@@ -57,6 +58,9 @@ export type PushResult = z.infer<typeof pushResultSchema>
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
+/** Rows as a list, or a line each. */
+const rowMediaTypes = ['application/json', linesMediaType] as const
+
 export const pushEntities = defineRoute({
   ...base,
   id: 'sync.push-entities',
@@ -66,6 +70,7 @@ export const pushEntities = defineRoute({
   description:
     'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. A parent may be in the same push, in any order. A residual risk above the inherent one is taken in, with a warning.',
   body: pushEntitiesBodySchema,
+  bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
   answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
@@ -94,6 +99,7 @@ export const pushTestProcedures = defineRoute({
   summary: 'Push test procedures',
   description: 'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs.',
   body: pushTestProceduresBodySchema,
+  bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
   answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
@@ -108,6 +114,7 @@ export const pushPeople = defineRoute({
   description:
     'All rows or none. A row is matched by its `external_id`: made when new, changed when it differs. Nobody is deleted: who has left is pushed with `active: false`.',
   body: pushPeopleBodySchema,
+  bodyMediaTypes: rowMediaTypes,
   maxBodyBytes: 16 * 1024 * 1024,
   answers: { 200: { description: 'What the push did', schema: pushResultSchema } },
   problems: ['invalid_content', 'conflict', 'content_too_large'],
