@@ -165,6 +165,27 @@ describe('a connector that reads an uploaded table', () => {
     expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
   })
 
+  test.each(['ignore', 'flag'])(
+    'stops before the source’s own status field makes much inactive (%s)',
+    async (policy) => {
+      const tenant = admin()
+      const connector = await create(tenant, { missing_policy: policy })
+      const table = (archived: number) =>
+        csvOf(20)
+          .split('\n')
+          .map((line, n) => `${line},${n === 0 ? 'status' : n <= archived ? 'archived' : 'active'}`)
+          .join('\n')
+      await runCsv(tenant, connector, table(0))
+      const run = await runCsv(tenant, connector, table(3))
+      expect(run).toMatchObject({ status: 'needs_approval', counts: { deactivated: 3, missing: 0, applied: 0 } })
+      expect(run.breaches).toEqual([{ limit: 'max_deactivate_pct', actual: 15, allowed: 10 }])
+      expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
+      // What lies on the limit is applied.
+      const kept = await runCsv(tenant, connector, table(2))
+      expect(kept).toMatchObject({ status: 'succeeded', counts: { deactivated: 2, applied: 2 } })
+    },
+  )
+
   test('applies nothing of a reviewed change when the universe has become another', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })

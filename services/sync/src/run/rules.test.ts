@@ -5,7 +5,9 @@ import { breachesOf, movesOf } from './rules.ts'
 const counts = runCountsSchema.parse(Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])))
 const safety = safetySchema.parse({})
 const broken = (impact: object, policy: 'ignore' | 'flag' | 'deactivate' = 'flag') =>
-  breachesOf(safety, policy, { valid: 100, known: 100, missing: 0, changed: 0, ...impact }).map(({ limit }) => limit)
+  breachesOf(safety, policy, { valid: 100, known: 100, missing: 0, deactivated: 0, changed: 0, ...impact }).map(
+    ({ limit }) => limit,
+  )
 
 describe('the limits of a connector', () => {
   test.each([
@@ -14,6 +16,8 @@ describe('the limits of a connector', () => {
     [{ known: 10_000, missing: 51 }, ['max_deactivate']],
     [{ known: 100, missing: 61 }, ['max_deactivate', 'max_deactivate_pct']],
     [{ changed: 41 }, ['max_change_pct']],
+    [{ deactivated: 11, changed: 11 }, ['max_deactivate_pct']],
+    [{ known: 10_000, missing: 1, deactivated: 51, changed: 51 }, ['max_deactivate']],
   ])('are passed by %j', (impact, limits) => {
     expect(broken(impact)).toEqual(limits)
   })
@@ -21,6 +25,13 @@ describe('the limits of a connector', () => {
   test('are kept by what lies on them, and by a first import', () => {
     expect(broken({ missing: 10, changed: 40 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 500 })).toEqual([])
+  })
+
+  test('ask about what the source itself makes inactive under every policy', () => {
+    for (const policy of ['ignore', 'flag', 'deactivate'] as const) {
+      expect(broken({ deactivated: 11, changed: 11 }, policy)).toEqual(['max_deactivate_pct'])
+      expect(broken({ missing: 10, deactivated: 10, changed: 10 }, policy)).toEqual([])
+    }
   })
 
   test('ask about rows that are gone only where something is made of them', () => {

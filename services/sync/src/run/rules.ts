@@ -47,6 +47,8 @@ export interface Impact {
   readonly known: number
   /** Of those, what the source has no longer; not what it had lost by the run before already. */
   readonly missing: number
+  /** What becomes inactive: because the source has it no longer, or because the source says so. */
+  readonly deactivated: number
   /** Changes of rows that were there, deactivations among them. */
   readonly changed: number
 }
@@ -55,7 +57,7 @@ export interface Impact {
 export function breachesOf(
   safety: Connector['safety'],
   missingPolicy: Connector['missing_policy'],
-  { valid, known, missing, changed }: Impact,
+  { valid, known, missing, deactivated, changed }: Impact,
 ): SafetyBreach[] {
   const breaches: SafetyBreach[] = []
   const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
@@ -63,11 +65,10 @@ export function breachesOf(
   }
   const share = (part: number) => (known === 0 ? 0 : (part / known) * 100)
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
-  if (missingPolicy !== 'ignore') {
-    check('max_deactivate', missing, safety.max_deactivate, missing > safety.max_deactivate)
-    const lost = share(missing)
-    check('max_deactivate_pct', lost, safety.max_deactivate_pct, lost > safety.max_deactivate_pct)
-  }
+  const lost = Math.max(missingPolicy === 'ignore' ? 0 : missing, deactivated)
+  check('max_deactivate', lost, safety.max_deactivate, lost > safety.max_deactivate)
+  const lostShare = share(lost)
+  check('max_deactivate_pct', lostShare, safety.max_deactivate_pct, lostShare > safety.max_deactivate_pct)
   const moved = share(changed)
   check('max_change_pct', moved, safety.max_change_pct, moved > safety.max_change_pct)
   return breaches

@@ -315,7 +315,8 @@ async function conclude(
   const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
   assertInOnePush(hold, changes.created + changed)
   const { valid } = hold.counts
-  const breaches = breachesOf(connector.safety, policy, { valid, known, missing: Math.max(lately, gone), changed })
+  const { deactivated } = changes
+  const breaches = breachesOf(connector.safety, policy, { valid, known, missing: lately, deactivated, changed })
   const unchanged = Math.max(0, valid - changes.created - (changed - gone))
   const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   // What waits is approved row by row, by a worker of whatever release. The hash stays that of a run that is applied at once.

@@ -12,8 +12,8 @@ interface Props {
 
 const policies = ['flag', 'deactivate', 'ignore'] as const
 const limits = [
-  { name: 'max_deactivate_pct', label: 'Rows gone, at most (%)' },
-  { name: 'max_deactivate', label: 'Rows gone, at most' },
+  { name: 'max_deactivate_pct', label: 'Rows gone or deactivated, at most (%)' },
+  { name: 'max_deactivate', label: 'Rows gone or deactivated, at most' },
   { name: 'max_change_pct', label: 'Rows changed, at most (%)' },
   { name: 'min_rows', label: 'Rows read, at least' },
 ] as const
