@@ -186,6 +186,31 @@ describe('a connector that reads an uploaded table', () => {
     },
   )
 
+  test('that has brought nothing yet stops before it changes most of what others have brought', async () => {
+    const tenant = admin()
+    const pushed = Array.from({ length: 5 }, (_, n) => ({
+      external_id: `E${n}`,
+      name: `Entity ${n}`,
+      type: 'process',
+    }))
+    expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body: pushed })).status).toBe(200)
+    const run = await runCsv(
+      tenant,
+      await create(tenant),
+      csvOf(5, (n) => `Renamed ${n}`),
+    )
+    expect(run).toMatchObject({ status: 'needs_approval', counts: { updated: 5, applied: 0 } })
+    expect(run.breaches).toEqual([{ limit: 'max_change_pct', actual: 100, allowed: 40 }])
+    expect(Object.values(await names(tenant))).not.toContain('Renamed 0 active')
+    // The same rows as they are, and a few of them otherwise, are taken in.
+    const some = await runCsv(
+      tenant,
+      await create(tenant),
+      csvOf(5, (n) => (n < 2 ? `Renamed ${n}` : `Entity ${n}`)),
+    )
+    expect(some).toMatchObject({ status: 'succeeded', counts: { updated: 2, applied: 2 } })
+  })
+
   test('applies nothing of a reviewed change when the universe has become another', async () => {
     const tenant = admin()
     const connector = await create(tenant, { safety: { max_change_pct: 0 } })

@@ -81,7 +81,7 @@ const safetyFields = {
   max_change_pct: limits.max_change_pct.default(40),
 }
 const aboutSafety =
-  'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before. What becomes inactive counts, also where the source itself says so; rows that are gone count under every policy but `ignore`'
+  'A run that goes beyond one of these waits for approval. Percentages are of what the connector has brought before, and of its rows where it has brought nothing yet. What becomes inactive counts, also where the source itself says so; rows that are gone count under every policy but `ignore`'
 
 export const safetySchema = z.strictObject(safetyFields).meta({ id: 'ConnectorSafety', description: aboutSafety })
 /** As a request says it, which may leave any of them out. A component of its own: an answer has all of them. */

@@ -17,6 +17,8 @@ describe('the limits of a connector', () => {
     [{ known: 100, missing: 61 }, ['max_deactivate', 'max_deactivate_pct']],
     [{ changed: 41 }, ['max_change_pct']],
     [{ deactivated: 11, changed: 11 }, ['max_deactivate_pct']],
+    [{ known: 0, changed: 41 }, ['max_change_pct']],
+    [{ known: 0, deactivated: 11, changed: 11 }, ['max_deactivate_pct']],
     [{ known: 10_000, missing: 1, deactivated: 51, changed: 51 }, ['max_deactivate']],
   ])('are passed by %j', (impact, limits) => {
     expect(broken(impact)).toEqual(limits)
@@ -24,7 +26,9 @@ describe('the limits of a connector', () => {
 
   test('are kept by what lies on them, and by a first import', () => {
     expect(broken({ missing: 10, changed: 40 })).toEqual([])
+    expect(broken({ known: 0, valid: 100_000, changed: 0 })).toEqual([])
     expect(broken({ known: 0, valid: 100_000, changed: 500 })).toEqual([])
+    expect(broken({ known: 0, valid: 0 })).toEqual(['min_rows'])
   })
 
   test('ask about what the source itself makes inactive under every policy', () => {

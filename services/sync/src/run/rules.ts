@@ -53,7 +53,10 @@ export interface Impact {
   readonly changed: number
 }
 
-/** The limits that a run would break. A connector that has brought nothing yet can change and lose nothing. */
+/**
+ * The limits that a run would break. Shares are of what the connector has brought before; one that has brought nothing yet may
+ * change what others have made, which is held against its own rows.
+ */
 export function breachesOf(
   safety: Connector['safety'],
   missingPolicy: Connector['missing_policy'],
@@ -63,7 +66,8 @@ export function breachesOf(
   const check = (limit: SafetyBreach['limit'], actual: number, allowed: number, isBroken: boolean): void => {
     if (isBroken) breaches.push({ limit, actual: Math.round(actual * 100) / 100, allowed })
   }
-  const share = (part: number) => (known === 0 ? 0 : (part / known) * 100)
+  const base = known === 0 ? valid : known
+  const share = (part: number) => (base === 0 ? 0 : (part / base) * 100)
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
   const lost = Math.max(missingPolicy === 'ignore' ? 0 : missing, deactivated)
   check('max_deactivate', lost, safety.max_deactivate, lost > safety.max_deactivate)
