@@ -3,7 +3,7 @@ import { type Connector, connectorSchema, runSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type Principal, type SignedCaller, createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { startSourceServer } from './source-server.ts'
+import { type Answers, startSourceServer } from './source-server.ts'
 import { admin, makeWorld } from './support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
@@ -184,6 +184,93 @@ describe('the secrets of a connector', () => {
       await newest.close()
       await source.close()
     }
+  })
+})
+
+const ask = async (principal: Principal, { id }: Connector, change: object) => {
+  const headers = { 'if-match': '*' }
+  const { status, json } = await caller.call(principal, 'PATCH', `${path}/${id}`, { body: change, headers })
+  return { status, json }
+}
+
+const configOf = (port: number, place: string) => ({
+  url: `http://127.0.0.1:${port}/${place}`,
+  auth: { kind: 'bearer' },
+})
+
+describe('a change that names another source', () => {
+  test('sends it no secret that was meant for the one before', async () => {
+    const tenant = admin()
+    const seen: (string | undefined)[] = []
+    const take: Answers[string] = (request, response) => {
+      seen.push(request.headers.authorization)
+      response.end('[]')
+    }
+    const [first, second] = [
+      await startSourceServer({ '/people': take, '/staff': take }),
+      await startSourceServer({ '/people': take }),
+    ]
+    const inside = await world.startSync(nowhere, { POSTERN_SYNC_NETWORKS: '127.0.0.0/8', POSTERN_SYNC_WORKERS: '0' })
+    const tryIt = async ({ id }: Connector) =>
+      (await world.syncCaller(inside.url).call(tenant, 'POST', `${path}/${id}/test`)).status
+    try {
+      const { connector } = await made(tenant, { config: configOf(first.port, 'people'), secrets: { token: secret } })
+      const other = configOf(second.port, 'people')
+      const refused = { errors: [{ pointer: '/secrets/token', code: 'secret_needed' }] }
+      expect(await ask(tenant, connector, { config: other })).toMatchObject({ status: 422, json: refused })
+      expect([await tryIt(connector), first.asked, second.asked]).toEqual([200, ['/people'], []])
+      // Another path of the same origin is the same source.
+      expect(await ask(tenant, connector, { config: configOf(first.port, 'staff') })).toMatchObject({ status: 200 })
+      expect([await tryIt(connector), seen]).toEqual([200, [`Bearer ${secret}`, `Bearer ${secret}`]])
+      const anew = { config: other, secrets: { token: 'for the second' } }
+      expect(await ask(tenant, connector, anew)).toMatchObject({ status: 200 })
+      expect([await tryIt(connector), second.asked, seen.at(-1)]).toEqual([200, ['/people'], 'Bearer for the second'])
+    } finally {
+      await inside.close()
+      await first.close()
+      await second.close()
+    }
+  })
+
+  const database = { engine: 'postgres', host: 'erp.example', database: 'erp', username: 'reader', view: 'people' }
+  const directory = { host: 'ldap.example', bind_dn: 'cn=reader', base_dn: 'dc=example' }
+  const oauth = { kind: 'oauth_client_credentials', token_url: 'https://login.example/token', client_id: 'postern' }
+  const web = { url: 'https://hr.example/people', auth: oauth }
+  const ca = '-----BEGIN CERTIFICATE-----'
+  test.each([
+    ['sql', 'password', database, { host: 'mine.example' }],
+    ['sql', 'password', database, { port: 5433 }],
+    ['sql', 'password', database, { engine: 'mariadb' }],
+    ['sql', 'password', database, { encryption: 'none' }],
+    ['sql', 'password', database, { username: 'other' }],
+    ['sql', 'password', { ...database, port: 5433 }, { port: undefined }],
+    ['ldap', 'password', directory, { host: 'mine.example' }],
+    ['ldap', 'password', directory, { ca }],
+    ['ldap', 'password', directory, { encryption: 'starttls' }],
+    ['ldap', 'password', directory, { bind_dn: 'cn=other' }],
+    ['http_json', 'client_secret', web, { url: 'http://hr.example/people' }],
+    ['http_json', 'client_secret', web, { auth: { ...oauth, token_url: 'https://mine.example/token' } }],
+    ['csv', 'token', {}, { url: 'https://mine.example/people', auth: { kind: 'bearer' } }],
+  ])('of %s is refused without its %s: from %j by %j', async (type, name, config, change) => {
+    const tenant = admin()
+    const { connector } = await made(tenant, { type, config, secrets: { [name]: secret } })
+    const next = { config: { ...config, ...change } }
+    expect(await ask(tenant, connector, next)).toMatchObject({
+      status: 422,
+      json: { errors: [{ pointer: `/secrets/${name}`, code: 'secret_needed' }] },
+    })
+    expect((await ask(tenant, connector, { ...next, secrets: { [name]: null } })).status).toBe(200)
+  })
+
+  test.each([
+    ['sql', 'password', database, { view: 'staff', schema: 'hr', encryption: 'tls' }],
+    ['ldap', 'password', directory, { base_dn: 'dc=other', encryption: 'ldaps' }],
+    ['http_json', 'client_secret', web, { url: 'https://hr.example/staff?all=1', items: '/items' }],
+    ['csv', 'token', { url: 'https://hr.example/people', auth: { kind: 'bearer' } }, { url: undefined }],
+  ])('and one of %s that names the same keeps its %s: from %j by %j', async (type, name, config, change) => {
+    const tenant = admin()
+    const { connector } = await made(tenant, { type, config, secrets: { [name]: secret } })
+    expect((await ask(tenant, connector, { config: { ...config, ...change } })).status).toBe(200)
   })
 })
 

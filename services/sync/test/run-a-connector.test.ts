@@ -68,6 +68,13 @@ const csvOf = (count: number, name = (n: number) => `Entity ${n}`) =>
 const treeOf = (rows: readonly string[]) =>
   ['external_id,parent_external_id,name,type', ...rows.map((row) => `${row},process`)].join('\n')
 
+/** 20 rows, the first of them archived. */
+const statusTable = (archived: number) =>
+  csvOf(20)
+    .split('\n')
+    .map((line, n) => `${line},${n === 0 ? 'status' : n <= archived ? 'archived' : 'active'}`)
+    .join('\n')
+
 describe('a connector that reads an uploaded table', () => {
   test('takes in what is new, leaves alone what is the same, and changes what differs', async () => {
     const tenant = admin()
@@ -170,18 +177,13 @@ describe('a connector that reads an uploaded table', () => {
     async (policy) => {
       const tenant = admin()
       const connector = await create(tenant, { missing_policy: policy })
-      const table = (archived: number) =>
-        csvOf(20)
-          .split('\n')
-          .map((line, n) => `${line},${n === 0 ? 'status' : n <= archived ? 'archived' : 'active'}`)
-          .join('\n')
-      await runCsv(tenant, connector, table(0))
-      const run = await runCsv(tenant, connector, table(3))
+      await runCsv(tenant, connector, statusTable(0))
+      const run = await runCsv(tenant, connector, statusTable(3))
       expect(run).toMatchObject({ status: 'needs_approval', counts: { deactivated: 3, missing: 0, applied: 0 } })
       expect(run.breaches).toEqual([{ limit: 'max_deactivate_pct', actual: 15, allowed: 10 }])
       expect(Object.values(await names(tenant)).filter((name) => name.endsWith('archived'))).toHaveLength(0)
       // What lies on the limit is applied.
-      const kept = await runCsv(tenant, connector, table(2))
+      const kept = await runCsv(tenant, connector, statusTable(2))
       expect(kept).toMatchObject({ status: 'succeeded', counts: { deactivated: 2, applied: 2 } })
     },
   )

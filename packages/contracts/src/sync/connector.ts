@@ -174,10 +174,10 @@ export const updateConnectorBodySchema = z
   .strictObject({
     name: line(1, 255).optional(),
     config: configSchema.optional().meta({ description: 'Replaces the whole of it' }),
-    secrets: z
-      .record(secretName, secretValue.nullable())
-      .optional()
-      .meta({ description: 'Sets those that are named; null removes one' }),
+    secrets: z.record(secretName, secretValue.nullable()).optional().meta({
+      description:
+        'Sets those that are named; null removes one. Where `config` names another source (its origin, host, port, `ca`, `encryption` or account), each secret that is set has to be named: 422 `secret_needed`',
+    }),
     mapping: mappingSchema.optional(),
     schedule: scheduleSchema.nullable().optional(),
     missing_policy: z.enum(missingPolicies).optional(),

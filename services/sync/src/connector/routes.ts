@@ -25,6 +25,7 @@ import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { rewrapSecret, sealSecret } from '../secret/seal.ts'
+import { untoldSecrets } from './destination.ts'
 import { isPushed, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
@@ -106,6 +107,10 @@ export function connectorRoutes(app: App, deps: Parts): void {
       }
       const secretNames = Object.keys(body.secrets ?? {})
       refuse(setupFaults({ ...next, secretNames }, sources, { now: now(), wordsOf }))
+      const source = sources.get(before.type)
+      const configs = { before: before.config, next: next.config }
+      const secrets = { stored: Object.keys(before.secrets), given: secretNames }
+      if (source !== undefined) refuse(untoldSecrets(source, configs, secrets))
       const due = next.schedule === null || next.state === 'paused' ? undefined : nextRun(next.schedule, now())
       const { type: _type, dataset: _dataset, ...state } = next
       const to: ConnectorState = { ...state, nextRunAt: due ?? null }

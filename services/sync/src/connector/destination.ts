@@ -1,0 +1,48 @@
+import type { Connector, InputError } from '@postern/contracts'
+import type { SourceType } from '../source/types.ts'
+
+type Config = Connector['config']
+
+/** Members of a configuration that say where its source is, how it is known to be it, and as whom it is asked. */
+const members = ['engine', 'host', 'port', 'encryption', 'ca', 'bind_dn', 'username'] as const
+
+/**
+ * Secrets that a change of the configuration would send to somebody who was not told them: where the source is another, each one that
+ * is set has to be set again, or removed. Another path or query of the same origin is the same source.
+ */
+export function untoldSecrets(
+  { configSchema }: SourceType,
+  { before, next }: { readonly before: Config; readonly next: Config },
+  { stored, given }: { readonly stored: readonly string[]; readonly given: readonly string[] },
+): InputError[] {
+  const of = (config: Config): string => destinationOf(configSchema.safeParse(config).data ?? config)
+  // What is uploaded is asked of nobody.
+  const isAsked = next['url'] !== undefined || next['host'] !== undefined
+  if (!isAsked || of(next) === of(before)) return []
+  return stored
+    .filter((name) => !given.includes(name))
+    .map((name) => ({
+      pointer: `/secrets/${name}`,
+      code: 'secret_needed',
+      detail: 'must be set again, or removed (null): the source is another one than it was told',
+    }))
+}
+
+function destinationOf(config: unknown): string {
+  const auth = memberOf(config, 'auth')
+  return JSON.stringify([
+    ...members.map((name) => memberOf(config, name)),
+    originOf(memberOf(config, 'url')),
+    originOf(memberOf(auth, 'token_url')),
+    memberOf(auth, 'kind'),
+    memberOf(auth, 'username'),
+  ])
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
+}
+
+function originOf(url: unknown): unknown {
+  return typeof url === 'string' && URL.canParse(url) ? new URL(url).origin : url
+}
