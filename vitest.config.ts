@@ -1,11 +1,27 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 // Not `module`: what packages offer under it is for bundlers, and Node cannot always read it.
 const conditions = ['@postern/source', 'node', 'development|production']
 
 /** What takes long runs by a command of its own. */
 const long = process.env['POSTERN_RECOVERY'] === undefined ? ['test/recovery/**'] : []
+
+/** Tests that start and stop programs: short to read, and long to run. */
+const startsPrograms = /\/(?:packages\/local-stack|test\/upgrade)\//
+
+/** Files go by their size until there are times to go by: what takes long although it is short would run last, and alone. */
+class LongFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    // oxlint-disable-next-line unicorn/no-array-sort -- it is no array's
+    const sorted = await super.sort(files)
+    const [early = [], late = []] = [true, false].map((isEarly) =>
+      sorted.filter(({ moduleId }) => startsPrograms.test(moduleId) === isEarly),
+    )
+    return [...early, ...late]
+  }
+}
 
 export default defineConfig({
   resolve: { conditions },
@@ -24,8 +40,9 @@ export default defineConfig({
     globalSetup: ['packages/local-stack/src/testing/global-setup.ts'],
     // No test changes what its process shares with the others. To load every module anew for each file took a third of the time.
     isolate: false,
-    // Most tests wait for processes and databases: two at a time also on a machine with two processors.
-    maxWorkers: Math.max(2, availableParallelism() - 1),
+    // Most tests wait for processes and databases: two at a time leave two processors idle for a good part of the time.
+    maxWorkers: Math.max(3, availableParallelism() - 1),
+    sequence: { sequencer: LongFirst },
     testTimeout: 120_000,
     // How long what is waited for may take says nothing of whether it comes: machines are busy.
     expect: { poll: { timeout: 20_000 } },

@@ -12,7 +12,6 @@ let stack: TestStack
 let gateway: string
 let other: string
 let world: Promise<Populated> | undefined
-/** The same for all who ask. */
 const populated = async (): Promise<Populated> => await (world ??= populate())
 
 beforeAll(async () => {

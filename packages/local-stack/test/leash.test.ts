@@ -26,7 +26,8 @@ async function untilGone(pid: number): Promise<void> {
   while (isAlive(pid)) await delay(20)
 }
 
-describe('a process of the stack', () => {
+// At once: by force is after ten seconds.
+describe.concurrent('a process of the stack', () => {
   test.for([
     ['in order', 'exec sleep 1000'],
     ['by force when it does not listen', "trap '' TERM; while :; do sleep 1; done"],

@@ -7,7 +7,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { findFreePort, loopback } from '../src/ports.ts'
 import { commandOf } from '../src/processes.ts'
 import { startRedis, type Redis } from '../src/redis.ts'
-import { makeTestFolder } from '../src/testing/index.ts'
+import { makeTestFolder, testInstallFolder } from '../src/testing/cluster.ts'
 
 const running: Redis[] = []
 const path = process.env['PATH']
@@ -17,13 +17,21 @@ afterEach(async () => {
   for (const redis of running.splice(0)) await redis.stop()
 })
 
-async function start(password: string, lines: string[] = []): Promise<{ redis: Redis; home: string }> {
+/** `installFolder`: where it is unpacked, if it is not installed; the one of all tests unless it is given. */
+async function start(
+  password: string,
+  { installFolder = testInstallFolder, lines = [] }: { installFolder?: string; lines?: string[] } = {},
+): Promise<{ redis: Redis; home: string }> {
   const home = await makeTestFolder('redis')
   const log = (line: string): void => void lines.push(line)
-  const installFolder = join(home, 'redis-package')
   const redis = await startRedis({ home, port: await findFreePort(), password, installFolder, log })
   running.push(redis)
   return { redis, home }
+}
+
+/** A folder in which nothing has been unpacked. */
+async function emptyFolder(): Promise<string> {
+  return join(await makeTestFolder('redis'), 'redis-package')
 }
 
 /** Sends commands as a person at a terminal would, and gives the answer. */
@@ -70,16 +78,20 @@ describe('Redis', () => {
 
   test('says in one line what to install on a machine that offers no way to it', async () => {
     await hidePrograms((name) => /^(redis|valkey|apt|docker)/.test(name))
-    await expect(start('a-password')).rejects.toThrow(/^postern needs Redis 7 or Valkey: install redis-server[^\n]*$/)
+    const installFolder = await emptyFolder()
+    await expect(start('a-password', { installFolder })).rejects.toThrow(
+      /^postern needs Redis 7 or Valkey: install redis-server[^\n]*$/,
+    )
   })
 
   test("comes from the distribution's package where none is installed", async (context) => {
     if (!canUnpack()) context.skip('no apt on this machine that knows redis-server')
     await hidePrograms((name) => /^(redis|valkey|docker)/.test(name))
     const lines: string[] = []
-    const { redis, home } = await start('a-password', lines)
+    const installFolder = await emptyFolder()
+    const { redis } = await start('a-password', { installFolder, lines })
     expect(lines).toEqual([expect.stringContaining("unpacking the distribution's package")])
-    expect(await readlink(`/proc/${redis.pid}/exe`)).toContain(join(home, 'redis-package'))
+    expect(await readlink(`/proc/${redis.pid}/exe`)).toContain(installFolder)
     expect(await send(redis, 'AUTH a-password', 'PING')).toContain('+PONG')
   }, 400_000)
 })
