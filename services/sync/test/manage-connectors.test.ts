@@ -146,6 +146,30 @@ describe('the secrets of a connector', () => {
     expect(await stored()).not.toContain('"sealed"')
   })
 
+  test('are in no line of the log, and in no answer, where their source refuses them and says them', async () => {
+    const tenant = admin()
+    const source = await startSourceServer({
+      '/people': (request, response) => void response.writeHead(401).end(`no: ${request.headers.authorization}`),
+    })
+    const own = await world.startSync(nowhere, {
+      POSTERN_SYNC_NETWORKS: '127.0.0.0/8',
+      POSTERN_SYNC_WORKERS: '0',
+      POSTERN_REQUEST_LOG: 'on',
+    })
+    try {
+      const config = { url: `http://127.0.0.1:${source.port}/people`, auth: { kind: 'bearer' } }
+      const { connector } = await made(tenant, { config, secrets: { token: secret } })
+      const before = world.logged.length
+      const tried = await world.syncCaller(own.url).call(tenant, 'POST', `${path}/${connector.id}/test`)
+      expect([tried.status, tried.text]).toEqual([422, expect.stringContaining('credentials')])
+      expect(world.logged.length).toBeGreaterThan(before)
+      expect([tried.text, ...world.logged].filter((text) => text.includes(secret))).toEqual([])
+    } finally {
+      await own.close()
+      await source.close()
+    }
+  })
+
   test('are put under the current key for the operator, for nobody else, and still open the source', async () => {
     const tenant = admin()
     const seen: (string | undefined)[] = []

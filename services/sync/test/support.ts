@@ -48,9 +48,16 @@ export async function makeWorld() {
     POSTERN_REQUEST_LOG: 'off',
     POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
   })
+  const logged: string[] = []
+  const writeLog = (line: string) => {
+    assertNoKeyInLine(line)
+    logged.push(line)
+  }
   return {
     database,
     rings,
+    /** What sync services in this process have logged. */
+    logged,
     syncCaller: callerOf('sync', rings.sync),
     universeCaller: callerOf('universe', rings.universe),
     /** Rows of all tenants, read and changed past row security. */
@@ -59,7 +66,7 @@ export async function makeWorld() {
     /** A sync service in this process that pushes to the given universe. */
     startSync: async (universeUrl: string, extra: Record<string, string> = {}) => {
       const env = { ...environment(universeUrl), POSTERN_CHECK_ANSWERS: 'on', ...extra }
-      return await startService(syncService, env, { writeLog: assertNoKeyInLine })
+      return await startService(syncService, env, { writeLog })
     },
     /** What a sync service of its own process is started with. */
     syncEnvironment: environment,

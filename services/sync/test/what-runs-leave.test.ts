@@ -1,4 +1,4 @@
-import type { Run } from '@postern/contracts'
+import { type Run, runSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
@@ -157,4 +157,41 @@ test('a connector has one run at a time: another is refused while it is under wa
   await work(run)
   expect(await names(tenant)).toHaveLength(2)
   expect(await now(tenant, await start(tenant, connector, csvOf(1)))).toMatchObject({ status: 'queued' })
+})
+
+describe('a run that is under way', () => {
+  test('is followed by its counts, which are those of what is read by then', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(2500))
+    const seen = new Set<number>()
+    const watched: TenantDb['write'] = async (by, fn) => {
+      const done = await workerDb.write(by, fn)
+      const { status, counts } = await now(tenant, run)
+      if (status === 'fetching') seen.add(counts.fetched)
+      return done
+    }
+    await work(run, { workerDb: { ...workerDb, write: watched } })
+    expect([...seen]).toEqual(expect.arrayContaining([0, 1000, 2500]))
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { fetched: 2500, applied: 2500 } })
+  })
+
+  test('is told of as events until it ends, or waits, to its tenant alone', async () => {
+    const tenant = admin()
+    const limited = await create(tenant, { safety: { min_rows: 5 } })
+    for (const [connector, status] of [
+      [await create(tenant), 'succeeded'],
+      [limited, 'needs_approval'],
+    ] as const) {
+      const run = await start(tenant, connector, csvOf(2))
+      const target = `/api/v1/sync-runs/${run.id}/events`
+      const [answer] = await Promise.all([caller.call(tenant, 'GET', target), work(run)])
+      expect([answer.status, answer.headers['content-type']]).toEqual([200, 'text/event-stream; charset=utf-8'])
+      const frames = answer.text.split('\n\n').filter((frame) => frame.includes('event: run'))
+      const told = frames.map((frame) => runSchema.parse(JSON.parse(/^data: (.*)$/m.exec(frame)?.[1] ?? '')))
+      expect(told.at(-1)).toEqual(await now(tenant, run))
+      expect(told.at(-1)?.status).toBe(status)
+      expect(answer.text.endsWith(`event: end\ndata: {"status":"${status}"}\n\n`)).toBe(true)
+      expect((await caller.call(admin(), 'GET', target)).status).toBe(404)
+    }
+  })
 })
