@@ -26,6 +26,26 @@ export interface Series {
   readonly points: Point[]
 }
 
+const ofProcesses: readonly Series['kind'][] = [
+  'heap after collection',
+  'resident memory after collection',
+  'file descriptors',
+]
+const ofStores: Readonly<Record<string, readonly Series['kind'][]>> = {
+  PostgreSQL: ['connections', 'memory of sessions'],
+  Redis: ['keys', 'keys that stay for ever', 'memory', 'connections'],
+}
+
+/** Names of the figures that a soak of these processes must have and that were never noted. */
+export function neverNoted(processes: readonly string[], series: readonly Series[]): string[] {
+  const parts = [...processes.map((name) => [name, ofProcesses] as const), ...Object.entries(ofStores)]
+  return parts.flatMap(([part, expected]) =>
+    expected
+      .filter((kind) => !series.some((one) => one.part === part && one.kind === kind))
+      .map((kind) => `${part}: ${kind}`),
+  )
+}
+
 /** What is judged of a figure. */
 export function judgedPoints({ kind, points }: Series): readonly Point[] {
   const { isLeastOfMinute }: Kind = kinds[kind]

@@ -88,6 +88,23 @@ describe('the judge of the soak', () => {
   })
 })
 
+test('what could not be read, once or ever, is not flat, and neither is what was looked at too seldom', () => {
+  const flat = times.map((at) => ({ at, value: 40 }))
+  for (const bound of [0, 12]) {
+    expect(judge(flat, bound).verdict).toBe('flat')
+    for (const value of [Number.NaN, Infinity]) {
+      expect(judge(flat.with(60, { at: 20 * minuteMs, value }), bound).verdict).toBe('unread')
+      expect(
+        judge(
+          times.map((at) => ({ at, value })),
+          bound,
+        ).verdict,
+      ).toBe('unread')
+    }
+    for (const count of [0, 1, 7]) expect(judge(flat.slice(0, count), bound).verdict).toBe('unread')
+  }
+})
+
 describe('of figures that follow peaks of the load', () => {
   /** A look every five seconds at a process with 45 to 50 descriptors, and up to a hundred more in two of three looks. */
   const looks = Array.from({ length: 15 * 12 + 1 }, (_none, index) => 21 * minuteMs + index * 5000)

@@ -13,14 +13,19 @@ export interface Judged {
   readonly risePerHour: number
   /** How far from the line a value usually lies (the median of the distances, made comparable with a standard deviation). */
   readonly spread: number
-  /** `unclear`: the values jump so much that a rise as large as the bound could hide among them. */
-  readonly verdict: 'flat' | 'rises' | 'unclear'
+  /**
+   * `unclear`: the values jump so much that a rise as large as the bound could hide among them. `unread`: there are too few
+   * values, or one of them could not be read.
+   */
+  readonly verdict: 'flat' | 'rises' | 'unclear' | 'unread'
 }
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 /** Of normally distributed values: a standard deviation is so many medians of their distances from the middle. */
 const deviationsOfMedian = 1.4826
+/** Fewer values are no series. The shortest that is judged has one a minute, for ten minutes. */
+const leastValues = 8
 /** A slope is known to about two standard errors. */
 const errorsOfDoubt = 2
 
@@ -40,8 +45,18 @@ export function judge(points: readonly Point[], boundPerHour: number): Judged {
   const risePerHour = Math.max(slope, step) * hourMs
   const spread = spreadAround(points, slope)
   const doubt = errorsOfDoubt * standardError(points, spread) * hourMs
-  const verdict = risePerHour > boundPerHour ? 'rises' : doubt > boundPerHour ? 'unclear' : 'flat'
+  const verdict = areRead(points) ? verdictOf(risePerHour, doubt, boundPerHour) : 'unread'
   return { early, late, risePerHour, spread, verdict }
+}
+
+function areRead(points: readonly Point[]): boolean {
+  return points.length >= leastValues && points.every(({ value }) => Number.isFinite(value))
+}
+
+/** Flat is what is known to be: no comparison with what is no number says so. */
+function verdictOf(risePerHour: number, doubt: number, boundPerHour: number): Judged['verdict'] {
+  if (risePerHour > boundPerHour) return 'rises'
+  return risePerHour <= boundPerHour && doubt <= boundPerHour ? 'flat' : 'unclear'
 }
 
 /** The least value of each minute, in its middle. A minute with fewer looks than the others says nothing of its least. */

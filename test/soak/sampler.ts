@@ -54,14 +54,17 @@ export async function openSampler(stack: TestStack, processes: readonly ManagedP
     )
     const pids = rows.flatMap((row) => row.pids)
     note('PostgreSQL', 'connections', pids.length)
-    // A session may end between the list and the look.
-    const own = await Promise.all(pids.map(async (pid) => await readStatus(pid, 'RssAnon').catch(() => 0)))
-    note('PostgreSQL', 'memory of sessions', own.reduce((sum, bytes) => sum + bytes, 0) / mebibyte)
+    const all = await Promise.all(pids.map(async (pid) => await readStatus(pid, 'RssAnon').catch(() => Number.NaN)))
+    // A session may end between the list and the look; not all of them.
+    const own = all.filter((bytes) => Number.isFinite(bytes))
+    const sum = own.length === 0 ? Number.NaN : own.reduce((one, other) => one + other, 0)
+    note('PostgreSQL', 'memory of sessions', sum / mebibyte)
   }
 
   async function lookAtRedis(): Promise<void> {
     const [keyspace, memory] = [await redis.info('keyspace'), await redis.info('memory')]
-    const [, keys = '0', ending = '0'] = /keys=(\d+),expires=(\d+)/.exec(keyspace) ?? []
+    // A Redis without any key has no such line; one under this load always has keys.
+    const [, keys, ending] = /keys=(\d+),expires=(\d+)/.exec(keyspace) ?? []
     note('Redis', 'keys', Number(keys))
     note('Redis', 'keys that stay for ever', Number(keys) - Number(ending))
     note('Redis', 'memory', Number(/^used_memory:(\d+)/m.exec(memory)?.[1]) / mebibyte)
