@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Call, Revocation } from '../support/churn.ts'
-import { outcomeOf, timeOf } from './outcome.ts'
+import { type Excuses, outcomeOf, timeOf, timeWithin } from './outcome.ts'
 
 const span = {
   name: 'a fault',
@@ -17,8 +17,10 @@ const call = (calledAt: number, endedAt: number, status: number): Call => ({
   status,
 })
 
-function outcome(calls: readonly Call[], keysFrozen: Parameters<typeof outcomeOf>[3] = []) {
-  return outcomeOf(span, { requests: [] }, { revocations: [], calls }, keysFrozen)
+const none: Excuses = { stalls: [], keysFrozen: [] }
+
+function outcome(calls: readonly Call[], excuses: Partial<Excuses> = {}) {
+  return outcomeOf(span, { requests: [] }, { revocations: [], calls }, { ...none, ...excuses })
 }
 
 test('calls that were not confirmed are timed like those that were, and those that begin in the trial before', () => {
@@ -34,14 +36,39 @@ test('what ends in another trial is of that, and what has no answer is of none',
   expect(outcome(others)).toMatchObject({ longest_call_ms: 0, unconfirmed_calls: 0 })
 })
 
-test('the time in which keys stood still is no time of a call', () => {
-  const frozen = [
-    { from: 0, to: 100 },
-    { from: 400, to: 700 },
+test('the time in which keys stood still is no time of a call that it may have held', () => {
+  const keysFrozen = [
+    { from: 0, healingFrom: 90, to: 100 },
+    { from: 400, healingFrom: 690, to: 700 },
   ]
-  expect(timeOf(call(50, 1000, 200), frozen)).toBe(600)
-  expect(timeOf(call(700, 1000, 200), frozen)).toBe(300)
-  expect(outcome([call(300, 1200, 200)], frozen)).toMatchObject({ longest_call_ms: 600 })
+  expect(timeOf(call(50, 1000, 200), { ...none, keysFrozen })).toBe(600)
+  expect(timeOf(call(700, 1000, 200), { ...none, keysFrozen })).toBe(300)
+  expect(outcome([call(300, 1200, 200)], { keysFrozen })).toMatchObject({ longest_call_ms: 600 })
+  // Answered before the frozen one could go on: by the other.
+  expect(timeOf(call(300, 689, 503), { ...none, keysFrozen })).toBe(389)
+  expect(timeOf(call(300, 695, 200), { ...none, keysFrozen })).toBe(100)
+})
+
+test('a stall of the host is no time of a call or of a wait, once, and only where they meet', () => {
+  const stalls = [
+    { from: 1000, to: 1200 },
+    { from: 5000, to: 9000 },
+  ]
+  expect(timeOf(call(1100, 1900, 200), { ...none, stalls })).toBe(700)
+  expect(timeOf(call(1200, 1900, 200), { ...none, stalls })).toBe(700)
+  const keysFrozen = [{ from: 1100, healingFrom: 1250, to: 1300 }]
+  expect(timeOf(call(1000, 1900, 200), { stalls, keysFrozen })).toBe(600)
+  expect(timeWithin({ from: 0, to: 10_000 }, stalls.toReversed())).toBe(4200)
+  const waited = { ...revocation(1100, 1900), enforcement: { gateways: 3, confirmed: 3, fenced: 0, waited_ms: 750 } }
+  const reckoned = outcomeOf(span, { requests: [] }, { revocations: [waited], calls: [] }, { ...none, stalls })
+  expect(reckoned).toMatchObject({ longest_wait_ms: 650, stalled_ms: 200 })
+})
+
+test('a machine without a free processor lengthens nothing that is reckoned', () => {
+  const full = { ...span, served: { fullMs: 30_000, stolen: 0.1 } }
+  const waited = { ...revocation(1100, 1900), enforcement: { gateways: 3, confirmed: 3, fenced: 0, waited_ms: 750 } }
+  const reckoned = outcomeOf(full, { requests: [] }, { revocations: [waited], calls: [call(1100, 1900, 200)] }, none)
+  expect(reckoned).toMatchObject({ longest_wait_ms: 750, longest_call_ms: 800, no_processor_ms: 30_000 })
 })
 
 const revocation = (calledAt: number, returnedAt: number | undefined): Revocation => ({
@@ -52,7 +79,7 @@ const revocation = (calledAt: number, returnedAt: number | undefined): Revocatio
 
 test('a revocation is of the trial in which it returns', () => {
   const revocations = [revocation(500, 1200), revocation(500, 900), revocation(1500, undefined), revocation(1500, 2100)]
-  expect(outcomeOf(span, { requests: [] }, { revocations, calls: [] }, [])).toMatchObject({
+  expect(outcomeOf(span, { requests: [] }, { revocations, calls: [] }, none)).toMatchObject({
     revocations: 1,
     revocation_calls: 2,
     longest_revocation_ms: 700,

@@ -1,7 +1,19 @@
+import { leaseMs } from '@postern/contracts/internal'
 import type { Served } from '../containers/machine.ts'
-import type { Call, Churn } from '../support/churn.ts'
+import type { Call, Churn, Revocation } from '../support/churn.ts'
 import { type Change, type Violation, costBetween } from '../support/promises.ts'
 import type { Traffic } from '../support/traffic.ts'
+
+/** The protocol's own bound on a revocation: a lease granted before it has then run out, whatever became of its gateway. */
+export const boundMs = leaseMs + 500
+/** Until a call to keys is answered, with 503 if need be: for a connection to PostgreSQL, for its answer, and for the gateways. */
+const answeredMs = 2000 + 7000 + boundMs
+/** For a process that is to answer by then, on a machine that has no processor to spare. Nothing that runs here adds to it. */
+const slackMs = 1500
+/** A call to revoke waits no longer for the gateways. */
+export const longestWaitMs = boundMs + slackMs
+/** A call to revoke, narrow, suspend or resume is answered in that time, 200 or 503. */
+export const longestCallMs = answeredMs + slackMs
 
 /** What one trial cost. Times in milliseconds. */
 export interface Outcome {
@@ -21,14 +33,19 @@ export interface Outcome {
   readonly fenced: number
   /** The longest from the first call to the confirmation. */
   readonly longest_revocation_ms: number
-  /** The longest that one call waited for the gateways. */
+  /** The longest that one call waited for the gateways, without the time in which the host gave this machine no processor. */
   readonly longest_wait_ms: number
   /** Calls to revoke, narrow, suspend or resume that were answered 503: not confirmed. */
   readonly unconfirmed_calls: number
-  /** The longest that such a call took until it was answered, 200 or 503, without the time in which keys stood still. */
+  /**
+   * The longest that such a call took until it was answered, 200 or 503, without the time in which the host gave no processor,
+   * or in which a frozen process of keys may have held it.
+   */
   readonly longest_call_ms: number
-  /** The longest time in which the machine had no processor free. */
+  /** The longest time in which the machine had no processor free, whoever took it: told, and no excuse. */
   readonly no_processor_ms: number
+  /** How long the host gave this machine no processor; not known of what was measured before it was looked at. */
+  readonly stalled_ms?: number
 }
 
 /** On the monotonic clock. */
@@ -37,10 +54,50 @@ export interface While {
   readonly to: number
 }
 
-/** How long a call took, without the time in which who was to answer it stood still. */
-export function timeOf({ calledAt, endedAt }: Pick<Call, 'calledAt' | 'endedAt'>, frozen: readonly While[]): number {
-  const stood = frozen.map(({ from, to }) => Math.max(0, Math.min(to, endedAt) - Math.max(from, calledAt)))
-  return endedAt - calledAt - stood.reduce((sum, ms) => sum + ms, 0)
+/** While a process was frozen. */
+export interface Freeze extends While {
+  /** Before this it cannot have answered anything. */
+  readonly healingFrom: number
+}
+
+/** What no product can do anything about. */
+export interface Excuses {
+  /** When the host gave this machine no processor. */
+  readonly stalls: readonly While[]
+  /** When a process of keys stood still. */
+  readonly keysFrozen: readonly Freeze[]
+}
+
+/** How much of one time lies in others, which may meet each other. */
+export function timeWithin({ from, to }: While, others: readonly While[]): number {
+  let [sum, reached] = [0, from]
+  for (const other of others.toSorted((one, next) => one.from - next.from)) {
+    const end = Math.min(to, other.to)
+    sum += Math.max(0, end - Math.max(reached, other.from))
+    reached = Math.max(reached, end)
+  }
+  return sum
+}
+
+/**
+ * How long a call took, without the stalls of the host, and without the time in which who was to answer it stood still. What
+ * was answered before that one could go on, another process has answered.
+ */
+export function timeOf(
+  { calledAt, endedAt }: Pick<Call, 'calledAt' | 'endedAt'>,
+  { stalls, keysFrozen }: Excuses,
+): number {
+  const held = keysFrozen.filter(({ healingFrom }) => endedAt >= healingFrom)
+  return endedAt - calledAt - timeWithin({ from: calledAt, to: endedAt }, [...stalls, ...held])
+}
+
+/** How long a revocation waited for the gateways, without the stalls of the host meanwhile. */
+function waitOf(
+  { change: { calledAt, returnedAt = calledAt }, enforcement }: Revocation,
+  stalls: readonly While[],
+): number {
+  const stalledMs = timeWithin({ from: calledAt, to: returnedAt }, stalls)
+  return Math.max(0, (enforcement?.waited_ms ?? 0) - stalledMs)
 }
 
 interface Span {
@@ -51,14 +108,12 @@ interface Span {
   readonly served: Served
 }
 
-/**
- * Reckons what became of requests and revocations while a fault lasted and after it. `keysFrozen`: when a process of keys stood still.
- */
+/** Reckons what became of requests and revocations while a fault lasted and after it. */
 export function outcomeOf(
   span: Span,
   traffic: Pick<Traffic, 'requests'>,
   churn: Pick<Churn, 'revocations' | 'calls'>,
-  keysFrozen: readonly While[],
+  excuses: Excuses,
 ): Outcome {
   const { name, from, healedAt, to, served } = span
   const cost = costBetween(traffic.requests, from, to)
@@ -82,10 +137,11 @@ export function outcomeOf(
     longest_revocation_ms: Math.round(
       Math.max(0, ...revocations.map(({ change }) => (change.returnedAt ?? 0) - change.calledAt)),
     ),
-    longest_wait_ms: Math.max(0, ...revocations.map(({ enforcement }) => enforcement?.waited_ms ?? 0)),
+    longest_wait_ms: Math.max(0, ...revocations.map((revocation) => waitOf(revocation, excuses.stalls))),
     unconfirmed_calls: calls.filter(({ status }) => status === 503).length,
-    longest_call_ms: Math.round(Math.max(0, ...calls.map((call) => timeOf(call, keysFrozen)))),
+    longest_call_ms: Math.round(Math.max(0, ...calls.map((call) => timeOf(call, excuses)))),
     no_processor_ms: Math.round(served.fullMs),
+    stalled_ms: Math.round(timeWithin({ from, to }, excuses.stalls)),
   }
 }
 
@@ -97,7 +153,7 @@ export function describeOutcome(outcome: Outcome): string {
     `recovered ${seconds(outcome.recovered_ms)} after it; ${outcome.revocations} revocations ` +
     `(${outcome.revocation_calls} calls, ${outcome.fenced} with a gateway fenced), longest ${seconds(outcome.longest_revocation_ms)}; ` +
     `calls answered in ${seconds(outcome.longest_call_ms)} at the longest, ${outcome.unconfirmed_calls} of them 503; ` +
-    `no processor free for ${seconds(outcome.no_processor_ms)}\n`
+    `no processor free for ${seconds(outcome.no_processor_ms)}, none given by the host for ${seconds(outcome.stalled_ms ?? 0)}\n`
   )
 }
 
