@@ -3,7 +3,18 @@ import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { areas } from './areas.ts'
 import type { Mutant, Reason } from './judge.ts'
-import { type Result, filesOf, resultOf, resultsSchema, sumOf, tableOf, withTable } from './results.ts'
+import {
+  type Result,
+  filesOf,
+  notRun,
+  requiredScore,
+  resultOf,
+  resultsSchema,
+  sourceOf,
+  sumOf,
+  tableOf,
+  withTable,
+} from './results.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const read = (name: string): string => readFileSync(join(import.meta.dirname, name), 'utf8')
@@ -44,6 +55,16 @@ describe('what is kept of a run over one file', () => {
     expect(rows).toContain('| api-key | 0 | not run | | | |')
   })
 
+  test('is of a file as it was, and none of one that has changed or was never altered', () => {
+    const files = ['test/mutation/areas.ts', 'test/mutation/judge.ts', 'test/mutation/run.ts']
+    const [same = '', changed = '', never = ''] = files
+    const kept = {
+      [same]: resultOf([mutant], { ...about, source: sourceOf(root, same) }),
+      [changed]: resultOf([mutant], about),
+    }
+    expect(notRun(files, kept, root)).toEqual([changed, never])
+  })
+
   test('takes the place of the last table', () => {
     const [head = '', line = ''] = tableOf({}, [])
     expect(withTable(`a\n${head}\n${line}\n| old |\n\nb\n| c |\n`, [head, line, '| new |'])).toBe(
@@ -68,6 +89,26 @@ describe('the areas', () => {
   test('have their table in README.md, as it follows from results.json', () => {
     const text = read('README.md')
     expect(withTable(text, tableOf(results, reasons))).toBe(text)
+  })
+
+  // An area is run whole when each of its files was, as it is now.
+  const wholeOrNot = Object.groupBy(areas, (area) =>
+    notRun(filesOf(area, root), results[area.name] ?? {}, root).length === 0 ? 'whole' : 'not whole',
+  )
+
+  test('that were run whole have their score, and a reason for each survivor', () => {
+    for (const { name } of wholeOrNot.whole ?? []) {
+      const { score, unexplained } = sumOf(results[name] ?? {}, reasons)
+      expect(score, name).toBeGreaterThanOrEqual(requiredScore)
+      expect(unexplained, `survivors of ${name} without a reason`).toBe(0)
+    }
+  })
+
+  test('that were not, or of which a file has changed since, are named in ASSURANCE.md as not shown', () => {
+    const [, notShown = ''] = readFileSync(join(root, 'ASSURANCE.md'), 'utf8').split('\n## Not shown\n')
+    const [, told = ''] =
+      /^- Not run whole, or changed since \(`npm run test:mutation`\): ([a-z, -]+)\.$/m.exec(notShown) ?? []
+    expect(told).toBe((wholeOrNot['not whole'] ?? []).map(({ name }) => name).join(', '))
   })
 
   test('have no result of a file that is not there, or that they do not alter', () => {

@@ -60,6 +60,14 @@ export function resultOf(mutants: readonly Mutant[], about: Pick<Result, 'date' 
   }
 }
 
+/** What an area must score, in per cent. */
+export const requiredScore = 90
+
+/** Those of the files, from the root, of which nothing is kept, or that have changed since. */
+export function notRun(files: readonly string[], kept: Readonly<Record<string, Result>>, root: string): string[] {
+  return files.filter((file) => kept[file]?.source !== sourceOf(root, file))
+}
+
 /** What is kept of the files of one area, taken together. */
 export interface Sum {
   readonly noticed: number

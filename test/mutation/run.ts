@@ -12,6 +12,7 @@ import {
   type Result,
   type Results,
   filesOf,
+  requiredScore,
   resultOf,
   resultsSchema,
   sourceOf,
@@ -21,7 +22,6 @@ import {
 } from './results.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-const requiredScore = 90
 
 const { values, positionals } = parseArgs({
   options: { file: { type: 'string', multiple: true }, again: { type: 'boolean', default: false } },
