@@ -14,6 +14,17 @@ const rows = [...readme.matchAll(/^\| ((?:\[\d+\] ?)+)\| [^|]+\| (?:`([^`]+)`|no
 }))
 const numbered = [...model.matchAll(/\/\* \[(\d+)\] \*\/ d_step \{/g)].map(([, number]) => Number(number))
 
+/** Whether a name stands in a text as such, and not as a part of another. */
+function holds(text: string, name: string): boolean {
+  return new RegExp(String.raw`(?<!\w)${name.replaceAll(/\W/g, String.raw`\$&`)}(?!\w)`).test(text)
+}
+
+test('a name stands where no letter goes before or after it', () => {
+  expect(holds('await lease.keep(one)', 'keep')).toBe(true)
+  expect(holds('await lease.keepAll(one)', 'keep')).toBe(false)
+  expect(holds('await lease.bookkeep(one)', 'keep')).toBe(false)
+})
+
 test('each transition of the model has a number, and its row in the README', () => {
   const all = numbered.map((_number, at) => at + 1)
   expect(model.match(/\bd_step \{/g)).toHaveLength(numbered.length)
@@ -23,6 +34,6 @@ test('each transition of the model has a number, and its row in the README', () 
 
 test.each(rows)('what the row of $numbers names stands in $file', ({ file, names }) => {
   const text = file === undefined ? '' : readFileSync(join(root, file), 'utf8')
-  expect(names.filter((name) => !text.includes(name))).toEqual([])
+  expect(names.filter((name) => !holds(text, name))).toEqual([])
   expect(names.length > 0).toBe(file !== undefined)
 })
