@@ -199,6 +199,18 @@ describe('all items are read, in their order', () => {
     always('[{"id": 12345678901234567890, "share": 0.12345678901234567, "text": "12345678901234567890"}]')
     const [item] = await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })
     expect(item).toMatchObject({ values: { id: '12345678901234567890', share: Number('0.12345678901234567') } })
+    const others = String.raw`{"id": -12345678901234567, "exact": 9007199254740991, "power": 12345678901234567e2, "a\"1": [1234567890123456789]}`
+    always(`[${others}]`)
+    expect(await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })).toMatchObject([
+      {
+        values: {
+          id: '-12345678901234567',
+          exact: 9007199254740991,
+          power: Number('12345678901234567e2'),
+          'a"1': ['1234567890123456789'],
+        },
+      },
+    ])
   })
 })
 

@@ -37,9 +37,12 @@ beforeAll(async () => {
     create function erp.write() returns text language sql as $$ insert into erp.unit (name) values ('x') returning name $$;
     create view erp.writing as select erp.write() as name;
     create view erp.long as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';
+    create view erp.nested as
+      select 1 as id, (repeat('[', 100) || repeat(']', 100))::json as tags
+      union all select 2, '{"number": 12345678901234567890}';
     create table erp.hidden (id integer);
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -58,6 +61,22 @@ function options(fields: object = {}, more: object = {}) {
 async function refusal(fields: object, more: object = {}): Promise<string> {
   return (await failureOf('sql', options(fields, more))).code
 }
+
+describe('a column of JSON', () => {
+  test('keeps its digits, and is an error of its row where it nests too deep', async () => {
+    expect(await readSource('sql', options({ view: 'nested' }))).toEqual([
+      {
+        kind: 'error',
+        row: 1,
+        field: 'tags',
+        code: 'nested_too_deep',
+        message: expect.any(String),
+        values: { id: '1' },
+      },
+      { kind: 'row', row: 2, values: { id: '2', tags: { number: '12345678901234567890' } } },
+    ])
+  })
+})
 
 describe('a view of a database is not read', () => {
   test('with a wrong password, and the reason does not hold it', async () => {

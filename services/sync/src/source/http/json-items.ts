@@ -16,13 +16,10 @@ export function followPointer(document: unknown, pointer: string): unknown {
   return value
 }
 
-/**
- * Parses what a source has answered. Whole numbers that JavaScript would round stay text: they are keys. Throws a SourceFailure
- * for what is no JSON.
- */
+/** Parses what a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
 export function parseJson(text: string): unknown {
   try {
-    return /\d{16}/.test(text) ? JSON.parse(text, keepDigits) : JSON.parse(text)
+    return parseExactly(text)
   } catch (cause) {
     const isPage = /^\s*</.test(text)
     const message = isPage
@@ -32,10 +29,21 @@ export function parseJson(text: string): unknown {
   }
 }
 
-function keepDigits(this: unknown, _: string, value: unknown, context?: { readonly source?: string }): unknown {
-  const digits = context?.source
-  const isRounded = typeof value === 'number' && !Number.isSafeInteger(value) && digits !== undefined
-  return isRounded && /^-?\d+$/.test(digits) ? digits : value
+/** A string, so that what stands in one is none, or a whole number that may be too large for JavaScript. */
+const stringsAndLongNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?[1-9]\d{15,}(?![\d.eE])/g
+
+/**
+ * Parses JSON, at whatever depth. Whole numbers that JavaScript would round become text: they are keys. A reviver would go as deep as the
+ * text does, and fail for all of it.
+ */
+export function parseExactly(text: string): unknown {
+  const parsed: unknown = JSON.parse(text)
+  if (!/\d{16}/.test(text)) return parsed
+  return JSON.parse(
+    text.replace(stringsAndLongNumbers, (found) =>
+      found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
+    ),
+  )
 }
 
 /** Values that one item may hold, at any depth. Each is looked at, and each may be wrong. */
@@ -55,10 +63,23 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits): So
   const budget = { left: maxValues }
   for (const name of names) {
     const fault = findNameFault(name) ?? findFault(item[name], limits, 2, budget)
-    if (fault !== undefined)
-      return { kind: 'error', row, field: name.slice(0, 80).toWellFormed(), ...fault, values: item }
+    if (fault !== undefined) {
+      const field = name.slice(0, 80).toWellFormed()
+      return { kind: 'error', row, field, ...fault, values: shallow(item, limits) }
+    }
   }
   return { kind: 'row', row, values: item }
+}
+
+/** Those of its members that nest no deeper than is read: nothing that goes through the others comes to its end. */
+function shallow(item: Record<string, unknown>, { maxDepth }: SourceLimits): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(item).filter(([, value]) => !isDeeper(value, maxDepth - 1)))
+}
+
+/** Whether objects and lists nest in a value beyond so many levels. */
+export function isDeeper(value: unknown, levels: number): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return levels === 0 || Object.values(value).some((member) => isDeeper(member, levels - 1))
 }
 
 interface ValueFault {

@@ -43,7 +43,10 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
       const { Resources: resources, totalResults: total } = list
-      const digest = createHash('sha256').update(JSON.stringify(resources)).digest('base64')
+      const items = resources.map((item, at) => toJsonItem(item, received + 1 + at, limits))
+      // Of an item that is none, as it came, no more than what is wrong with it: it may nest too deep to be written again.
+      const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
+      const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
       // To an empty page, and not to `totalResults` alone, which some count otherwise. Beyond the end some give the first page anew, or the last.
       if (resources.length === 0 || ((digest === before || digest === first) && received >= total)) {
         if (received < total) throw changed(received, total)
@@ -52,10 +55,8 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
       if (digest === before) throw endless('a page is the same as the one before it: the source knows no `startIndex`')
       before = digest
       first ??= digest
-      for (const item of resources) {
-        received++
-        yield toJsonItem(item, received, limits)
-      }
+      received += items.length
+      yield* items
       if (received === total && resources.length < config.page_size) return
     }
   } finally {

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
 import Cursor from 'pg-cursor'
+import { parseExactly } from '../http/json-items.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
 
@@ -69,5 +70,5 @@ function asText(text: string | Buffer): string {
 function parseAsJson(text: string | Buffer): unknown {
   const value = String(text)
   if (value === 't' || value === 'f') return value === 't'
-  return JSON.parse(value)
+  return parseExactly(value)
 }

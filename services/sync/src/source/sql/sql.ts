@@ -1,6 +1,7 @@
 import { createByteBudget } from '../../outbound/byte-stream.ts'
 import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
+import { isDeeper } from '../http/json-items.ts'
 import {
   type SourceContext,
   type SourceItem,
@@ -32,11 +33,21 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
   let row = 0
   for await (const values of config.engine === 'mariadb' ? readMariadb(read) : readPostgres(read)) {
     row++
+    const deep = Object.keys(values).filter((field) => isDeeper(values[field], limits.maxDepth - 1))
+    if (deep.length > 0) {
+      for (const field of deep) delete values[field]
+      yield { ...tooDeep(row, deep[0] ?? '', limits.maxDepth), values }
+      continue
+    }
     const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
     budget.take(lengths.reduce((sum, { length }) => sum + length, 0))
     const long = lengths.find(({ length }) => length > limits.maxValueLength)
     yield long === undefined ? { kind: 'row', row, values } : { ...tooLong(row, long, limits.maxValueLength), values }
   }
+}
+
+function tooDeep(row: number, field: string, max: number): SourceRowError {
+  return { kind: 'error', row, field, code: 'nested_too_deep', message: `is nested deeper than ${max} levels` }
 }
 
 function tooLong(
