@@ -281,6 +281,29 @@ describe('with client credentials of an authorization server', () => {
     expect(new Set(used).size).toBe(2)
   })
 
+  test.each([429, 503])('an authorization server that wants to be asked later (%s) is asked later', async (status) => {
+    let asked = 0
+    answers['/token'] = (_, response) => {
+      asked += 1
+      if (asked === 1) response.writeHead(status, { 'retry-after': '0' }).end()
+      else {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        response.end('{"access_token":"t","token_type":"bearer","expires_in":3600}')
+      }
+    }
+    answers['/people'] = ({ headers }, response) =>
+      response.writeHead(headers.authorization === 'Bearer t' ? 200 : 401).end('[{"id": 1}]')
+    const own = { ...auth(), token_url: `${server.url}/token` }
+    expect([await ids({ auth: own }, { client_secret: secret }), asked]).toEqual([[1], 2])
+    // One that puts it off for too long is not one that refuses the client.
+    answers['/token'] = (_, response) => response.writeHead(429, { 'retry-after': '86400' }).end()
+    const config = { url: `${server.url}/people`, auth: own }
+    expect(await failureOf('http_json', { config, secrets: { client_secret: secret }, outbound })).toMatchObject({
+      code: 'source_throttles',
+      retryable: true,
+    })
+  })
+
   test('a token is not fetched from an address that is not allowed', async () => {
     const config = { url: `${server.url}/people`, auth: { ...auth(), token_url: 'http://169.254.169.254/token' } }
     const failure = await failureOf('http_json', { config, secrets: { client_secret: secret }, outbound })

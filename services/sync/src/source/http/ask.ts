@@ -13,14 +13,22 @@ const putOff: ReadonlySet<number> = new Set([429, 503])
  * 10.2.3). Answers with status 200 alone; throws a SourceFailure for every other.
  */
 export async function askOnceReady(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
+  const answer = await askWhilePutOff(http, request)
+  if (answer.status === 200) return answer
+  answer.discard()
+  throw statusFailure(answer)
+}
+
+/** The same, whatever the answer is in the end. */
+export async function askWhilePutOff(http: OutboundHttp, request: OutboundRequest): Promise<OutboundAnswer> {
   let waited = 0
   for (let attempt = 1; ; attempt++) {
     const answer = await http.request(request)
-    if (answer.status === 200) return answer
-    answer.discard()
+    if (!putOff.has(answer.status) || attempt === maxAttempts) return answer
     const delay = retryDelayMs(answer, attempt)
     waited += delay
-    if (!putOff.has(answer.status) || attempt === maxAttempts || waited > maxWaitMs) throw statusFailure(answer)
+    if (waited > maxWaitMs) return answer
+    answer.discard()
     await wait(delay, undefined, { signal: request.signal })
   }
 }
@@ -32,7 +40,7 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
   return Number.isNaN(date) ? 2 ** (attempt - 1) * 1000 : Math.max(0, date - Date.now())
 }
 
-function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
+export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceFailure =>
     new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable })

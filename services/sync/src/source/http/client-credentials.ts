@@ -1,6 +1,7 @@
 import { Configuration, allowInsecureRequests, clientCredentialsGrant, customFetch } from 'openid-client'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
+import { askWhilePutOff, statusFailure } from './ask.ts'
 
 /** A client of an authorization server, RFC 6749 section 4.4. */
 interface ClientCredentials {
@@ -68,18 +69,17 @@ function throwOwn(error: unknown): void {
 }
 
 async function toResponse(http: OutboundHttp, request: Parameters<OutboundHttp['request']>[0]): Promise<Response> {
-  const answer = await http.request(request)
+  const answer = await askWhilePutOff(http, request)
+  if (answer.status === 429 || answer.status >= 500) {
+    answer.discard()
+    throw statusFailure(answer)
+  }
   const parts: Uint8Array[] = []
   let length = 0
   for await (const part of answer.body) {
     length += part.length
     if (length > maxTokenAnswerBytes) throw new SourceFailure('answer_too_large', 'the token is larger than 64 KiB')
     parts.push(part)
-  }
-  if (answer.status >= 500) {
-    throw new SourceFailure('source_failing', `${new URL(answer.url).host} answers ${answer.status}`, {
-      retryable: true,
-    })
   }
   const type = answer.headers['content-type']
   return new Response(Buffer.concat(parts), {
