@@ -46,7 +46,8 @@ export function createSlowPassage(): (bytes: number) => void {
 
 /**
  * Keeps the memory of young objects at the size that it has when the process starts. V8 lets it grow to 48 MiB where many are
- * made, which takes few collections from a process that works through much, and never gives it back. To be called once, first.
+ * made, and to 128 where some of them outlive each of many collections, as chunks do that wait for a slow place: that takes few
+ * collections from a process that works through much, and is seldom given back. To be called once, first.
  */
 export function keepYoungSmall(): void {
   setFlagsFromString('--semi-space-growth-factor=1')

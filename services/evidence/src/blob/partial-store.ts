@@ -12,7 +12,7 @@ export interface PartialStore {
   append(tenantId: string, id: string, turn: number): Promise<PartialWriter>
   /** Makes durable what is there of a turn, whoever has written it, and gives its bytes; 0 where there are none. */
   seal(tenantId: string, id: string, turn: number): Promise<number>
-  /** The pieces one after another, each as far as it counts. */
+  /** The pieces one after another, each as far as it counts. The chunks are nobody else's. */
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
   /** Deletes all of an upload. Harmless when repeated. */
   remove(tenantId: string, id: string): Promise<void>
@@ -27,6 +27,7 @@ export interface Piece {
 }
 
 export interface PartialWriter {
+  /** Resolves when the chunk is no longer needed. */
   write(chunk: Uint8Array): Promise<void>
   /** Takes back what was written. */
   rollBack(): Promise<void>

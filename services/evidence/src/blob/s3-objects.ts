@@ -21,7 +21,7 @@ import {
   S3ServiceException,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
-import { problem } from '@postern/service-kit'
+import { countPassedBytes, problem } from '@postern/service-kit'
 import type { S3Config } from '../store-config.ts'
 
 /** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
@@ -201,7 +201,11 @@ function sentBy({ $metadata: { attempts } }: { readonly $metadata: { readonly at
 
 async function* chunksOf(body: Readable): AsyncGenerator {
   try {
-    yield* body
+    for await (const chunk of body) {
+      // What its connection has read is memory of its own beside the chunk, whoever gives that one back.
+      if (Buffer.isBuffer(chunk)) countPassedBytes(chunk.length)
+      yield chunk
+    }
   } catch (error) {
     throw unavailable(error)
   }

@@ -1,4 +1,3 @@
-import { createSlowPassage } from '@postern/service-kit'
 import { checked, tenantPattern } from './blob-store.ts'
 import { createPartBuffer } from './part-buffer.ts'
 import { type PartRoom, openPartRoom, partsInMemory, waitForRoomMs } from './part-room.ts'
@@ -10,8 +9,6 @@ export function openS3PartialStore(
   objects: S3Objects,
   room: PartRoom = openPartRoom(partsInMemory(), waitForRoomMs),
 ): PartialStore {
-  const countBytes = createSlowPassage()
-
   /** The objects of a piece up to the first that is missing: beyond it another writer may be at work. */
   async function contentsOf(folder: string) {
     const contents: { readonly key: string; readonly sizeBytes: number }[] = []
@@ -39,7 +36,6 @@ export function openS3PartialStore(
       return {
         write: async (chunk) => {
           sizeBytes += chunk.byteLength
-          countBytes(chunk.byteLength)
           await buffer.write(chunk)
         },
         rollBack: async () => {
@@ -73,7 +69,6 @@ export function openS3PartialStore(
             if (!Buffer.isBuffer(chunk)) throw new TypeError('an object must be read as bytes')
             const counted = chunk.subarray(0, left)
             left -= counted.length
-            countBytes(counted.length)
             yield counted
           }
         }

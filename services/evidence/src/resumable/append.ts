@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
+import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, problem } from '@postern/service-kit'
+import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
 import { watchStall } from '../upload/stall.ts'
 import type { Checksum } from './rules.ts'
@@ -44,10 +45,12 @@ export async function append(
       if (length > atMost)
         throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
       hash?.update(chunk)
-      countPassedBytes(chunk.length)
       isWriting = true
       await writer.write(chunk)
       isWriting = false
+      // The chunks of a request are nobody else's.
+      if (body instanceof IncomingMessage) freeChunk(chunk)
+      else countPassedBytes(chunk.length)
       stall.refresh()
     }
     if (hash !== undefined && hash.digest('base64') !== checksum?.digest) {

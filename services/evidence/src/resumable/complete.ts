@@ -90,7 +90,8 @@ async function assemble(
   const incoming = await blobs.openIncoming(tenantId)
   try {
     const declared = { contentType, contentLength: undefined, sha256: upload.details.sha256?.[0] }
-    const limits = { maxBytes: upload.length, stallMs, isInTime: () => true, scanner, digester, allowedTypes }
+    const maxBytes = upload.length
+    const limits = { maxBytes, stallMs, isInTime: () => true, scanner, digester, allowedTypes, isSole: true }
     const body = await receiveBody(
       // Counted in chunks, of which sixteen would lie ready else.
       Readable.from(partials.read(tenantId, upload.id, pieces), { highWaterMark: 1 }),

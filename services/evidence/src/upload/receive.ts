@@ -29,6 +29,8 @@ export interface ReceiveLimits {
   readonly scanner: Scanner
   readonly digester: Digester
   readonly allowedTypes?: AllowedTypes
+  /** Whether the chunks are nobody else's, as those of a request always are. Default: no. */
+  readonly isSole?: boolean
 }
 
 /**
@@ -40,15 +42,14 @@ export async function receiveBody(
   body: unknown,
   incoming: IncomingBlob,
   declared: DeclaredUpload,
-  { maxBytes, stallMs, isInTime, scanner, digester, allowedTypes }: ReceiveLimits,
+  { maxBytes, stallMs, isInTime, scanner, digester, allowedTypes, isSole = false }: ReceiveLimits,
 ): Promise<ReceivedBody> {
   if (!(body instanceof Readable)) throw refused({ why: 'empty' })
   let scan: Scan | undefined
   const sniffer = createSniffer(allowedTypes)
   let sizeBytes = 0
-  // The chunks of a request are nobody else's. A part of a form shares them with its parser, and a scanner may still be
-  // sending what it has taken.
-  const isFree = body instanceof IncomingMessage && scanner === noScanner
+  // A part of a form shares its chunks with the parser, and a scanner may still be sending what it has taken.
+  const isFree = (isSole || body instanceof IncomingMessage) && scanner === noScanner
   const pour = pourInto(incoming, { digester, isFree, waitMs: stallMs })
   const stall = watchStall(stallMs, {
     isHeld: () => body.isPaused() || body.readableEnded,
