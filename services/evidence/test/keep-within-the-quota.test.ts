@@ -75,6 +75,8 @@ test('uploads of which nothing is sent for an hour hold no room; one that is sen
   for (const bytes of [300, 700]) locations.push((await begin(principal, bytes)).headers['location'] ?? '')
   const sent = await append(principal, locations[0] ?? '', 100)
   expect(sent.headers['upload-offset']).toBe('100')
+  // Nothing is what a piece of no bytes sends.
+  expect((await append(principal, locations[1] ?? '', 0)).headers['upload-offset']).toBe('0')
   await service.rows(`update evidence.upload set created_at = now() - interval '61 minutes' where tenant_id = $1`, [
     principal.tenantId,
   ])

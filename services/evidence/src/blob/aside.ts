@@ -3,7 +3,7 @@ import type { S3Objects, Sent } from './s3-objects.ts'
 
 /**
  * Bytes of a part that is too small to be sent as one, set aside as objects of their own: their sender is slow, and others
- * need the memory. Names are below `partial/`, of which the sweep takes by age what a crash leaves.
+ * need the memory. Names are below `aside/`, of which the sweep takes by age what a crash leaves.
  */
 export interface Aside {
   /** Bytes that are set aside. */
@@ -29,7 +29,7 @@ export function createAside(objects: S3Objects, tenantId: string, random: string
       return length
     },
     put: async (bytes) => {
-      const key = `partial/${tenantId}/${random}.aside/${String(keys.length).padStart(6, '0')}`
+      const key = `aside/${tenantId}/${random}/${String(keys.length).padStart(6, '0')}`
       keys.push(key)
       const sent = await objects.put(key, bytes)
       length += bytes.byteLength
@@ -37,7 +37,8 @@ export function createAside(objects: S3Objects, tenantId: string, random: string
     },
     restore: async (part) => {
       if (length === 0) return
-      await part.prepend(length, async (target) => {
+      const countNow = () => length
+      await part.prepend(countNow, async (target) => {
         let at = 0
         for (const key of keys) {
           for await (const chunk of await objects.read(key)) {

@@ -7,9 +7,10 @@ import { type PartRoom, freeBytes, openPartRoom, partBytes, smallBytes } from '.
 const more = Buffer.alloc(smallBytes + 1, 'a')
 const full = Buffer.alloc(partBytes, 'b')
 
-/** A buffer with what it was sent; each of a tenant of its own. */
+/** A buffer with what it was sent, and what of that was set aside; each of a tenant of its own. */
 function aBuffer(room: PartRoom, tenantId: string = randomUUID()) {
   const sent: number[] = []
+  const aside: number[] = []
   const buffer = createPartBuffer({
     room,
     tenantId,
@@ -17,8 +18,13 @@ function aBuffer(room: PartRoom, tenantId: string = randomUUID()) {
       sent.push(part.length)
       return await Promise.resolve({ isOver: true })
     },
+    setAside: async (part) => {
+      sent.push(part.length)
+      aside.push(part.length)
+      return await Promise.resolve({ isOver: true })
+    },
   })
-  return { ...buffer, buffer, sent }
+  return { ...buffer, buffer, sent, aside }
 }
 
 test('who finds no room waits until another has sent its part, and what is small needs none of the room of large ones', async () => {
@@ -63,6 +69,55 @@ test('the same of small parts', async () => {
   const buffers = Array.from({ length: 4 }, () => aBuffer(room))
   for (const { write } of buffers) await write(small)
   expect(buffers.map(({ buffer }) => buffer.length)).toEqual([0, 0, small.length, small.length])
+  expect(buffers.map(({ aside }) => aside)).toEqual([[small.length], [small.length], [], []])
+})
+
+test('who waits for a large part keeps no small one meanwhile', async () => {
+  const room = openPartRoom(1, 60_000, 60_000)
+  const holder = aBuffer(room)
+  await holder.write(more)
+  const waiting = [aBuffer(room), aBuffer(room)]
+  const written = waiting.map(async ({ write }) => {
+    await write(more.subarray(1))
+    await write(more)
+  })
+  await expect.poll(() => waiting.map(({ aside }) => aside)).toEqual([[smallBytes], [smallBytes]])
+  for (let count = 0; count < 2; count += 1) await aBuffer(room).write(more.subarray(1))
+  await holder.release()
+  await Promise.race(written)
+  for (const { release } of waiting) await release()
+  await Promise.all(written)
+  expect(waiting.map(({ sent }) => sent)).toEqual([[smallBytes], [smallBytes]])
+})
+
+test('whose tenant has its share asks no other for room, which others would be given', async () => {
+  const room = openPartRoom(4, 60_000, 0)
+  const tenant = randomUUID()
+  const [first, second, third] = [aBuffer(room, tenant), aBuffer(room, tenant), aBuffer(room, tenant)]
+  const other = randomUUID()
+  const others = [aBuffer(room, other), aBuffer(room, other)]
+  for (const { write } of [...others, first, second]) await write(more)
+  await third.write(more)
+  expect([first.sent, second.sent, third.buffer.length]).toEqual([[more.length], [], more.length])
+  expect(others.map(({ sent }) => sent)).toEqual([[], []])
+  // Who has less is helped by whoever holds most.
+  await aBuffer(room).write(more)
+  expect([...others, second, third].flatMap(({ sent }) => sent)).toEqual([more.length])
+})
+
+test('who is gone waits no longer, and is given no room', async () => {
+  const room = openPartRoom(1, 60_000, 60_000)
+  const [holder, waiting] = [aBuffer(room), aBuffer(room)]
+  await holder.write(more)
+  const gone = new AbortController()
+  const written = waiting.buffer.write(more, gone.signal)
+  await expect.poll(() => room.isAwaited('whole')).toBe(true)
+  gone.abort(new Error('gone'))
+  await expect(written).rejects.toThrow('gone')
+  await expect(aBuffer(room).buffer.write(more, gone.signal)).rejects.toThrow('gone')
+  expect(room.isAwaited('whole')).toBe(false)
+  await holder.release()
+  await aBuffer(room).write(more)
 })
 
 test('a part that is filled within a moment is not asked for before', async () => {
@@ -141,6 +196,8 @@ test('what could not be sent for the sake of others is told to who goes on, and 
   await expect(ended?.flush()).rejects.toThrow('away')
 })
 
+const asMuchAsIsSmall = () => smallBytes
+
 test('what was set aside comes before what came after it', async () => {
   const room = openPartRoom(1, 60_000)
   let bytes = ''
@@ -148,7 +205,7 @@ test('what was set aside comes before what came after it', async () => {
     room,
     tenantId: randomUUID(),
     send: async (part) => {
-      await part.prepend(smallBytes, async (target) => await Promise.resolve(void target.fill('x')))
+      await part.prepend(asMuchAsIsSmall, async (target) => await Promise.resolve(void target.fill('x')))
       bytes = Buffer.from(part.bytes()).toString()
       return { isOver: true }
     },

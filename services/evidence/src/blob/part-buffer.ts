@@ -13,8 +13,8 @@ export interface PartBuffer {
    * written next: until then the room is not given to others. Rejects where there is none in time, or the store fails.
    */
   reserve(bytes: number): Promise<void>
-  /** Takes the chunk, and sends what becomes full before more is taken. Waits as `reserve` does. */
-  write(chunk: Uint8Array): Promise<void>
+  /** Takes the chunk, and sends what becomes full before more is taken. Waits as `reserve` does, until the signal is aborted. */
+  write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   /** Sends what is held, and rejects where anything could not be sent. `by` is called also where nothing is held. */
   flush(by?: Send): Promise<void>
   /** Forgets what is held. */
@@ -31,8 +31,11 @@ export interface HeldPart {
   readonly length: number
   /** Valid until the sending has ended. */
   bytes(): Uint8Array
-  /** Puts so many bytes before those that are held, a part in all; `fill` writes them. Waits for room. */
-  prepend(count: number, fill: (target: Buffer) => Promise<void>): Promise<void>
+  /**
+   * Puts so many bytes before those that are held, a part in all; `fill` writes them. Waits for room, and may set aside
+   * what is held meanwhile: how many they are is asked before and behind the wait.
+   */
+  prepend(count: () => number, fill: (target: Buffer) => Promise<void>): Promise<void>
 }
 
 type Send = (part: HeldPart) => Promise<Sent>
@@ -41,17 +44,20 @@ const bytesOf: Readonly<Record<RoomSize, number>> = { small: smallBytes, whole: 
 
 /**
  * `send` brings what is held elsewhere: when a part is full, or before that where others wait for the room and the sender of
- * these bytes is slow. `most` says how many bytes the part takes.
+ * these bytes is slow. `setAside` does so with a small part and needs no room for it: where others wait for small ones, and
+ * before this one waits for a whole one itself. `most` says how many bytes the part takes.
  */
 export function createPartBuffer({
   room,
   tenantId,
   send,
+  setAside = send,
   most = () => partBytes,
 }: {
   readonly room: PartRoom
   readonly tenantId: string
   readonly send: Send
+  readonly setAside?: Send
   readonly most?: () => number
 }): PartBuffer {
   let buffer = Buffer.allocUnsafeSlow(freeBytes)
@@ -86,19 +92,30 @@ export function createPartBuffer({
   const grow = (bytes: number): void => {
     if (bytes <= buffer.byteLength) return
     const limit = held === undefined ? freeBytes : bytesOf[held.size]
-    const larger = Buffer.allocUnsafeSlow(Math.min(limit, Math.max(freeBytes, buffer.byteLength * 4, bytes)))
+    // Whole at once: what was never used of it takes no memory, and two sizes of some MiB would lie beside each other.
+    const wanted = bytes > smallBytes ? partBytes : Math.max(freeBytes, buffer.byteLength * 4, bytes)
+    const larger = Buffer.allocUnsafeSlow(Math.min(limit, wanted))
     buffer.copy(larger, 0, 0, length)
     if (isAllOver) freeChunk(buffer)
     buffer = larger
     isAllOver = true
   }
 
-  const roomFor = async (bytes: number): Promise<void> => {
+  const roomFor = async (bytes: number, signal?: AbortSignal): Promise<void> => {
     if (bytes <= (held === undefined ? freeBytes : bytesOf[held.size])) return
     const before = held
     const size = bytes <= smallBytes ? 'small' : 'whole'
-    held = { size, room: await room.take(size, tenantId, () => giveWay(size)) }
-    // What it was in stays until it has more: who holds a whole part never waits for a small one.
+    const onWanted = () => giveWay(size)
+    let next = room.takeNow(size, tenantId, onWanted)
+    if (next === undefined) {
+      // Who waits for a whole part keeps no small one from others meanwhile.
+      if (before !== undefined) {
+        if (length > 0) await sendOff(setAside)
+        drop()
+      }
+      next = await room.take(size, tenantId, onWanted, signal)
+    }
+    held = { size, room: next }
     before?.room.giveBack()
   }
 
@@ -107,8 +124,9 @@ export function createPartBuffer({
       return length
     },
     bytes: () => buffer.subarray(0, length),
-    prepend: async (count, fill) => {
-      await roomFor(length + count)
+    prepend: async (countNow, fill) => {
+      await roomFor(length + countNow())
+      const count = countNow()
       grow(length + count)
       buffer.copyWithin(count, 0, length)
       await fill(buffer.subarray(0, count))
@@ -139,7 +157,7 @@ export function createPartBuffer({
       if (held?.size !== size) return
       isWanted = isReserved
       if (isReserved) return
-      if (length > 0) await sendOff(send)
+      if (length > 0) await sendOff(size === 'small' ? setAside : send)
       if (length === 0) drop()
     }
     inTurn(give).catch(() => undefined)
@@ -159,13 +177,13 @@ export function createPartBuffer({
         await roomFor(Math.min(most(), length + bytes))
         isReserved = true
       }),
-    write: async (chunk) =>
+    write: async (chunk, signal) =>
       await inTurn(async () => {
         assertWell()
         for (let rest = chunk; rest.byteLength > 0;) {
           if (length === most()) await sendOff(send)
           const taken = Math.min(rest.byteLength, most() - length)
-          await roomFor(length + taken)
+          await roomFor(length + taken, signal)
           grow(length + taken)
           buffer.set(rest.subarray(0, taken), length)
           length += taken

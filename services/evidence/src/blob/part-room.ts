@@ -24,11 +24,16 @@ const smallPerWhole = 2
 /** Memory for so many parts of objects at a time, small and whole ones, whoever's they are. */
 export interface PartRoom {
   /**
-   * Room for one part. Who finds none waits: first comes who holds least, then who asked first; and no tenant holds more than half.
-   * Rejects with a 503 where none is given back in time. `onWanted` is called, at most once until the room is renewed, when
-   * others wait and the part has been filling for long enough: how fast its sender is must be nothing to them.
+   * Room for one part, where there is some at once; no tenant holds more than half. `onWanted` is called, at most once until
+   * the room is renewed, when others wait and the part has been filling for long enough: how fast its sender is must be
+   * nothing to them. Who waits because its tenant has its half asks that tenant alone.
    */
-  take(size: RoomSize, tenantId: string, onWanted: () => void): Promise<Room>
+  takeNow(size: RoomSize, tenantId: string, onWanted: () => void): Room | undefined
+  /**
+   * The same, and who finds none waits: first comes who holds least, then who asked first. Rejects with a 503 where none is
+   * given back in time, and with the signal's reason as soon as it is aborted.
+   */
+  take(size: RoomSize, tenantId: string, onWanted: () => void, signal?: AbortSignal): Promise<Room>
   /** Whether somebody waits. */
   isAwaited(size: RoomSize): boolean
 }
@@ -50,7 +55,8 @@ export function openPartRoom(most: number, waitMs: number, fillMs = 1000): PartR
     whole: openPool(most, waitMs, fillMs),
   }
   return {
-    take: async (size, tenantId, onWanted) => await pools[size].take(tenantId, onWanted),
+    takeNow: (size, tenantId, onWanted) => pools[size].takeNow(tenantId, onWanted),
+    take: async (size, tenantId, onWanted, signal) => await pools[size].take(tenantId, onWanted, signal),
     isAwaited: (size) => pools[size].isAwaited(),
   }
 }
@@ -91,28 +97,48 @@ function openPool(most: number, waitMs: number, fillMs: number) {
     return first !== undefined && heldOf(first.tenantId) < share ? first : undefined
   }
 
+  /** How many rooms are waited for: by those whom any would help, and by those whose tenant has its share already. */
+  const countWanted = () => {
+    let ofAny = 0
+    const ofOwn = new Map<string, number>()
+    for (const { tenantId } of waiting) {
+      if (heldOf(tenantId) < share) ofAny += 1
+      else ofOwn.set(tenantId, (ofOwn.get(tenantId) ?? 0) + 1)
+    }
+    return {
+      /** Whether the room of such a tenant would help; then it is counted as given. */
+      take: (tenantId: string, isGiven: boolean): boolean => {
+        const own = ofOwn.get(tenantId) ?? 0
+        if (ofAny <= 0 && own <= 0) return false
+        if (isGiven && ofAny > 0) ofAny -= 1
+        else if (isGiven) ofOwn.set(tenantId, own - 1)
+        return true
+      },
+    }
+  }
+
   /** Asks as many as there are who wait, those of whom holds most first, then who has filled for longest. */
   const ask = (): void => {
     clearTimeout(asking)
-    const all = [...holders]
-    let wanted = waiting.size - all.filter(({ isAsked }) => isAsked).length
-    const others = all
-      .filter(({ isAsked }) => !isAsked)
-      .toSorted((a, b) => heldOf(b.tenantId) - heldOf(a.tenantId) || a.since - b.since)
+    const wanted = countWanted()
+    const others: Holder[] = []
+    for (const holder of holders) {
+      if (holder.isAsked) wanted.take(holder.tenantId, true)
+      else others.push(holder)
+    }
     let soonest = Infinity
     const now = performance.now()
-    for (const holder of others) {
-      if (wanted <= 0) return
+    for (const holder of others.toSorted((a, b) => heldOf(b.tenantId) - heldOf(a.tenantId) || a.since - b.since)) {
       const left = holder.since + fillMs - now
+      if (!wanted.take(holder.tenantId, left <= 0)) continue
       if (left > 0) {
         soonest = Math.min(soonest, left)
         continue
       }
-      wanted -= 1
       holder.isAsked = true
       holder.onWanted()
     }
-    if (wanted > 0 && soonest < Infinity) asking = setTimeout(ask, soonest)
+    if (soonest < Infinity) asking = setTimeout(ask, soonest)
   }
 
   const settle = (): void => {
@@ -126,44 +152,64 @@ function openPool(most: number, waitMs: number, fillMs: number) {
     ask()
   }
 
-  const turn = async (tenantId: string): Promise<void> =>
+  const turn = async (tenantId: string, signal: AbortSignal | undefined): Promise<void> =>
     await new Promise((resolve, reject) => {
-      const limit = setTimeout(() => {
+      const end = (): void => {
         waiting.delete(waiter)
-        reject(tooMany())
-      }, waitMs)
+        clearTimeout(limit)
+        signal?.removeEventListener('abort', leave)
+      }
+      const leave = (): void => {
+        end()
+        reject(signal?.aborted === true ? signal.reason : tooMany())
+      }
+      const limit = setTimeout(leave, waitMs)
       const waiter = {
         tenantId,
         give: () => {
-          clearTimeout(limit)
+          end()
           resolve()
         },
       }
       waiting.add(waiter)
-      ask()
+      signal?.addEventListener('abort', leave)
+      if (signal?.aborted === true) leave()
+      else ask()
     })
+
+  const hold = (tenantId: string, onWanted: () => void): Room => {
+    const holder: Holder = { tenantId, onWanted, since: performance.now(), isAsked: false }
+    holders.add(holder)
+    // Who gave the room has asked already, before there was this one to be asked.
+    if (waiting.size > 0) ask()
+    return {
+      renew: () => {
+        holder.since = performance.now()
+        holder.isAsked = false
+      },
+      giveBack: () => {
+        if (!holders.delete(holder)) return
+        count(tenantId, -1)
+        settle()
+      },
+    }
+  }
+
+  const takeNow = (tenantId: string, onWanted: () => void): Room | undefined => {
+    // Where some is free, who waits is of a tenant that has its share.
+    if (free === 0 || heldOf(tenantId) >= share) return undefined
+    count(tenantId, 1)
+    return hold(tenantId, onWanted)
+  }
 
   return {
     isAwaited: () => waiting.size > 0,
-    take: async (tenantId: string, onWanted: () => void): Promise<Room> => {
-      // Where some is free, who waits is of a tenant that has its share.
-      if (free > 0 && heldOf(tenantId) < share) count(tenantId, 1)
-      else await turn(tenantId)
-      const holder: Holder = { tenantId, onWanted, since: performance.now(), isAsked: false }
-      holders.add(holder)
-      // Who gave the room has asked already, before there was this one to be asked.
-      if (waiting.size > 0) ask()
-      return {
-        renew: () => {
-          holder.since = performance.now()
-          holder.isAsked = false
-        },
-        giveBack: () => {
-          if (!holders.delete(holder)) return
-          count(tenantId, -1)
-          settle()
-        },
-      }
+    takeNow,
+    take: async (tenantId: string, onWanted: () => void, signal: AbortSignal | undefined): Promise<Room> => {
+      const now = takeNow(tenantId, onWanted)
+      if (now !== undefined) return now
+      await turn(tenantId, signal)
+      return hold(tenantId, onWanted)
     },
   }
 }

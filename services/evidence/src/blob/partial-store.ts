@@ -27,8 +27,8 @@ export interface Piece {
 }
 
 export interface PartialWriter {
-  /** Resolves when the chunk is no longer needed. */
-  write(chunk: Uint8Array): Promise<void>
+  /** Resolves when the chunk is no longer needed. Who waits for memory waits no longer than until the signal is aborted. */
+  write(chunk: Uint8Array, signal?: AbortSignal): Promise<void>
   /** Takes back what was written. */
   rollBack(): Promise<void>
   /** Makes durable what was written, and gives its bytes. To be called once, whatever happened. */

@@ -11,6 +11,7 @@ const notHere = async (): Promise<never> => await Promise.reject(new Error('not 
 const unused: S3Objects = {
   put: notHere,
   sizeOf: notHere,
+  find: notHere,
   read: notHere,
   delete: notHere,
   deleteAll: notHere,
@@ -37,6 +38,61 @@ test('who has recorded bytes keeps them, though the bucket does not show their n
   expect(deleted).toEqual(['settling'])
   await store.finish(blob, 'kept')
   expect(deleted).toEqual(['settling', 'data', 'settling'])
+})
+
+const inTheBucket = () => {
+  const sha256 = createHash('sha256').update('a').digest('hex')
+  const [ours, theirs] = ['a', 'b'].map((digit) => digit.repeat(32))
+  const tenantId = randomUUID()
+  return {
+    blob: { tenantId, sha256, entry: `${sha256}.${ours}` },
+    names: [ours, theirs].map((random) => `blobs/${tenantId}/${sha256}/${random}`),
+  }
+}
+
+test('an upload whose entry no listing shows yet is one that brings bytes now: a purge leaves them, and no other relies on them', async () => {
+  const { blob, names } = inTheBucket()
+  const changed: string[] = []
+  const change = async (key: string) => {
+    changed.push(key.split('/')[0] ?? '')
+    return await Promise.resolve({ isOver: true })
+  }
+  const modifiedAt = new Date()
+  const store = openS3BlobStore({
+    ...unused,
+    list: async function* list(prefix) {
+      for (const key of names)
+        if (key.startsWith(prefix)) yield await Promise.resolve({ key, sizeBytes: 0, modifiedAt })
+    },
+    find: async (key) => await Promise.resolve({ key, sizeBytes: 0, modifiedAt }),
+    sizeOf: async () => await Promise.resolve(0),
+    put: change,
+    delete: async (key) => void (await change(key)),
+  })
+  for await (const found of store.reopen(blob, modifiedAt.getTime() - 1)) throw new Error(found.entry)
+  expect(changed).toEqual([])
+  await store.finish(blob, 'spare')
+  expect(changed).toEqual(['settling'])
+  const found: string[] = []
+  for await (const { entry } of store.reopen(blob, modifiedAt.getTime() + 60_000)) found.push(entry)
+  expect(found).toHaveLength(2)
+})
+
+test('bytes that were set aside by an upload that is no more go when that is certain', async () => {
+  const deleted: string[] = []
+  const old = [new Date(1000), new Date(3000)]
+  const store = openS3BlobStore({
+    ...unused,
+    list: async function* list(prefix) {
+      if (prefix !== 'aside/') return
+      for (const modifiedAt of old) {
+        yield await Promise.resolve({ key: `aside/${modifiedAt.getTime()}`, sizeBytes: 1, modifiedAt })
+      }
+    },
+    delete: async (key) => await Promise.resolve(void deleted.push(key)),
+  })
+  expect(await store.sweepIncoming(2000)).toBe(1)
+  expect(deleted).toEqual(['aside/1000'])
 })
 
 test.each([

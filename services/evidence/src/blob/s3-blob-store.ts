@@ -12,12 +12,15 @@ import { blockBytes } from '../digest/blocks.ts'
 import { createAside } from './aside.ts'
 import { type HeldPart, createPartBuffer } from './part-buffer.ts'
 import { type PartRoom, openPartRoom, partBytes, partsInMemory, waitForRoomMs } from './part-room.ts'
-import type { S3Objects, Sent, StoredObject, StoredPart } from './s3-objects.ts'
+import type { S3Objects, Sent, StoredPart } from './s3-objects.ts'
 
 type BlobName = Pick<SettlingBlob, 'tenantId' | 'sha256'>
 
 /** What tells an entry that was made to decide over bytes again from that of an upload. */
 const reopenedMark = Buffer.from('reopened')
+
+/** By how much an object may be younger than it is found, in milliseconds. */
+const findStepMs = 1000
 
 /**
  * Bytes in a bucket. README.md beside this file says why the steps are what they are; in short: `data/<tenant>/<random>`
@@ -39,25 +42,15 @@ export function openS3BlobStore(
     return placed
   }
 
-  /** The settling entries of a hash, by their names. */
-  async function listEntries({ tenantId, sha256 }: BlobName): Promise<Map<string, StoredObject>> {
-    const folder = `settling/${checked(tenantId, tenantPattern)}/`
-    const entries = new Map<string, StoredObject>()
-    for await (const object of objects.list(`${folder}${checked(sha256, hashPattern)}.`)) {
-      entries.set(object.key.slice(folder.length), object)
-    }
-    return entries
-  }
-
   /** Whether another upload has brought the same bytes, and they are there to stay: nobody decides over them any more. */
   async function isThereTwice(blob: SettlingBlob): Promise<boolean> {
-    // The names, then the entries, then the bytes: an upload that takes its own away has its entry until they are gone.
     const others = (await listPlaced(blob)).filter(({ entry }) => entry !== blob.entry)
     if (others.length === 0) return false
-    const undecided = await listEntries(blob)
     const sizeBytes = await objects.sizeOf(namesOf(blob).data)
     for (const other of others) {
-      if (!undecided.has(other.entry) && (await objects.sizeOf(namesOf(other).data)) === sizeBytes) return true
+      // The name, then the entry, then the bytes: an upload that takes its own away has its entry until they are gone.
+      const { settling, data } = namesOf(other)
+      if ((await objects.sizeOf(settling)) === undefined && (await objects.sizeOf(data)) === sizeBytes) return true
     }
     return false
   }
@@ -101,13 +94,13 @@ export function openS3BlobStore(
       for (const key of [place, data, settling]) await objects.delete(key)
     },
     reopen: async function* reopen(blob, olderThan) {
-      const placed = await listPlaced(blob)
-      const undecided = await listEntries(blob)
-      for (const found of placed) {
-        const entry = undecided.get(found.entry)
-        if (entry === undefined) await objects.put(namesOf(found).settling, reopenedMark)
+      for (const found of await listPlaced(blob)) {
+        // Asked for by its name: a listing may not show yet what an upload has just put, whose bytes would then be taken away.
+        const { settling } = namesOf(found)
+        const entry = await objects.find(settling)
+        if (entry === undefined) await objects.put(settling, reopenedMark)
         // The entry of an upload is empty.
-        else if (entry.sizeBytes === 0 && entry.modifiedAt.getTime() >= olderThan) continue
+        else if (entry.sizeBytes === 0 && entry.modifiedAt.getTime() + findStepMs > olderThan) continue
         yield found
       }
     },
@@ -145,6 +138,11 @@ export function openS3BlobStore(
     },
     sweepIncoming: async (olderThan) => {
       let count = 0
+      for await (const { key, modifiedAt } of objects.list('aside/')) {
+        if (modifiedAt.getTime() >= olderThan) continue
+        await objects.delete(key)
+        count += 1
+      }
       for await (const { key, uploadId, begunAt } of objects.listBegun('data/')) {
         if (begunAt.getTime() >= olderThan) continue
         await objects.abort(key, uploadId)
@@ -194,6 +192,7 @@ function incomingBlob(objects: S3Objects, room: PartRoom, tenantId: string): Inc
     room,
     tenantId,
     most: () => partBytes - aside.length,
+    setAside: async (part) => await aside.put(part.bytes()),
     send: async (part) =>
       aside.length + part.length < leastPartBytes ? await aside.put(part.bytes()) : await sendPart(part),
   })

@@ -30,6 +30,8 @@ export interface S3Objects {
   put(key: string, bytes: Uint8Array): Promise<Sent>
   /** Bytes of the object; undefined where there is none. */
   sizeOf(key: string): Promise<number | undefined>
+  /** What a listing would say of the object, which may lag behind; its time is cut to whole seconds. Undefined where there is none. */
+  find(key: string): Promise<StoredObject | undefined>
   read(key: string): Promise<Readable>
   /** Harmless where there is no such object. */
   delete(key: string): Promise<void>
@@ -102,6 +104,15 @@ export function openS3Objects(config: S3Config): S3Objects {
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
   const checksumOf = (bytes: Uint8Array) =>
     checksums ? { ChecksumSHA256: createHash('sha256').update(bytes).digest('base64') } : {}
+  const find = async (key: string): Promise<StoredObject | undefined> => {
+    try {
+      const head = await client.send(new HeadObjectCommand({ Bucket, Key: keyOf(key) }), inTime())
+      return { key, sizeBytes: head.ContentLength ?? 0, modifiedAt: head.LastModified ?? new Date() }
+    } catch (error) {
+      if (error instanceof NotFound) return undefined
+      throw unavailable(error)
+    }
+  }
   const remove = async (key: string): Promise<void> => {
     await asking(client.send(new DeleteObjectCommand({ Bucket, Key: keyOf(key) }), inTime()))
   }
@@ -111,15 +122,8 @@ export function openS3Objects(config: S3Config): S3Objects {
       const object = { Bucket, Key: keyOf(key), Body: bytes, ContentLength: bytes.byteLength, ...checksumOf(bytes) }
       return sentBy(await asking(client.send(new PutObjectCommand(object), inTime())))
     },
-    sizeOf: async (key) => {
-      try {
-        const { ContentLength } = await client.send(new HeadObjectCommand({ Bucket, Key: keyOf(key) }), inTime())
-        return ContentLength ?? 0
-      } catch (error) {
-        if (error instanceof NotFound) return undefined
-        throw unavailable(error)
-      }
-    },
+    sizeOf: async (key) => (await find(key))?.sizeBytes,
+    find,
     read: async (key) => {
       const { Body } = await asking(client.send(new GetObjectCommand({ Bucket, Key: keyOf(key) })))
       if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')

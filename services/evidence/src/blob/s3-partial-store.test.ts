@@ -16,6 +16,7 @@ function anObjectStore(isOver: (count: number) => boolean) {
       return { isOver: isOver(given.length) }
     },
     sizeOf: notHere,
+    find: notHere,
     read: notHere,
     delete: notHere,
     deleteAll: notHere,

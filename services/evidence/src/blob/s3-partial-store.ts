@@ -34,9 +34,9 @@ export function openS3PartialStore(
         },
       })
       return {
-        write: async (chunk) => {
+        write: async (chunk, gone) => {
           sizeBytes += chunk.byteLength
-          await buffer.write(chunk)
+          await buffer.write(chunk, gone)
         },
         rollBack: async () => {
           await buffer.forget()

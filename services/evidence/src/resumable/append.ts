@@ -36,6 +36,11 @@ export async function append(
   const onAbort = () => body.destroy(new Error('another request goes on with the upload'))
   if (signal.aborted) onAbort()
   signal.addEventListener('abort', onAbort)
+  // What is being written may wait for memory, in which case it is told that nobody waits for it any more.
+  const gone = new AbortController()
+  body.once('close', () => {
+    if (!body.readableEnded) gone.abort(body.errored ?? new Error('the upload broke off'))
+  })
   let isWhole = false
   try {
     for await (const chunk of body.iterator({ destroyOnReturn: false })) {
@@ -46,7 +51,7 @@ export async function append(
         throw problem('content_too_large', { detail: 'The piece goes beyond the end of the upload.' })
       hash?.update(chunk)
       isWriting = true
-      await writer.write(chunk)
+      await writer.write(chunk, gone.signal)
       isWriting = false
       // The chunks of a request are nobody else's.
       if (body instanceof IncomingMessage) freeChunk(chunk)

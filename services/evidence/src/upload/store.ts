@@ -164,19 +164,28 @@ export async function findUsage(tx: Tx): Promise<bigint> {
   return BigInt(row?.bytes ?? 0)
 }
 
-// Served by upload_open.
+// Served by upload_open and upload_piece_one_open.
 const promisedText = `
   select coalesce(sum(length), 0)::text as bytes
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and receipt_jws is null
     and expires_at > now()
-    and (turn > 0 or created_at > now() - interval '1 hour')
+    and (
+      arrived > 0
+      or created_at > now() - interval '1 hour'
+      or exists (
+        select from evidence.upload_piece as piece
+        where piece.tenant_id = upload.tenant_id
+          and piece.upload_id = upload.id
+          and piece.length is null
+      )
+    )
     and id is distinct from $1::uuid`
 
 /**
  * How many bytes the tenant's resumable uploads have been promised room for, but for the one named. A promise lapses where
- * nothing was sent for an hour: to begin costs nothing.
+ * nothing was sent for an hour, and nobody is sending now: to begin costs nothing, nor does a piece of no bytes.
  */
 export async function findPromised(tx: Tx, except: string | undefined): Promise<bigint> {
   const [row] = await tx.query<{ bytes: string }>({
@@ -188,7 +197,7 @@ export async function findPromised(tx: Tx, except: string | undefined): Promise<
 }
 
 // Some minutes early, since clocks of transactions that run at once differ: where the promise still holds there is room.
-// Served by the primary key.
+// Served by the primary key and upload_piece_one_open.
 const lapsingText = `
   select length::text
   from evidence.upload
@@ -198,8 +207,14 @@ const lapsingText = `
     and created_by_id = $3
     and receipt_jws is null
     and expires_at > now()
-    and turn = 0
-    and created_at < now() - interval '55 minutes'`
+    and arrived = 0
+    and created_at < now() - interval '55 minutes'
+    and not exists (
+      select from evidence.upload_piece as piece
+      where piece.tenant_id = upload.tenant_id
+        and piece.upload_id = upload.id
+        and piece.length is null
+    )`
 
 /** The bytes of an upload of the actor of which nothing was sent for so long that it is promised room no more, or soon will not be. */
 export async function findLapsing(tx: Tx, id: string, actor: Actor): Promise<bigint | undefined> {
