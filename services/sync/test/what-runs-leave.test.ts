@@ -195,3 +195,19 @@ describe('a run that is under way', () => {
     }
   })
 })
+
+const table = (column: string, ...cells: readonly string[]) =>
+  [`external_id,name,type,${column}`, ...cells.map((cell, n) => `E${n},Entity ${n},process,${cell}`)].join('\n')
+
+test('a column that has got another name is warned of, and one that a row has left empty is not', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  await runCsv(tenant, connector, table('description', 'One', 'Two', 'Three'))
+  const cleared = await runCsv(tenant, connector, table('description', '', 'Two', 'Three'))
+  expect([cleared.counts.updated, await errorsOf(tenant, cleared)]).toEqual([1, []])
+  const other = await runCsv(tenant, connector, table('Beschreibung', '', 'Two', 'Three'), '?mode=dry_run')
+  const gone = { row: null, field: 'description', code: 'field_gone', severity: 'warning' }
+  expect(await errorsOf(tenant, other)).toMatchObject([{ ...gone, message: expect.stringContaining('2 rows had it') }])
+  expect(other).toMatchObject({ status: 'succeeded', counts: { updated: 2 } })
+  expect(await errorsOf(tenant, await runCsv(tenant, connector, table('description', 'A', 'B', 'C')))).toEqual([])
+})

@@ -65,7 +65,7 @@ const mappingSchema = z
   })
   .meta({
     description:
-      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then. A column that is named here must be there, unless the rule has a `default`',
+      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then, and the run warns of it (`field_gone`). A column that is named here must be there, unless the rule has a `default`',
   })
 
 const limits = {

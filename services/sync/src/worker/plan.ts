@@ -25,6 +25,7 @@ import {
   recordDeactivations,
   summarizeChanges,
 } from '../diff/store.ts'
+import { type LostField, listLostFields } from '../diff/lost-fields.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Held } from '../staging/block/store.ts'
 import { breachesOf } from '../run/rules.ts'
@@ -321,7 +322,9 @@ async function conclude(
   const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   // What waits is approved row by row, by a worker of whatever release. The hash stays that of a run that is applied at once.
   if (status !== 'applying') await unpackCreations(hold, { rows: status === 'needs_approval', changes: true })
+  const lost = await hold.read(async (tx) => await listLostFields(tx, comparison, fieldsOf(hold)))
   await hold.step(async (tx) => {
+    await insertErrors(tx, run.id, lost.map(lostFromAll))
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
     if (drafts > 0) await insertErrors(tx, run.id, [draftsStay(drafts, comparison.statusField)])
     if (status !== 'applying') await noteOutcome(tx, connector.id, false)
@@ -344,6 +347,16 @@ const none = { total: 0, lately: 0 } as const
 function undecided(keyless: number, field: string): StagedError {
   const message = `${keyless} rows have no key that can be read, hence none is taken for gone: mend them`
   return { row: null, key: null, field, code: 'missing_undecided', message, excerpt: null }
+}
+
+function fieldsOf({ connector }: Hold): string[] {
+  return Object.keys(datasetRules[connector.dataset].schema.shape)
+}
+
+/** A column that is gone, or has another name, empties its field. */
+function lostFromAll({ field, rows }: LostField): StagedError {
+  const message = `no row of the source has it, and ${rows} rows had it: where its column has another name now, name that in the mapping of the connector`
+  return { row: null, key: null, field, code: 'field_gone', message, excerpt: null, severity: 'warning' }
 }
 
 function draftsStay(drafts: number, field: string | null): StagedError {
