@@ -144,6 +144,13 @@ describe('a write that is not kept', () => {
     expect(await person(tenant)).toEqual([{ title: 'Auditor', active: true }])
   })
 
+  test('makes nobody where the universe has not taken it in', async () => {
+    const tenant = admin()
+    instead = { ...away, isTaken: false }
+    expect((await scim(tenant, 'POST', '/Users', { userName: 'ada' })).status).toBe(503)
+    expect(await person(tenant)).toEqual([])
+  })
+
   test('makes nobody active, and leaves whom another source has brought as that one says', async () => {
     const tenant = admin()
     const known = [{ external_id: 'ada', name: 'Ada Lund', title: 'Auditor', active: true }]

@@ -86,6 +86,11 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
     const user =
       winner === undefined ? (before === undefined ? after : readUser(before.content)) : readUser(winner.content)
     if (user === undefined) return
+    if (winner === undefined && before === undefined && stored === undefined) {
+      // It may not have been taken in after all.
+      const made = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
+      if (made.length === 0) return
+    }
     // Whom nobody stands for is not active, but for who was there without a user.
     const isOthers = winner === undefined && stored?.external_id === personKey
     const person = personOf(personKey, { ...user.facts, active: winner !== undefined && user.facts.active })
