@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { runSchema } from '@postern/contracts'
 import { PosternProblem, createPosternClient } from '@postern/client'
-import { type TestStack, startTestStack } from '@postern/local-stack/testing'
+import { type TestStack, randomRing, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { run } from '../src/run.ts'
 
@@ -124,10 +124,28 @@ describe('connectors, through the gateway', () => {
     expect((await postern('connectors', 'create', '--help')).out).toContain('--secrets <file>')
   })
 
-  test('have their secrets put under the current key of the ring', async () => {
-    expect(await postern('connectors', 'rewrap-secrets')).toMatchObject({
+  test('have their secrets put under the current key of the ring, and those named that cannot be', async () => {
+    const ofTenants = / secrets of \d+ tenants are under the current key now\n$/
+    const rewrap = ['connectors', 'rewrap-secrets']
+    const ring = join(stack.home, 'ring')
+    expect(await postern(...rewrap)).toMatchObject({
       code: 0,
-      out: expect.stringMatching(/^0 secrets of \d+ tenants are under the current key now\n$/),
+      out: expect.stringMatching(new RegExp(`^0${ofTenants.source}`)),
     })
+    await writeFile(ring, `${randomRing('next')},${stack.ring('POSTERN_SYNC_SECRETS')}`, { mode: 0o600 })
+    await stack.restart('sync', { POSTERN_SYNC_SECRETS_FILE: ring })
+    // That of the connector `erp`.
+    expect(await postern(...rewrap)).toMatchObject({
+      code: 0,
+      out: expect.stringMatching(new RegExp(`^1${ofTenants.source}`)),
+    })
+    await writeFile(ring, randomRing('other'))
+    await stack.restart('sync', { POSTERN_SYNC_SECRETS_FILE: ring })
+    expect(await postern(...rewrap)).toMatchObject({
+      code: 3,
+      err: expect.stringMatching(/token of connector [0-9a-f-]{36} \(tenant /),
+    })
+    const told = await postern(...rewrap, '--json')
+    expect(JSON.parse(told.out)).toMatchObject({ rewrapped: 0, unreadable: [{ name: 'token' }] })
   })
 })

@@ -62,3 +62,15 @@ describe('one item that nests deeper than any reader goes fails no run', () => {
     expect(await errorsOf(tenant, run)).toMatchObject([{ row: 1, source_key: '1', code: 'nested_too_deep' }])
   })
 })
+
+test('a secret that cannot be opened ends the run at once, and is to be set again', async () => {
+  const tenant = admin()
+  const config = { url: `${server.url}/secret`, auth: { kind: 'bearer' } }
+  const connector = await create(tenant, { type: 'http_json', config, secrets: { token: 'a-token-of-the-source' } })
+  const damage = `update sync.connector_secret set sealed = 'v1.gone.AAAA.AAAA' where connector_id = $1`
+  await parts().world.rows(damage, [connector.id])
+  const run = await pull(tenant, connector)
+  const message = expect.stringContaining('`token`')
+  expect(run).toMatchObject({ status: 'failed', failure: { code: 'secret_unreadable', message } })
+  expect(server.asked).not.toContain('/secret')
+})

@@ -195,14 +195,23 @@ describe('the secrets of a connector', () => {
         }).call(principal, 'POST', internalPaths.rewrapSecrets)
       expect((await rewrap({ ...tenant, kind: 'operator' }, 'sync')).status).toBe(401)
       const operator = { tenantId: tenant.tenantId, kind: 'operator', id: 'operator', scopes: [] } as const
-      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 1 })
-      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 0 })
+      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 1, unreadable: [] })
+      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 0, unreadable: [] })
       const [row] = await world.rows('select sealed from sync.connector_secret where connector_id = $1', [connector.id])
       expect(row?.['sealed']).toMatch(/^v1\.next\./)
       const tried = await world.syncCaller(newest.url).call(tenant, 'POST', `${path}/${connector.id}/test`)
       expect([tried.status, seen]).toEqual([200, [`Bearer ${secret}`]])
       // The old key alone opens nothing any more.
-      expect((await caller.call(tenant, 'POST', `${path}/${connector.id}/test`)).status).toBe(500)
+      expect(await caller.call(tenant, 'POST', `${path}/${connector.id}/test`)).toMatchObject({
+        status: 422,
+        json: { errors: [{ code: 'secret_unreadable' }] },
+      })
+      // Nor does the ring open one that was damaged, and puts the others under the key all the same.
+      const other = await made(tenant, { config, secrets: { token: secret, password: secret } })
+      const damage = `update sync.connector_secret set sealed = 'v1.gone.AAAA.AAAA' where connector_id = $1 and name = 'password'`
+      await world.rows(damage, [other.connector.id])
+      const unreadable = [{ connector: other.connector.id, name: 'password' }]
+      expect((await rewrap(operator, 'operator')).json).toEqual({ rewrapped: 1, unreadable })
     } finally {
       await both.close()
       await newest.close()

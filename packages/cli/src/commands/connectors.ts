@@ -2,7 +2,7 @@ import { openAsBlob } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
-import { internalPaths } from '@postern/contracts/internal'
+import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
 import { contradicted, refusedBy, unavailable, usage } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
@@ -67,6 +67,7 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
   const settings = await readSettings(context.env)
   const service = openKeysService({ ...settings, keysUrl: await readSyncUrl(context.env) })
   let rewrapped = 0
+  const unreadable: { readonly tenant: string; readonly connector: string; readonly name: string }[] = []
   try {
     for (const { id } of tenants) {
       const { body } = await service.call({
@@ -75,13 +76,21 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
         tenantId: id,
         unanswered: 'repeat the command: that is safe',
       })
-      rewrapped += typeof body === 'object' && body !== null ? Number(Reflect.get(body, 'rewrapped')) : 0
+      const answer = rewrappedSchema.parse(body)
+      rewrapped += answer.rewrapped
+      unreadable.push(...answer.unreadable.map((secret) => ({ tenant: id, ...secret })))
     }
   } finally {
     service.close()
   }
-  if (options.json) printJson(context, { tenants: tenants.length, rewrapped })
+  if (options.json) printJson(context, { tenants: tenants.length, rewrapped, unreadable })
   else context.print(`${rewrapped} secrets of ${tenants.length} tenants are under the current key now`)
+  if (unreadable.length === 0) return
+  const named = unreadable
+    .slice(0, 20)
+    .map(({ tenant, connector, name }) => `${name} of connector ${connector} (tenant ${tenant})`)
+  const line = `${unreadable.length} cannot be opened and are left as they are: give the ring their key, or set them again: ${named.join(', ')}`
+  throw contradicted(line, { unreadable })
 }
 
 /** Follows a run to its end, or until it waits for approval. */

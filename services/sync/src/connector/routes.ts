@@ -24,11 +24,12 @@ import type { Deps } from '../deps.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
-import { rewrapSecret, sealSecret } from '../secret/seal.ts'
+import { SealBroken, rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { untoldSecrets } from './destination.ts'
 import { isPushed, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
+  type SealedSecret,
   type Tx,
   countConnectors,
   findConnector,
@@ -161,15 +162,20 @@ export function connectorRoutes(app: App, deps: Parts): void {
   internalRoute(
     app,
     { method: 'POST', path: internalPaths.rewrapSecrets, signedBy: ['operator'], callers: ['operator'] },
-    async ({ context }) => ({
-      rewrapped: await db.write(
-        context,
-        async (tx) =>
-          await resealSecrets(tx, (connectorId, { name, sealed }) =>
-            rewrapSecret(secretRing, { tenantId: context.tenantId, connectorId, name }, sealed),
-          ),
-      ),
-    }),
+    async ({ context }) => {
+      // One that cannot be opened keeps none of the others under the key that is to go.
+      const unreadable: { readonly connector: string; readonly name: string }[] = []
+      const seal = (connectorId: string, { name, sealed }: SealedSecret): string | undefined => {
+        try {
+          return rewrapSecret(secretRing, { tenantId: context.tenantId, connectorId, name }, sealed)
+        } catch (error) {
+          if (!(error instanceof SealBroken)) throw error
+          unreadable.push({ connector: connectorId, name })
+          return undefined
+        }
+      }
+      return { rewrapped: await db.write(context, async (tx) => await resealSecrets(tx, seal)), unreadable }
+    },
   )
 }
 

@@ -4,7 +4,7 @@ import { type App, bodyError, contractRoute, problem } from '@postern/service-ki
 import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { createMapper } from '../mapping/map-row.ts'
-import { openSecret } from '../secret/seal.ts'
+import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceItem } from '../source/types.ts'
 import { findConnector, listSecrets } from './store.ts'
@@ -30,18 +30,14 @@ export function connectorTestRoutes(
       const detail = 'Connectors of this type cannot be tried.'
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
-    const secrets = Object.fromEntries(
-      sealed.map(({ name, sealed: text }) => [
-        name,
-        openSecret(secretRing, { tenantId: context.tenantId, connectorId: connector.id, name }, text),
-      ]),
-    )
     const mapper = createMapper(connector.mapping, datasetRules[connector.dataset])
     const rows: ConnectorTest['rows'] = []
     const upload = raw.body instanceof Readable ? raw.body : undefined
     const ended = new AbortController()
     const signal = AbortSignal.any([ended.signal, AbortSignal.timeout(testMs)])
     try {
+      const place = { tenantId: context.tenantId, connectorId: connector.id }
+      const secrets = openSecrets(secretRing, place, sealed)
       const bounds = { ...limits, maxDurationMs: testMs }
       for await (const item of source.read({
         config: connector.config,

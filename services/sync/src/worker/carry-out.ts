@@ -9,7 +9,7 @@ import { excerptOf } from '../mapping/map-row.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import { type Universe, UniverseUnavailable } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
-import { openSecret } from '../secret/seal.ts'
+import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import type { Remembered } from '../staging/remembered.ts'
@@ -172,12 +172,7 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
   const sealed = await hold.read(async (tx) => await listSecrets(tx, connector.id))
   const { tenantId } = await hold.asker()
-  const secrets = Object.fromEntries(
-    sealed.map(({ name, sealed: text }) => [
-      name,
-      openSecret(secretRing, { tenantId, connectorId: connector.id, name }, text),
-    ]),
-  )
+  const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, sealed)
   const context = { config: connector.config, secrets, outbound, signal, limits }
   const staged = await stage(
     parts,

@@ -1,0 +1,22 @@
+import type { KeyRing } from '@postern/signed-context'
+import { SourceFailure } from '../source/failure.ts'
+import { SealBroken, type SecretPlace, openSecret } from './seal.ts'
+
+/** The secrets of a connector, by name. Throws a SourceFailure that names the first that cannot be opened. */
+export function openSecrets(
+  ring: KeyRing,
+  place: Omit<SecretPlace, 'name'>,
+  secrets: readonly { readonly name: string; readonly sealed: string }[],
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    secrets.map(({ name, sealed }) => {
+      try {
+        return [name, openSecret(ring, { ...place, name }, sealed)]
+      } catch (cause) {
+        if (!(cause instanceof SealBroken)) throw cause
+        const message = `the connector's secret \`${name}\` cannot be opened any more: set it again`
+        throw new SourceFailure('secret_unreadable', message, { cause })
+      }
+    }),
+  )
+}
