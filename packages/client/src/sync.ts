@@ -1,6 +1,7 @@
 import { type CallOptions, type Connection, type RequestBody, fillPath, once, queryOf, readJson } from './connection.ts'
 import { type AnswerOf, type BodyOf, type ItemOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
+import { wait, waitBefore } from './retry.ts'
 import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
 
 type Result = AnswerOf<'pushEntities'>
@@ -111,9 +112,13 @@ function openRuns(connection: Connection): Runs {
   }
 }
 
-/** Reads the stream of events, and the next one when it has ended before the run has. */
+const longestWaitMs = 2_000
+/** Streams in a row without any event, after which somebody has to look. */
+const maxSilentStreams = 5
+
+/** Reads the stream of events, and the next one, which begins with the run as it is, when it has ended or was cut before the run has. */
 async function* follow(connection: Connection, id: string, { signal }: CallOptions): AsyncGenerator<Run> {
-  for (;;) {
+  for (let silent = 0; ;) {
     const answer = await connection.send({
       method: 'GET',
       target: fillPath(operations.followRun[1], { id }),
@@ -121,10 +126,20 @@ async function* follow(connection: Connection, id: string, { signal }: CallOptio
       signal,
       isLong: true,
     })
-    for await (const { event, data } of eventsOf(answer)) {
-      if (event === 'end') return
-      if (event === 'run') yield JSON.parse(data)
+    let failure: unknown = new TypeError('the stream of events ends without any')
+    try {
+      for await (const { event, data } of eventsOf(answer)) {
+        silent = 0
+        if (event === 'end') return
+        if (event === 'run') yield JSON.parse(data)
+      }
+    } catch (error) {
+      signal?.throwIfAborted()
+      failure = error
     }
+    silent += 1
+    if (silent > maxSilentStreams) throw failure
+    await wait(waitBefore(silent, undefined, longestWaitMs) ?? 0, signal)
   }
 }
 

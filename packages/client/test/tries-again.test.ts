@@ -171,3 +171,42 @@ test('waits grow, are spread by chance, follow Retry-After, and have an end', ()
   expect(waitBefore(1, 7, 60_000, () => 1)).toBe(8000)
   expect(waitBefore(1, 61, 60_000)).toBeUndefined()
 })
+
+const stream =
+  (events: string, end: (response: ServerResponse) => void): Step =>
+  (response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    response.write(events, () => end(response))
+  }
+const event = (status: string): string => `event: run\ndata: {"status":"${status}"}\n\n`
+const cut = (response: ServerResponse): void => void response.destroy()
+const close = (response: ServerResponse): void => void response.end()
+const followed = async (): Promise<string[]> => {
+  const runs: string[] = []
+  for await (const { status } of client().sync.runs.follow('run-1')) runs.push(status)
+  return runs
+}
+
+describe('a run is followed', () => {
+  test('past streams that are cut or end before it has', async () => {
+    steps = [
+      stream(event('fetching'), cut),
+      stream('', cut),
+      stream(event('diffing'), close),
+      stream(`${event('applying')}${event('succeeded')}event: end\ndata: {}\n\n`, close),
+    ]
+    expect(await followed()).toEqual(['fetching', 'diffing', 'applying', 'succeeded'])
+    expect(seen).toHaveLength(4)
+  })
+
+  test('no further than five streams in a row say nothing, or one is refused', async () => {
+    steps = [
+      stream(event('fetching'), cut),
+      ...Array.from({ length: 9 }, (_, n) => stream('', n % 2 === 0 ? cut : close)),
+    ]
+    await expect(followed()).rejects.toThrow(TypeError)
+    expect(seen).toHaveLength(6)
+    steps = [stream(event('fetching'), cut), refuse(404, 'not_found')]
+    await expect(followed()).rejects.toMatchObject({ status: 404 })
+  }, 30_000)
+})
