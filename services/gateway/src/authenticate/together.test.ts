@@ -89,7 +89,8 @@ describe('while no answer comes', () => {
     clocks.pass(2500)
     const inTime = [ask('c'), ask('d')]
     await expect(ask('e')).rejects.toThrow('too many wait')
-    expect((await late).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    const reason = new Error('waited too long to be asked')
+    expect(await late).toMatchObject([{ reason }, { reason }])
     clocks.pass(2499)
     await answers.answer(['of under way'])
     expect(await underWay).toBe('of under way')
