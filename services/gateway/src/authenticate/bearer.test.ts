@@ -42,13 +42,18 @@ function publish(name: string, calledItself = name): void {
   documents.set('/keys', { keys: [jwk] })
 }
 
-async function tokenOf(issuer: string, changes: Record<string, unknown> = {}, header: object = {}): Promise<string> {
+async function tokenOf(
+  issuer: string,
+  changes: Record<string, unknown> = {},
+  header: object = {},
+  key = privateKey,
+): Promise<string> {
   const claims = { sub: 'ada', exp: secondsNow() + 300, postern_tenant: tenantId, postern_roles: ['admin'] }
   return await new SignJWT({ ...claims, ...changes })
     .setProtectedHeader({ alg: 'ES256', kid: 'one', ...header })
     .setIssuer(issuer)
     .setAudience('postern')
-    .sign(privateKey)
+    .sign(key)
 }
 
 const secondsNow = (): number => Math.floor(Date.now() / 1000)
@@ -138,6 +143,24 @@ describe('what a token says', () => {
   })
 })
 
+describe('what is signed by a key pair', () => {
+  test.each([
+    ['RS256', 'valid'],
+    ['PS256', 'valid'],
+    ['ES256', 'valid'],
+    ['ES384', 'valid'],
+    ['EdDSA', 'valid'],
+    ['RS384', 'invalid'],
+    ['ES512', 'invalid'],
+  ])('as %s is %s', async (alg, kind) => {
+    const pair = await generateKeyPair(alg)
+    publish(origin)
+    documents.set('/keys', { keys: [{ ...(await exportJWK(pair.publicKey)), kid: 'one', use: 'sig' }] })
+    const text = await tokenOf(origin, {}, { alg }, pair.privateKey)
+    expect(await verifierFor(origin).verify(text)).toMatchObject({ kind })
+  })
+})
+
 function goOn(seconds: number): void {
   vi.setSystemTime(Date.now() + seconds * 1000)
 }
@@ -165,6 +188,10 @@ describe('as time goes on', () => {
     goOn(3000)
     expect(await verify(text)).toMatchObject({ kind: 'valid', token: { subject: 'ada' } })
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+    const later = performance.now() + 30_001
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
+    expect(await verify(text)).toEqual({ kind: 'unavailable' })
+    clock.mockRestore()
     publish(origin)
     goOn(700)
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })

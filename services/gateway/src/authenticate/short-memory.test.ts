@@ -14,6 +14,9 @@ test('what is over is not given any more, and takes up no memory once others com
   memory.set('newest', true)
   expect(memory.size).toBe(2)
   expect([memory.get('new'), memory.get('newest')]).toEqual([true, true])
+  clocks.pass(1001)
+  memory.set('last', true)
+  expect(memory.size).toBe(1)
 })
 
 test('no more is remembered than may be, and nothing once it was cleared', () => {
