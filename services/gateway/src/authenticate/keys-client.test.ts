@@ -280,6 +280,16 @@ test('a report of usage is waited for longer than a look-up: who gave up would s
   await expect(reported).resolves.toBeUndefined()
 })
 
+test('a report whose connection breaks off is not sent again by itself: it may have been counted', async () => {
+  let asked = 0
+  const { client } = await startKeys((_path, request) => {
+    asked += 1
+    request.socket.destroy()
+  })
+  await expect(client.reportUsage({ uses: [], denials: [] })).rejects.toBeInstanceOf(Error)
+  expect(asked).toBe(1)
+})
+
 test('a renewal whose connection breaks off is not made again by itself: the next one counts from a later moment', async () => {
   let asked = 0
   const { client } = await startKeys((_path, request) => {
