@@ -6,6 +6,11 @@ const specials = /["\\]/g
  * as their JSON, undefined as null. `pg` makes the same of an array in several times as long.
  */
 export function arrayLiteral(values: readonly unknown[]): string {
+  if (values.every(isPlain)) {
+    // As PostgreSQL reads them, where none of them is escaped: JSON is written many times as fast.
+    const json = JSON.stringify(values)
+    if (!json.includes('\\')) return `{${json.slice(1, -1)}}`
+  }
   let literal = '{'
   let separator = ''
   for (const value of values) {
@@ -14,6 +19,10 @@ export function arrayLiteral(values: readonly unknown[]): string {
     separator = ','
   }
   return `${literal}}`
+}
+
+function isPlain(value: unknown): boolean {
+  return typeof value === 'string' || value === undefined || value === null || Number.isFinite(value)
 }
 
 function elementOf(value: unknown): string {

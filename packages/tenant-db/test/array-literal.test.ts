@@ -25,13 +25,16 @@ test('an array is read by PostgreSQL as what it was', async () => {
     undefined,
   ]
   const bytes = [Buffer.from([0, 255, 34, 92]), Buffer.alloc(0), undefined]
+  // As they are written, without any escape.
+  const plain = ['plain', '', 'NULL', 'null', '{a,b}', ' spaces ', 'é 😀 \u2028', undefined]
   const objects = [{ a: 'x"y\\z', b: [1, null] }, {}, undefined]
   const [row] = await db.system(
     async (tx) =>
       await tx.query({
         text: `select $1::text[] as texts, $2::double precision[] as numbers, $3::bytea[] as bytes,
-          array_to_json($4::jsonb[]) as objects, $5::text[] as none`,
-        values: [texts, [1, -2.5, undefined], bytes, objects, []].map(arrayLiteral),
+          array_to_json($4::jsonb[]) as objects, $5::text[] as none,
+          $6::text[] as plain`,
+        values: [texts, [1, -2.5, undefined], bytes, objects, [], plain].map(arrayLiteral),
       }),
   )
   await db.close()
@@ -41,5 +44,6 @@ test('an array is read by PostgreSQL as what it was', async () => {
     bytes: bytes.map((one) => one ?? null),
     objects: objects.map((one) => one ?? null),
     none: [],
+    plain: plain.map((text) => text ?? null),
   })
 })

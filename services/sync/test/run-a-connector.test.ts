@@ -90,6 +90,26 @@ describe('a connector that reads an uploaded table', () => {
     expect(await names(tenant)).toEqual({ A: 'First active', B: 'Renamed active' })
   })
 
+  test.each([
+    [
+      'of which only the beginning is that of a known one',
+      String.raw`overlay(hash placing '\x0000000000000000'::bytea from 9)`,
+    ],
+    ['that was forgotten', 'null'],
+  ])('looks again at a row %s', async (_what, hash) => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const known = 'select source_key, hash from sync.known_row where tenant_id = $1 order by source_key'
+    await runCsv(tenant, connector, csvOf(3))
+    const learned = await world.rows(known, [tenant.tenantId])
+    await world.rows(`update sync.known_row set hash = ${hash} where tenant_id = $1 and source_key = 'E1'`, [
+      tenant.tenantId,
+    ])
+    const again = await runCsv(tenant, connector, csvOf(3))
+    expect(again).toMatchObject({ status: 'succeeded', counts: { valid: 3, unchanged: 3, missing: 0, applied: 0 } })
+    expect(await world.rows(known, [tenant.tenantId])).toEqual(learned)
+  })
+
   test('keeps one bad row from failing the run, and says of each row what to mend', async () => {
     const tenant = admin()
     const connector = await create(tenant)

@@ -19,7 +19,8 @@ export interface Fingerprint {
  * before is then looked at again.
  */
 const mapperVersion = 1
-const hashBytes = 16
+/** Of a hash. */
+export const hashBytes = 16
 
 /** Tells rows apart by what a mapping reads of them. Undefined for a row without a key that can be read. */
 export function createFingerprinter(
@@ -78,10 +79,13 @@ function printsOf(
   const sources = new Set(effective.map(({ source }) => source))
   if (!isWhole || keyRule?.source === undefined || columns.some((name) => !sources.has(name))) return undefined
   const tableSalt = hash('sha256', JSON.stringify(['text', salt, form]), 'base64')
+  const isPlain = new Map([keyRule, alsoRule].map((rule) => [rule, rule !== undefined && isTextOfCell(rule)]))
   const textAt = (rule: MappingRule, texts: SourceTexts, index: number): string | null | undefined => {
     if (rule.source === undefined) return textOf(rule, {}, dataset) ?? null
     const cell = texts.cell(index, rule.source)
-    return cell === undefined ? undefined : (textOf(rule, { [rule.source]: cell }, dataset) ?? null)
+    if (cell === undefined) return undefined
+    if (isPlain.get(rule) === true) return cell.trim() || null
+    return textOf(rule, { [rule.source]: cell }, dataset) ?? null
   }
   return {
     hashOf: (text) => hash('sha256', tableSalt + text, 'binary').slice(0, hashBytes),
@@ -91,6 +95,11 @@ function printsOf(
       return typeof key !== 'string' || also === undefined ? undefined : { key, also: also ?? undefined }
     },
   }
+}
+
+/** Whether what a rule makes of a cell is the text of it: of fields that hold texts, which keys are. */
+function isTextOfCell({ source, transforms = [], default: fallback }: MappingRule): boolean {
+  return source?.startsWith('/') === false && transforms.length === 0 && fallback === undefined
 }
 
 function prepare(rules: readonly MappingRule[], { keyField, comparedField }: DatasetRules) {

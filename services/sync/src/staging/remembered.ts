@@ -9,6 +9,9 @@ export class Remembered {
   readonly #slots: Uint32Array
   readonly #taken: Uint8Array
   readonly #mask: number
+  #count = 0
+  #first = 0
+  #second = 0
 
   constructor(count: number) {
     const size = 2 ** Math.ceil(Math.log2(Math.max(16, count * 2)))
@@ -27,6 +30,19 @@ export class Remembered {
     }
   }
 
+  /** How many of them were asked for. */
+  get taken(): number {
+    return this.#count
+  }
+
+  /** Of those that were asked for, the bytes that are not held: all of them by exclusive or, in hexadecimal. */
+  get rest(): string {
+    const bytes = Buffer.alloc(heldBytes)
+    bytes.writeInt32LE(this.#first, 0)
+    bytes.writeInt32LE(this.#second, 4)
+    return bytes.toString('hex')
+  }
+
   /** Whether it is among them, and was not asked for before: of rows that are alike one is known. */
   take(hash: string): boolean {
     const low = wordOf(hash, 0)
@@ -35,6 +51,9 @@ export class Remembered {
     const isThere = this.#slots[slot * 2] !== 0 || this.#slots[slot * 2 + 1] !== 0
     if (!isThere || this.#taken[slot] === 1) return false
     this.#taken[slot] = 1
+    this.#count += 1
+    this.#first ^= wordOf(hash, heldBytes)
+    this.#second ^= wordOf(hash, heldBytes + 4)
     return true
   }
 

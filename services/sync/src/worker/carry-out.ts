@@ -197,7 +197,7 @@ async function stage(
     return { compared: await read(undefined, total === 0), held: undefined }
   }
   const compared = await read(remembered, false)
-  const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, compared))
+  const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, { compared, remembered }))
   if (held.doubtful === 0) return { compared, held }
   logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
   return { compared: await read(undefined, false), held: undefined }

@@ -7,7 +7,7 @@ import { type Fingerprint, createFingerprinter, createTextPrinter } from '../map
 import { createMapper, excerptOf, readableKey } from '../mapping/map-row.ts'
 import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
-import { type KnownRow, stageKnown } from '../staging/block/store.ts'
+import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
@@ -124,13 +124,13 @@ export async function stageSource(
 
 interface Batch {
   readonly rows: StagedRow[]
-  readonly known: KnownRow[]
+  readonly known: KnownRows
   readonly errors: StagedError[]
   bytes: number
 }
 
 function newBatch(): Batch {
-  return { rows: [], known: [], errors: [], bytes: 0 }
+  return { rows: [], known: new KnownRows(batchKnown), errors: [], bytes: 0 }
 }
 
 type Taken =
@@ -226,16 +226,24 @@ function toStaged(
   }
 }
 
-/** The bytes of an uploaded file, part by part as they are asked for. */
+/** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
 function openUpload(hold: Hold, uploadId: string): Readable {
-  async function* chunks(): AsyncGenerator<Buffer> {
-    for (let index = 0; ; index += 1) {
-      const chunk = await hold.read(async (tx) => await findChunk(tx, uploadId, index))
-      if (chunk === undefined) return
+  const partAt = async (index: number): Promise<Buffer | undefined> => {
+    const part = hold.read(async (tx) => await findChunk(tx, uploadId, index))
+    // Its failure is told when it is waited for.
+    part.catch(() => undefined)
+    return await part
+  }
+  async function* parts(): AsyncGenerator<Buffer> {
+    let next = partAt(0)
+    for (let index = 1; ; index += 1) {
+      const part = await next
+      if (part === undefined) return
+      next = partAt(index)
       // As it came, the text that it was read from, and what was made of it.
-      countPassedBytes(chunk.length * 3)
-      yield chunk
+      countPassedBytes(part.length * 3)
+      yield part
     }
   }
-  return Readable.from(chunks(), { objectMode: false })
+  return Readable.from(parts(), { objectMode: false })
 }

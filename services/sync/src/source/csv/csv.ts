@@ -138,10 +138,17 @@ function mayBeBlank(text: string, delimiter: string): boolean {
 
 /** The cell at a place, where no quote stands in it or before it. */
 function leadingCell(text: string, place: number, delimiter: string): string | undefined {
+  let start = 0
+  for (let at = 0; at < place; at += 1) {
+    const next = text.indexOf(delimiter, start)
+    if (next === -1) return undefined
+    start = next + 1
+  }
+  const end = text.indexOf(delimiter, start)
   const quote = text.indexOf('"')
-  const cells = (quote === -1 ? text : text.slice(0, quote)).split(delimiter, place + 2)
   // What a quote follows has not ended.
-  return quote === -1 || cells.length > place + 1 ? cells[place] : undefined
+  if (quote !== -1 && (end === -1 || quote < end)) return undefined
+  return text.slice(start, end === -1 ? undefined : end)
 }
 
 async function* openTable(context: SourceContext<CsvConfig>): AsyncGenerator<Uint8Array> {

@@ -1,5 +1,6 @@
 import { type Statement, type Tx, arrayLiteral } from '@postern/tenant-db'
 import type { Comparison } from '../../diff/store.ts'
+import { hashBytes } from '../../mapping/fingerprint.ts'
 import { Remembered, heldBytes } from '../remembered.ts'
 
 function statement(name: string, text: string): (values: readonly unknown[]) => Statement {
@@ -16,24 +17,54 @@ export interface KnownRow {
   readonly hash: string
 }
 
+/** Such rows on their way into the database, by columns: of many rows little is to be moved in memory, and to be written down. */
+export class KnownRows {
+  readonly rows: number[] = []
+  readonly keys: string[] = []
+  readonly also: (string | undefined)[] = []
+  readonly #most: number
+  #hashes: Buffer | undefined
+
+  /** `most`: how many it is made for. */
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get length(): number {
+    return this.rows.length
+  }
+
+  /** One behind another. */
+  get hashes(): Buffer {
+    return this.#hashes?.subarray(0, this.length * hashBytes) ?? Buffer.alloc(0)
+  }
+
+  push({ row, key, also, hash }: KnownRow): void {
+    this.#hashes ??= Buffer.allocUnsafeSlow(this.#most * hashBytes)
+    this.#hashes.write(hash, this.length * hashBytes, hashBytes, 'latin1')
+    this.rows.push(row)
+    this.keys.push(key)
+    this.also.push(also)
+  }
+}
+
 const stageBlockStatement = statement(
   'sync_stage_block',
   `insert into sync.staged_block (tenant_id, run_id, first_row, rows, keys, also, hashes)
-  values ((select tenancy.tenant_id()), $1::uuid, $2::integer, $3::integer[], $4::text[], $5::text[], $6::bytea[])`,
+  values (
+    (select tenancy.tenant_id()), $1::uuid, $2::integer, $3::integer[], $4::text[], $5::text[],
+    array(
+      select substring($6::bytea from at for ${hashBytes}) from generate_series(1, length($6::bytea), ${hashBytes}) as at order by at
+    )
+  )`,
 )
 
-export async function stageKnown(tx: Tx, runId: string, rows: readonly KnownRow[]): Promise<void> {
-  const [first] = rows
+export async function stageKnown(tx: Tx, runId: string, known: KnownRows): Promise<void> {
+  const [first] = known.rows
   if (first === undefined) return
+  const { rows, keys, also, hashes } = known
   await tx.execute(
-    stageBlockStatement([
-      runId,
-      first.row,
-      arrayLiteral(rows.map(({ row }) => row)),
-      arrayLiteral(rows.map(({ key }) => key)),
-      arrayLiteral(rows.map(({ also }) => also)),
-      arrayLiteral(rows.map(({ hash }) => Buffer.from(hash, 'latin1'))),
-    ]),
+    stageBlockStatement([runId, first, arrayLiteral(rows), arrayLiteral(keys), arrayLiteral(also), hashes]),
   )
 }
 
@@ -76,7 +107,18 @@ export async function rememberRows(
   return remembered
 }
 
-// By the whole hash this time.
+// What is remembered of the connector, as `Remembered` has what was asked of it.
+const sumKnown = statement(
+  'sync_sum_known',
+  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present,
+    count(k.hash) filter (where k.missing_since is null)::integer as hashed,
+    encode(int8send(coalesce(
+      bit_xor(substring(k.hash from ${heldBytes + 1})::bigint) filter (where k.missing_since is null), 0
+    )), 'hex') as rest
+  from sync.known_row k
+  where k.connector_id = $1::uuid and k.scope = $2::text`,
+)
+// By the whole hash, row by row.
 const countUnheld = statement(
   'sync_count_unheld',
   `select count(*) filter (where k.source_key is null)::integer as unheld,
@@ -130,11 +172,20 @@ export interface Held {
   readonly present: number
 }
 
+/**
+ * Where the source has all that was `remembered`, and nothing else, one sum over what is known now says the same as to look each row up: as
+ * many there are, and what the hashes have beyond the bytes that were held.
+ */
 export async function holdAgainstKnown(
   tx: Tx,
   { runId, connectorId, scope }: Comparison,
-  compared: number,
+  { compared, remembered }: { readonly compared: number; readonly remembered: Remembered },
 ): Promise<Held> {
+  if (compared === 0) {
+    type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
+    const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope]))
+    if (sum?.hashed === remembered.taken && sum.rest === remembered.rest) return { ...sum, doubtful: 0 }
+  }
   const [[row], overtaken] = await Promise.all([
     tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
     compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
