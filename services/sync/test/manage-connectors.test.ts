@@ -343,4 +343,34 @@ describe('a schedule', () => {
     expect([paused.status, connectorSchema.parse(paused.json).next_run_at]).toEqual([200, null])
     expect((await caller.call(tenant, 'POST', `${path}/${connector.id}/runs`)).status).toBe(409)
   })
+
+  test('goes on however often its time could not be looked at', async () => {
+    const tenant = admin()
+    const { connector } = await made(tenant, { schedule: { cron: '30 2 * * *', time_zone: 'Europe/Berlin' } })
+    const setJob = async (due: string, attempts: number) =>
+      await world.rows(
+        `update queue.job set start_after = now(), retry_count = $3, data = jsonb_set(data, '{due}', to_jsonb($2::text))
+         where data ->> 'id' = $1 and name = 'sync-schedule'`,
+        [connector.id, due, attempts],
+      )
+    await setJob('no time', 500)
+    await vi.waitFor(
+      async () => {
+        const text = `select state::text, keep_until > now() + interval '300 days' as "isKept" from queue.job
+          where data ->> 'id' = $1 and name = 'sync-schedule'`
+        expect(await world.rows(text, [connector.id])).toEqual([{ state: 'retry', isKept: true }])
+      },
+      { timeout: 60_000, interval: 200 },
+    )
+    const due = '2026-01-01T01:30:00.000Z'
+    await world.rows('update sync.connector set next_run_at = $2 where id = $1', [connector.id, due])
+    await setJob(due, 501)
+    await vi.waitFor(
+      async () => {
+        const { json } = await caller.call(tenant, 'GET', `/api/v1/sync-runs?connector=${connector.key}`)
+        expect(json).toHaveLength(1)
+      },
+      { timeout: 60_000, interval: 200 },
+    )
+  })
 })

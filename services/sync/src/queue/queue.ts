@@ -56,6 +56,12 @@ export interface QueueOptions {
 }
 
 const dayInSeconds = 86_400
+/**
+ * Each time of a schedule is made by the one before: a job that is given up ends the schedule, and nobody would see it. It is tried every ten
+ * minutes in the end, for more than a year, and waits as long for a worker.
+ */
+const scheduleRetries = 60_000
+const scheduleKeptDays = 400
 const startAgainMs = 1_000
 /** How long a request waits for the queue to start. Less than PostgreSQL lets its transaction stand idle. */
 const startWithinMs = 5_000
@@ -110,7 +116,12 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
     },
     sendSchedule: async (tx, connectorId, due) => {
       const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
-      const options = { startAfter: due, retentionSeconds: waits + 14 * dayInSeconds, db: within(tx) }
+      const options = {
+        startAfter: due,
+        retryLimit: scheduleRetries,
+        retentionSeconds: waits + scheduleKeptDays * dayInSeconds,
+        db: within(tx),
+      }
       await startedInTime()
       await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
     },
