@@ -33,11 +33,16 @@ async function postern(...args: string[]) {
 }
 
 async function posternWith(input: string, ...args: string[]) {
+  return await carriedOut(args, { input })
+}
+
+async function carriedOut(args: string[], { input = '', isTerminal = false }) {
   const said = { out: '', err: '' }
   const code = await run(args, environment, {
     out: (text) => void (said.out += text),
     err: (text) => void (said.err += text),
     input: async () => input,
+    isTerminal,
   })
   return { code, ...said }
 }
@@ -73,11 +78,16 @@ describe('connectors, through the gateway', () => {
     const tried = await postern('connectors', 'test', 'people', '--file', file)
     expect(tried).toMatchObject({ code: 0, out: expect.stringContaining('"name":"Person 0"') })
     const first = await postern('connectors', 'run', 'people', '--file', file, '--watch')
-    expect([first.code, first.err]).toEqual([0, expect.any(String)])
+    expect([first.code, first.err]).toEqual([0, expect.stringMatching(/^succeeded {2}300 rows, 0 with errors$/m)])
     expect(first.out).toMatch(/status +succeeded\n/)
     expect(first.out).toMatch(/applied +300/)
     await writeFile(file, rows(100))
-    const second = await postern('connectors', 'run', 'people', '--file', file, '--watch')
+    const watched = ['connectors', 'run', 'people', '--file', file, '--watch']
+    const second = await carriedOut(watched, { isTerminal: true })
+    // Each line in the place of the one before.
+    const [start, ...lines] = second.err.split('\r\u001B[2K')
+    expect([start, lines.at(-1)]).toEqual(['', 'needs_approval  100 rows, 0 with errors\n'])
+    expect(lines.slice(0, -1).join('')).not.toContain('\n')
     expect(second.out).toMatch(/status +needs_approval\n/)
     expect(second.out).toMatch(/beyond +max_deactivate: 200, allowed 50/)
     const [waiting] = await client.sync.runs.list({ status: 'needs_approval' }).all()
@@ -89,6 +99,7 @@ describe('connectors, through the gateway', () => {
     expect(await postern('connectors', 'cancel', id)).toMatchObject({ code: 3 })
     await expect(client.sync.runs.cancel(id)).rejects.toThrow(PosternProblem)
     const third = await postern('connectors', 'run', 'people', '--file', file, '--watch', '--json')
+    expect(third.err).toBe('')
     const { id: again, diff_hash: hash } = runSchema.parse(JSON.parse(third.out))
     const approved = await postern('connectors', 'approve', again, '--diff-hash', hash ?? '', '--watch')
     expect([approved.code, approved.out]).toEqual([0, expect.stringMatching(/status +succeeded\n/)])

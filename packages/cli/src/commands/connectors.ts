@@ -115,7 +115,7 @@ export async function watch(
 const barWidth = 24
 
 /** One line that says how far a run is. */
-export function progressLine({ status, counts }: Run): string {
+export function progressLine({ status, counts }: Pick<Run, 'status' | 'counts'>): string {
   const { created, updated, moved, reactivated, deactivated, applied, fetched, invalid } = counts
   const changes = created + updated + moved + reactivated + deactivated
   if (status !== 'applying') return `${status}  ${number(fetched)} rows, ${number(invalid)} with errors`
