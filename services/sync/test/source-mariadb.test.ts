@@ -21,10 +21,13 @@ const statements = [
   `create definer = owner@'%' view units as select * from unit order by id;`,
   `create definer = owner@'%' view slow as select id, sleep(60) as name from unit;`,
   `create definer = owner@'%' view \`long\` as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';`,
+  `create definer = owner@'%' function write_unit() returns varchar(80) modifies sql data begin insert into unit (id, name) values (1, 'x'); return 'x'; end;`,
+  `create definer = owner@'%' view writing as select write_unit() as name;`,
   'create table hidden (id integer);',
   `create user reader@'%' identified by '${password}';`,
   `grant select on erp.units to reader@'%';`,
   `grant select on erp.slow to reader@'%';`,
+  `grant select on erp.writing to reader@'%';`,
   `grant select on erp.\`long\` to reader@'%';`,
 ]
 
@@ -54,6 +57,20 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
   }
   const refusal = async (fields: object, more: object = {}): Promise<string> =>
     (await failureOf('sql', options(fields, more))).code
+
+  test('is not read where reading it would write', async () => {
+    expect(await refusal({ view: 'writing' })).toBe('answer_refused')
+    // What it would have written is not there.
+    expect((await readSource('sql', options())).length).toBe(1200)
+  })
+
+  test('is not read at an address that is not allowed', async () => {
+    const closed = openOutbound({ networks: [], lookup: async () => [{ address: '127.0.0.1' }] })
+    expect(await refusal({}, { outbound: closed })).toBe('address_not_allowed')
+    expect(await refusal({ host: '2130706433' }, { outbound: openOutbound({ networks: [] }) })).toBe(
+      'address_not_allowed',
+    )
+  })
 
   test('is not read with a wrong password, and the reason does not hold it', async () => {
     const failure = await failureOf('sql', options({}, { secrets: { password: 'wrong-password' } }))

@@ -4,6 +4,12 @@ import { nextRun, scheduleFault } from './next-run.ts'
 const at = (cron: string, time_zone: string, after: string) =>
   nextRun({ cron, time_zone }, new Date(after))?.toISOString()
 
+const times = (cron: string, zone: string, after: string, count: number): string[] => {
+  const found: string[] = []
+  for (let last = after; found.length < count; last = found.at(-1) ?? '') found.push(at(cron, zone, last) ?? '')
+  return found
+}
+
 describe('a schedule', () => {
   test.each([
     [{ cron: '* * * * *', time_zone: 'UTC' }, 'cron'],
@@ -33,16 +39,43 @@ describe('a schedule', () => {
     expect(at('0 6 * * *', 'America/New_York', '2026-03-07T12:00:00Z')).toBe('2026-03-08T10:00:00.000Z')
   })
 
-  test('whose time of day is skipped is due that day all the same, and once', () => {
-    const skipped = at('30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z') ?? ''
-    expect(skipped.slice(0, 10)).toBe('2026-03-29')
-    expect(at('30 2 * * *', 'Europe/Berlin', skipped)).toBe('2026-03-30T00:30:00.000Z')
+  test.each([
+    ['30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00:00Z', '2026-03-29T01:00:00.000Z', '2026-03-30T00:30:00.000Z'],
+    [
+      '15 2 * * *',
+      'Australia/Lord_Howe',
+      '2026-10-03T00:00:00Z',
+      '2026-10-03T15:30:00.000Z',
+      '2026-10-04T15:15:00.000Z',
+    ],
+  ])('%s in %s, which is skipped, is due as soon as clocks have moved, and once', (cron, zone, after, ...due) => {
+    expect(times(cron, zone, after, 2)).toEqual(due)
   })
 
-  test('whose time of day comes twice is due once', () => {
-    const first = at('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z') ?? ''
-    expect(first.slice(0, 10)).toBe('2026-10-25')
-    expect(at('30 2 * * *', 'Europe/Berlin', first)).toBe('2026-10-26T01:30:00.000Z')
+  test.each([
+    ['30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00:00Z', '2026-10-25T00:30:00.000Z', '2026-10-26T01:30:00.000Z'],
+    [
+      '45 1 * * *',
+      'Australia/Lord_Howe',
+      '2026-04-04T00:00:00Z',
+      '2026-04-04T14:45:00.000Z',
+      '2026-04-05T15:15:00.000Z',
+    ],
+    ['30 23 * * *', 'America/Santiago', '2026-04-04T12:00:00Z', '2026-04-05T02:30:00.000Z', '2026-04-06T03:30:00.000Z'],
+  ])('%s in %s, which comes twice, is due the first time and not again', (cron, zone, after, ...due) => {
+    expect(times(cron, zone, after, 2)).toEqual(due)
+  })
+
+  test.each([
+    ['Europe/Berlin', '2026-03-29T00:00:00.000Z'],
+    ['Europe/Berlin', '2026-10-24T23:30:00.000Z'],
+    ['Australia/Lord_Howe', '2026-04-04T13:30:00.000Z'],
+    ['Australia/Lord_Howe', '2026-10-03T14:00:00.000Z'],
+  ])('every half hour it is due every half hour, in %s from %s on', (zone, from) => {
+    const halfHours = Array.from({ length: 8 }, (_, n) =>
+      new Date(Date.parse(from) + (n + 1) * 30 * 60_000).toISOString(),
+    )
+    expect(times('*/30 * * * *', zone, from, 8)).toEqual(halfHours)
   })
 
   test('of a place without daylight saving never moves', () => {
