@@ -59,7 +59,7 @@ describe('an address that the platform has not listed', () => {
     ['private', ['10.0.0.1', '172.16.0.1', '172.31.255.255', '192.168.1.1', 'fc00::1', 'fd12:3456::1']],
     ['loopback', ['127.0.0.1', '127.255.255.254', '::1']],
     ['link-local', ['169.254.0.1', 'fe80::1', 'fe80::1%eth0']],
-    ['that of metadata', ['169.254.169.254', 'fd00:ec2::254', '100.100.100.200']],
+    ['that of metadata', ['169.254.169.254', 'fd00:ec2::254', '100.100.100.200', '168.63.129.16', '::ffff:a83f:8110']],
     ['unspecified, broadcast or multicast', ['0.0.0.0', '0.1.2.3', '255.255.255.255', '224.0.0.1', 'ff02::1', '::']],
     [
       'shared, reserved or for documents',
@@ -77,7 +77,7 @@ describe('an address that the platform has not listed', () => {
 
   test('is connected to when it is a public one', () => {
     const { mayConnect, isListed } = createAddressPolicy([])
-    for (const address of ['1.1.1.1', '93.184.216.34', '2606:4700:4700::1111', '::ffff:1.1.1.1']) {
+    for (const address of ['1.1.1.1', '93.184.216.34', '168.63.129.17', '2606:4700:4700::1111', '::ffff:1.1.1.1']) {
       expect(mayConnect(address), address).toBe(true)
       expect(isListed(address), address).toBe(false)
     }

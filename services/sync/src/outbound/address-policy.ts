@@ -13,6 +13,9 @@ type Network = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 /** All that is given to someone for use on the internet, RFC 4291 section 2.4. */
 const globalUnicast = ipaddr.IPv6.parseCIDR('2000::/3')
 
+/** Azure's, for its machines alone: in a range that is anyone's by its number. */
+const platformServices: ReadonlySet<string> = new Set(['168.63.129.16'])
+
 /**
  * Only addresses that belong to someone on the internet, and what the platform lists: not private, loopback, link-local and
  * metadata addresses, nor any other special range, nor one that embeds another (mapped, translated or tunnelled).
@@ -33,7 +36,7 @@ export function createAddressPolicy(listed: readonly string[]): AddressPolicy {
       const address = parseAddress(text)
       if (address === undefined) return false
       if (isListed(text)) return true
-      if (address.range() !== 'unicast') return false
+      if (address.range() !== 'unicast' || platformServices.has(address.toString())) return false
       return address instanceof ipaddr.IPv4 || address.match(globalUnicast)
     },
   }
