@@ -117,6 +117,30 @@ test('a run that is cancelled while its source is read ends so, and applies noth
   expect(again.status).toBe(409)
 })
 
+test('a run is followed to its end, by its own tenant', async () => {
+  const tenant = admin()
+  const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
+  answers['/slow'] = (response) => resolve(response)
+  const { run } = await begin(tenant, '/slow')
+  const held = await asked
+  const caller = world.syncCaller(first.url)
+  const events = `/api/v1/sync-runs/${run.id}/events`
+  expect(await caller.call(admin(), 'GET', events)).toMatchObject({ status: 404 })
+  expect(await caller.call(tenant, 'HEAD', events)).toMatchObject({ status: 200, text: '' })
+  const followed = caller.call(tenant, 'GET', events)
+  held.end(rowsOf('Followed'))
+  for (const { status, headers, text } of [await followed, await caller.call(tenant, 'GET', events)]) {
+    expect([status, headers['content-type']]).toEqual([200, 'text/event-stream; charset=utf-8'])
+    const said = text.split('\n\n').filter((event) => event.startsWith('id: '))
+    const ids = said.map((event) => Number(/^id: (\d+)\n/.exec(event)?.[1]))
+    expect(ids).toEqual([...new Set(ids)].toSorted((a, b) => a - b))
+    const runs = said.map((event) => runSchema.parse(JSON.parse(event.split('\ndata: ')[1] ?? '')))
+    expect(runs.at(-1)).toMatchObject({ id: run.id, status: 'succeeded', counts: { applied: 1 } })
+    expect(runs.slice(0, -1).every(({ finished_at }) => finished_at === null)).toBe(true)
+    expect(text.endsWith('\n\nevent: end\ndata: {"status":"succeeded"}\n\n')).toBe(true)
+  }
+})
+
 test('a worker that was frozen for too long and thaws again changes nothing: another has finished its run', async () => {
   const tenant = admin()
   const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()

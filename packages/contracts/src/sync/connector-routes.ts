@@ -199,7 +199,7 @@ export const followRun = defineRoute({
   path: '/api/v1/sync-runs/:id/events',
   summary: 'Follow a run',
   description:
-    'Server-sent events: `run` with the run as JSON whenever it has changed, `end` when nothing follows. A stream lasts 50 seconds at most; connect again until `end`.',
+    'Server-sent events: `run` with the run as JSON whenever it has changed, `end` when nothing follows. A stream lasts 50 seconds at most; connect again until `end`. Each begins with the run as it is: `Last-Event-ID` is not needed, and not read.',
   params: runParams,
   answers: { 200: { description: 'Events', mediaType: 'text/event-stream' } },
   problems: ['not_found'],
