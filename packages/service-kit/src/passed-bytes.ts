@@ -27,23 +27,6 @@ export function collectAll(): void {
   collect('major')
 }
 
-/** Bytes after which what has outlived collections of young objects is looked at too: 50 ms are little beside their way. */
-const collectAllEveryBytes = 128 * 1024 * 1024
-
-/**
- * Counts bytes that wait for a slow place on their way, which is longer than the young live: what is dead of them is found by
- * no collection of young objects, and V8 itself looks for it when some 64 MiB have gathered.
- */
-export function createSlowPassage(): (bytes: number) => void {
-  let gathered = 0
-  return (bytes) => {
-    gathered += bytes
-    if (gathered < collectAllEveryBytes) return
-    gathered = 0
-    collectAll()
-  }
-}
-
 /**
  * Keeps the memory of young objects at the size that it has when the process starts. V8 lets it grow to 48 MiB where many are
  * made, and to 128 where some of them outlive each of many collections, as chunks do that wait for a slow place: that takes few
