@@ -299,10 +299,11 @@ describe('how long an answer takes', () => {
     expect((await send(gateway, '/api/v1/whoami', { key })).status).toBe(200)
     expect((await send(gateway, '/api/v1/whoami', { key: revokedKey })).code).toBe('key_revoked')
     const distances: number[] = []
-    let seen = 0
-    let seenPlanted = 0
-    // A busy machine may favour one of the two by chance: what is told is told each time, and in one direction.
-    for (let attempt = 0; attempt < 3; attempt += 1) {
+    const all = { far: [] as number[], mistyped: [] as number[], late: [] as number[] }
+    let areControlsSeen = false
+    // A busy machine may favour one of the two by chance: what is told is told each time, and in one direction. It may hide the
+    // controls for a while as well: these are looked for in all that was measured so far.
+    for (let attempt = 0; attempt < 5; attempt += 1) {
       const times = await measure({
         near: () => nearTo(key),
         far: () => generateKey().value,
@@ -320,8 +321,10 @@ describe('how long an answer takes', () => {
         'revoked',
       ].map((kind) => times.get(kind))
       distances.push(rankDistance(near, far))
-      if (rankDistance(far, mistyped) > 5) seen += 1
-      if (rankDistance(late, far) > 5) seenPlanted += 1
+      all.far.push(...far)
+      all.mistyped.push(...mistyped)
+      all.late.push(...late)
+      areControlsSeen = rankDistance(all.far, all.mistyped) > 5 && rankDistance(all.late, all.far) > 5
       // That of a revoked key is another answer to read, so that nothing is hidden by taking as long: it is told, not judged.
       process.stdout.write(
         `timing: near ${distances.at(-1)?.toFixed(1)} deviations from far; smallest effect told ` +
@@ -329,10 +332,9 @@ describe('how long an answer takes', () => {
           `revoked ${rankDistance(revoked, far).toFixed(1)}, by ${(middle(revoked) - middle(far)).toFixed(3)} ms\n`,
       )
       expect(revoked.length).toBeGreaterThan(rounds / 2)
-      if (seen > 0 && seenPlanted > 0 && distances.some((distance) => Math.abs(distance) < 5)) break
+      if (areControlsSeen && distances.some((distance) => Math.abs(distance) < 5)) break
     }
     expect(distances.every((distance) => distance > 5) || distances.every((distance) => distance < -5)).toBe(false)
-    expect(seen).toBeGreaterThan(0)
-    expect(seenPlanted).toBeGreaterThan(0)
+    expect(areControlsSeen).toBe(true)
   })
 })
