@@ -61,7 +61,8 @@ test('a stall of the host is no time of a call or of a wait, once, and only wher
   expect(timeWithin({ from: 0, to: 10_000 }, stalls.toReversed())).toBe(4200)
   const waited = { ...revocation(1100, 1900), enforcement: { gateways: 3, confirmed: 3, fenced: 0, waited_ms: 750 } }
   const reckoned = outcomeOf(span, { requests: [] }, { revocations: [waited], calls: [] }, { ...none, stalls })
-  expect(reckoned).toMatchObject({ longest_wait_ms: 650, stalled_ms: 200 })
+  // The last attempt, which waited, began at 1150.
+  expect(reckoned).toMatchObject({ longest_wait_ms: 700, stalled_ms: 200 })
 })
 
 test('a machine without a free processor lengthens nothing that is reckoned', () => {

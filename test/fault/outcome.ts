@@ -96,8 +96,10 @@ function waitOf(
   { change: { calledAt, returnedAt = calledAt }, enforcement }: Revocation,
   stalls: readonly While[],
 ): number {
-  const stalledMs = timeWithin({ from: calledAt, to: returnedAt }, stalls)
-  return Math.max(0, (enforcement?.waited_ms ?? 0) - stalledMs)
+  const waitedMs = enforcement?.waited_ms ?? 0
+  // Of the last attempt, which is what is timed: a stall amid one before excuses nothing.
+  const from = Math.max(calledAt, returnedAt - waitedMs)
+  return Math.max(0, waitedMs - timeWithin({ from, to: returnedAt }, stalls))
 }
 
 interface Span {

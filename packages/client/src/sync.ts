@@ -129,9 +129,10 @@ async function* follow(connection: Connection, id: string, { signal }: CallOptio
     let failure: unknown = new TypeError('the stream of events ends without any')
     try {
       for await (const { event, data } of eventsOf(answer)) {
-        silent = 0
         if (event === 'end') return
-        if (event === 'run') yield JSON.parse(data)
+        const run: Run | undefined = event === 'run' ? JSON.parse(data) : undefined
+        silent = 0
+        if (run !== undefined) yield run
       }
     } catch (error) {
       signal?.throwIfAborted()

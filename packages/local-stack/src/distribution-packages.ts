@@ -50,7 +50,10 @@ export async function unpackPackages(
     for (const name of await readdir(join(work, 'packages'))) {
       await execute('dpkg', ['-x', join(work, 'packages', name), join(work, 'root')], { timeout: aptTimeoutMs })
     }
-    await rename(join(work, 'root'), installFolder)
+    await rename(join(work, 'root'), installFolder).catch((error: NodeJS.ErrnoException) => {
+      // Another process has unpacked the same meanwhile.
+      if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error
+    })
   } finally {
     await rm(work, { recursive: true, force: true })
   }

@@ -36,11 +36,11 @@ export function parseJsonLines(body: Buffer): unknown[] {
     const end = found < 0 ? text.length : found
     const line = text.slice(start, end)
     start = end + 1
-    if (number > maxLines) {
+    if (line.trim() === '') continue
+    if (items.length === maxLines) {
       const errors = [bodyError(`must be at most ${maxLines} lines`, 'too_big')]
       throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })
     }
-    if (line.trim() === '') continue
     const fault = findJsonFault(line, maxJsonDepth)
     if (fault !== undefined) throw problemOf({ ...fault, path: [items.length, ...fault.path] }, line, number)
     items.push(JSON.parse(line))

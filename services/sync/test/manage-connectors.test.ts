@@ -269,6 +269,7 @@ describe('a change that names another source', () => {
   const directory = { host: 'ldap.example', bind_dn: 'cn=reader', base_dn: 'dc=example' }
   const oauth = { kind: 'oauth_client_credentials', token_url: 'https://login.example/token', client_id: 'postern' }
   const web = { url: 'https://hr.example/people', auth: oauth }
+  const header = { kind: 'header', name: 'X-Api-Key' }
   const ca = '-----BEGIN CERTIFICATE-----'
   test.each([
     ['sql', 'password', database, { host: 'mine.example' }],
@@ -283,6 +284,8 @@ describe('a change that names another source', () => {
     ['ldap', 'password', directory, { bind_dn: 'cn=other' }],
     ['http_json', 'client_secret', web, { url: 'http://hr.example/people' }],
     ['http_json', 'client_secret', web, { auth: { ...oauth, token_url: 'https://mine.example/token' } }],
+    ['http_json', 'client_secret', web, { auth: { ...oauth, client_id: 'other' } }],
+    ['http_json', 'token', { ...web, auth: header }, { auth: { ...header, name: 'X-Other' } }],
     ['csv', 'token', {}, { url: 'https://mine.example/people', auth: { kind: 'bearer' } }],
   ])('of %s is refused without its %s: from %j by %j', async (type, name, config, change) => {
     const tenant = admin()
@@ -294,6 +297,23 @@ describe('a change that names another source', () => {
     })
     expect((await ask(tenant, connector, { ...next, secrets: { [name]: null } })).status).toBe(200)
   })
+
+  test.each(['Accept', 'accept-encoding', 'Host', 'Content-Type', 'User-Agent'])(
+    'is not sent as %s, which other origins are sent as well',
+    async (name) => {
+      const tenant = admin()
+      const { connector } = await made(tenant, {
+        type: 'http_json',
+        config: { ...web, auth: header },
+        secrets: { token: secret },
+      })
+      const config = { ...web, auth: { ...header, name } }
+      expect(await ask(tenant, connector, { config, secrets: { token: 'new' } })).toMatchObject({
+        status: 422,
+        json: { errors: [{ pointer: '/config/auth/name' }] },
+      })
+    },
+  )
 
   test.each([
     ['sql', 'password', database, { view: 'staff', schema: 'hr', encryption: 'tls' }],

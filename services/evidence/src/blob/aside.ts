@@ -15,9 +15,15 @@ export interface Aside {
   clear(): Promise<void>
 }
 
-export function createAside(objects: S3Objects, tenantId: string, random: string): Aside {
+export function createAside(
+  objects: Pick<S3Objects, 'put' | 'read' | 'deleteAll'>,
+  tenantId: string,
+  random: string,
+): Aside {
   let keys: string[] = []
   let length = 0
+  // Never again the same name: a PUT or a DELETE that was given up on may still be carried out, on what has the name by then.
+  let puts = 0
   const clear = async (): Promise<void> => {
     const gone = keys
     keys = []
@@ -29,7 +35,8 @@ export function createAside(objects: S3Objects, tenantId: string, random: string
       return length
     },
     put: async (bytes) => {
-      const key = `aside/${tenantId}/${random}/${String(keys.length).padStart(6, '0')}`
+      const key = `aside/${tenantId}/${random}/${String(puts).padStart(6, '0')}`
+      puts += 1
       keys.push(key)
       const sent = await objects.put(key, bytes)
       length += bytes.byteLength

@@ -36,6 +36,8 @@ function destinationOf(config: unknown): string {
     originOf(memberOf(auth, 'token_url')),
     memberOf(auth, 'kind'),
     memberOf(auth, 'username'),
+    memberOf(auth, 'client_id'),
+    memberOf(auth, 'name'),
   ])
 }
 

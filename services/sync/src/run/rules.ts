@@ -69,7 +69,11 @@ export function breachesOf(
   const base = known === 0 ? valid : known
   const share = (part: number) => (base === 0 ? 0 : (part / base) * 100)
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
-  const lost = Math.max(missingPolicy === 'ignore' ? 0 : missing, deactivated)
+  // Rows that are gone are among those that become inactive where that is what is made of them, and come on top where they are flagged.
+  const lost =
+    missingPolicy === 'deactivate'
+      ? Math.max(missing, deactivated)
+      : deactivated + (missingPolicy === 'flag' ? missing : 0)
   check('max_deactivate', lost, safety.max_deactivate, lost > safety.max_deactivate)
   const lostShare = share(lost)
   check('max_deactivate_pct', lostShare, safety.max_deactivate_pct, lostShare > safety.max_deactivate_pct)

@@ -41,7 +41,8 @@ export async function tellUniverse(
     nodes.length === 0 || told.kind !== 'applied'
       ? none
       : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
-  if ((people.length > 0 && mayBeTaken(told)) || (nodes.length > 0 && mayBeTaken(placed))) heard()
+  if ((people.length > 0 && mayBeTaken(told)) || (nodes.length > 0 && told.kind === 'applied' && mayBeTaken(placed)))
+    heard()
   const outcome = told.kind === 'applied' && placed.kind === 'applied' ? sum(told, placed) : failed(told, placed)
   await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
   if (outcome.kind === 'applied') return

@@ -2,12 +2,22 @@ import { z } from 'zod'
 import { line } from './fields.ts'
 import { SourceFailure } from '../failure.ts'
 
+/** What we say of each request ourselves, some of it to other origins as well: none of it may carry a secret. */
+const ownHeader =
+  /^(?:accept|accept-.*|host|user-agent|content-.*|connection|keep-alive|transfer-encoding|te|trailer|upgrade|expect|range|if-.*|proxy-.*|referer|origin)$/i
+
 /** How a source knows who asks. What is secret is among the connector's secrets. */
 export const staticAuthSchema = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('none') }),
   z.strictObject({ kind: z.literal('basic'), username: line(255).regex(/^[^:]*$/) }),
   z.strictObject({ kind: z.literal('bearer') }),
-  z.strictObject({ kind: z.literal('header'), name: z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/) }),
+  z.strictObject({
+    kind: z.literal('header'),
+    name: z
+      .string()
+      .regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
+      .refine((name) => !ownHeader.test(name), 'must not be a header that each request has anyway'),
+  }),
 ])
 export type StaticAuth = z.output<typeof staticAuthSchema>
 
