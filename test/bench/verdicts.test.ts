@@ -2,15 +2,16 @@ import { expect, test } from 'vitest'
 import { failedVerdicts } from './verdicts.ts'
 
 const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
-const listOf = (jsonRatio: number) => ({
+const listOf = (ratio: number, jsonRatio: number) => ({
   rows: 1,
-  throughEverything: 1,
-  throughService: 1,
+  throughEverything: 9,
+  throughService: 9,
   sqlRows: 1,
   sqlJson: 1,
-  ratio: 1,
-  serviceRatio: 1,
-  jsonRatio,
+  ratio: 9,
+  serviceRatio: 9,
+  jsonRatio: 9,
+  cpu: { service: 1, sqlRows: 1, sqlJson: 1, ratio, jsonRatio },
 })
 const uploadOf = (ratio: number) => ({ mebibytes: 1, evidence: 1, nginx: 1, nginxSynced: 1, ratio, syncedRatio: 1 })
 const filled = { tenants: 1, findings: 1, logEntries: 1 }
@@ -39,7 +40,13 @@ const revocationOf = (p99: number) =>
 const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
 
 test.each([
-  ['list', { list: part(listOf(1.5)) }, { list: part(listOf(1.51)) }],
+  ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.51, 1.5)) }],
+  ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.5, 1.51)) }],
+  [
+    'many-findings',
+    { 'many-findings': part({ ...scaleOf(1, 1), list: listOf(1, 1) }) },
+    { 'many-findings': part({ ...scaleOf(1, 1), list: listOf(1, 1.6) }) },
+  ],
   ['upload', { upload: part(uploadOf(0.6)) }, { upload: part(uploadOf(0.59)) }],
   ['many-findings', { 'many-findings': part(scaleOf(1.5, 1.3)) }, { 'many-findings': part(scaleOf(1.6, 1.3)) }],
   ['many-findings', { 'many-findings': part(scaleOf(1.5, 1.3)) }, { 'many-findings': part(scaleOf(1, 1.4)) }],
