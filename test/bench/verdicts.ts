@@ -12,7 +12,7 @@ export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<str
   const atMost = (question: string, bound: number, found: number | undefined): string[] =>
     found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
   const list = (found: ListResult | undefined): string[] => [
-    // By processor time: HTTP and a process more are in the way of a single request, whatever the service does.
+    ...atMost('service and RLS ÷ the same SQL as JSON', 1.5, found?.jsonRatio),
     ...atMost('processor time of service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.cpu?.ratio),
     ...atMost('processor time of service and RLS ÷ the same SQL as JSON', 1.5, found?.cpu?.jsonRatio),
   ]
