@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
-import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
+import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { requestIdHeader } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
@@ -20,11 +20,8 @@ afterEach(async () => {
   for (const close of closers.splice(0).toReversed()) await close()
 })
 
-/** A keys service that answers as told, and the client that asks it. */
-async function startKeys(answer: (path: string, request: IncomingMessage, response: ServerResponse) => void) {
-  const server = createServer((request, response) => {
-    request.resume().once('end', () => answer(request.url ?? '', request, response))
-  })
+/** Has the server listen until the test is over; gives its origin. */
+async function listen(server: Server): Promise<string> {
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   closers.push(() => {
@@ -33,8 +30,17 @@ async function startKeys(answer: (path: string, request: IncomingMessage, respon
   })
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('no port')
+  return `http://127.0.0.1:${address.port}`
+}
+
+/** A keys service that answers as told, and the client that asks it. */
+async function startKeys(answer: (path: string, request: IncomingMessage, response: ServerResponse) => void) {
+  const server = createServer((request, response) => {
+    request.resume().once('end', () => answer(request.url ?? '', request, response))
+  })
+  const origin = await listen(server)
   const clocks = fakeClocks()
-  const client = openKeysClient({ url: `http://127.0.0.1:${address.port}`, ring, gateway, clocks })
+  const client = openKeysClient({ url: origin, ring, gateway, clocks })
   closers.push(async () => await client.close())
   return { client, clocks }
 }
@@ -75,15 +81,8 @@ async function startBelieving(answer: (asked: Asked) => { status?: number; body?
       response.writeHead(status).end(body === undefined ? undefined : JSON.stringify(body))
     })
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  closers.push(() => {
-    server.closeAllConnections()
-    server.close()
-  })
-  const address = server.address()
-  if (address === null || typeof address === 'string') throw new Error('no port')
-  const url = `http://127.0.0.1:${address.port}${prefix}`
+  const origin = await listen(server)
+  const url = origin + prefix
   const client = openKeysClient({ url, ring, gateway, clocks: fakeClocks() })
   closers.push(async () => await client.close())
   return { client, asked }
