@@ -7,7 +7,11 @@ export interface Area {
   readonly tests: readonly string[]
   /** Whether the tests need PostgreSQL. */
   readonly needsServers: boolean
+  /** Files that a few of these tests are to notice alterations of by themselves: to ask all of them would take seconds for each. */
+  readonly testsOf?: Readonly<Record<string, readonly string[]>>
 }
+
+const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
 /** Files of authenticate that have their own tests, which take seconds: those of the whole gateway take a minute. */
 const rules = [
@@ -69,5 +73,24 @@ export const areas: readonly Area[] = [
     mutate: ['packages/tenant-db/src/**/*.ts'],
     tests: ['packages/tenant-db/test/*.test.ts'],
     needsServers: true,
+    testsOf: Object.fromEntries(
+      Object.entries({
+        'array-literal': ['array-literal'],
+        'as-owner': ['as-owner'],
+        'catalog-check': ['catalog-check'],
+        connect: ['as-owner', 'migrate'],
+        'catalog-rules': ['catalog-check'],
+        'describe-schema': ['describe-schema'],
+        follow: ['follow'],
+        idempotency: ['idempotency'],
+        'login-passwords': ['login-passwords'],
+        migrate: ['migrate'],
+        pool: ['tenant-transaction', 'what-a-session-keeps', 'tls'],
+        roles: ['roles', 'assertion'],
+        session: ['tenant-transaction', 'what-a-session-keeps', 'tenant-isolation', 'tls'],
+        'sql-error': ['sql-error'],
+        'tenant-transaction': ['assertion', 'tenant-transaction', 'follow', 'tls'],
+      }).map(([file, tests]) => [`packages/tenant-db/src/${file}.ts`, tests.map(tenantDb)]),
+    ),
   },
 ]

@@ -32,7 +32,7 @@ const { values, positionals } = parseArgs({
 async function mutate(area: Area, file: string): Promise<Mutant[]> {
   if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
   else process.env['POSTERN_TEST_SERVERS'] = 'none'
-  process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(area.tests)
+  process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(area.testsOf?.[file] ?? area.tests)
   // What is drawn is the same for every alteration, and in the next run.
   process.env['POSTERN_SEED'] ??= '7'
   const stryker = new Stryker({
@@ -42,16 +42,27 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
     tempDirName: '.tools/mutation',
     mutate: [file],
     // Beyond four times as long as usual: a busy machine is not to be taken for what never ends.
-    timeoutMS: area.needsServers ? 60_000 : 5000,
+    timeoutMS: area.needsServers ? 60_000 : 20_000,
     reporters: ['dots'],
   })
   const results = await stryker.runMutationTest()
   const source = await readFile(join(root, file), 'utf8')
-  return results.map(({ location, mutatorName, replacement, status }) => {
+  return results.map(({ location, mutatorName, replacement, status, statusReason }) => {
     const original = cut(source, location)
-    return { file, line: location.start.line, mutator: mutatorName, original, replacement, status }
+    const isTimeOut = status === 'Killed' && gaveUp.test(statusReason ?? '')
+    return {
+      file,
+      line: location.start.line,
+      mutator: mutatorName,
+      original,
+      replacement,
+      status: isTimeOut ? 'Timeout' : status,
+    }
   })
 }
+
+/** What vitest says of a test that it has given up: no more than StrykerJS's own limit does it say that anything was noticed. */
+const gaveUp = /^(?:Test|Hook) timed out in \d+ms/
 
 interface Place {
   readonly line: number
@@ -127,6 +138,11 @@ for (const area of asked) {
     const minutes = (performance.now() - startedAt) / 60_000
     const verdict = judge(mutants, reasons)
     verdicts.push(verdict)
+    for (const { line, original, replacement } of mutants.filter(({ status }) => status === 'Timeout')) {
+      process.stdout.write(
+        `${file}:${line} never ended: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n`,
+      )
+    }
     print(file, verdict, minutes)
     const about = { date: new Date().toISOString().slice(0, 10), source, minutes: Math.round(minutes * 10) / 10 }
     await keep(area.name, file, resultOf(mutants, about), reasons)
