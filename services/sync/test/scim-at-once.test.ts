@@ -11,12 +11,13 @@ import { admin, makeWorld } from './support.ts'
 let world: Awaited<ReturnType<typeof makeWorld>>
 let close: () => Promise<void>
 let url: string
-/** What happens before the universe hears of people: `said` is all of the push. */
+const pushes: ReadonlySet<unknown> = new Set([internalPaths.pushPeople, internalPaths.pushOrgStructures])
+/** What happens before the universe hears of people or nodes: `said` is all of the push. */
 let before: (said: string) => Promise<unknown> = async () => undefined
 /** What is answered, once the universe has taken a push in: on which path, and instead of what it says. */
 let instead: { readonly path: string; readonly status: number; readonly isTaken: boolean } | undefined
 
-/** What else happens while the first push of people that says this is on its way. */
+/** What else happens while the first push that says this is on its way. */
 function meanwhile(words: string, what: () => Promise<unknown>): void {
   before = async (said) => {
     if (!said.includes(words)) return
@@ -30,7 +31,7 @@ beforeAll(async () => {
   const universe = await world.spawnUniverse()
   const way = createServer((asked, answer) => {
     void buffer(asked).then(async (body) => {
-      if (asked.url === internalPaths.pushPeople) await before(body.toString())
+      if (pushes.has(asked.url)) await before(body.toString())
       const { method, headers } = asked
       const lie = instead?.path === asked.url ? instead : undefined
       if (lie !== undefined) instead = undefined
@@ -76,6 +77,12 @@ async function create(tenant: Principal, userName: string, fields = {}) {
 async function change(tenant: Principal, id: string, values: Record<string, unknown>, headers = {}): Promise<number> {
   const operations = Object.entries(values).map(([path, value]) => ({ op: 'replace', path, value }))
   return (await scim(tenant, 'PATCH', `/Users/${id}`, patch(...operations), headers)).status
+}
+
+/** As another source does. */
+async function pushPerson(tenant: Principal, row: unknown): Promise<void> {
+  const push = await world.syncCaller(url).call(tenant, 'POST', '/api/v1/sync/people', { body: [row] })
+  expect(push.status).toBe(200)
 }
 
 async function person({ tenantId }: Principal): Promise<unknown> {
@@ -154,8 +161,7 @@ describe('a write that is not kept', () => {
   test('makes nobody active, and leaves whom another source has brought as that one says', async () => {
     const tenant = admin()
     const known = [{ external_id: 'ada', name: 'Ada Lund', title: 'Auditor', active: true }]
-    const push = await world.syncCaller(url).call(tenant, 'POST', '/api/v1/sync/people', { body: known })
-    expect(push.status).toBe(200)
+    await pushPerson(tenant, known[0])
     for (const userName of ['ada', 'bo']) {
       instead = refusing
       const fields = { userName, title: 'X', ...risk }
@@ -165,6 +171,53 @@ describe('a write that is not kept', () => {
       'select external_id, name, title, active from universe.person where tenant_id = $1 order by external_id'
     const [ada, bo] = await world.rows(people, [tenant.tenantId])
     expect([ada, bo]).toMatchObject([...known, { external_id: 'bo', active: false }])
+  })
+
+  test.each([
+    ['was not taken in', { ...away, isTaken: false }, 503, 1],
+    ['was taken in without its unit', refusing, 400, 2],
+  ])(
+    'keeps its address from nobody where it %s, also for who is called as somebody else once was',
+    async (_what, lie, status, people) => {
+      const tenant = admin()
+      const { id } = await create(tenant, 'ann')
+      expect(await change(tenant, id, { userName: 'ann.b' })).toBe(200)
+      const emails = [{ value: 'ann@x.example' }]
+      instead = lie
+      expect((await scim(tenant, 'POST', '/Users', { userName: 'ann', emails, ...risk })).status).toBe(status)
+      expect(await person(tenant)).toHaveLength(people)
+      await create(tenant, 'ann', { emails, ...risk })
+    },
+  )
+
+  test.each([
+    ['was changed', 'Risk', [{ external_id: 'ada', name: 'Ada', title: 'Auditor' }], refusing, 400],
+    ['was made', 'X', [], { ...away, isTaken: false }, 503],
+  ])(
+    'leaves a person who %s by another source meanwhile as that one says',
+    async (_what, words, known, lie, status) => {
+      const tenant = admin()
+      for (const row of known) await pushPerson(tenant, row)
+      meanwhile(`"${words}"`, async () => {
+        await pushPerson(tenant, { external_id: 'ada', name: 'Ada', title: 'Chief', active: true })
+        instead = lie
+      })
+      expect((await scim(tenant, 'POST', '/Users', { userName: 'ada', title: 'X', ...risk })).status).toBe(status)
+      expect(await person(tenant)).toEqual([{ title: 'Chief', active: true }])
+    },
+  )
+
+  test('is as if it had never been where the universe has refused the person', async () => {
+    const tenant = admin()
+    const emails = [{ value: 'ada@x.example' }]
+    await create(tenant, 'ada', { emails })
+    const { id, meta } = await create(tenant, 'bo')
+    const runs = async () =>
+      await world.rows('select status from sync.run where tenant_id = $1 order by started_at', [tenant.tenantId])
+    const earlier = await runs()
+    expect(await change(tenant, id, { emails, [`${enterpriseUrn}:department`]: 'Risk' })).toBe(409)
+    expect(await runs()).toEqual([...earlier, { status: 'failed' }])
+    expect(await change(tenant, id, { title: 'X' }, { 'if-match': meta.version })).toBe(200)
   })
 })
 

@@ -29,6 +29,8 @@ export interface Told {
   readonly personKey: string
   /** The person that was there before a user was to be made: another source may have brought it. */
   readonly stored: PushedPerson | undefined
+  /** What the universe was told of the person. */
+  readonly said: readonly PushedPerson[]
   readonly units: readonly (Unit | undefined)[]
 }
 
@@ -79,29 +81,36 @@ export async function settleUnits(parts: Parts, request: Request, { id, units, i
 
 async function setPersonRight(parts: Parts, request: Request, told: Told): Promise<void> {
   const { db } = parts
-  const { personKey, before, after, stored } = told
-  for (let round = 1; round <= maxRounds; round += 1) {
-    const found = async () => await db.read(request.context, async (tx) => await findUserOfPerson(tx, personKey))
-    const winner = await found()
-    const user =
-      winner === undefined ? (before === undefined ? after : readUser(before.content)) : readUser(winner.content)
-    if (user === undefined) return
-    if (winner === undefined && before === undefined && stored === undefined) {
-      // It may not have been taken in after all.
-      const made = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
-      if (made.length === 0) return
-    }
-    // Whom nobody stands for is not active, but for who was there without a user.
-    const isOthers = winner === undefined && stored?.external_id === personKey
-    const person = personOf(personKey, { ...user.facts, active: winner !== undefined && user.facts.active })
-    await tell(parts, request, { people: [isOthers ? stored : person], nodes: [] })
+  const { personKey } = told
+  const said = [...told.said]
+  for (let round = 1; round <= maxRounds && said.length > 0; round += 1) {
+    const find = async () => await db.read(request.context, async (tx) => await findUserOfPerson(tx, personKey))
+    const winner = await find()
+    const [stands] = await ask(parts, request, { dataset: 'people', keys: [personKey], behind_pushes: true })
+    // It was not taken in after all, or somebody else has said something since, which stays.
+    if (stands === undefined || !said.some((person) => isDeepStrictEqual(stands.row, person))) return
+    const person = rightPerson(told, winner)
+    if (person === undefined || isDeepStrictEqual(stands.row, person)) return
+    await tell(parts, request, { people: [person], nodes: [] })
+    said.push(person)
     // Whoever has told the universe of a write of the same version before this begins anew, and tells it after this.
     const isStill =
       winner === undefined
-        ? (await found()) === undefined
+        ? (await find()) === undefined
         : await db.write(request.context, async (tx) => await touchUser(tx, winner.id, winner.version))
     if (isStill) return
   }
+}
+
+/** Whom nobody stands for is not active, but for who was there without a user. Who was never kept holds no address either. */
+function rightPerson(
+  { personKey, before, after, stored }: Told,
+  winner: StoredUser | undefined,
+): PushedPerson | undefined {
+  if (winner !== undefined) return personOf(personKey, readUser(winner.content).facts)
+  if (stored?.external_id === personKey) return stored
+  if (before !== undefined) return personOf(personKey, { ...readUser(before.content).facts, active: false })
+  return after && personOf(personKey, { ...after.facts, active: false, email: undefined })
 }
 
 async function tellUnits(parts: Parts, request: Request, keys: readonly string[]): Promise<void> {

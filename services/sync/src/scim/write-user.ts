@@ -85,7 +85,9 @@ async function tellAndKeep<T>(
   } catch (error) {
     // Nothing of this is kept, and the universe was told of it.
     const told = heard.at(-1)
-    if (told !== undefined) await setRight(parts, request, { ...told, stored })
+    if (told === undefined) throw error
+    const said = heard.flatMap(({ people }) => people.filter(({ external_id: key }) => key === told.personKey))
+    await setRight(parts, request, { ...told, stored, said })
     throw error
   }
 }
