@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { linesMediaType, scimMediaType } from '@postern/contracts'
+import { scimMediaType } from '@postern/contracts'
 import { createVerifier } from '@postern/signed-context'
 import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
 import type { BaseConfig } from './config.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
-import { parseJsonBody, parseJsonLines, parseOurJson } from './json-body.ts'
+import { parseJsonBody, parseOurJson } from './json-body.ts'
 import type { Logger } from './logger.ts'
 import { type Registry, measureRequests } from './metrics.ts'
 import { type Pressure, refuseWhenLate } from './pressure.ts'
@@ -88,9 +88,6 @@ function readJson(app: App): void {
     { parseAs: 'buffer' },
     async ({ routeOptions }: FastifyRequest, body: Buffer) =>
       routeOptions.config.isOurJson === true ? parseOurJson(body) : parseJsonBody(body),
-  )
-  app.addContentTypeParser(linesMediaType, { parseAs: 'buffer' }, async (_request: FastifyRequest, body: Buffer) =>
-    parseJsonLines(body),
   )
 }
 

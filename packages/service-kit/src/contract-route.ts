@@ -5,6 +5,7 @@ import {
   type Route,
   type RouteInputs,
   itemSchemaOf,
+  linesMediaType,
   mediaTypesOf,
 } from '@postern/contracts'
 import { type TenantContext, parseAssertion } from '@postern/signed-context'
@@ -24,6 +25,7 @@ import {
   keepsNothing,
 } from './idempotency.ts'
 import { inputErrors } from './input-errors.ts'
+import { parseJsonLines } from './json-body.ts'
 import { type JsonTexts, contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
@@ -194,14 +196,22 @@ interface Registration {
 function register(app: App, registration: Registration): void {
   const kit = kits.get(app)
   if (kit === undefined) throw new Error('routes can be registered on an app made by createApp only')
-  if (!registration.isStreamed) {
+  const { isStreamed, mediaTypes } = registration
+  if (!isStreamed && !mediaTypes.includes(linesMediaType)) {
     addRoute(app, registration, kit)
     return
   }
-  // A body that no schema describes is a stream that nobody reads before the handler does.
   app.register(async (scope) => {
-    scope.removeAllContentTypeParsers()
-    scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    if (isStreamed) {
+      // A body that no schema describes is a stream that nobody reads before the handler does.
+      scope.removeAllContentTypeParsers()
+      scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
+    } else {
+      const options = { parseAs: 'buffer' } as const
+      scope.addContentTypeParser(linesMediaType, options, async (_request: FastifyRequest, body: Buffer) =>
+        parseJsonLines(body),
+      )
+    }
     addRoute(scope, registration, kit)
   })
 }

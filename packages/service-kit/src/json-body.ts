@@ -36,7 +36,7 @@ export function parseJsonLines(body: Buffer): unknown[] {
     const end = found < 0 ? text.length : found
     const line = text.slice(start, end)
     start = end + 1
-    if (line.trim() === '') continue
+    if (/^[ \t\r]*$/.test(line)) continue
     if (items.length === maxLines) {
       const errors = [bodyError(`must be at most ${maxLines} lines`, 'too_big')]
       throw problem('invalid_content', { detail: 'See `errors` for what to mend.', errors })

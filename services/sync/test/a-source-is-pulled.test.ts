@@ -1,5 +1,6 @@
 import { type Connector, runSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
+import type { TenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import { useRuns } from './run-support.ts'
@@ -73,4 +74,38 @@ test('a secret that cannot be opened ends the run at once, and is to be set agai
   const message = expect.stringContaining('`token`')
   expect(run).toMatchObject({ status: 'failed', failure: { code: 'secret_unreadable', message } })
   expect(server.asked).not.toContain('/secret')
+})
+
+test('a new secret is not sent to the address that the old one was for', async () => {
+  const tenant = admin()
+  const heard: unknown[] = []
+  for (const path of ['/old', '/new']) {
+    answers[path] = ({ headers }, response) => {
+      heard.push([path, headers.authorization])
+      response.end(`[${entity('A', '{}')}]`)
+    }
+  }
+  const auth = { kind: 'bearer' }
+  const config = { url: `${server.url}/old`, auth }
+  const { id } = await create(tenant, { type: 'http_json', config, secrets: { token: 'old-secret' } })
+  const { json } = await parts().caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`)
+  const run = runSchema.parse(json)
+  const { workerDb } = parts()
+  // Changed by somebody once a worker has the run.
+  const change = async (): Promise<void> => {
+    const headers = { 'if-match': '*' }
+    const body = { config: { url: `${server.url}/new`, auth }, secrets: { token: 'new-secret' } }
+    expect((await parts().caller.call(tenant, 'PATCH', `/api/v1/connectors/${id}`, { body, headers })).status).toBe(200)
+  }
+  const changing: TenantDb = {
+    ...workerDb,
+    system: async (task) => {
+      if ((await now(tenant, run)).attempt === 1) await change()
+      return await workerDb.system(task)
+    },
+  }
+  await expect(work(run, { outbound, workerDb: changing })).rejects.toThrow('changed at this moment')
+  await work(run, { outbound })
+  expect(heard).toEqual([['/new', 'Bearer new-secret']])
+  expect(await names(tenant)).toEqual(['Entity A active'])
 })

@@ -78,6 +78,7 @@ describe('a push is refused and changes nothing', () => {
     ['a member twice', '\n{"external_id":"A","external_id":"B"}', 400, '/0/external_id', 'See'],
     ['half a character', `${JSON.stringify(row())}\n{"name":"\\ud800"}`, 422, '/1/name', 'See'],
     ['no row', '\r\n \n', 422, '', 'See'],
+    ['a line that only looks empty', '\u00a0\n', 400, '/0', 'line 1'],
     ['lines without end', '\n'.repeat(20_001), 422, '', 'See'],
     ['a row that is not valid', `${JSON.stringify(row())}\r\n{"external_id":"B"}`, 422, '/1/name', 'See'],
   ])('as lines: %s, with its place', async (_what, body, status, pointer, words) => {
@@ -99,6 +100,15 @@ describe('a push is refused and changes nothing', () => {
     })
     expect(answer.status).toBe(415)
   })
+
+  test.each(['/api/v1/connectors', '/api/v1/sync/org-structures/management'])(
+    'as lines, whatever they hold, by %s, which takes none',
+    async (path) => {
+      const headers = { 'content-type': 'application/x-ndjson' }
+      for (const body of ['{"broken\n', '1\n'.repeat(20_001)])
+        expect((await caller.call(admin(), 'POST', path, { body, headers })).status).toBe(415)
+    },
+  )
 
   test.each([
     ['no array', {}, ''],

@@ -234,11 +234,6 @@ const dropSecret = statement(
   'sync_drop_secret',
   'delete from sync.connector_secret s where s.connector_id = $1 and s.name = $2',
 )
-const selectSecrets = statement(
-  'sync_select_secrets',
-  'select s.name, s.sealed from sync.connector_secret s where s.connector_id = $1 order by s.name',
-)
-
 /** Stores a sealed secret, or removes one (null). */
 export async function storeSecret(tx: Tx, connectorId: string, name: string, sealed: string | null): Promise<void> {
   await tx.execute(sealed === null ? dropSecret([connectorId, name]) : putSecret([connectorId, name, sealed]))
@@ -249,8 +244,28 @@ export interface SealedSecret {
   readonly sealed: string
 }
 
-export async function listSecrets(tx: Tx, connectorId: string): Promise<SealedSecret[]> {
-  return await tx.query<SealedSecret & { [column: string]: unknown }>(selectSecrets([connectorId]))
+// One statement, hence of one moment: a new secret is never read beside the address that the old one was for.
+const findOpenable = statement(
+  'sync_find_openable',
+  `select ${columns},
+    (
+      select coalesce(jsonb_agg(jsonb_build_object('name', s.name, 'sealed', s.sealed) order by s.name), '[]')
+      from sync.connector_secret s
+      where s.tenant_id = c.tenant_id and s.connector_id = c.id
+    ) as sealed
+  from sync.connector c
+  where c.id = $1::uuid and c.retired_at is null`,
+)
+
+/** A connector with the secrets that belong to its configuration. */
+export async function findWithSecrets(
+  tx: Tx,
+  id: string,
+): Promise<{ readonly connector: Connector; readonly sealed: readonly SealedSecret[] } | undefined> {
+  const [row] = await tx.query<ConnectorRow & { readonly sealed: SealedSecret[]; [column: string]: unknown }>(
+    findOpenable([id]),
+  )
+  return row && { connector: toConnector(row), sealed: row.sealed }
 }
 
 const selectAllSecrets = statement(

@@ -7,7 +7,7 @@ import { createMapper } from '../mapping/map-row.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceItem } from '../source/types.ts'
-import { findConnector, listSecrets } from './store.ts'
+import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
 /** Below what the gateway waits. */
@@ -21,7 +21,7 @@ export function connectorTestRoutes(
   contractRoute(app, testConnector, async ({ params, context, raw, log, requestId }): Promise<ConnectorTest> => {
     const found = await db.write(context, async (tx) => {
       const connector = await findConnector(tx, params.id)
-      return connector === undefined ? undefined : { connector, sealed: await listSecrets(tx, connector.id) }
+      return connector === undefined ? undefined : await findWithSecrets(tx, connector.id)
     })
     if (found === undefined) throw problem('not_found')
     const { connector, sealed } = found

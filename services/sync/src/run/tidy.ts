@@ -2,8 +2,8 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 
-/** Each removes 50,000 rows: as many as somebody may wait for. */
-const maxRounds = 10
+/** How long somebody waits for it behind what is done already, in milliseconds; a round that has begun then is finished. */
+const withinMs = 2_000
 
 /**
  * Removes what a run that waited for approval, and does no more, had read of its source. Never throws: what stays is removed by the
@@ -13,9 +13,10 @@ export async function tidyEndedRuns(
   { db }: Pick<Deps, 'db'>,
   { context, requestId, log }: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   connectorId: string,
+  now: () => number = () => performance.now(),
 ): Promise<void> {
   try {
-    for (let round = 1; round <= maxRounds; round += 1) {
+    for (const begun = now(); now() - begun < withinMs;) {
       if ((await db.write(context, async (tx) => await clearEndedRuns(tx, connectorId))) === 0) return
     }
   } catch (error) {

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Run } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
 import type { KeyRing } from '@postern/signed-context'
-import { findConnector, listSecrets } from '../connector/store.ts'
+import { findConnector, findWithSecrets } from '../connector/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { countKnown } from '../diff/store.ts'
 import { excerptOf } from '../mapping/map-row.ts'
@@ -170,9 +170,11 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   const { connector } = hold
   const source = sources.get(connector.type)
   if (source === undefined) throw new RunRefused('no_such_source', 'Connectors of this type cannot be run here.')
-  const sealed = await hold.read(async (tx) => await listSecrets(tx, connector.id))
+  const openable = await hold.read(async (tx) => await findWithSecrets(tx, connector.id))
+  // The next attempt reads it as it is then, its secrets with it.
+  if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
   const { tenantId } = await hold.asker()
-  const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, sealed)
+  const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
   const context = { config: connector.config, secrets, outbound, signal, limits }
   const staged = await stage(
     parts,

@@ -1,0 +1,17 @@
+import { createLogger } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
+import { expect, test, vi } from 'vitest'
+import { tidyEndedRuns } from './tidy.ts'
+
+test('whoever waits behind what is done already waits for no more rounds than fit into two seconds', async () => {
+  let at = 0
+  const write = vi.fn<() => Promise<number>>(async () => {
+    at += 900
+    return 50_000
+  })
+  // There is always more to remove.
+  const db = { write } as unknown as TenantDb
+  const input = { context: {} as never, requestId: 'r', log: createLogger({ service: 'sync', level: 'silent' }) }
+  await tidyEndedRuns({ db }, input, 'c', () => at)
+  expect(write).toHaveBeenCalledTimes(3)
+})
