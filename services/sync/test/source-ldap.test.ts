@@ -1,4 +1,6 @@
 import { type TestDirectory, findDirectoryServer, startTestDirectory } from '@postern/local-stack/testing'
+import { once } from 'node:events'
+import { createServer } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceRow } from '../src/source/types.ts'
@@ -55,6 +57,8 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
   const secrets = { password }
   const refusal = async (fields: object, given: Record<string, string> = secrets): Promise<string> =>
     (await failureOf('ldap', { config: config(fields), secrets: given, outbound })).code
+  const bounded = async (limits: object, fields: object = {}): Promise<string> =>
+    (await failureOf('ldap', { config: config(fields), secrets, outbound, limits })).code
   const rows = async (fields: object): Promise<SourceRow['values'][]> => {
     const items = await readSource('ldap', { config: config(fields), secrets, outbound })
     return items.map((item) => (item.kind === 'row' ? item.values : expect.fail(item.message)))
@@ -85,8 +89,35 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
   })
 
   test('is not read further than the limits', async () => {
-    const bounded = { config: config(), secrets, outbound, limits: { maxRows: 10 } }
-    expect((await failureOf('ldap', bounded)).code).toBe('too_many_rows')
+    expect(await bounded({ maxRows: 10 })).toBe('too_many_rows')
+    expect(await bounded({ maxBytes: 10_000 })).toBe('source_too_large')
+    expect(await bounded({ maxPageBytes: 5_000 })).toBe('page_too_large')
+    const started = { encryption: 'starttls', port: directory.port }
+    expect(await bounded({ maxBytes: 10_000 }, started)).toBe('source_too_large')
+    expect(await bounded({ maxPageBytes: 5_000 }, started)).toBe('page_too_large')
+  })
+
+  test('is not waited for where it never answers, nor heard where it never ends', async () => {
+    let said: Buffer | undefined
+    const server = createServer(certificate, (socket) => {
+      socket.on('error', () => undefined)
+      if (said === undefined) return
+      // The head of a message of a gigabyte.
+      socket.write(Buffer.from([0x30, 0x84, 0x40, 0, 0, 0]))
+      const more = (): void => void socket.write(said ?? '', () => setImmediate(more))
+      more()
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const address = server.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    try {
+      expect(await bounded({ maxSilenceMs: 200 }, { port })).toBe('source_unreachable')
+      said = Buffer.alloc(10_000)
+      expect(await bounded({ maxPageBytes: 1_000_000 }, { port })).toBe('page_too_large')
+    } finally {
+      server.close()
+    }
   })
 
   test('takes no filter that is none', async () => {

@@ -99,7 +99,8 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
 
   test('is not read for longer than it may take, nor where nobody answers', async () => {
     expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 300 } })).toBe('source_too_slow')
-    expect(await refusal({}, { limits: { maxBytes: 1000 } })).toBe('source_too_large')
+    expect(await refusal({}, { limits: { maxBytes: 10_000 } })).toBe('source_too_large')
+    expect(await refusal({ view: 'long' }, { limits: { maxPageBytes: 100_000 } })).toBe('page_too_large')
     const nobody = await failureOf('sql', options({ port: 1 }))
     expect([nobody.code, nobody.retryable]).toEqual(['source_unreachable', true])
   })

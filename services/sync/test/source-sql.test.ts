@@ -40,9 +40,10 @@ beforeAll(async () => {
     create view erp.nested as
       select 1 as id, (repeat('[', 100) || repeat(']', 100))::json as tags
       union all select 2, '{"number": 12345678901234567890}';
+    create view erp.deep as select (repeat('[', 100) || repeat(']', 100))::json as tags from generate_series(1, 100);
     create table erp.hidden (id integer);
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -119,7 +120,13 @@ describe('a view of a database is not read', () => {
 
   test('for longer than it may take', async () => {
     expect(await refusal({ view: 'slow' }, { limits: { maxSilenceMs: 100 } })).toBe('source_too_slow')
-    expect(await refusal({}, { limits: { maxBytes: 1000 } })).toBe('source_too_large')
+  })
+
+  test('further than the limits, whatever its rows hold', async () => {
+    expect(await refusal({}, { limits: { maxBytes: 10_000 } })).toBe('source_too_large')
+    expect(await refusal({ view: 'deep' }, { limits: { maxBytes: 10_000 } })).toBe('source_too_large')
+    expect(await refusal({ view: 'long' }, { limits: { maxPageBytes: 100_000 } })).toBe('page_too_large')
+    expect(await readSource('sql', options({}, { limits: { maxPageBytes: 10_000 } }))).toHaveLength(1200)
   })
 })
 
@@ -199,6 +206,8 @@ test('a view is read over TLS, from a server whose certificate is trusted and ha
     const { cert: other } = await makeCertificate(['erp.test'])
     expect(await refusal({ ...over, ca: other }, { outbound: named })).toBe('certificate_not_trusted')
     expect(await refusal({ ...over, host: 'other.test' }, { outbound: named })).toBe('certificate_not_trusted')
+    const few = { outbound: named, limits: { maxBytes: 10_000 } }
+    expect(await refusal(over, few)).toBe('source_too_large')
     const items = await readSource('sql', options({ ...over, columns: ['name'] }, { outbound: named }))
     expect([items.length, items[0]]).toMatchObject([1200, { values: { name: 'Unit 1' } }])
   } finally {

@@ -49,10 +49,12 @@ export interface SourceTexts {
 
 /** Bounds on one read. What goes over one ends the read with a SourceFailure. */
 export interface SourceLimits {
-  /** Bytes taken from the source, decompressed, over all its answers. */
+  /** Bytes taken from the source, decompressed, over all its answers; of a directory or a database, over its connection. */
   readonly maxBytes: number
   /** A table may have twice as many lines, empty ones among them. */
   readonly maxRows: number
+  /** Bytes that are asked for at a time, and held whole. */
+  readonly maxPageBytes: number
   readonly maxPages: number
   readonly maxColumns: number
   /** Characters of one value. */

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { z } from 'zod'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
-import type { SourceContext } from '../types.ts'
+import type { SourceContext, SourceLimits } from '../types.ts'
 import { askOnceReady } from './ask.ts'
 import { credentialHeaders, requireSecret, staticAuthSchema, staticSecretNames } from './authorize.ts'
 import { openTokenSource } from './client-credentials.ts'
@@ -24,8 +24,6 @@ type HttpAuth = z.output<typeof httpAuthSchema>
 
 export const httpSecretNames: readonly string[] = [...staticSecretNames, 'client_secret']
 
-/** A page is held whole while it is parsed. */
-const maxPageBytes = 32 * 1024 * 1024
 const maxTries = 3
 const firstDelayMs = 250
 
@@ -38,7 +36,7 @@ export interface PageAnswer {
 /** Asks for pages, again where that may help: a page is read whole before any of it is used. */
 export function createPageAsker(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
-  { secrets, signal }: Pick<SourceContext<unknown>, 'secrets' | 'signal'>,
+  { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
   http: OutboundHttp,
 ): (url: URL) => Promise<PageAnswer> {
   const tokens =
@@ -52,7 +50,7 @@ export function createPageAsker(
   const askOnce = async (url: URL): Promise<PageAnswer> => {
     const headers = { accept, ...(await credentials()) }
     const answer = await askOnceReady(http, { url: url.href, headers, signal })
-    return { text: await readText(answer.body), link: answer.headers['link'] }
+    return { text: await readText(answer.body, limits), link: answer.headers['link'] }
   }
   return async (url) => {
     for (let tries = 1; ; tries++) {
@@ -69,7 +67,8 @@ export function createPageAsker(
   }
 }
 
-async function readText(body: AsyncIterable<Uint8Array>): Promise<string> {
+/** A page is held whole while it is parsed. */
+async function readText(body: AsyncIterable<Uint8Array>, { maxPageBytes }: SourceLimits): Promise<string> {
   const parts: Uint8Array[] = []
   let length = 0
   for await (const part of body) {

@@ -5,6 +5,7 @@ import { isCertificateError } from '../../outbound/http-failure.ts'
 import type { Outbound } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 import type { SourceLimits } from '../types.ts'
+import { type ByteWatch, watchBytes } from '../watch-bytes.ts'
 
 const connectTimeoutMs = 10_000
 
@@ -17,6 +18,7 @@ interface Destination {
 
 export interface LdapConnection {
   readonly client: Client
+  readonly bytes: ByteWatch
   readonly host: string
   close(): Promise<void>
 }
@@ -46,10 +48,7 @@ export async function connectDirectory(
     socket = opened
     return opened
   }
-  const watching = setInterval(() => {
-    if ((socket?.bytesRead ?? 0) > limits.maxBytes) socket?.destroy()
-  }, 250)
-  watching.unref()
+  const bytes = watchBytes(() => socket, limits)
   const stop = (): void => void socket?.destroy()
   signal.addEventListener('abort', stop, { once: true })
   const client = new Client({
@@ -62,7 +61,7 @@ export async function connectDirectory(
       typeof first === 'number' ? connectOnce(() => connectTls({ ...tlsOptions, ...target })) : connectTls(first),
   })
   const close = async (): Promise<void> => {
-    clearInterval(watching)
+    bytes.end()
     signal.removeEventListener('abort', stop)
     try {
       await client.unbind()
@@ -77,9 +76,9 @@ export async function connectDirectory(
     if (!isSecure) await client.startTLS({ ...tlsOptions, host: isIP(host) === 0 ? host : address })
   } catch (error) {
     await close()
-    throw ldapFailure(error, host)
+    throw bytes.failure() ?? ldapFailure(error, host)
   }
-  return { client, close, host }
+  return { client, bytes, close, host }
 }
 
 /** Result codes of RFC 4511 appendix A. */

@@ -1,4 +1,4 @@
-import { type Client, type Entry, FilterParser } from 'ldapts'
+import { type Entry, FilterParser } from 'ldapts'
 import { z } from 'zod'
 import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
@@ -52,9 +52,9 @@ async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<Sou
   const connection = await connectDirectory(config, context)
   try {
     await connection.client.bind(config.bind_dn, password)
-    const parents = await readParents(connection.client, config, limits.maxPages)
+    const parents = await readParents(connection, config, limits.maxPages)
     let row = 0
-    for await (const found of search(connection.client, config, config.filter, config.attributes, limits.maxPages)) {
+    for await (const found of search(connection, config, config.filter, config.attributes, limits.maxPages)) {
       row++
       yield typeof found === 'string'
         ? {
@@ -72,17 +72,21 @@ async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<Sou
   }
 }
 
-function failureOf(error: unknown, { host }: LdapConnection): unknown {
-  return ldapFailure(error, host)
+function failureOf(error: unknown, { host, bytes }: LdapConnection): unknown {
+  return bytes.failure() ?? ldapFailure(error, host)
 }
 
 /** More units than any hierarchy holds would be a filter that takes everything. */
 const maxParents = 100_000
 
 /** The keys of the units by their names: an entry may be read before the unit that it was moved into. */
-async function readParents(client: Client, config: LdapConfig, maxPages: number): Promise<ReadonlyMap<string, string>> {
+async function readParents(
+  connection: LdapConnection,
+  config: LdapConfig,
+  maxPages: number,
+): Promise<ReadonlyMap<string, string>> {
   const parents = new Map<string, string>()
-  for await (const entry of search(client, { ...config, scope: 'sub' }, config.parent_filter, [], maxPages)) {
+  for await (const entry of search(connection, { ...config, scope: 'sub' }, config.parent_filter, [], maxPages)) {
     if (typeof entry === 'string') continue
     const key = keyOf(entry, config.key_attribute)
     if (key !== undefined) parents.set(plainName(entry.dn), key)
@@ -96,7 +100,7 @@ async function readParents(client: Client, config: LdapConfig, maxPages: number)
 
 /** Entries, and the addresses of directories that hold others. */
 async function* search(
-  client: Client,
+  { client, bytes }: LdapConnection,
   { base_dn: base, scope, key_attribute: key, page_size: pageSize, ignore_referrals: ignoreReferrals }: LdapConfig,
   wanted: string,
   attributes: readonly string[],
@@ -112,6 +116,7 @@ async function* search(
   let pages = 0
   for await (const { searchEntries, searchReferences } of client.searchPaginated(base, options)) {
     pages++
+    bytes.page()
     if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
     // After an empty page the library asks for no more, and there may be more.
     if (pages > 1 && searchEntries.length + searchReferences.length === 0) {

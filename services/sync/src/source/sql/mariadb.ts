@@ -1,18 +1,22 @@
-import { connect } from 'node:net'
+import { type Socket, connect } from 'node:net'
 import { type Connection, type ConnectionOptions, type RowDataPacket, createConnection } from 'mysql2'
 import { SourceFailure } from '../failure.ts'
+import { watchBytes } from '../watch-bytes.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are held before the reader asks for them. */
-const rowsAhead = 500
+const rowsAhead = 100
 
 /** The rows of a table or view of MariaDB, in one read-only transaction, as fast as they are asked for. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { config, limits, signal } = read
   const { host, view, columns } = config
-  const connection = createConnection(optionsOf(read))
+  const { port = 3306 } = config
+  const socket = connect({ host: read.address, port })
+  const bytes = watchBytes(() => socket, limits)
+  const connection = createConnection(optionsOf(read, socket))
   // What breaks between two questions reaches the next one.
   connection.on('error', () => undefined)
   const end = (): void => connection.destroy()
@@ -33,26 +37,28 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     for (;;) {
       const next = await withinSilence(iterator.next(), limits.maxSilenceMs, end)
       if (next.done === true) break
+      // A row may be as large as a page of them.
+      bytes.page()
       if (typeof next.value === 'object' && next.value !== null) yield { ...next.value }
     }
   } catch (error) {
     signal.throwIfAborted()
     const state =
       error instanceof Error && 'code' in error && String(error.code).startsWith('ER_') ? error.code : undefined
-    throw sqlFailure(error, { host, state: state === undefined ? undefined : String(state) })
+    throw bytes.failure() ?? sqlFailure(error, { host, state: state === undefined ? undefined : String(state) })
   } finally {
+    bytes.end()
     signal.removeEventListener('abort', end)
     connection.destroy()
   }
 }
 
-function optionsOf({ config, password, address }: SqlRead): ConnectionOptions {
-  const { host, port = 3306, encryption, ca, database, username } = config
+function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOptions {
+  const { host, encryption, ca, database, username } = config
   return {
     // Its certificate is checked for this name, and the connection is made to the address that the name was found to have.
     host,
-    port,
-    stream: () => connect({ host: address, port }),
+    stream: () => socket,
     user: username,
     password,
     database,

@@ -1,13 +1,14 @@
-import { isIP } from 'node:net'
+import { Socket, isIP } from 'node:net'
 import { Client, DatabaseError, escapeIdentifier } from 'pg'
 import Cursor from 'pg-cursor'
 import { parseExactly } from '../http/json-items.ts'
+import { watchBytes } from '../watch-bytes.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
-/** Rows that are asked for at a time. */
-const batchRows = 500
+/** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
+const [firstRows, mostRows] = [25, 500]
 /** The types of pg_type that JSON has as well: boolean, json, jsonb. */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
@@ -20,7 +21,10 @@ export async function* readPostgres({
   signal,
 }: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { host, port = 5432, encryption, ca, database, username, schema = 'public', view, columns } = config
+  const socket = new Socket()
+  const bytes = watchBytes(() => socket, limits)
   const client = new Client({
+    stream: () => socket,
     host: address,
     port,
     database,
@@ -48,16 +52,19 @@ export async function* readPostgres({
     const list = columns === undefined ? '*' : columns.map(escapeIdentifier).join(', ')
     const text = `select ${list} from ${escapeIdentifier(schema)}.${escapeIdentifier(view)}`
     const cursor = client.query(new Cursor<Record<string, unknown>>(text))
-    while (true) {
-      const rows = await cursor.read(batchRows)
+    for (let batch = firstRows; ;) {
+      const rows = await cursor.read(batch)
+      const size = bytes.page()
       if (rows.length === 0) break
+      batch = Math.max(1, Math.min(mostRows, Math.floor((rows.length * limits.maxPageBytes) / (8 * size))))
       yield* rows
     }
     await client.query('commit')
   } catch (error) {
     signal.throwIfAborted()
-    throw sqlFailure(error, { host, state: error instanceof DatabaseError ? error.code : undefined })
+    throw bytes.failure() ?? sqlFailure(error, { host, state: error instanceof DatabaseError ? error.code : undefined })
   } finally {
+    bytes.end()
     signal.removeEventListener('abort', stop)
     await client.end().catch(() => undefined)
   }

@@ -1,4 +1,3 @@
-import { createByteBudget } from '../../outbound/byte-stream.ts'
 import { SourceFailure } from '../failure.ts'
 import { requireSecret } from '../http/authorize.ts'
 import { isDeeper } from '../http/json-items.ts'
@@ -29,7 +28,6 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
     throw new SourceFailure('not_encrypted', `${config.host} is asked without encryption: set \`encryption\` to tls`)
   }
   const read: SqlRead = { config, password, address, limits, signal }
-  const budget = createByteBudget(limits.maxBytes)
   let row = 0
   for await (const values of config.engine === 'mariadb' ? readMariadb(read) : readPostgres(read)) {
     row++
@@ -40,7 +38,6 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
       continue
     }
     const lengths = Object.entries(values).map(([field, value]) => ({ field, length: lengthOf(value) }))
-    budget.take(lengths.reduce((sum, { length }) => sum + length, 0))
     const long = lengths.find(({ length }) => length > limits.maxValueLength)
     yield long === undefined ? { kind: 'row', row, values } : { ...tooLong(row, long, limits.maxValueLength), values }
   }
