@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { TenantDb } from '../src/index.ts'
-import { doubtingAsAway, refusingWhenAway, setAssertionSecret, sqlError } from '../src/index.ts'
+import { doubtingAsAway, refusingWhenAway, retireAssertionSecrets, setAssertionSecret, sqlError } from '../src/index.ts'
 import { type AssertionWorld, assertionChecks, createAssertionWorld, expectRefused } from './assertion-checks.ts'
 import { type AssertionParts, type TenantTables, names, openClient, sql } from './tenant-tables.ts'
 
@@ -167,6 +167,36 @@ describe('keys of assertions', () => {
     await setAssertionSecret(tables.database.url('migrator'), { ...next, notAfter: new Date(Date.now() - 1000) })
     await expectRefused(db, tables.mint(tenantA, next).assertion)
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
+  })
+
+  test('those that are not named end ten minutes from now, but for those that have an end', async () => {
+    const url = tables.database.url('migrator')
+    const [kept, gone, ending] = ['kept', 'gone', 'soon'].map((keyId) => ({ keyId, secret: randomBytes(32) }))
+    if (kept === undefined || gone === undefined || ending === undefined) throw new Error('there are three')
+    await setAssertionSecret(url, kept)
+    await setAssertionSecret(url, gone)
+    await setAssertionSecret(url, { ...ending, notAfter: new Date(Date.now() + 5000) })
+    await using connection = await openClient(tables.database.url('superuser'))
+    const ends = async (): Promise<unknown[]> =>
+      (
+        await connection.client.query(
+          `select key_id, round(extract(epoch from not_after - now()) / 300)::int as fives
+             from tenancy.assertion_secret where key_id in ('kept', 'gone', 'soon') order by key_id`,
+        )
+      ).rows
+    const others = (
+      await connection.client.query<{ key_id: string }>('select key_id from tenancy.assertion_secret')
+    ).rows
+      .map((row) => row.key_id)
+      .filter((keyId) => keyId !== 'gone')
+    expect(await retireAssertionSecrets(url, others)).toEqual(['gone'])
+    expect(await ends()).toEqual([
+      { key_id: 'gone', fives: 2 },
+      { key_id: 'kept', fives: null },
+      { key_id: 'soon', fives: 0 },
+    ])
+    expect(await names(db, tables.mint(tenantA, gone))).toEqual(['of A'])
+    expect(await retireAssertionSecrets(url, others)).toEqual([])
   })
 
   test('a key may have 64 bytes, as RFC 2104 allows without hashing it first', async () => {

@@ -84,6 +84,27 @@ test('nothing is found in a database without fault, whoever looks', async () => 
   expect(await checkCatalog(inOurs(shared.url('findings')), { allow })).toEqual([])
 })
 
+test('the same is found wherever the session would look for names', async () => {
+  const url = new URL(inOurs(shared.url('superuser')))
+  url.searchParams.set('options', '-c search_path=clean,keys,tenancy,postern_meta')
+  expect(await checkCatalog(url.href, { allow })).toEqual([])
+})
+
+test.each(['keys', 'findings', 'universe', 'evidence', 'sync'])(
+  'the second login of %s is the role and nothing else',
+  async (service) => {
+    const login = `postern_${service}_b`
+    expect(await findAfter(`alter role ${login} reset role`, 'C4')).toEqual([
+      { rule: 'C4', object: login, problem: 'is not the role of its service from its first statement on' },
+    ])
+    expect(await findAfter(`grant postern_owner to ${login}`, 'C4')).toContainEqual({
+      rule: 'C4',
+      object: login,
+      problem: 'is a member of postern_owner',
+    })
+  },
+)
+
 test('what is not on the list is found', async () => {
   expect(await checkCatalog(inOurs(shared.url('superuser')), { allow: {} })).toEqual([
     { rule: 'C1', object: 'keys.seq', problem: 'has no column tenant_id uuid not null' },

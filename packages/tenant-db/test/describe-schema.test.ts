@@ -47,7 +47,9 @@ describe('describeSchema', () => {
       create view shown.open_item with (security_invoker = true) as select id from shown.item where status = 'open';
       grant select on shown.open_item to postern_findings;
       create function shown.twice(n integer) returns integer language sql immutable return n * 2;
-      grant execute on function shown.twice(integer) to postern_sync, postern_findings;`)
+      grant execute on function shown.twice(integer) to postern_sync, postern_findings;
+      create sequence shown.number as integer;
+      grant usage on sequence shown.number to postern_findings;`)
     expect(await describeSchema(database.url('superuser'), 'shown')).toMatchInlineSnapshot(`
       "create schema shown authorization postern_owner;
       grant usage on schema shown to postern_findings;
@@ -56,6 +58,9 @@ describe('describeSchema', () => {
         constraint label_length CHECK ((char_length(VALUE) <= 40));
 
       create type shown.status as enum ('open', 'closed');
+
+      create sequence shown.number as integer;
+      grant usage on sequence shown.number to postern_findings;
 
       create table shown.item (
         tenant_id uuid not null,
@@ -108,5 +113,16 @@ describe('describeSchema', () => {
     const backward = await describeSchema(database.url('superuser'), 'backward')
     expect(backward.replaceAll('backward', 'forward')).toBe(forward)
     expect(forward).toContain('create table forward.a')
+  })
+
+  test('names everything with its schema, whatever the session would look in, and leaves out what an extension brings', async () => {
+    await make('named', ['create table item (id uuid)', 'create view all_items as select id from named.item'])
+    const before = await describeSchema(database.url('superuser'), 'named')
+    await using connection = await openClient(database.url('superuser'))
+    await connection.client.query('create extension pg_trgm schema named')
+    const url = new URL(database.url('superuser'))
+    url.searchParams.set('options', '-c search_path=named')
+    expect(await describeSchema(url.href, 'named')).toBe(before)
+    expect(before).toContain('create table named.item')
   })
 })

@@ -1,6 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { type AnswerMemory, type TenantDb, openAnswerMemory } from '../src/index.ts'
+import { type AnswerMemory, type Statement, type TenantDb, type Tx, openAnswerMemory } from '../src/index.ts'
 import { type TenantTables, createTenantTables } from './tenant-tables.ts'
 
 let tables: TenantTables
@@ -124,5 +124,76 @@ describe('a claim whose process has died', () => {
     expect(await db.write(tenant, async (tx) => await memory.keep(tx, first, 'late'))).toBe(false)
     expect(await db.write(tenant, async (tx) => await memory.keep(tx, second, 'in time'))).toBe(true)
     expect(await memory.claim(tenant, requestOf('k'))).toEqual({ kind: 'answered', answer: 'in time' })
+  })
+})
+
+describe('the memory of a schema', () => {
+  test.each(['', 'Probe', 'probe; drop schema probe', 'probe"', '1probe', 'a'.repeat(41)])(
+    'is not opened for %j, which is no name of one',
+    (schema) => {
+      expect(() => openAnswerMemory(db, schema)).toThrow('not the name of a schema')
+    },
+  )
+
+  test('is opened for the longest name', () => {
+    expect(() => openAnswerMemory(db, `${'a'.repeat(39)}_`)).not.toThrow()
+  })
+
+  test('prepares each of its statements once, by a name of its schema and its own', async () => {
+    const issued: (string | undefined)[] = []
+    const watched = openAnswerMemory(
+      {
+        write: async (tenant, work) =>
+          await db.write(
+            tenant,
+            async (tx) =>
+              await work({
+                query: async (statement) => (issued.push(statement.name), await tx.query(statement)),
+                execute: async (statement) => (issued.push(statement.name), await tx.execute(statement)),
+              }),
+          ),
+      },
+      'probe',
+    )
+    const { tenant, age } = newTenant()
+    await watched.claim(tenant, requestOf('k'))
+    await age(70)
+    const outcome = await watched.claim(tenant, requestOf('k'))
+    if (outcome.kind !== 'claimed') throw new Error('not claimed')
+    await watched.keepAlone(tenant, outcome.claim, 'done')
+    await watched.release(tenant, outcome.claim)
+    const each = ['claim', 'read', 'claim', 'read', 'take_over', 'keep', 'release']
+    expect(issued).toEqual(each.map((name) => `probe_idempotency_${name}`))
+  })
+})
+
+/** What becomes of a claim where the table has this, and another attempt may be quicker to take it over. */
+async function outcomeOf(found: object | undefined, taken: 0 | 1): Promise<unknown> {
+  const tx = {
+    execute: async ({ name = '' }: Statement) => (name.endsWith('take_over') ? taken : 0),
+    query: async () => (found === undefined ? [] : [{ fingerprint: hash('this'), claim_id: 'a', ...found }]),
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- rows as PostgreSQL gives them
+  const memoryOf = openAnswerMemory({ write: async (_tenant, work) => await work(tx as unknown as Tx) }, 'probe')
+  return await memoryOf.claim(newTenant().tenant, requestOf('k'))
+}
+
+describe('what is found where a request could not be claimed', () => {
+  const open = { answer: null, is_forgotten: false, is_abandoned: false }
+
+  test('is not taken where it was given back meanwhile', async () => {
+    expect(await outcomeOf(undefined, 1)).toEqual({ kind: 'in-flight' })
+  })
+
+  test('is not taken where another attempt was quicker', async () => {
+    expect(await outcomeOf({ ...open, is_abandoned: true }, 1)).toMatchObject({ kind: 'claimed' })
+    expect(await outcomeOf({ ...open, is_abandoned: true }, 0)).toEqual({ kind: 'in-flight' })
+  })
+
+  test('is free once its answer is too old, whatever it says', async () => {
+    const old = { ...open, answer: 'old', is_forgotten: true }
+    expect(await outcomeOf(old, 1)).toMatchObject({ kind: 'claimed' })
+    expect(await outcomeOf({ ...old, fingerprint: hash('that') }, 1)).toMatchObject({ kind: 'claimed' })
+    expect(await outcomeOf({ ...old, is_forgotten: false }, 1)).toEqual({ kind: 'answered', answer: 'old' })
   })
 })

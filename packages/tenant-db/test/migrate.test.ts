@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { TestDatabase } from '@postern/local-stack/testing'
 import { createTestDatabase } from '@postern/local-stack/testing'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { MigrationRefused, migrate, tenancyMigrations } from '../src/index.ts'
+import { MigrationRefused, ensureDatabase, migrate, tenancyMigrations } from '../src/index.ts'
 import { openClient } from './tenant-tables.ts'
 
 let database: TestDatabase
@@ -71,6 +71,31 @@ describe('a migration that is refused', () => {
     await expect(run('twice')).rejects.toThrow('not named like 000001_verb_noun.sql')
   })
 
+  test.each([
+    'create.sql',
+    '00001_create_a.sql',
+    '0000001_create_a.sql',
+    '000001-create-a.sql',
+    '000001_Create_a.sql',
+    '000001_.sql',
+    '000001_create_.sql',
+    '000001_create__a.sql',
+    '000001_create_a.old.sql',
+    '000001_create_a.sql.sql',
+    'x000001_create_a.sql',
+  ])('a file that is named %s', async (name) => {
+    await put(name, 'select 1;')
+    await expect(run('named')).rejects.toThrow(`${name} is not named like 000001_verb_noun.sql`)
+  })
+
+  test.each(['begin;', 'select 1;\n  rollback ;', 'START  TRANSACTION;', 'select 1;\nstart transaction\t;'])(
+    'a file in which a transaction begins or ends: %j',
+    async (text) => {
+      await put('000001_create_a.sql', text)
+      await expect(run('controls')).rejects.toThrow('000001_create_a.sql begins or ends a transaction')
+    },
+  )
+
   test('a file that ends the transaction it runs in', async () => {
     await put('000001_create_a.sql', 'create schema ends;\n  COMMIT;\ncreate table ends.a (id uuid);')
     await expect(run('ends')).rejects.toThrow('begins or ends a transaction')
@@ -117,6 +142,29 @@ describe('migrate', () => {
     expect(await query("select distinct tableowner from pg_tables where schemaname = 'ordered'")).toEqual([
       { tableowner: 'postern_owner' },
     ])
+  })
+
+  test('takes names of one word and of several, and words that only sound like the end of a transaction', async () => {
+    await put('000001_begin.sql', 'create schema words; -- no commit;')
+    await put('000002_add_a2_b.sql', 'create table words.commit (id uuid);')
+    expect(await run('words')).toEqual(['000001_begin.sql', '000002_add_a2_b.sql'])
+  })
+
+  test('searches no schema for a name that has none', async () => {
+    await put('000001_create_a.sql', 'create table nameless (id uuid);')
+    await expect(run('nameless')).rejects.toMatchObject({ cause: { code: '3F000' } })
+  })
+
+  test('makes what it notes them in where a database has nothing yet', async () => {
+    const name = `fresh_${process.pid}_${Date.now()}`
+    await ensureDatabase(database.url('superuser'), name)
+    const url = new URL(database.url('migrator'))
+    url.pathname = `/${name}`
+    await put('000001_create_a.sql', 'create schema a;')
+    expect(await migrate({ connectionString: url.href, schema: 'a', directory })).toEqual({
+      applied: ['000001_create_a.sql'],
+    })
+    await query(`drop database ${name} with (force)`)
   })
 
   test('takes a file with Windows line ends for the same file', async () => {

@@ -150,3 +150,98 @@ describe('ensureDatabase', () => {
     await expect(findings.client.query('create table public.t (id uuid)')).rejects.toMatchObject({ code: '42501' })
   })
 })
+
+/** The roles that there are, with what they may. */
+async function made(): Promise<unknown[]> {
+  return await query(`
+    select rolname as role, rolcanlogin as login, rolpassword like 'SCRAM-SHA-256$4096:%' as password,
+           rolsuper or rolinherit or rolcreatedb or rolcreaterole or rolreplication or rolbypassrls as more,
+           array(select unnest(rolconfig) collate "C" order by 1) as settings,
+           array(select m.roleid::regrole::text || case when m.set_option and not m.inherit_option and not m.admin_option
+                                                        then '' else ' in another way' end
+                   from pg_auth_members as m where m.member = a.oid order by 1) as member_of
+      from pg_authid as a
+      left join lateral (select s.setconfig as rolconfig from pg_db_role_setting as s
+                          where s.setrole = a.oid and s.setdatabase = 0) as s on true
+     where rolname like 'postern%'
+     order by rolname collate "C"`)
+}
+
+describe('in a cluster that has none of it', () => {
+  const services = ['evidence', 'findings', 'keys', 'sync', 'universe']
+  const limits = [
+    'TimeZone=UTC',
+    'idle_in_transaction_session_timeout=10s',
+    'lock_timeout=2s',
+    'row_security=on',
+    'search_path=extensions',
+    'statement_timeout=5s',
+  ]
+  test('all roles are made, with their limits and memberships and no more, and so is the database', async () => {
+    for (const name of [running.cluster.template, 'Fresh one']) await query(`drop database "${name}" with (force)`)
+    for (const { role } of (await query(
+      "select rolname as role from pg_roles where rolname like 'postern%' or rolname = 'stranger'",
+    )) as { role: string }[]) {
+      await query(`drop role ${role}`)
+    }
+    expect(await made()).toEqual([])
+    await ensureRoles(superuser(), passwords)
+    const closed = { more: false, settings: [], member_of: [] }
+    const wanted = [
+      ...services.flatMap((name) => [
+        { ...closed, role: `postern_${name}`, login: true, password: true, settings: limits },
+        {
+          role: `postern_${name}_b`,
+          login: true,
+          password: null,
+          more: false,
+          settings: [...limits, `role=postern_${name}`].toSorted(),
+          member_of: [`postern_${name}`],
+        },
+      ]),
+      { ...closed, role: 'postern_keys_definer', login: false, password: null },
+      { ...closed, role: 'postern_migrator', login: true, password: true, member_of: ['postern_owner'] },
+      {
+        ...closed,
+        role: 'postern_owner',
+        login: false,
+        password: null,
+        member_of: ['postern_keys_definer', 'postern_tenancy'],
+      },
+      { ...closed, role: 'postern_tenancy', login: false, password: null },
+    ]
+    expect(await made()).toEqual(wanted.toSorted((a, b) => (a.role < b.role ? -1 : 1)))
+
+    await ensureDatabase(superuser(), 'again')
+    expect(
+      await query(`select datacl::text[] && array['=Tc/postern_owner', '=T/postern_owner', '=c/postern_owner'] as open
+                     from pg_database where datname = 'again'`),
+    ).toEqual([{ open: false }])
+    for (const login of [...services.flatMap((name) => [name, `${name}_b`]), 'migrator']) {
+      const may = `select has_database_privilege('postern_${login}', 'again', 'connect') as connect,
+                          has_database_privilege('postern_${login}', 'again', 'temporary') as temporary`
+      expect(await query(may), login).toEqual([{ connect: true, temporary: false }])
+    }
+    await using connection = await openClient(superuser('again'))
+    const { rows } = await connection.client.query(
+      `select p.oid::regprocedure::text as name
+         from pg_proc as p
+        where p.proname like 'lo\\_%' and has_function_privilege('postern_findings', p.oid, 'execute')
+          and p.proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'lo_open', 'lo_put', 'lo_get')`,
+    )
+    expect(rows).toEqual([])
+    // It is there by now: nothing is said, and a place that was opened again is closed.
+    await connection.client.query(
+      'grant execute on function lo_creat(integer) to public; grant all on schema public to public',
+    )
+    await ensureDatabase(superuser(), 'again')
+    expect(
+      (
+        await connection.client.query(
+          `select has_function_privilege('postern_findings', 'lo_creat(integer)', 'execute') as large,
+                  has_schema_privilege('postern_findings', 'public', 'create') as public`,
+        )
+      ).rows,
+    ).toEqual([{ large: false, public: false }])
+  })
+})

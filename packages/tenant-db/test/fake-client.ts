@@ -1,0 +1,52 @@
+import { EventEmitter } from 'node:events'
+import type { PoolClient, QueryResult } from 'pg'
+import { Session } from '../src/session.ts'
+
+export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
+
+/** A connection whose answers the test gives, in the order of what was asked. */
+export class FakeClient extends EventEmitter {
+  readonly asked: { readonly statement: string | { readonly text: string }; readonly answer: Answer }[] = []
+  isDestroyed = false
+  released: unknown[] = []
+  status = 'I'
+  readonly connection = {
+    stream: { cork: () => undefined, uncork: () => undefined, destroy: () => void (this.isDestroyed = true) },
+  }
+
+  /** What it answers at once. */
+  known: (text: string) => Partial<QueryResult> | undefined
+
+  constructor(known: FakeClient['known'] = () => undefined) {
+    super()
+    this.known = known
+  }
+
+  query(statement: string | { readonly text: string }, answer: Answer): void {
+    this.asked.push({ statement, answer })
+    const result = this.known(typeof statement === 'string' ? statement : statement.text)
+    if (result !== undefined) answer(null, result)
+  }
+
+  /** The texts of what was asked. */
+  get texts(): string[] {
+    return this.asked.map(({ statement }) => (typeof statement === 'string' ? statement : statement.text))
+  }
+
+  release(error?: unknown): void {
+    this.released.push(error)
+  }
+
+  getTransactionStatus(): string {
+    return this.status
+  }
+
+  answer(at: number, result: Partial<QueryResult>): void {
+    this.asked[at]?.answer(null, result)
+  }
+
+  session(timeoutMs = 1000): Session {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a connection that a session uses
+    return new Session(this as unknown as PoolClient, timeoutMs)
+  }
+}

@@ -1,0 +1,142 @@
+import type { Pool, PoolClient } from 'pg'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { DatabaseUnavailable, type Tx } from '../src/index.ts'
+import { follow } from '../src/follow.ts'
+import { FakeClient } from './fake-client.ts'
+import { sql } from './tenant-tables.ts'
+
+// The times of it are minutes and hours: here they pass at once.
+beforeEach(() => void vi.useFakeTimers())
+afterEach(() => void vi.useRealTimers())
+
+const ordinary = (text: string) =>
+  text.startsWith('fetch')
+    ? { command: 'FETCH', rows: [{ n: 1 }, { n: 2 }], rowCount: 2 }
+    : { command: text.startsWith('declare') ? 'DECLARE CURSOR' : 'SELECT', rows: [], rowCount: 0 }
+
+/** A pool of connections that answer at once, each as full a batch as can be, without end. */
+function fakePool(max: number) {
+  const clients: FakeClient[] = []
+  const connect = async (): Promise<PoolClient> => {
+    const client = new FakeClient(ordinary)
+    clients.push(client)
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a connection that a session uses
+    return client as unknown as PoolClient
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a pool that is used
+  return { pool: { options: { max }, connect } as unknown as Pool, clients }
+}
+
+const list = async (tx: Tx): Promise<unknown[]> => await tx.query(sql('select n from numbers where n > $1', 0))
+const read = (pool: Pool): AsyncGenerator<readonly unknown[]> => follow(pool, 600_000, 'v1.a', list, 2)
+
+describe('a list that is followed', () => {
+  test('is one cursor, from which each batch is fetched, and its connection serves nobody after it', async () => {
+    const { pool, clients } = fakePool(4)
+    const rows = read(pool)
+    expect(await rows.next()).toEqual({ done: false, value: [{ n: 1 }, { n: 2 }] })
+    await rows.next()
+    expect(clients[0]?.texts).toEqual([
+      'begin isolation level repeatable read read only',
+      "select set_config('postern.assertion', $1, true)",
+      'set local cursor_tuple_fraction = 0.00001',
+      'declare following no scroll cursor for select n from numbers where n > $1',
+      'fetch forward 2 from following',
+      'fetch forward 2 from following',
+    ])
+    await rows.return(undefined)
+    expect([clients[0]?.isDestroyed, clients[0]?.released]).toEqual([true, [true]])
+  })
+
+  test('keeps its transaction awake while it is read, and no longer', async () => {
+    const { pool, clients } = fakePool(4)
+    const rows = read(pool)
+    await rows.next()
+    const before = clients[0]?.texts.length ?? 0
+    await vi.advanceTimersByTimeAsync(9000)
+    expect(clients[0]?.texts.slice(before)).toEqual(['select 1', 'select 1', 'select 1'])
+    await rows.return(undefined)
+    await vi.advanceTimersByTimeAsync(9000)
+    expect(clients[0]?.texts).toHaveLength(before + 3)
+  })
+
+  test('goes on when what keeps it awake fails', async () => {
+    const { pool, clients } = fakePool(4)
+    const rows = read(pool)
+    await rows.next()
+    const client = clients[0]
+    if (client === undefined) throw new Error('no connection')
+    client.known = () => undefined
+    await vi.advanceTimersByTimeAsync(3000)
+    client.asked.at(-1)?.answer(new Error('gone'))
+    client.known = ordinary
+    expect((await rows.next()).done).toBe(false)
+    await rows.return(undefined)
+  })
+
+  test('is read for an hour at most', async () => {
+    const { pool } = fakePool(4)
+    const rows = read(pool)
+    await rows.next()
+    await vi.advanceTimersByTimeAsync(3_600_000)
+    expect((await rows.next()).done).toBe(false)
+    await vi.advanceTimersByTimeAsync(1)
+    await expect(rows.next()).rejects.toThrow('a list was read for more than an hour')
+  })
+})
+
+describe('of the connections of a pool', () => {
+  test.each([
+    [1, 1],
+    [4, 1],
+    [7, 1],
+    [8, 2],
+    [20, 5],
+  ])('of which there are %i, %i may be held by what is followed', async (max, places) => {
+    const { pool, clients } = fakePool(max)
+    const all = Array.from({ length: places + 1 }, () => read(pool))
+    const first = all.map(async (rows) => await rows.next())
+    await vi.advanceTimersByTimeAsync(100)
+    expect(clients).toHaveLength(places)
+    await all[0]?.return(undefined)
+    await vi.advanceTimersByTimeAsync(100)
+    expect(clients).toHaveLength(places + 1)
+    await Promise.all(first)
+    for (const rows of all) await rows.return(undefined)
+  })
+
+  test('one is waited for in turn, for a quarter of a minute, and then it is said that there is none', async () => {
+    const { pool, clients } = fakePool(1)
+    const [first, second, third] = [read(pool), read(pool), read(pool)]
+    await first.next()
+    const late = second.next().catch((error: unknown) => error)
+    await vi.advanceTimersByTimeAsync(10_000)
+    const inTime = third.next()
+    await vi.advanceTimersByTimeAsync(5000)
+    const failure = await late
+    expect(failure).toBeInstanceOf(DatabaseUnavailable)
+    expect(failure).toMatchObject({ message: 'too many long readings at once' })
+    // Who has given up gets no place, and takes none.
+    await first.return(undefined)
+    expect((await inTime).done).toBe(false)
+    expect(clients).toHaveLength(2)
+    await vi.advanceTimersByTimeAsync(20_000)
+    expect((await third.next()).done).toBe(false)
+    await third.return(undefined)
+    const fourth = read(pool)
+    expect((await fourth.next()).done).toBe(false)
+    await fourth.return(undefined)
+  })
+
+  test('a place is free again when no connection could be had', async () => {
+    const { pool, clients } = fakePool(1)
+    const { connect } = pool
+    Object.assign(pool, { connect: async () => await Promise.reject(new Error('away')) })
+    await expect(read(pool).next()).rejects.toThrow('no database connection')
+    Object.assign(pool, { connect })
+    const rows = read(pool)
+    await rows.next()
+    expect(clients).toHaveLength(1)
+    await rows.return(undefined)
+  })
+})

@@ -1,0 +1,109 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type TenantTables, addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
+import { NotMigrated } from '../src/sql-error.ts'
+
+let tables: TenantTables
+let tenant: { readonly assertion: string }
+
+beforeAll(async () => {
+  tables = await createTenantTables()
+})
+afterAll(async () => await tables[Symbol.asyncDispose]())
+beforeEach(() => {
+  tenant = tables.mint(randomUUID())
+})
+
+describe('whether a request would find anything', () => {
+  test('is asked of the database alone, or of the tables of a schema that the role may read', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    await tables.asOwner('create schema hidden; create table hidden.item (id uuid)')
+    await tables.asOwner('create schema empty; grant usage on schema empty to postern_findings')
+    await expect(db.ping()).resolves.toBeUndefined()
+    await expect(db.ping('probe')).resolves.toBeUndefined()
+    for (const schema of ['nowhere', 'hidden', 'empty']) {
+      await expect(db.ping(schema)).rejects.toThrow(NotMigrated)
+    }
+    expect(db.stats()).toEqual({ total: 1, idle: 1, waiting: 0 })
+  })
+})
+
+describe('the pool', () => {
+  test('says how many connections there are, how many of them are idle, and who waits for one', async () => {
+    const db = tables.open({ maxConnections: 1 })
+    expect(db.stats()).toEqual({ total: 0, idle: 0, waiting: 0 })
+    const release = Promise.withResolvers<void>()
+    const holding = db.write(tenant, async (tx) => {
+      await tx.execute(sql('select 1'))
+      await release.promise
+    })
+    await expect.poll(() => db.stats()).toEqual({ total: 1, idle: 0, waiting: 0 })
+    const waiting = names(db, tenant)
+    await expect.poll(() => db.stats()).toEqual({ total: 1, idle: 0, waiting: 1 })
+    release.resolve()
+    await holding
+    expect(await waiting).toEqual([])
+    expect(db.stats()).toEqual({ total: 1, idle: 1, waiting: 0 })
+  })
+
+  test('may be closed more than once', async () => {
+    const db = tables.open()
+    await names(db, tenant)
+    await db.close()
+    await expect(db.close()).resolves.toBeUndefined()
+  })
+
+  test('is named in the list of sessions, and the limits of the role hold in it', async () => {
+    const db = tables.open({ applicationName: 'a-service' })
+    const [row] = await db.read(tenant, (tx) => tx.query(sql("select current_setting('application_name') as name")))
+    expect(row).toEqual({ name: 'a-service' })
+  })
+
+  test('tells why there is no connection, and that one broke', async () => {
+    const db = tables.open({ connectionString: 'postgres://nobody@127.0.0.1:1/none' })
+    const none: unknown = await names(db, tenant).catch((error: unknown) => error)
+    expect(none).toMatchObject({ message: 'no database connection', cause: { code: 'ECONNREFUSED' } })
+    const broken = tables.open({ maxConnections: 1 })
+    await using admin = await openClient(tables.database.url('superuser'))
+    const lost: unknown = await broken
+      .write(tenant, async (tx) => {
+        const [row] = await tx.query<{ pid: number }>(sql('select pg_backend_pid() as pid'))
+        await admin.client.query('select pg_terminate_backend($1)', [row?.pid])
+        await tx.query(sql('select 1'))
+      })
+      .catch((error: unknown) => error)
+    expect(lost).toMatchObject({ code: '57P01' })
+    expect(broken.stats().total).toBe(0)
+  })
+})
+
+describe('work for no tenant', () => {
+  test('sees no tenant’s rows, and whoever watches is told of what it failed by', async () => {
+    const failed: string[] = []
+    const db = tables.open({ observer: { opened: () => undefined, failed: (kind) => failed.push(kind) } })
+    const tenantId = randomUUID()
+    await addParent(db, tables.mint(tenantId), tenantId, 'a')
+    await expect(db.system((tx) => tx.query(sql('select name from probe.parent')))).rejects.toMatchObject({
+      code: '28000',
+    })
+    await expect(db.system((tx) => tx.query(sql('select 1 / 0')))).rejects.toMatchObject({ code: '22012' })
+    expect(failed).toEqual(['assertion', 'other'])
+    const setting = sql("select current_setting('postern.assertion', true) as assertion")
+    expect(await db.system((tx) => tx.query(setting))).toEqual([{ assertion: '' }])
+  })
+})
+
+test('a reading that is followed and refused late is told of as late', async () => {
+  const failed: string[] = []
+  const db = tables.open({ observer: { opened: () => undefined, failed: (kind) => failed.push(kind) } })
+  const tenantId = randomUUID()
+  await addParent(db, tables.mint(tenantId), tenantId, 'a')
+  const over = tables.mint(tenantId, { lifetimeSeconds: -1 })
+  const follow = async (): Promise<void> => {
+    for await (const rows of db.follow(over, (tx) => tx.query(sql('select name from probe.parent')), 1)) {
+      expect(rows).toEqual('nothing')
+    }
+  }
+  await expect(follow()).rejects.toMatchObject({ code: '28000' })
+  expect(failed).toEqual(['late'])
+})

@@ -1,0 +1,226 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import { randomUUID } from 'node:crypto'
+import { DatabaseError } from 'pg'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { DatabaseTimeout, DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { FakeClient } from './fake-client.ts'
+import { type TenantTables, addParent, createTenantTables, sql } from './tenant-tables.ts'
+
+const stateOf = (code: string): DatabaseError =>
+  Object.assign(new DatabaseError('said by the server', 1, 'error'), { code, severity: 'ERROR' })
+
+describe('a session that waits for an answer', () => {
+  beforeEach(() => void vi.useFakeTimers())
+  afterEach(() => void vi.useRealTimers())
+
+  test('breaks off when none has come in time, and says so', async () => {
+    const client = new FakeClient()
+    const asked = client.session().execute(sql('select 1'))
+    vi.advanceTimersByTime(999)
+    expect(client.isDestroyed).toBe(false)
+    vi.advanceTimersByTime(1)
+    expect(client.isDestroyed).toBe(true)
+    client.asked[0]?.answer(new Error('Connection terminated'))
+    const failure = await asked.catch((error: unknown) => error)
+    expect(failure).toBeInstanceOf(DatabaseTimeout)
+    expect(failure).toMatchObject({ message: 'no answer from the database in 1000 ms' })
+  })
+
+  test('gives each further answer the same time anew, and waits for none when all are there', async () => {
+    const client = new FakeClient()
+    const session = client.session()
+    const all = [session.execute(sql('select 1')), session.execute(sql('select 2'))]
+    vi.advanceTimersByTime(900)
+    client.answer(0, { rowCount: 1, command: 'SELECT' })
+    vi.advanceTimersByTime(900)
+    expect(client.isDestroyed).toBe(false)
+    client.answer(1, { rowCount: null, command: 'SELECT' })
+    expect(await Promise.all(all)).toEqual([1, 0])
+    expect(vi.getTimerCount()).toBe(0)
+    void session.execute(sql('select 3'))
+    vi.advanceTimersByTime(999)
+    expect(client.isDestroyed).toBe(false)
+    vi.advanceTimersByTime(1)
+    expect(client.isDestroyed).toBe(true)
+  })
+})
+
+describe('a session whose transaction is not begun', () => {
+  test('says that the database is away, whatever became of what was sent behind it', async () => {
+    for (const state of ['25006', '58030']) {
+      const client = new FakeClient()
+      const session = client.session()
+      session.begin('begin', '')
+      client.asked[0]?.answer(stateOf(state))
+      const reason = session.reason(stateOf('28000'))
+      expect(reason).toBeInstanceOf(DatabaseUnavailable)
+      expect(reason).toMatchObject({ message: 'the database begins no transaction', cause: { code: state } })
+    }
+  })
+
+  test('says what it is where that is known', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.begin('begin', '')
+    client.asked[0]?.answer(stateOf('57P01'))
+    expect(session.reason(undefined)).toMatchObject({ code: '57P01' })
+  })
+})
+
+describe('the reason of a transaction that failed', () => {
+  test('is what failed first, where the rest only follows from it', async () => {
+    const client = new FakeClient()
+    const session = client.session()
+    const all = [session.execute(sql('select 1')), session.execute(sql('select 2'))]
+    client.asked[0]?.answer(stateOf('22012'))
+    client.asked[1]?.answer(stateOf('25P02'))
+    expect((await Promise.allSettled(all)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
+    expect(session.reason(stateOf('25P02'))).toMatchObject({ code: '22012' })
+    expect(session.reason(undefined)).toMatchObject({ code: '22012' })
+    expect(session.reason(new Error('ours'))).toMatchObject({ message: 'ours' })
+  })
+
+  test('is that it was rolled back where nobody knows another', () => {
+    const reason = new FakeClient().session().reason(undefined)
+    expect(reason).toBeInstanceOf(DatabaseUnavailable)
+    expect(reason).toMatchObject({ message: 'the transaction was rolled back' })
+  })
+})
+
+describe('a connection is given back', () => {
+  test('where everything was answered and no transaction is open', async () => {
+    const client = new FakeClient()
+    const session = client.session()
+    const ending = session.end('commit')
+    client.answer(0, { command: 'COMMIT' })
+    // An answer that comes twice is that of a value which could not be sent.
+    client.asked[0]?.answer(new Error('twice'))
+    expect(await ending).toBe('COMMIT')
+    session.giveBack()
+    expect([client.released, client.isDestroyed]).toEqual([[undefined], false])
+  })
+
+  test.each(['T', 'E', null])('and ended where a transaction may be open: %j', (status) => {
+    const client = Object.assign(new FakeClient(), { status })
+    client.session().giveBack()
+    expect([client.released, client.isDestroyed]).toEqual([[true], true])
+  })
+
+  test('and ended where an answer is due', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    void session.end('commit')
+    session.giveBack()
+    expect([client.released, client.isDestroyed]).toEqual([[true], true])
+  })
+
+  test('and takes no statement from then on', async () => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.giveBack()
+    await expect(session.query(sql('select 1'))).rejects.toThrow('in a read, issue all of them at once')
+    expect(client.asked).toEqual([])
+  })
+})
+
+async function pidOf(db: TenantDb): Promise<unknown> {
+  return await db.system((tx) => tx.query(sql('select pg_backend_pid() as pid')))
+}
+
+describe('in PostgreSQL', () => {
+  let tables: TenantTables
+  const tenantId = randomUUID()
+
+  beforeAll(async () => {
+    tables = await createTenantTables()
+    await tables.asOwner(`
+      create function probe.fail(state text) returns integer language plpgsql as
+        $$ begin raise exception 'as asked' using errcode = state; end $$;
+      grant usage on schema probe to postern_findings;
+      grant execute on function probe.fail(text) to postern_findings`)
+    await addParent(tables.open(), tables.mint(tenantId), tenantId, 'one')
+  })
+  afterAll(async () => await tables[Symbol.asyncDispose]())
+
+  /** Whether the session is the same after a statement that fails, or does not. */
+  async function isKept(...texts: readonly string[]): Promise<boolean> {
+    const db = tables.open({ maxConnections: 1 })
+    const before = await pidOf(db)
+    const done = db.write(tables.mint(tenantId), async (tx) => {
+      for (const text of texts) await tx.execute(sql(text))
+    })
+    await done.catch(() => undefined)
+    return JSON.stringify(await pidOf(db)) === JSON.stringify(before)
+  }
+
+  // A statement that the data or the tenant was at fault in leaves the session as it was; of any other nobody knows.
+  test.each([
+    ...['22012', '23505', '40001', '28000', '42501', '55000', '55P03', '57014', 'P0001'].map((state) => [state, true]),
+    ...['0A000', '42601', '42P01', '54000', '58030', 'XX000', '53200'].map((state) => [state, false]),
+  ] as const)('after a failure with %s the session goes on: %s', async (state, goesOn) => {
+    expect(await isKept(`select probe.fail('${state}')`)).toBe(goesOn)
+  })
+
+  test('the session goes on after each kind of statement that services issue', async () => {
+    expect(
+      await isKept(
+        `insert into probe.parent (tenant_id, name) values ('${tenantId}', 'two')`,
+        "delete from probe.parent where name = 'two'",
+        'merge into probe.parent as p using (select 1) as s on false when matched then delete',
+        'savepoint a',
+        'rollback to savepoint a',
+        'release savepoint a',
+        "update probe.parent set name = 'one'",
+      ),
+    ).toBe(true)
+  })
+
+  test('plans as usual again after a statement that is planned once', async () => {
+    const mode = sql("select current_setting('plan_cache_mode') as mode")
+    const once = { ...mode, plannedOnce: true }
+    const modes = await tables
+      .open()
+      .read(
+        tables.mint(tenantId),
+        async (tx) => await Promise.all([once, once, mode, mode, once].map((each) => tx.query<{ mode: string }>(each))),
+      )
+    const [generic, usual] = ['force_generic_plan', 'auto']
+    expect(modes.flat().map((row) => row.mode)).toEqual([generic, generic, usual, usual, generic])
+  })
+
+  test('each statement is announced to whoever traces, by text and name, and so is its end', async () => {
+    const told: unknown[] = []
+    const listen = (message: unknown): void => {
+      const { text, name } = message as { text: string; name?: string }
+      told.push([text, name])
+      Object.assign(message as object, {
+        ended: (error: unknown) => told.push(['ended', text, error instanceof Error]),
+      })
+    }
+    const db = tables.open({ maxConnections: 1 })
+    await db.ping()
+    subscribe('postern:statement', listen)
+    try {
+      const named = { ...sql('select $1::text as secret', 'never told'), name: 'named' }
+      await db.read(tables.mint(tenantId), async (tx) => await tx.query(named))
+      await db.write(tables.mint(tenantId), async (tx) => await tx.query(sql('select 1 / 0'))).catch(() => undefined)
+    } finally {
+      unsubscribe('postern:statement', listen)
+    }
+    const assertion = "select set_config('postern.assertion', $1, true)"
+    const beginRead = 'begin isolation level repeatable read read only'
+    const beginWrite = 'begin isolation level read committed read write'
+    expect(told.slice(0, 4)).toEqual([
+      [beginRead, undefined],
+      [assertion, 'postern_set_assertion'],
+      ['select $1::text as secret', 'named'],
+      ['commit', undefined],
+    ])
+    expect(told).toContainEqual([beginWrite, undefined])
+    expect(told).toContainEqual(['ended', 'select $1::text as secret', false])
+    expect(told).toContainEqual(['ended', 'select 1 / 0', true])
+    expect(told).toContainEqual(['ended', 'rollback', false])
+    await db.ping()
+    expect(told.filter((one) => JSON.stringify(one).includes('"select 1"'))).toEqual([])
+  })
+})
