@@ -11,6 +11,7 @@ import {
   resultOf,
   resultsSchema,
   sourceOf,
+  stateOfTests,
   sumOf,
   tableOf,
   withTable,
@@ -62,7 +63,21 @@ describe('what is kept of a run over one file', () => {
       [same]: resultOf([mutant], { ...about, source: sourceOf(root, same) }),
       [changed]: resultOf([mutant], about),
     }
-    expect(notRun(files, kept, root)).toEqual([changed, never])
+    const area = { name: 'any', mutate: files, tests: ['test/mutation/*.test.ts'], needsServers: false }
+    expect(notRun(area, kept, root)).toEqual([changed, never])
+  })
+
+  test('is of the tests as they were: those that were taken away or changed since may notice less', () => {
+    const file = 'test/mutation/judge.ts'
+    const area = { name: 'any', mutate: [file], tests: ['test/mutation/*.test.ts'], needsServers: false }
+    const few = { ...area, testsOf: { [file]: ['test/mutation/*.test.ts', '!test/mutation/results.test.ts'] } }
+    const keptBy = (tests: string) => ({
+      [file]: resultOf([mutant], { ...about, source: sourceOf(root, file), tests }),
+    })
+    const [all, one] = [stateOfTests(area, file, root), stateOfTests(few, file, root)]
+    expect(one).toBe(sourceOf(root, 'test/mutation/judge.test.ts'))
+    expect([notRun(area, keptBy(all), root), notRun(few, keptBy(one), root)]).toEqual([[], []])
+    expect([notRun(area, keptBy(one), root), notRun(few, keptBy(all), root)]).toEqual([[file], [file]])
   })
 
   test('takes the place of the last table', () => {
@@ -93,7 +108,7 @@ describe('the areas', () => {
 
   // An area is run whole when each of its files was, as it is now.
   const wholeOrNot = Object.groupBy(areas, (area) =>
-    notRun(filesOf(area, root), results[area.name] ?? {}, root).length === 0 ? 'whole' : 'not whole',
+    notRun(area, results[area.name] ?? {}, root).length === 0 ? 'whole' : 'not whole',
   )
 
   test('that were run whole have their score, and a reason for each survivor', () => {

@@ -18,6 +18,11 @@ const resultSchema = z.strictObject({
   date: z.iso.date(),
   /** The beginning of the SHA-256 of the file that was altered. */
   source: z.string().regex(/^[0-9a-f]{12}$/),
+  /** The same of the tests that were to notice; what was kept before they were looked at has none. */
+  tests: z
+    .string()
+    .regex(/^[0-9a-f]{12}$/)
+    .optional(),
   minutes: z.number().nonnegative(),
   noticed: z.int().nonnegative(),
   /** Of these, what never came to an end. */
@@ -34,23 +39,39 @@ export type Results = z.infer<typeof resultsSchema>
 
 /** The files that an area alters, from the root of the repository. */
 export function filesOf({ mutate }: Pick<Area, 'mutate'>, root: string): string[] {
-  const find = (globs: readonly string[]): string[] => globSync([...globs], { cwd: root })
-  const spared = new Set(find(mutate.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : []))))
-  return find(mutate.filter((glob) => !glob.startsWith('!')))
+  return find(mutate, root)
+}
+
+/** Globs of the tests that are to notice what is altered in a file of an area. */
+export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>, file: string): readonly string[] {
+  return few?.[file] ?? tests
+}
+
+function find(globs: readonly string[], root: string): string[] {
+  const all = (some: readonly string[]): string[] => globSync([...some], { cwd: root })
+  const spared = new Set(all(globs.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : []))))
+  return all(globs.filter((glob) => !glob.startsWith('!')))
     .filter((path) => !spared.has(path))
     .toSorted()
 }
 
-/** What tells one text of a file from another. */
-export function sourceOf(root: string, path: string): string {
-  return createHash('sha256')
-    .update(readFileSync(join(root, path)))
-    .digest('hex')
-    .slice(0, 12)
+/** What tells one text of a file, or of several, from another. */
+export function sourceOf(root: string, ...paths: readonly string[]): string {
+  const digest = createHash('sha256')
+  for (const path of paths) digest.update(readFileSync(join(root, path)))
+  return digest.digest('hex').slice(0, 12)
+}
+
+/** What tells one state of the tests of a file from another. Tests alone: not what they share. */
+export function stateOfTests(area: Pick<Area, 'tests' | 'testsOf'>, file: string, root: string): string {
+  return sourceOf(root, ...find(testsOf(area, file), root))
 }
 
 /** What a run has found in one file, as it is kept. */
-export function resultOf(mutants: readonly Mutant[], about: Pick<Result, 'date' | 'source' | 'minutes'>): Result {
+export function resultOf(
+  mutants: readonly Mutant[],
+  about: Pick<Result, 'date' | 'source' | 'tests' | 'minutes'>,
+): Result {
   const survivors = mutants.filter(({ status }) => status === 'Survived' || status === 'NoCoverage')
   return {
     ...about,
@@ -63,9 +84,20 @@ export function resultOf(mutants: readonly Mutant[], about: Pick<Result, 'date' 
 /** What an area must score, in per cent. */
 export const requiredScore = 90
 
-/** Those of the files, from the root, of which nothing is kept, or that have changed since. */
-export function notRun(files: readonly string[], kept: Readonly<Record<string, Result>>, root: string): string[] {
-  return files.filter((file) => kept[file]?.source !== sourceOf(root, file))
+/** Whether a file, or its tests, are no longer what they were when its result was kept; or there is none. */
+export function isOld(
+  area: Pick<Area, 'tests' | 'testsOf'>,
+  file: string,
+  kept: Result | undefined,
+  root: string,
+): boolean {
+  if (kept?.source !== sourceOf(root, file)) return true
+  return kept.tests !== undefined && kept.tests !== stateOfTests(area, file, root)
+}
+
+/** Those of an area's files of which nothing is kept, or that have changed since, they or their tests. */
+export function notRun(area: Area, kept: Readonly<Record<string, Result>>, root: string): string[] {
+  return filesOf(area, root).filter((file) => isOld(area, file, kept[file], root))
 }
 
 /** What is kept of the files of one area, taken together. */

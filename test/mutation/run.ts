@@ -12,12 +12,15 @@ import {
   type Result,
   type Results,
   filesOf,
+  isOld,
   requiredScore,
   resultOf,
   resultsSchema,
   sourceOf,
+  stateOfTests,
   sumOf,
   tableOf,
+  testsOf,
   withTable,
 } from './results.ts'
 
@@ -32,7 +35,7 @@ const { values, positionals } = parseArgs({
 async function mutate(area: Area, file: string): Promise<Mutant[]> {
   if (area.needsServers) delete process.env['POSTERN_TEST_SERVERS']
   else process.env['POSTERN_TEST_SERVERS'] = 'none'
-  process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(area.testsOf?.[file] ?? area.tests)
+  process.env['POSTERN_MUTATION_TESTS'] = JSON.stringify(testsOf(area, file))
   // What is drawn is the same for every alteration, and in the next run.
   process.env['POSTERN_SEED'] ??= '7'
   const stryker = new Stryker({
@@ -129,7 +132,8 @@ for (const area of asked) {
   for (const file of values.file ?? all) {
     const kept = (await readResults())[area.name]?.[file]
     const source = sourceOf(root, file)
-    if (kept?.source === source && !values.again && values.file === undefined) {
+    const tests = stateOfTests(area, file, root)
+    if (kept !== undefined && !isOld(area, file, kept, root) && !values.again && values.file === undefined) {
       process.stdout.write(`mutation: ${file}: kept from ${kept.date}\n`)
       continue
     }
@@ -144,7 +148,7 @@ for (const area of asked) {
       )
     }
     print(file, verdict, minutes)
-    const about = { date: new Date().toISOString().slice(0, 10), source, minutes: Math.round(minutes * 10) / 10 }
+    const about = { date: new Date().toISOString().slice(0, 10), source, tests, minutes: Math.round(minutes * 10) / 10 }
     await keep(area.name, file, resultOf(mutants, about), reasons)
   }
   const results = await readResults()
