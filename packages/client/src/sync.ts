@@ -1,5 +1,5 @@
 import { type CallOptions, type Connection, type RequestBody, fillPath, once, queryOf, readJson } from './connection.ts'
-import { type AnswerOf, type BodyOf, type ItemOf, type QueryOf, operations } from './operations.ts'
+import { type AnswerOf, type BodyOf, type ContractOf, type ItemOf, type QueryOf, operations } from './operations.ts'
 import { type Pages, pagesOf } from './pages.ts'
 import { wait, waitBefore } from './retry.ts'
 import { type Changeable, type Readable, type Target, addressOf, changeable, readable } from './resource.ts'
@@ -50,7 +50,13 @@ export interface Sync {
   pushOrgStructure(key: string, hierarchy: BodyOf<'pushOrgStructure'>, options?: CallOptions): Promise<Result>
   pushTestProcedures(rows: BodyOf<'pushTestProcedures'>, options?: CallOptions): Promise<Result>
   pushPeople(rows: BodyOf<'pushPeople'>, options?: CallOptions): Promise<Result>
+  /** Rows that are lines of JSON already (NDJSON). They are checked by the API alone; a stream is sent once, whatever comes of it. */
+  pushLines(rows: keyof typeof linesOf, lines: RequestBody, options?: CallOptions): Promise<Result>
 }
+
+/** What can be pushed as lines. */
+const linesOf = { entities: 'pushEntities', test_procedures: 'pushTestProcedures', people: 'pushPeople' } as const
+const linesMediaType = 'application/x-ndjson' satisfies ContractOf<'pushEntities'>['bodyMediaTypes'][number]
 
 export function openSync(connection: Connection): Sync {
   return {
@@ -61,6 +67,11 @@ export function openSync(connection: Connection): Sync {
       await connection.call('pushOrgStructure', { params: { key }, body, ...options }),
     pushTestProcedures: async (body, options = {}) => await connection.call('pushTestProcedures', { body, ...options }),
     pushPeople: async (body, options = {}) => await connection.call('pushPeople', { body, ...options }),
+    pushLines: async (rows, body, { signal } = {}) => {
+      const [method, target] = operations[linesOf[rows]]
+      const headers = { 'content-type': linesMediaType, ...once(method) }
+      return await readJson<Result>(await connection.send({ method, target, headers, body, signal, isLong: true }))
+    },
   }
 }
 

@@ -14,6 +14,7 @@ await client.sync.pushEntities([
   { external_id: 'pay', name: 'Payments', type: 'process', owner: { email: 'ada.lund@harbourline.example' } },
 ])
 await client.sync.pushTestProcedures([{ external_id: 'tp-1', title: 'Access review', entities: ['pay'] }])
+await client.sync.pushLines('entities', '{"external_id":"pay-eu","name":"Payments EU","type":"process"}\n')
 
 const payments = await client.entities.get('ext:pay')
 const finding = await client.findings.create({

@@ -144,6 +144,17 @@ describe('through the gateway', () => {
     expect((await remediationLog.list({ limit: 1000 }).all()).length).toBeGreaterThanOrEqual(log.length)
   })
 
+  test('rows are pushed as lines of JSON, of a text or a stream', async () => {
+    const { sync, entities } = all
+    const lines = ['pay-eu', 'pay-us'].map((key) => JSON.stringify({ external_id: key, name: key, type: 'process' }))
+    expect(await sync.pushLines('entities', lines.join('\n'))).toMatchObject({ counts: { created: 2 } })
+    const person = new Blob(['{"external_id":"p2","name":"Bo Berg"}\n'])
+    expect(await sync.pushLines('people', person.stream())).toMatchObject({ counts: { created: 1 } })
+    const broken = sync.pushLines('entities', `${lines[0]}\n{"external_id"`)
+    await expect(broken).rejects.toMatchObject({ problem: { status: 400, errors: [{ pointer: '/1/external_id' }] } })
+    expect((await entities.get('ext:pay-eu')).name).toBe('pay-eu')
+  })
+
   test('the universe is read as lists, trees and versions', async () => {
     await all.sync.pushOrgStructure('legal', {
       name: 'Legal',
