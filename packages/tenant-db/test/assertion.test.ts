@@ -122,7 +122,21 @@ describe('what a service makes of an assertion that is not believed', () => {
     expect(failures.splice(0)).toEqual(['late', 'late'])
     await ask(watched, tables.mint(tenantA, { secret: randomBytes(32) }))
     await ask(watched, { assertion: '' })
-    expect(failures).toEqual(Array.from({ length: 4 }, () => 'assertion'))
+    expect(failures.splice(0)).toEqual(Array.from({ length: 4 }, () => 'assertion'))
+    // What is wrong without PostgreSQL having looked at it is told as what it is.
+    const ours = watched.read(tables.mint(tenantA, { lifetimeSeconds: -1 }), async () => {
+      throw new Error('ours')
+    })
+    await expect(ours).rejects.toThrow('ours')
+    expect(failures).toEqual(['other'])
+  })
+
+  test('where nobody can write any more the database is away, and it is said why', async () => {
+    const writing = db.write(tables.mint(tenantA), async (tx) => {
+      await tx.execute(sql('set local transaction_read_only = on'))
+      await tx.execute(sql('delete from probe.parent'))
+    })
+    await expect(writing).rejects.toMatchObject({ message: 'the database is read-only', cause: { code: '25006' } })
   })
 
   test('what is followed fails in the same words', async () => {
