@@ -163,6 +163,17 @@ test('who has a receipt is told so, though the bucket takes nothing away that is
   expect((await service.caller.call(principal, 'DELETE', given, { headers: tus })).status).toBe(204)
   expect(await service.rows('select from evidence.file where tenant_id = $1', [principal.tenantId])).toHaveLength(4)
   expect(service.logs.filter((line) => line.includes('tidying_failed')).length).toBeGreaterThanOrEqual(3)
+  // One file of a form waits for none of the others.
+  slow.hold(new RegExp(`DELETE .*/settling/${principal.tenantId}/${sha256('g')}`))
+  slow.refuse()
+  const names = ['g', 'h', 'i']
+  const parts = names.map((name) => file(`${name}.csv`, name))
+  expect((await service.caller.call(principal, 'POST', '/api/v1/evidence', form(...parts))).status).toBe(201)
+  const left = async () =>
+    (await bucket.keys(`settling/${principal.tenantId}`)).filter((key) =>
+      names.some((name) => key.includes(sha256(name))),
+    )
+  await expect.poll(left, { timeout: 30_000 }).toEqual([expect.stringContaining(sha256('g'))])
   slow.hold(nothing)
 })
 

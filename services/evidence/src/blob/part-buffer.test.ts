@@ -184,6 +184,38 @@ test('who has waited for long enough is told to come again, and whose turn that 
   expect([next.sent, next.buffer.length]).toEqual([[partBytes], 5])
 })
 
+test('who waits several times for one write waits no longer than once', async () => {
+  const open = openPartRoom(4, 60_000)
+  const waits: number[] = []
+  // Room is never there at once, and others wait for what is sent.
+  const room: PartRoom = {
+    ...open,
+    takeNow: () => undefined,
+    isAwaited: () => true,
+    take: async (size, tenantId, onWanted, until) => {
+      waits.push(until)
+      return await open.take(size, tenantId, onWanted, until)
+    },
+  }
+  const buffer = createPartBuffer({
+    room,
+    tenantId: randomUUID(),
+    most: asMuchAsIsSmall,
+    send: async (part) => {
+      await part.prepend(
+        () => smallBytes,
+        async () => await Promise.resolve(),
+      )
+      return { isOver: true }
+    },
+    setAside: async () => await Promise.resolve({ isOver: true }),
+  })
+  await buffer.write(Buffer.alloc(2 * smallBytes))
+  expect([waits.length, new Set(waits).size]).toEqual([3, 1])
+})
+
+const asMuchAsIsSmall = () => smallBytes
+
 test('what could not be sent for the sake of others is told to who goes on, and to who ends', async () => {
   const room = openPartRoom(1, 60_000, 0)
   const [slow, ended] = Array.from({ length: 2 }, () =>
@@ -195,8 +227,6 @@ test('what could not be sent for the sake of others is told to who goes on, and 
   await expect(slow?.write(more)).rejects.toThrow('away')
   await expect(ended?.flush()).rejects.toThrow('away')
 })
-
-const asMuchAsIsSmall = () => smallBytes
 
 test('what was set aside comes before what came after it', async () => {
   const room = openPartRoom(1, 60_000)

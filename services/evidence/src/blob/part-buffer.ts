@@ -71,8 +71,14 @@ export function createPartBuffer({
 
   // One thing after the other: others ask for the room at any time.
   let turn: Promise<void> = Promise.resolve()
+  /** Until when what is done now waits for room, however often: the gateway gives up who takes nothing for long. */
+  let until = 0
   const inTurn = async (work: () => Promise<void>): Promise<void> => {
-    const done = turn.then(work)
+    const untilThen = room.until()
+    const done = turn.then(async () => {
+      until = untilThen
+      await work()
+    })
     turn = done.catch(() => undefined)
     await done
   }
@@ -113,7 +119,7 @@ export function createPartBuffer({
         if (length > 0) await sendOff(setAside)
         drop()
       }
-      next = await room.take(size, tenantId, onWanted, signal)
+      next = await room.take(size, tenantId, onWanted, until, signal)
     }
     held = { size, room: next }
     before?.room.giveBack()

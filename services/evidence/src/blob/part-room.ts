@@ -31,9 +31,11 @@ export interface PartRoom {
   takeNow(size: RoomSize, tenantId: string, onWanted: () => void): Room | undefined
   /**
    * The same, and who finds none waits: first comes who holds least, then who asked first. Rejects with a 503 where none is
-   * given back in time, and with the signal's reason as soon as it is aborted.
+   * given back by `until` (of `performance.now()`), and with the signal's reason as soon as it is aborted.
    */
-  take(size: RoomSize, tenantId: string, onWanted: () => void, signal?: AbortSignal): Promise<Room>
+  take(size: RoomSize, tenantId: string, onWanted: () => void, until: number, signal?: AbortSignal): Promise<Room>
+  /** Until when to wait for all the room that one thing needs, which begins now. */
+  until(): number
   /** Whether somebody waits. */
   isAwaited(size: RoomSize): boolean
 }
@@ -51,12 +53,13 @@ export interface Room {
  */
 export function openPartRoom(most: number, waitMs: number, fillMs = 1000): PartRoom {
   const pools = {
-    small: openPool(most * smallPerWhole, waitMs, fillMs),
-    whole: openPool(most, waitMs, fillMs),
+    small: openPool(most * smallPerWhole, fillMs),
+    whole: openPool(most, fillMs),
   }
   return {
     takeNow: (size, tenantId, onWanted) => pools[size].takeNow(tenantId, onWanted),
-    take: async (size, tenantId, onWanted, signal) => await pools[size].take(tenantId, onWanted, signal),
+    take: async (size, tenantId, onWanted, until, signal) => await pools[size].take(tenantId, onWanted, until, signal),
+    until: () => performance.now() + waitMs,
     isAwaited: (size) => pools[size].isAwaited(),
   }
 }
@@ -74,7 +77,7 @@ interface Waiter {
   readonly give: () => void
 }
 
-function openPool(most: number, waitMs: number, fillMs: number) {
+function openPool(most: number, fillMs: number) {
   let free = most
   const share = Math.ceil(most / 2)
   const holders = new Set<Holder>()
@@ -152,7 +155,7 @@ function openPool(most: number, waitMs: number, fillMs: number) {
     ask()
   }
 
-  const turn = async (tenantId: string, signal: AbortSignal | undefined): Promise<void> =>
+  const turn = async (tenantId: string, until: number, signal: AbortSignal | undefined): Promise<void> =>
     await new Promise((resolve, reject) => {
       const end = (): void => {
         waiting.delete(waiter)
@@ -163,7 +166,7 @@ function openPool(most: number, waitMs: number, fillMs: number) {
         end()
         reject(signal?.aborted === true ? signal.reason : tooMany())
       }
-      const limit = setTimeout(leave, waitMs)
+      const limit = setTimeout(leave, Math.max(0, until - performance.now()))
       const waiter = {
         tenantId,
         give: () => {
@@ -205,10 +208,15 @@ function openPool(most: number, waitMs: number, fillMs: number) {
   return {
     isAwaited: () => waiting.size > 0,
     takeNow,
-    take: async (tenantId: string, onWanted: () => void, signal: AbortSignal | undefined): Promise<Room> => {
+    take: async (
+      tenantId: string,
+      onWanted: () => void,
+      until: number,
+      signal: AbortSignal | undefined,
+    ): Promise<Room> => {
       const now = takeNow(tenantId, onWanted)
       if (now !== undefined) return now
-      await turn(tenantId, signal)
+      await turn(tenantId, until, signal)
       return hold(tenantId, onWanted)
     },
   }

@@ -12,6 +12,9 @@ import { insertFile, isBlobRecorded, lockBlob, recordFailure, takeNumber } from 
 import type { Actor } from './store.ts'
 import type { TakenFile } from './take.ts'
 
+/** After so many that the store fails, more likely it fails all. */
+const maxFailures = 3
+
 export interface NewEvidence {
   readonly files: readonly TakenFile[]
   readonly details: EvidenceDetails
@@ -103,8 +106,13 @@ export async function record<T>(
     return {
       answer,
       tidy: async () => {
-        // One after the other: of files with the same bytes the first stays.
-        for (const [blob, fate] of fates) await blobs.finish(blob, fate)
+        const failures: unknown[] = []
+        // One after the other: of files with the same bytes the first stays. One that fails keeps none of the others waiting.
+        for (const [blob, fate] of fates) {
+          await blobs.finish(blob, fate).catch((error: unknown) => failures.push(error))
+          if (failures.length === maxFailures) break
+        }
+        if (failures.length > 0) throw new AggregateError(failures, 'not all of it could be taken away')
       },
     }
   } catch (error) {
