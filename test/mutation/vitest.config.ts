@@ -16,7 +16,7 @@ const spared = tests.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : [
 const timeouts =
   process.env['POSTERN_TEST_SERVERS'] === 'none'
     ? { testTimeout: 25_000, expect: { poll: { timeout: 10_000 } } }
-    : { testTimeout: 60_000, hookTimeout: 60_000 }
+    : { testTimeout: 30_000, hookTimeout: 45_000 }
 
 /** As the area names them: the first failure ends it, and those that are named first are the ones to notice, or quick. */
 class AsNamed extends BaseSequencer {
