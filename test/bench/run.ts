@@ -49,6 +49,7 @@ const scalePlan = {
   entriesPerFinding: 10,
   fillSeconds: 300,
   repeats: 60,
+  listRepeats: 500,
 }
 
 const path = '/api/v1/findings'

@@ -52,6 +52,12 @@ export interface SignedCaller {
   call(principal: Principal, method: Dispatcher.HttpMethod, target: string, options?: CallOptions): Promise<CallAnswer>
 }
 
+/** Signs what somebody else sends. */
+export interface RequestSigner {
+  /** The headers of a request without a body. They are believed once, and for half a minute. */
+  sign(principal: Principal, method: Dispatcher.HttpMethod, target: string): Readonly<Record<string, string>>
+}
+
 /** The operator of the platform: no tenant, all scopes come with the kind. */
 export const operator: Principal = { tenantId: nilTenantId, kind: 'operator', id: 'local', label: 'Local operator' }
 
@@ -63,54 +69,62 @@ const answerTimeoutMs = 60_000
 const idleConnections = { keepAliveTimeout: 1500, keepAliveMaxTimeout: 1500 } as const
 
 /** A caller for one service. */
-export function createSignedCaller(options: SignedCallerOptions): SignedCaller {
+export function createSignedCaller(options: SignedCallerOptions): SignedCaller & RequestSigner {
   const signer = createSigner(parseKeyRing(options.ring), options.keyName)
   const assertionRing = parseKeyRing(options.assertionKeys)
   const connections = new Agent({ headersTimeout: answerTimeoutMs, bodyTimeout: answerTimeoutMs, ...idleConnections })
+  const sign = (
+    principal: Principal,
+    method: Dispatcher.HttpMethod,
+    target: string,
+    sent: Readonly<Record<string, string>> = {},
+  ): Record<string, string> => {
+    const caller: Caller = {
+      kind: 'api_key',
+      id: '00000000-0000-4000-8000-000000000001',
+      label: 'A test key',
+      scopes: [],
+      roles: [],
+      ...principal,
+    }
+    const now = Date.now()
+    const context = serializeContext(caller)
+    const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
+    const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, now)
+    const requestId = sent[requestIdHeader] ?? randomUUID()
+    const { signatureInput, signature } = signer.sign(
+      {
+        method,
+        target,
+        context,
+        assertion,
+        requestId,
+        contentType: sent['content-type'],
+        contentLength: sent['content-length'],
+        contentDigest: sent['content-digest'],
+        idempotencyKey: sent['idempotency-key'],
+        ifMatch: sent['if-match'],
+      },
+      now,
+    )
+    return {
+      ...sent,
+      [contextHeader]: context,
+      [assertionHeader]: assertion,
+      [requestIdHeader]: requestId,
+      [signatureInputHeader]: signatureInput,
+      [signatureHeader]: signature,
+    }
+  }
   return {
+    sign: (principal, method, target) => sign(principal, method, target),
     call: async (principal, method, target, { body, headers = {} } = {}) => {
-      const caller: Caller = {
-        kind: 'api_key',
-        id: '00000000-0000-4000-8000-000000000001',
-        label: 'A test key',
-        scopes: [],
-        roles: [],
-        ...principal,
-      }
-      const now = Date.now()
       const payload = encodeBody(method, body)
-      const sent: Record<string, string> = { ...payload.headers, ...headers }
-      const context = serializeContext(caller)
-      const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
-      const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, now)
-      const requestId = sent[requestIdHeader] ?? randomUUID()
-      const { signatureInput, signature } = signer.sign(
-        {
-          method,
-          target,
-          context,
-          assertion,
-          requestId,
-          contentType: sent['content-type'],
-          contentLength: sent['content-length'],
-          contentDigest: sent['content-digest'],
-          idempotencyKey: sent['idempotency-key'],
-          ifMatch: sent['if-match'],
-        },
-        now,
-      )
       const answer = await connections.request({
         origin: options.baseUrl,
         method,
         path: target,
-        headers: {
-          ...sent,
-          [contextHeader]: context,
-          [assertionHeader]: assertion,
-          [requestIdHeader]: requestId,
-          [signatureInputHeader]: signatureInput,
-          [signatureHeader]: signature,
-        },
+        headers: sign(principal, method, target, { ...payload.headers, ...headers }),
         body: payload.content,
       })
       const text = await answer.body.text()

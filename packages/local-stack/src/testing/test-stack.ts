@@ -11,7 +11,7 @@ import { findFreePort } from '../ports.ts'
 import type { ManagedProcess } from '../processes.ts'
 import { openSecrets, signingRings, type RingName } from '../secrets.ts'
 import { startServices, urlsOf, type Route, type ServiceProcessName } from '../services.ts'
-import { createSignedCaller, type SignedCaller } from '../signed-caller.ts'
+import { createSignedCaller, type RequestSigner, type SignedCaller } from '../signed-caller.ts'
 import { assertNoKeyIn } from './assert-no-key.ts'
 import { findCluster, makeTestFolder } from './cluster.ts'
 import { type CreateKeyInput, operatorActions } from './operator-actions.ts'
@@ -61,7 +61,7 @@ export interface TestStack {
   readonly restart: (name: ServiceProcessName, env?: Readonly<Record<string, string>>) => Promise<void>
   ring(name: RingName): string
   /** Speaks to a service as the gateway does. */
-  caller(name: Upstream): SignedCaller
+  caller(name: Upstream): SignedCaller & RequestSigner
   /** Speaks to the keys service as the operator's command does. */
   readonly operator: SignedCaller
   createTenant(slug?: string): Promise<Tenant>
@@ -127,7 +127,7 @@ export async function startTestStack(options: TestStackOptions = {}): Promise<Te
     await redis.stop()
     throw error
   })
-  const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller =>
+  const caller = (keyName: string, ring: RingName, baseUrl: string): SignedCaller & RequestSigner =>
     createSignedCaller({ baseUrl, keyName, ring: secrets.rings[ring], assertionKeys })
   const [keysUrl, secondKeysUrl] = urlsOf('keys', { ports: servicePorts, secondPorts })
   const operatorsUrl = (await options.route?.('operator', 'keys', keysUrl, secondKeysUrl)) ?? keysUrl
