@@ -1,4 +1,4 @@
-import { anyText, objectText, plainText, timeText, truthText, wordText } from '../json-text.ts'
+import { anyText, objectText, plainText, present, scalarText, timeText, truthText, wordText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
 /** A finding as PostgreSQL gives it. */
@@ -42,51 +42,57 @@ export const columns = `${storedColumns},
 
 /** What a client reads of a finding `t` on the day `$1`, as a text of JSON. */
 export const jsonText = objectText({
-  id: wordText('t.id'),
-  reference: wordText('t.reference'),
-  external_id: anyText('t.external_id'),
-  title: anyText('t.title'),
-  condition: anyText('t.condition'),
-  criteria: anyText('t.criteria'),
-  cause: anyText('t.cause'),
-  consequence: anyText('t.consequence'),
-  corrective_action: anyText('t.corrective_action'),
+  id: present(wordText('t.id')),
+  reference: present(wordText('t.reference')),
+  external_id: scalarText('t.external_id'),
+  title: present(scalarText('t.title')),
+  condition: present(scalarText('t.condition')),
+  criteria: scalarText('t.criteria'),
+  cause: scalarText('t.cause'),
+  consequence: scalarText('t.consequence'),
+  corrective_action: scalarText('t.corrective_action'),
   cause_category: wordText('t.cause_category'),
-  severity: wordText('t.severity'),
-  type: wordText('t.type'),
+  severity: present(wordText('t.severity')),
+  type: present(wordText('t.type')),
   deficiency_class: wordText('t.deficiency_class'),
   coso_component: wordText('t.coso_component'),
-  status: wordText('t.status'),
-  entity_ids: anyText(`array(
+  status: present(wordText('t.status')),
+  entity_ids: present(
+    anyText(`array(
     select link.entity_id
     from findings.finding_entity link
     where link.tenant_id = t.tenant_id and link.finding_id = t.id
     order by link.position
   )`),
+  ),
   owner: plainText('t.owner'),
-  identified_date: anyText('t.identified_on'),
-  target_date: anyText('t.target_on'),
+  identified_date: present(scalarText('t.identified_on')),
+  target_date: present(scalarText('t.target_on')),
   repeat_of_id: wordText('t.repeat_of_id'),
   is_repeat: truthText('t.repeat_of_id is not null'),
   source: wordText('t.source'),
-  engagement_ref: anyText('t.engagement_ref'),
+  engagement_ref: scalarText('t.engagement_ref'),
   test_procedure_id: wordText('t.test_procedure_id'),
   management_response: plainText('t.management_response'),
   is_overdue: truthText(`t.status not in ('closed', 'risk_accepted', 'cancelled') and t.target_on < $1::date`),
-  age_days: plainText('greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on)'),
-  closed_date: anyText('t.closed_on'),
-  reopened_count: plainText('t.reopened_count'),
-  accepted_until: anyText('t.accepted_until'),
+  age_days: present(plainText('greatest(0, coalesce(t.closed_on, $1::date) - t.identified_on)')),
+  closed_date: scalarText('t.closed_on'),
+  reopened_count: present(plainText('t.reopened_count')),
+  accepted_until: scalarText('t.accepted_until'),
   accepted_by: plainText('t.accepted_by'),
   is_acceptance_expired: truthText('t.accepted_until < $1::date'),
   validated_by: plainText('t.validated_by'),
-  custom: plainText('t.custom'),
-  created_by: objectText({
-    type: wordText('t.created_by_type'),
-    id: anyText('t.created_by_id'),
-    label: anyText('t.created_by_label'),
-  }),
-  created_at: timeText('t.created_at'),
-  updated_at: timeText('t.updated_at'),
-  version: plainText('t.version'),
+  custom: present(plainText('t.custom')),
+  created_by: present(
+    plainText(
+      objectText({
+        type: present(wordText('t.created_by_type')),
+        id: present(scalarText('t.created_by_id')),
+        label: present(scalarText('t.created_by_label')),
+      }),
+    ),
+  ),
+  created_at: present(timeText('t.created_at')),
+  updated_at: present(timeText('t.updated_at')),
+  version: present(plainText('t.version')),
 })
