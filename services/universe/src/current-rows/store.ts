@@ -16,14 +16,21 @@ export async function listCurrentRows(
   return rows
 }
 
-// A row is looked up by an index once a key, whatever PostgreSQL takes the tables for: joined, or with a plan of when there were few
-// rows, it would read all of a tenant's for each request.
-const oneOf = (table: string, columns: string, condition: string): string =>
-  `lateral (select ${columns} from universe.${table} one where ${condition} limit 1)`
+// A row is looked up by the index of its key, whatever PostgreSQL takes the tables for: asked for the key itself, with a plan of when
+// there were few rows it would read all of a tenant's for each key, by whichever index there is. Only that of the key is in the order of
+// the keys: the first one that is not before it is it, or there is none.
+const oneOf = (table: string, name: string, [column, wanted]: readonly [string, string], within: string): string =>
+  `lateral (
+      select one.* from universe.${table} one
+      where ${within}one.${column} >= ${wanted}
+      order by one.${column}
+      limit 1
+    ) as ${name} on ${name}.${column} = ${wanted}`
+const ofTenant = (owner: string): string => `one.tenant_id = ${owner}.tenant_id and `
 const linked = (owner: string): string => `(
         select jsonb_agg(e.external_id order by named.at)
         from unnest(${owner}.entity_ids) with ordinality as named (id, at)
-        cross join ${oneOf('entity', 'one.external_id', `one.tenant_id = ${owner}.tenant_id and one.id = named.id`)} as e
+        join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
       )`
 
 // entity_external_id_unique, once a key.
@@ -44,8 +51,8 @@ const entities = statement(
       'regulatory_next_due', e.regulatory_next_due_on
     )) || case when e.custom = '{}' then '{}' else jsonb_build_object('custom', e.custom) end as row
   from unnest($1::text[]) as wanted (external_id)
-  cross join ${oneOf('entity', 'one.*', 'one.external_id = wanted.external_id')} as e
-  left join ${oneOf('entity', 'one.external_id', 'one.tenant_id = e.tenant_id and one.id = e.parent_id')} as above on true`,
+  join ${oneOf('entity', 'e', ['external_id', 'wanted.external_id'], '')}
+  left join ${oneOf('entity', 'above', ['id', 'e.parent_id'], ofTenant('e'))}`,
 )
 
 // test_procedure_external_id_unique, once a key; entity_pk, once an entity that is named.
@@ -62,7 +69,7 @@ const testProcedures = statement(
       'entities', ${linked('t')}
     )) || case when t.custom = '{}' then '{}' else jsonb_build_object('custom', t.custom) end as row
   from unnest($1::text[]) as wanted (external_id)
-  cross join ${oneOf('test_procedure', 'one.*', 'one.external_id = wanted.external_id')} as t`,
+  join ${oneOf('test_procedure', 't', ['external_id', 'wanted.external_id'], '')}`,
 )
 
 // person_external_id_unique, once a key.
@@ -74,7 +81,7 @@ const people = statement(
       'external_id', p.external_id, 'name', p.name, 'email', p.email, 'title', p.title, 'active', p.active
     )) as row
   from unnest($1::text[]) as wanted (external_id)
-  cross join ${oneOf('person', 'one.*', 'one.external_id = wanted.external_id')} as p`,
+  join ${oneOf('person', 'p', ['external_id', 'wanted.external_id'], '')}`,
 )
 
 const selections = { auditable_entities: entities, test_procedures: testProcedures, people } as const
@@ -91,11 +98,7 @@ const nodes = statement(
     )) as row
   from universe.hierarchy h
   cross join unnest($1::text[]) as wanted (node_key)
-  cross join ${oneOf(
-    'node',
-    'one.*',
-    'one.tenant_id = h.tenant_id and one.hierarchy_id = h.id and one.node_key = wanted.node_key',
-  )} as n
-  left join ${oneOf('node', 'one.node_key', 'one.tenant_id = n.tenant_id and one.id = n.parent_id')} as above on true
+  join ${oneOf('node', 'n', ['node_key', 'wanted.node_key'], `${ofTenant('h')}one.hierarchy_id = h.id and `)}
+  left join ${oneOf('node', 'above', ['id', 'n.parent_id'], ofTenant('n'))}
   where h.key = $2::text`,
 )
