@@ -45,6 +45,42 @@ test('whether a moment has passed is for it to say as long as the gateway’s ow
   expect(clock.hasPassed(databaseStart)).toBeUndefined()
 })
 
+describe('whether a moment has passed', () => {
+  test('is not known before the first answer', () => {
+    const clock = createDatabaseClock(fakeClocks())
+    expect([clock.hasPassed(0), clock.hasPassed(Infinity), clock.highest()]).toEqual([undefined, undefined, undefined])
+  })
+
+  test('is told from its millisecond on', () => {
+    const clocks = fakeClocks()
+    const clock = createDatabaseClock(clocks)
+    clock.observe(databaseStart, clocks.monotonic())
+    expect([clock.hasPassed(databaseStart), clock.hasPassed(databaseStart + 1)]).toEqual([true, false])
+  })
+
+  test('is known, however far the clocks are apart, where both say the same', () => {
+    const clocks = fakeClocks()
+    const clock = createDatabaseClock(clocks)
+    clock.observe(clocks.wall() + 3_600_000, clocks.monotonic())
+    const [here, there] = [clocks.wall(), clocks.wall() + 3_600_000]
+    const moments = [here - 1, here, here + 1, there, there + 1]
+    expect(moments.map((moment) => clock.hasPassed(moment))).toEqual([true, true, undefined, undefined, false])
+  })
+})
+
+test('the highest that the clock has shown stays when it is set back, until it is there again', () => {
+  const clocks = fakeClocks()
+  const clock = createDatabaseClock(clocks)
+  clock.observe(databaseStart, clocks.monotonic())
+  expect(clock.highest()).toBe(databaseStart)
+  clock.observe(databaseStart - 60_000, clocks.monotonic())
+  expect([clock.latest(), clock.highest()]).toEqual([databaseStart - 60_000, databaseStart])
+  clock.observe(databaseStart - 90_000, clocks.monotonic())
+  expect(clock.highest()).toBe(databaseStart)
+  clocks.pass(90_001)
+  expect(clock.highest()).toBe(databaseStart + 1)
+})
+
 function watched() {
   const clocks = fakeClocks()
   let told = 0
