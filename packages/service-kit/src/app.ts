@@ -6,7 +6,7 @@ import type { BaseConfig } from './config.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
-import { parseJsonBody, parseOurJson } from './json-body.ts'
+import { parseJsonBody } from './json-body.ts'
 import type { Logger } from './logger.ts'
 import { type Registry, measureRequests } from './metrics.ts'
 import { type Pressure, refuseWhenLate } from './pressure.ts'
@@ -86,8 +86,7 @@ function readJson(app: App): void {
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json', scimMediaType],
     { parseAs: 'buffer' },
-    async ({ routeOptions }: FastifyRequest, body: Buffer) =>
-      routeOptions.config.isOurJson === true ? parseOurJson(body) : parseJsonBody(body),
+    async (_request: FastifyRequest, body: Buffer) => parseJsonBody(body),
   )
 }
 

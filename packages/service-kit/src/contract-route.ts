@@ -29,6 +29,7 @@ import { parseJsonLines } from './json-body.ts'
 import { type JsonTexts, contentOf, valueOf } from './json-text.ts'
 import type { Logger } from './logger.ts'
 import { problem } from './problem.ts'
+import { ReadBody, readAhead } from './read-ahead.ts'
 import { fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
@@ -136,7 +137,10 @@ export interface InternalRoute {
   /** Names of the keys whose signatures are accepted. */
   readonly signedBy: readonly string[]
   readonly callers: readonly CallerKind[]
-  /** Whether only writers of ours send it, by JSON.stringify or PostgreSQL: a large body is then read once, not twice. */
+  /**
+   * Whether only writers of ours send it, an object written by JSON.stringify or PostgreSQL: a large body is then read once, not twice, and as
+   * far as it can be before its last byte.
+   */
   readonly isOurJson?: boolean
 }
 
@@ -196,6 +200,14 @@ interface Registration {
 function register(app: App, registration: Registration): void {
   const kit = kits.get(app)
   if (kit === undefined) throw new Error('routes can be registered on an app made by createApp only')
+  const { body, isOurJson = false, maxBodyBytes } = registration
+  if (isOurJson && body !== undefined) {
+    app.register(async (scope) => {
+      readAhead(scope, body, maxBodyBytes)
+      addRoute(scope, registration, kit)
+    })
+    return
+  }
   const { isStreamed, mediaTypes } = registration
   if (!isStreamed && !mediaTypes.includes(linesMediaType)) {
     addRoute(app, registration, kit)
@@ -222,7 +234,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
   app.route({
     method,
     url: path,
-    config: { guard, isOurJson: registration.isOurJson === true, ...(contract === undefined ? {} : { contract }) },
+    config: { guard, ...(contract === undefined ? {} : { contract }) },
     ...(maxBodyBytes > 0 ? { bodyLimit: maxBodyBytes } : {}),
     ...(repeatable === undefined ? {} : { preParsing: hashBody }),
     handler: async (request, reply) => {
@@ -316,6 +328,7 @@ function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Re
   if (request.body !== undefined && (type === undefined || !mediaTypes.includes(type))) {
     throw problem('unsupported_media_type', { detail: `Send the body as ${mediaTypes.join(' or ')}.` })
   }
+  if (request.body instanceof ReadBody) return request.body.value
   return body === undefined ? undefined : parse(body, request.body, 'invalid_content', 'body')
 }
 

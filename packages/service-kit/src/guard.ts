@@ -20,8 +20,6 @@ declare module 'fastify' {
     readonly guard?: Guard | 'open'
     /** The contract of a route of the public API. */
     readonly contract?: Route
-    /** Whether the body is JSON that a part of Postern has written, which no two readers take for two things. */
-    readonly isOurJson?: boolean
   }
   interface FastifyRequest {
     tenantContext: TenantContext | undefined

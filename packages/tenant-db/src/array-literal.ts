@@ -11,6 +11,11 @@ export function arrayLiteral(values: readonly unknown[]): string {
     const json = JSON.stringify(values)
     if (!json.includes('\\')) return `{${json.slice(1, -1)}}`
   }
+  if (values.every(isJson)) {
+    // JSON holds neither control characters nor half pairs: to write it as a text of JSON escapes quotes and backslashes alone.
+    const texts = values.map((value) => (value === undefined || value === null ? null : JSON.stringify(value)))
+    return `{${JSON.stringify(texts).slice(1, -1)}}`
+  }
   let literal = '{'
   let separator = ''
   for (const value of values) {
@@ -23,6 +28,10 @@ export function arrayLiteral(values: readonly unknown[]): string {
 
 function isPlain(value: unknown): boolean {
   return typeof value === 'string' || value === undefined || value === null || Number.isFinite(value)
+}
+
+function isJson(value: unknown): boolean {
+  return value === undefined || (typeof value === 'object' && !Buffer.isBuffer(value))
 }
 
 function elementOf(value: unknown): string {

@@ -27,7 +27,7 @@ test('an array is read by PostgreSQL as what it was', async () => {
   const bytes = [Buffer.from([0, 255, 34, 92]), Buffer.alloc(0), undefined]
   // As they are written, without any escape.
   const plain = ['plain', '', 'NULL', 'null', '{a,b}', ' spaces ', 'é 😀 \u2028', undefined]
-  const objects = [{ a: 'x"y\\z', b: [1, null] }, {}, undefined]
+  const objects = [{ a: 'x"y\\z', b: [1, null] }, {}, { text: 'line\nfeed\t\u0001 é 😀 \u2028' }, undefined]
   const [row] = await db.system(
     async (tx) =>
       await tx.query({

@@ -153,6 +153,51 @@ describe('changes that are applied', () => {
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
   })
 
+  test('are read by the universe a batch ahead, and taken in one after the other', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(5002))
+    const seen: string[] = []
+    const announceRows: Universe['announceRows'] = (application) => {
+      seen.push(`${application.rows.length} announced`)
+      return universe.announceRows?.(application)
+    }
+    const applyRows: Universe['applyRows'] = async (application, announced) => {
+      const { rows } = application
+      const stored = (await names(tenant)).length
+      // What is announced is of the batch that comes next.
+      if (rows.length === 5000) await expect.poll(() => seen).toContain('2 announced')
+      seen.push(`${rows.length} ${announced === undefined ? 'sent' : 'finished'} beside ${stored}`)
+      return await universe.applyRows(application, announced)
+    }
+    await work(run, { universe: { ...universe, announceRows, applyRows } })
+    expect(seen).toEqual(['2 announced', '5000 sent beside 0', '2 finished beside 5000'])
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 5002 } })
+  })
+
+  test('are not made of what is announced: it can be dropped, and what is sent meanwhile does not wait for it', async () => {
+    const tenant = admin()
+    const sent: Parameters<Universe['applyRows']>[0][] = []
+    const applyRows: Universe['applyRows'] = async (application) => {
+      sent.push(application)
+      return await universe.applyRows(application)
+    }
+    await work(await start(tenant, await create(tenant), csvOf(1)), { universe: { ...universe, applyRows } })
+    const [application] = sent
+    if (application === undefined) throw new Error('the run has sent its row')
+    const rowsOf = (key: string) => ({
+      ...application,
+      rows: [JSON.stringify({ external_id: key, name: key, type: 'process', status: 'active' })],
+    })
+    const [dropped, kept] = [universe.announceRows?.(rowsOf('X')), universe.announceRows?.(rowsOf('Y'))]
+    expect(await universe.applyRows(rowsOf('Z'))).toMatchObject({ kind: 'applied' })
+    dropped?.drop()
+    await expect.poll(async () => await dropped?.apply()).toBeUndefined()
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Z active'])
+    expect(await universe.applyRows(rowsOf('Y'), kept)).toMatchObject({ kind: 'applied', counts: { created: 1 } })
+    expect(await universe.applyRows(rowsOf('X'), dropped)).toMatchObject({ kind: 'applied', counts: { created: 1 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'X active', 'Y active', 'Z active'])
+  })
+
   test('of a hierarchy are none where they are too large for one push: its shape never changes in parts', async () => {
     const tenant = admin()
     const hierarchy = { key: 'legal', name: 'Legal', kind: 'legal_entity' }
@@ -218,6 +263,25 @@ describe('a first import', () => {
       status: 'succeeded',
       counts: { deactivated: 1200, applied: 1200 },
     })
+  })
+
+  test('that is cancelled has brought what was applied: the next run compares the rest alone', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await start(tenant, connector, csvOf(5002))
+    const applyRows: Universe['applyRows'] = async (application) => {
+      const outcome = await universe.applyRows(application)
+      if (application.rows.length === 5000) expect(await decide(tenant, run, 'cancel')).toBe(202)
+      return outcome
+    }
+    await work(run, { universe: { ...universe, applyRows } })
+    const { status, counts } = await now(tenant, run)
+    const { applied } = counts
+    expect([status, applied]).toEqual(['cancelled', (await names(tenant)).length])
+    const known = 'select count(*)::int as n from sync.known_row where run_id = $1 and hash is not null'
+    expect(await world.rows(known, [run.id])).toEqual([{ n: applied }])
+    const rest = { created: 5002 - applied, unchanged: applied, missing: 0 }
+    expect(await runCsv(tenant, connector, csvOf(5002))).toMatchObject({ status: 'succeeded', counts: rest })
   })
 
   test('is not undone once a later run has changed something of it', async () => {

@@ -77,7 +77,7 @@ export function useRuns() {
     return connectorSchema.parse(answer.json)
   }
 
-  async function start(tenant: Principal, { id }: Connector, csv: string, query = ''): Promise<Run> {
+  async function start(tenant: Principal, { id }: Connector, csv: string | Buffer, query = ''): Promise<Run> {
     const upload = { body: csv, headers: { 'content-type': 'text/csv' } }
     const answer = await parts.caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs${query}`, upload)
     return runSchema.parse(answer.json)

@@ -53,6 +53,28 @@ test('what the universe refuses it is sent once, however many rows that are', as
   expect((await errorsOf(tenant, run)).length).toBeGreaterThanOrEqual(100)
 })
 
+const longRow = (name: string) => `external_id,name,type,description\n0,${name},process,${'x'.repeat(19_000)}\n`
+
+test('a file comes to its run as it was sent, whatever its bytes and however many parts it has', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  const many = (name: string) => longRow(name) + longRow(name).split('\n')[1]?.concat('\n').repeat(60)
+  const files: readonly [string, Buffer][] = [
+    ['Köln', Buffer.from(`\uFEFF${longRow('Köln')}`, 'utf16le')],
+    ['Malmö', Buffer.from(longRow('Malmö'), 'latin1')],
+    ['Łódź', Buffer.from(many('Łódź'))],
+    // NUL stands in the second part alone.
+    ['Graz', Buffer.from(`${many('Graz')}1,a\0b,process,\n`)],
+  ]
+  for (const [name, file] of files) {
+    const run = await start(tenant, connector, file)
+    await work(run)
+    expect(await names(tenant)).toEqual([`${name} active`])
+    const codes = (await errorsOf(tenant, run)).map(({ row, code }) => [row, code])
+    expect(codes.filter(([, code]) => code !== 'duplicate')).toEqual(name === 'Graz' ? [[63, 'control_character']] : [])
+  }
+})
+
 describe('a draft', () => {
   test('that its source has no longer stays, and the run says so and takes in the rest', async () => {
     const tenant = admin()

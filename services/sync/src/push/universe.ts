@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import {
   type ApplyAnswer,
   type CurrentRowsAnswer,
@@ -60,7 +61,7 @@ interface Application extends Asker {
 }
 
 /** As an Application, of rows that are JSON already. */
-interface RowsApplication extends Asker {
+export interface RowsApplication extends Asker {
   readonly dataset: Dataset
   /** Members of the body beside the rows. */
   readonly more: object
@@ -88,9 +89,20 @@ export class UniverseUnavailable extends Error {
   override readonly name = 'UniverseUnavailable'
 }
 
+/** Rows that the universe has been sent but for the last byte: it reads them meanwhile, and can do nothing of what is not whole. */
+export interface Announced {
+  /** Sends what is left; undefined where the universe has stopped listening before, and nothing was done. */
+  apply(): Promise<ApplicationOutcome | undefined>
+  /** Breaks off, unless it was applied. */
+  drop(): void
+}
+
 export interface Universe {
   apply(application: Application): Promise<ApplicationOutcome>
-  applyRows(application: RowsApplication): Promise<ApplicationOutcome>
+  /** `announced`: of the same rows. */
+  applyRows(application: RowsApplication, announced?: Announced): Promise<ApplicationOutcome>
+  /** Sends what is to be applied after what is under way. */
+  announceRows?(application: RowsApplication): Announced | undefined
   /** How rows stand now, by their keys. Throws UniverseUnavailable. */
   currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']>
   /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
@@ -118,10 +130,14 @@ export function openUniverse(
     maxResponseSize: maxAnswerBytes,
   })
   const signer = createSigner(ring, 'sync-universe')
-  const post = async (asker: Asker, path: string, content: string): Promise<{ status: number; body: unknown }> => {
-    const body = Buffer.from(content)
+  const post = async (
+    asker: Asker,
+    path: string,
+    content: Buffer,
+    { body = content, signal = AbortSignal.timeout(timeoutMs) }: Sending = {},
+  ): Promise<{ status: number; body: unknown }> => {
     const method = 'POST'
-    const headers = signedHeaders(asker, body.length)
+    const headers = signedHeaders(asker, content.length)
     const { signatureInput, signature } = signer.sign(
       {
         method,
@@ -139,21 +155,26 @@ export function openUniverse(
       path,
       headers: { ...headers, [signatureInputHeader]: signatureInput, [signatureHeader]: signature },
       body,
-      signal: AbortSignal.timeout(timeoutMs),
+      signal,
     })
     return { status: answer.statusCode, body: parseJson(await answer.body.text()) }
   }
-  const applyText = async (asker: Asker, dataset: Dataset, text: string): Promise<ApplicationOutcome> => {
+  const applyContent = async (
+    asker: Asker,
+    dataset: Dataset,
+    content: Buffer,
+    sending?: Sending,
+  ): Promise<ApplicationOutcome> => {
     const { path, list } = destinations[dataset]
     try {
-      const answer = await post(asker, path, text)
+      const answer = await post(asker, path, content, sending)
       return outcomeOf(answer.status, answer.body, list)
     } catch (error) {
       return failureOf(error)
     }
   }
   const ask = async (asker: Asker, path: string, body: object): Promise<unknown> => {
-    const answer = await post(asker, path, JSON.stringify(body)).catch((cause: unknown) => {
+    const answer = await post(asker, path, Buffer.from(JSON.stringify(body))).catch((cause: unknown) => {
       throw new UniverseUnavailable('the universe cannot be asked', { cause })
     })
     if (answer.status !== 200) throw new UniverseUnavailable(`the universe answered ${answer.status}`)
@@ -161,19 +182,59 @@ export function openUniverse(
   }
   return {
     apply: async (application) =>
-      await applyText(
+      await applyContent(
         application,
         application.dataset,
-        JSON.stringify({ run_id: application.runId, ...application.body }),
+        Buffer.from(JSON.stringify({ run_id: application.runId, ...application.body })),
       ),
-    applyRows: async ({ dataset, more, rows, ...asker }) => {
-      const head = JSON.stringify({ run_id: asker.runId, ...more }).slice(0, -1)
-      return await applyText(asker, dataset, `${head},"${destinations[dataset].rows}":[${rows.join(',')}]}`)
+    applyRows: async (application, announced) =>
+      (await announced?.apply()) ?? (await applyContent(application, application.dataset, contentOf(application))),
+    announceRows: (application) => {
+      const content = contentOf(application)
+      return announce(
+        content,
+        async (sending) => await applyContent(application, application.dataset, content, sending),
+        timeoutMs,
+      )
     },
     currentRows: async (asker, body) =>
       currentRowsAnswerSchema.parse(await ask(asker, internalPaths.currentRows, body)).rows,
     tellSources: async (asker, body) => void (await ask(asker, internalPaths.entitySources, body)),
     close: async () => await pool.close(),
+  }
+}
+
+/** How a request is sent, where not at once. */
+interface Sending {
+  readonly body?: Buffer | Readable
+  readonly signal?: AbortSignal
+}
+
+function contentOf({ dataset, runId, more, rows }: RowsApplication): Buffer {
+  const head = JSON.stringify({ run_id: runId, ...more }).slice(0, -1)
+  return Buffer.from(`${head},"${destinations[dataset].rows}":[${rows.join(',')}]}`)
+}
+
+/** Has `send` send all but the last byte of a content, and that one when it is to be applied; `timeoutMs` is measured from then on. */
+function announce(
+  content: Buffer,
+  send: (sending: Sending) => Promise<ApplicationOutcome>,
+  timeoutMs: number,
+): Announced {
+  const breaking = new AbortController()
+  const body = new Readable({ read: () => undefined })
+  body.push(content.subarray(0, -1))
+  let isOver = false
+  const answered = send({ body, signal: breaking.signal }).finally(() => (isOver = true))
+  return {
+    apply: async () => {
+      if (isOver) return undefined
+      const timer = setTimeout(() => breaking.abort(new DOMException('no answer in time', 'TimeoutError')), timeoutMs)
+      body.push(content.subarray(-1))
+      body.push(null)
+      return await answered.finally(() => clearTimeout(timer))
+    },
+    drop: () => breaking.abort(new Error('what was announced is not to be applied')),
   }
 }
 

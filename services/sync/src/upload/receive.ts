@@ -29,15 +29,16 @@ export async function receiveUpload(
   let [bytes, index] = [0, 0]
   let parts: Buffer[] = []
   let held = 0
-  // A part is stored while the next one arrives.
-  let storing = Promise.resolve()
+  // Two parts are stored while the next one arrives: PostgreSQL writes the one while the other is sent to it.
+  let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (): Promise<void> => {
     const content = Buffer.concat(parts)
     const at = index
     parts = []
     held = 0
     index += 1
-    await storing
+    await before
+    before = storing
     storing = db.write(context, async (tx) => await putChunk(tx, id, at, content))
     // Its failure is told when it is waited for.
     storing.catch(() => undefined)
@@ -58,6 +59,6 @@ export async function receiveUpload(
     clearTimeout(stalled)
   }
   if (held > 0) await flush()
-  await storing
+  await Promise.all([before, storing])
   return { id, bytes, sha256: hash.digest('hex') }
 }

@@ -11,9 +11,20 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
+// Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. As text of
+// one byte a character they come as they are, but for NUL, which no text may hold. Fetched once: each use would fetch it anew.
 const selectChunk = statement(
   'sync_select_chunk',
-  'select u.content from sync.upload_chunk u where u.upload_id = $1 and u.index = $2',
+  `select
+    case when part.has_nul then null else convert_from(part.content, 'LATIN1') end as text,
+    case when part.has_nul then part.content end as bytes
+  from (
+    select whole.content, position('\\x00'::bytea in whole.content) > 0 as has_nul
+    from (
+      select u.content || ''::bytea as content from sync.upload_chunk u where u.upload_id = $1 and u.index = $2 offset 0
+    ) as whole
+    offset 0
+  ) as part`,
 )
 const deleteChunks = statement('sync_delete_chunks', 'delete from sync.upload_chunk u where u.upload_id = $1')
 
@@ -35,8 +46,9 @@ export async function putChunk(tx: Tx, uploadId: string, index: number, content:
 
 /** A part of an uploaded file; undefined behind its end. */
 export async function findChunk(tx: Tx, uploadId: string, index: number): Promise<Buffer | undefined> {
-  const [row] = await tx.query<{ content: Buffer }>(selectChunk([uploadId, index]))
-  return row?.content
+  const [row] = await tx.query<{ text: string | null; bytes: Buffer | null }>(selectChunk([uploadId, index]))
+  if (row === undefined) return undefined
+  return row.text === null ? (row.bytes ?? undefined) : Buffer.from(row.text, 'latin1')
 }
 
 export async function deleteUpload(tx: Tx, uploadId: string): Promise<void> {

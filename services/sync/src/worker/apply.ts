@@ -9,7 +9,7 @@ import {
   markChangesRefused,
 } from '../diff/open-store.ts'
 import { type Comparison, type Tx, doubtOverlapped, lastStagedRow, learnRows, missRows } from '../diff/store.ts'
-import type { ApplicationOutcome, Universe } from '../push/universe.ts'
+import type { Announced, ApplicationOutcome, RowsApplication, Universe } from '../push/universe.ts'
 import { type StagedError, countErrorRoom, errorsARun, insertErrors } from '../staging/error-store.ts'
 import { rowOf } from '../diff/seq.ts'
 import { isStale } from '../diff/stale.ts'
@@ -49,13 +49,13 @@ export const usualPausesMs = [1000, 2000, 4000]
 
 /**
  * Has the universe take the changes in, parents before children. A batch that was taken in and not yet noted is sent
- * again after a crash, and changes nothing then.
+ * again after a crash, and changes nothing then. Answers the last row of what was remembered on the way, 0 where that is nothing.
  */
 export async function applyChanges(
   hold: Hold,
   universe: Universe,
   { signal, pausesMs = usualPausesMs }: Sending,
-): Promise<void> {
+): Promise<number> {
   const isWhole = isOneBatch(hold)
   await hold.step(async (tx) => {
     await doubtKnownRows(tx, comparisonOf(hold))
@@ -64,6 +64,7 @@ export async function applyChanges(
   })
   // What was taken in is noted while the universe has the next batch. One that is not noted yet is sent again after a crash.
   let noting = Promise.resolve()
+  let learned = 0
   let isCancelled = false
   // A run that is to be cancelled still notes what the universe has taken in by now, and is told so again then.
   const noted = async (): Promise<void> => {
@@ -73,37 +74,50 @@ export async function applyChanges(
     })
   }
   // Steps are one at a time: the one that hears who has cancelled the run waits for that of the batch before.
-  const begin = async (batch: readonly OpenChange[]): Promise<ApplicationOutcome> => {
-    for (const pauseMs of pausesMs) {
+  const begin = async (batch: readonly OpenChange[], announced?: Announced): Promise<ApplicationOutcome> => {
+    let first = announced
+    const attempt = async (): Promise<ApplicationOutcome> => {
       await hold.assertNotSuspended()
-      const outcome = await send(hold, universe, batch)
+      const sent = first
+      first = undefined
+      return await universe.applyRows(await applicationOf(hold, batch), sent)
+    }
+    for (const pauseMs of pausesMs) {
+      const outcome = await attempt()
       if (!mayPass(outcome)) return outcome
       await sleep(pauseMs, undefined, { signal })
       await Promise.allSettled([noting])
       await hold.step(async () => ({}))
     }
-    await hold.assertNotSuspended()
-    return await send(hold, universe, batch)
+    return await attempt()
   }
   let underWay: Promise<ApplicationOutcome> | undefined
+  // The batch after the one that is under way.
+  let announced: Announced | undefined
   try {
     let batch = await nextBatch(hold, 0)
-    if (isWhole) await assertWhole(hold, batch)
+    if (isWhole) await assertWhole(hold, batch.changes)
     for (;;) {
-      const [first, last] = [batch[0], batch.at(-1)]
+      const { changes, isOfBlocks } = batch
+      const [first, last] = [changes[0], changes.at(-1)]
       if (first === undefined || last === undefined) break
       // INVARIANT: one batch at a time. One that was sent before the one before it was answered could be taken in, and be noted
-      // nowhere where that one ends the run.
-      underWay = handled(begin(batch))
+      // nowhere where that one ends the run. What is announced lacks its last byte until then.
+      const own = announced
+      underWay = handled(begin(changes, own).finally(() => own?.drop()))
       const [following] = await Promise.all([nextBatch(hold, last.seq), noted()])
+      announced = isCancelled ? undefined : await announce(hold, universe, following.changes)
       const outcome = await underWay
       if (outcome.kind === 'applied') {
-        noting = handled(noteBatch(hold, last.seq, batch.length))
-        if (following.length === 0 || isCancelled) break
+        noting = handled(noteBatch(hold, batch))
+        if (isOfBlocks) learned = rowOf(last.seq) ?? learned
+        if (following.changes.length === 0 || isCancelled) break
         batch = following
         continue
       }
-      const faults = refusalsOf(outcome, batch)
+      announced?.drop()
+      announced = undefined
+      const faults = refusalsOf(outcome, changes)
       await unpackCreations(hold, { rows: true, changes: true })
       await hold.step(async (tx) => {
         const kept = faults.slice(0, await countErrorRoom(tx, hold.run.id))
@@ -122,8 +136,10 @@ export async function applyChanges(
       batch = await nextBatch(hold, first.seq - 1)
     }
     await noting
+    return learned
   } finally {
     await Promise.allSettled([noting, underWay])
+    announced?.drop()
   }
 }
 
@@ -159,11 +175,19 @@ export interface Learning {
 
 const usualLearning: Learning = { rowsAStep: 500_000, blocksAStep: 500 }
 
-/** Notes what the run has brought, and tells the universe of it. `found`: what this worker has planned itself. Throws UniverseUnavailable. */
+/** What this worker has done of a run itself. */
+export interface Done {
+  /** Undefined where another one has planned it. */
+  readonly found: Found | undefined
+  /** The last row of a block that was remembered already, and all blocks before it. */
+  readonly learned: number
+}
+
+/** Notes what the run has brought, as far as that is not done, and tells the universe of it. Throws UniverseUnavailable. */
 export async function finishApplied(
   hold: Hold,
   universe: Universe,
-  found: Found | undefined,
+  { found, learned }: Done,
   { rowsAStep, blocksAStep }: Learning = usualLearning,
 ): Promise<void> {
   const comparison: Comparison = comparisonOf(hold)
@@ -175,7 +199,7 @@ export async function finishApplied(
       await uncancelled(hold.step(async (tx) => await learnRows(tx, comparison, range)))
       after = range.last
     }
-    for (let after = 0; ;) {
+    for (let after = learned; ;) {
       const last = await hold.read(async (tx) => await lastOfBlocks(tx, hold.run.id, after, blocksAStep))
       if (last === undefined) break
       const range = { after, last }
@@ -215,12 +239,17 @@ export async function endRun(
   })
 }
 
-async function send(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<ApplicationOutcome> {
+/** Has the universe read a batch while it is at work on the one before. */
+async function announce(hold: Hold, universe: Universe, batch: readonly OpenChange[]): Promise<Announced | undefined> {
+  return batch.length === 0 ? undefined : universe.announceRows?.(await applicationOf(hold, batch))
+}
+
+async function applicationOf(hold: Hold, batch: readonly OpenChange[]): Promise<RowsApplication> {
   const asker = await hold.asker()
   const { dataset, hierarchy } = hold.connector
   const rows = batch.map(({ after }) => after)
   const more = dataset === 'org_structure' ? { ...hierarchy, mode: 'partial' } : {}
-  return await universe.applyRows({ ...asker, dataset, more, rows })
+  return { ...asker, dataset, more, rows }
 }
 
 interface Refusal {

@@ -2,12 +2,13 @@
 // a crash sends, or looks up, just what was sent before.
 import { isDeepStrictEqual } from 'node:util'
 import { maxCurrentRows } from '@postern/contracts/internal'
-import { listOpenCreations } from '../creation/store.ts'
+import { learnCreations, listOpenCreations } from '../creation/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { type OpenChange, listOpenChanges, noteApplied } from '../diff/open-store.ts'
+import { rowOf } from '../diff/seq.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Hold } from './held-run.ts'
-import { askCurrent } from './plan.ts'
+import { askCurrent, comparisonOf } from './plan.ts'
 import { uncancelled } from './tell-sources.ts'
 
 /**
@@ -22,20 +23,36 @@ export function isOneBatch({ connector }: Hold): boolean {
   return connector.dataset === 'org_structure'
 }
 
-/** The next changes to be sent, those behind `after`; none where all are applied or refused. */
-export async function nextBatch(hold: Hold, after: number): Promise<OpenChange[]> {
+/** Changes that are sent at once. */
+export interface Batch {
+  /** In their order; none where all are applied or refused. */
+  readonly changes: readonly OpenChange[]
+  /** Whether they are whole blocks of creations. */
+  readonly isOfBlocks: boolean
+}
+
+/** The next changes to be sent, those behind `after`. */
+export async function nextBatch(hold: Hold, after: number): Promise<Batch> {
   const { keyField } = datasetRules[hold.connector.dataset]
   const limits = isOneBatch(hold) ? hierarchyLimits : rowLimits
   const creations = await hold.read(async (tx) => await listOpenCreations(tx, hold.run.id, keyField, after, limits))
-  if (creations.length > 0) return creations
-  return await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  if (creations.length > 0) return { changes: creations, isOfBlocks: true }
+  const changes = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
+  return { changes, isOfBlocks: false }
 }
 
-/** Notes that the universe has taken a batch in. Throws as a step does. */
-export async function noteBatch(hold: Hold, last: number, changes: number): Promise<void> {
+/**
+ * Notes that the universe has taken a batch in; what was made of blocks is remembered with it, while the universe has the next one. Throws
+ * as a step does.
+ */
+export async function noteBatch(hold: Hold, { changes, isOfBlocks }: Batch): Promise<void> {
+  const [first, last] = [changes[0], changes.at(-1)]
+  if (first === undefined || last === undefined) return
   await hold.step(async (tx) => {
-    await noteApplied(tx, hold.run.id, last)
-    return { counts: { applied: hold.counts.applied + changes } }
+    await noteApplied(tx, hold.run.id, last.seq)
+    const rows = { after: (rowOf(first.seq) ?? 0) - 1, last: rowOf(last.seq) ?? 0 }
+    if (isOfBlocks) await learnCreations(tx, comparisonOf(hold), rows)
+    return { counts: { applied: hold.counts.applied + changes.length } }
   })
 }
 
@@ -51,9 +68,8 @@ export async function settleDoubt(hold: Hold, universe: Universe): Promise<void>
   if (hold.status !== 'applying') return
   for (let settled = 0; settled < inDoubtAtMost; settled += 1) {
     const batch = await nextBatch(hold, 0)
-    const last = batch.at(-1)
-    if (last === undefined || !(await isTakenIn(hold, universe, batch))) return
-    await uncancelled(noteBatch(hold, last.seq, batch.length))
+    if (batch.changes.length === 0 || !(await isTakenIn(hold, universe, batch.changes))) return
+    await uncancelled(noteBatch(hold, batch))
   }
 }
 

@@ -155,8 +155,10 @@ async function goOn(parts: WorkerParts, hold: Hold, { signal, isLast }: Attempt)
   }
   if (status === 'applying') {
     if (run.approved || run.rollbackOf !== null) await assertNotStale(hold, universe)
-    if (found?.changes !== 0) await applyChanges(hold, universe, { signal, pausesMs })
-    await finishApplied(hold, universe, found, learning).catch((error: unknown) => {
+    const applied = found?.changes === 0 ? 0 : await applyChanges(hold, universe, { signal, pausesMs })
+    // A worker of the release before notes batches without remembering what they have made.
+    const learned = found === undefined ? 0 : applied
+    await finishApplied(hold, universe, { found, learned }, learning).catch((error: unknown) => {
       if (!isLast || !(error instanceof UniverseUnavailable)) throw error
       // What there was to do is done. Where it comes from is told by the next run.
       logger.warn({ event: 'sync_sources_untold', run_id: run.id, err: error })

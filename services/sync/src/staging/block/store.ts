@@ -48,13 +48,14 @@ export class KnownRows {
   }
 }
 
+// The numbers come in their order: to sort them costs a third of the statement.
 const stageBlockStatement = statement(
   'sync_stage_block',
   `insert into sync.staged_block (tenant_id, run_id, first_row, rows, keys, also, hashes)
   values (
     (select tenancy.tenant_id()), $1::uuid, $2::integer, $3::integer[], $4::text[], $5::text[],
     array(
-      select substring($6::bytea from at for ${hashBytes}) from generate_series(1, length($6::bytea), ${hashBytes}) as at order by at
+      select substring($6::bytea from at for ${hashBytes}) from generate_series(1, length($6::bytea), ${hashBytes}) as at
     )
   )`,
 )
