@@ -200,10 +200,10 @@ interface Registration {
 function register(app: App, registration: Registration): void {
   const kit = kits.get(app)
   if (kit === undefined) throw new Error('routes can be registered on an app made by createApp only')
-  const { body, isOurJson = false, maxBodyBytes } = registration
-  if (isOurJson && body !== undefined) {
+  const { body: schema, isOurJson = false, maxBodyBytes } = registration
+  if (isOurJson && schema !== undefined) {
     app.register(async (scope) => {
-      readAhead(scope, body, maxBodyBytes)
+      readAhead(scope, schema, maxBodyBytes)
       addRoute(scope, registration, kit)
     })
     return

@@ -54,12 +54,14 @@ test.each([
   [[null, 'a'], '{null,"a"}'],
   [[1, -2.5, null, undefined], '{1,-2.5,null,null}'],
   [[], '{}'],
+  [[{ a: 'b' }, undefined], String.raw`{"{\"a\":\"b\"}",null}`],
+  [[{ a: '"\n' }], String.raw`{"{\"a\":\"\\\"\\n\"}"}`],
   // One by one, where PostgreSQL escapes otherwise, or JSON has no word for it.
   [[String.raw`a\b`, null, undefined, 1], String.raw`{"a\\b",NULL,NULL,1}`],
   [['"', 'a'], String.raw`{"\"","a"}`],
   [['\\'], String.raw`{"\\"}`],
   [[Number.NaN, Infinity, 2], '{NaN,Infinity,2}'],
-  [[{ a: 'b' }, undefined], String.raw`{"{\"a\":\"b\"}",NULL}`],
+  [[{ a: 'b' }, 1], String.raw`{"{\"a\":\"b\"}",1}`],
   [[Buffer.from([0, 255])], String.raw`{"\\x00ff"}`],
 ])('%j is written %s', (values, literal) => {
   expect(arrayLiteral(values)).toBe(literal)
