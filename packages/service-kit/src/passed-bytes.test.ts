@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { getHeapSpaceStatistics } from 'node:v8'
 import { expect, test } from 'vitest'
 import { collectAll, collectEveryBytes, countPassedBytes, freeChunk, keepYoungSmall } from './passed-bytes.ts'
@@ -53,4 +54,16 @@ test('the memory of young objects stays as it is, though many of them outlive on
   }
   expect(waiting).toHaveLength(20_000)
   expect(spaceOfYoung()).toBeLessThanOrEqual(before)
+})
+
+/** What V8 says of its own version and flags, in a process of its own. */
+function flagsOf(options: readonly string[], before: string): string {
+  const script = `${before}; console.log(process.getBuiltinModule('node:v8').cachedDataVersionTag())`
+  return execFileSync(process.execPath, [...options, '--input-type=module', '--eval', script], { encoding: 'utf8' })
+}
+
+test('no place in the code makes its objects among the old ones', () => {
+  const call = `import { makeAllYoung } from '${import.meta.resolve('./passed-bytes.ts')}'; makeAllYoung()`
+  expect(flagsOf([], call)).toBe(flagsOf(['--no-allocation-site-pretenuring'], ''))
+  expect(flagsOf([], call)).not.toBe(flagsOf([], ''))
 })

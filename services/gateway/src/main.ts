@@ -1,5 +1,7 @@
-import { failStart } from '@postern/service-kit'
+import { failStart, makeAllYoung } from '@postern/service-kit'
 import { runGateway } from './run-gateway.ts'
+
+makeAllYoung()
 
 try {
   await runGateway(process.env)
