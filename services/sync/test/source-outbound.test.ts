@@ -1,4 +1,5 @@
-import { gzipSync } from 'node:zlib'
+import { Readable, pipeline } from 'node:stream'
+import { createGzip, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { createAddressPolicy } from '../src/outbound/address-policy.ts'
 import { type Lookup, openOutbound } from '../src/outbound/open-outbound.ts'
@@ -200,15 +201,24 @@ describe('a source is asked', () => {
   })
 })
 
+/** The same piece again and again. */
+function* endless(piece: Buffer): Generator<Buffer> {
+  for (;;) yield piece
+}
+
 describe('an answer', () => {
   test('that is more than may be read is not read further, also where it is a few compressed bytes', async () => {
-    answers['/bomb'] = (_, response) =>
-      response
-        .writeHead(200, { 'content-encoding': 'gzip' })
-        .end(gzipSync(Buffer.alloc(20_000_000, `${'x'.repeat(1000)}\n`)))
+    const { promise: letGo, resolve } = Promise.withResolvers<void>()
+    answers['/bomb'] = (_, response) => {
+      // Without an end: whoever wants all of it before it is counted waits for ever.
+      const lines = Readable.from(endless(Buffer.alloc(100_000, `${'x'.repeat(1000)}\n`)))
+      response.writeHead(200, { 'content-encoding': 'gzip' })
+      pipeline(lines, createGzip(), response, () => resolve())
+    }
     const limits = { maxBytes: 1_000_000 }
     const failure = await failureOf('csv', { config: { url: `${server.url}/bomb` }, limits, outbound: here })
     expect(failure.code).toBe('source_too_large')
+    await letGo
     answers['/small'] = (_, response) =>
       response.writeHead(200, { 'content-encoding': 'gzip' }).end(gzipSync('id\n1\n'))
     expect(await fetchCsv(`${server.url}/small`)).toEqual(rows)

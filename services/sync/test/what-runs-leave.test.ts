@@ -4,11 +4,13 @@ import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isStale } from '../src/diff/stale.ts'
+import { openQueue } from '../src/queue/queue.ts'
+import { runSchedule } from '../src/schedule/due.ts'
 import type { Universe } from '../src/push/universe.ts'
 import { csvOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
-const { parts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
+const { parts, workerParts, work, create, start, now, runCsv, decide, names, undo, errorsOf } = useRuns()
 
 let world: Awaited<ReturnType<typeof makeWorld>>
 let caller: SignedCaller
@@ -179,6 +181,38 @@ test('a connector has one run at a time: another is refused while it is under wa
   await work(run)
   expect(await names(tenant)).toHaveLength(2)
   expect(await now(tenant, await start(tenant, connector, csvOf(1)))).toMatchObject({ status: 'queued' })
+})
+
+test('a schedule that is due while a run is under way leaves this time out, and waits for the next', async () => {
+  const tenant = admin()
+  const schedule = { cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
+  const config = { url: 'https://hr.example/people' }
+  const connector = await create(tenant, { type: 'http_json', config, schedule })
+  const runs = async () =>
+    runSchema.array().parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs?connector=${connector.key}`)).json)
+  const sent: Date[] = []
+  const queue = {
+    ...openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger: workerParts().logger }),
+    sendSchedule: async (_tx: unknown, _id: string, due: Date) => void sent.push(due),
+    sendRun: async () => undefined,
+  }
+  const comes = async (due: Date): Promise<void> => {
+    await world.rows('update sync.connector set next_run_at = $2 where id = $1', [connector.id, due.toISOString()])
+    await runSchedule({ workerDb, queue, logger: workerParts().logger, now: () => due }, connector.id, due)
+  }
+  try {
+    const path = `/api/v1/connectors/${connector.id}/runs`
+    const run = runSchema.parse((await caller.call(tenant, 'POST', path)).json)
+    await comes(new Date('2026-07-01T00:30:00.000Z'))
+    expect((await runs()).map(({ id }) => id)).toEqual([run.id])
+    expect(sent).toEqual([new Date('2026-07-02T00:30:00.000Z')])
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    await comes(new Date('2026-07-02T00:30:00.000Z'))
+    expect(await runs()).toMatchObject([{ trigger: 'schedule', status: 'queued' }, { id: run.id }])
+    expect(sent).toHaveLength(2)
+  } finally {
+    await queue.close()
+  }
 })
 
 describe('a run that is under way', () => {

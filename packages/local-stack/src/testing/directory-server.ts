@@ -25,7 +25,7 @@ export async function findDirectoryServer(): Promise<DebianProgram | string> {
 
 /**
  * Starts slapd with the entries of an LDIF below `suffix`. Who has bound may read, at most 50 entries at a time and all of
- * them in pages; nobody else reads anything.
+ * them in pages, and the writer write; nobody else reads anything.
  */
 export async function startTestDirectory(
   { folder, env }: DebianProgram,
@@ -34,6 +34,8 @@ export async function startTestDirectory(
     readonly ldif: string
     /** Who may read at most 50 entries, also in pages. */
     readonly limited: string
+    /** Default: nobody. */
+    readonly writer?: string
     readonly key: string
     readonly cert: string
   },
@@ -64,7 +66,7 @@ export async function startTestDirectory(
       `limits dn.exact="${content.limited}" size=50 size.prtotal=50`,
       'limits users size=50 size.pr=unlimited size.prtotal=unlimited',
       'access to attrs=userPassword by anonymous auth by * none',
-      'access to * by users read by * none',
+      `access to * ${content.writer === undefined ? '' : `by dn.exact="${content.writer}" write `}by users read by * none`,
       '',
     ].join('\n'),
   )
