@@ -218,6 +218,11 @@ describe('a table is read', () => {
     expect(await valuesOf(`id${separator}name\n1${separator}a${other}b\n`)).toEqual([{ id: '1', name: `a${other}b` }])
   })
 
+  test('that its first row shows, wherever what is looked at of the file ends', async () => {
+    const row = `1;"${'x'.repeat(5000)}"\n`
+    expect(await valuesOf(`id;name\n${row.repeat(20)}`)).toHaveLength(20)
+  })
+
   test('with a separator inside a quoted name', async () => {
     expect(await valuesOf('"a,b,c";d\n1;2\n')).toEqual([{ 'a,b,c': '1', d: '2' }])
   })

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
+import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, problem } from '@postern/service-kit'
+import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
 import { putChunk } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -27,14 +28,14 @@ export async function receiveUpload(
   const id = crypto.randomUUID()
   const hash = createHash('sha256')
   let [bytes, index] = [0, 0]
-  let parts: Buffer[] = []
+  let part: Buffer | undefined
   let held = 0
   // Two parts are stored while the next one arrives: PostgreSQL writes the one while the other is sent to it.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (): Promise<void> => {
-    const content = Buffer.concat(parts)
+    const content = part?.subarray(0, held) ?? Buffer.alloc(0)
     const at = index
-    parts = []
+    part = undefined
     held = 0
     index += 1
     await before
@@ -45,15 +46,21 @@ export async function receiveUpload(
   }
   const stalled = setTimeout(() => body.destroy(problem('request_timeout')), stallMs)
   try {
-    for await (const part of body) {
+    for await (const given of body) {
       stalled.refresh()
-      const chunk = Buffer.isBuffer(part) ? part : Buffer.from(part)
-      countPassedBytes(chunk.length)
+      const chunk = Buffer.isBuffer(given) ? given : Buffer.from(given)
       hash.update(chunk)
       bytes += chunk.length
-      held += chunk.length
-      parts.push(chunk)
-      if (held >= chunkBytes) await flush()
+      for (let taken = 0; taken < chunk.length;) {
+        part ??= Buffer.allocUnsafeSlow(chunkBytes)
+        const copied = chunk.copy(part, held, taken)
+        taken += copied
+        held += copied
+        if (held === chunkBytes) await flush()
+      }
+      // The chunks of a request are nobody else's.
+      if (body instanceof IncomingMessage) freeChunk(chunk)
+      else countPassedBytes(chunk.length)
     }
   } finally {
     clearTimeout(stalled)

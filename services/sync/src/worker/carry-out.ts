@@ -30,7 +30,7 @@ import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { findInverse } from './find-inverse.ts'
 import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
-import { stageSource } from './read-source.ts'
+import { beginStaging, stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 
 export interface WorkerParts {
@@ -195,7 +195,10 @@ async function stage(
   read: (remembered: Remembered | undefined, isFirst: boolean) => Promise<number>,
 ): Promise<Staged> {
   const comparison = comparisonOf(hold)
-  const remembered = await rememberRows(async (work) => await hold.read(work), comparison)
+  // What is remembered is read while there is made room. Neither goes on behind the failure of the other.
+  const both = [rememberRows(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
+  await Promise.allSettled(both)
+  const [remembered] = await Promise.all(both)
   if (remembered === undefined) {
     const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
     return { compared: await read(undefined, total === 0), held: undefined }
@@ -204,6 +207,7 @@ async function stage(
   const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, { compared, remembered }))
   if (held.doubtful === 0) return { compared, held }
   logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
+  await beginStaging(hold)
   return { compared: await read(undefined, false), held: undefined }
 }
 

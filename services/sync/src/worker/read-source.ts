@@ -29,8 +29,16 @@ const batchKnown = 20_000
 /** Most errors of one row that a run keeps. */
 const maxErrorsARow = 50
 
+/** Begins to plan anew. */
+export async function beginStaging(hold: Hold): Promise<void> {
+  await hold.step(async (tx) => {
+    await clearPlan(tx, hold.run.id)
+    return { status: 'fetching', counts: { ...hold.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
+  })
+}
+
 /**
- * Reads the whole source into the staging tables; answers how many of its rows are to be compared. Rows that are `remembered`
+ * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared. Rows that are `remembered`
  * as they are now are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
  */
 export async function stageSource(
@@ -44,10 +52,6 @@ export async function stageSource(
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<number> {
   const take = createTaker(hold, rules, remembered)
-  await hold.step(async (tx) => {
-    await clearPlan(tx, hold.run.id)
-    return { status: 'fetching', counts: { ...hold.counts, fetched: 0, valid: 0, invalid: 0, applied: 0 } }
-  })
   const upload = hold.run.uploadId === null ? undefined : openUpload(hold, hold.run.uploadId)
   let batch = newBatch()
   let [fetched, valid, compared] = [0, 0, 0]
@@ -226,23 +230,31 @@ function toStaged(
   }
 }
 
-/** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
+/** Parts that are fetched at once: a transaction takes as long as a part. */
+const partsAtOnce = 2
+
+/** The bytes of an uploaded file, part by part; the next ones come while these are taken in. */
 function openUpload(hold: Hold, uploadId: string): Readable {
-  const partAt = async (index: number): Promise<Buffer | undefined> => {
-    const part = hold.read(async (tx) => await findChunk(tx, uploadId, index))
+  const partsFrom = async (index: number): Promise<(Buffer | undefined)[]> => {
+    const indices = Array.from({ length: partsAtOnce }, (_none, at) => index + at)
+    const some = hold.read(
+      async (tx) => await Promise.all(indices.map(async (at) => await findChunk(tx, uploadId, at))),
+    )
     // Its failure is told when it is waited for.
-    part.catch(() => undefined)
-    return await part
+    some.catch(() => undefined)
+    return await some
   }
   async function* parts(): AsyncGenerator<Buffer> {
-    let next = partAt(0)
-    for (let index = 1; ; index += 1) {
-      const part = await next
-      if (part === undefined) return
-      next = partAt(index)
-      // As it came, the text that it was read from, and what was made of it.
-      countPassedBytes(part.length * 3)
-      yield part
+    let next = partsFrom(0)
+    for (let index = partsAtOnce; ; index += partsAtOnce) {
+      const some = await next
+      next = partsFrom(index)
+      for (const part of some) {
+        if (part === undefined) return
+        // As it came, the text that it was read from, and what was made of it.
+        countPassedBytes(part.length * 3)
+        yield part
+      }
     }
   }
   return Readable.from(parts(), { objectMode: false })
