@@ -52,6 +52,15 @@ function always(body: unknown, headers: Record<string, string> = {}): void {
     response.writeHead(200, headers).end(typeof body === 'string' ? body : JSON.stringify(body))
 }
 
+/** Two pages, and this as the third. */
+function thenBroken(third: string): void {
+  let asked = 0
+  answers['/people'] = (_, response) => {
+    asked += 1
+    response.end(asked < 3 ? `[{"id":${asked}}]` : third)
+  }
+}
+
 const all = ['1a', '1b', '2a', '2b', '3a', '3b']
 
 describe('a source of JSON is refused', () => {
@@ -62,6 +71,15 @@ describe('a source of JSON is refused', () => {
     expect(await refusal()).toBe('not_json')
     always({ error: 'none' })
     expect(await refusal({ items: '/data' })).toBe('items_missing')
+  })
+
+  test('by the number of the page that is wrong', async () => {
+    const options = { config: { url: `${server.url}/people`, paging: { kind: 'page' } }, outbound }
+    for (const broken of ['<html>', '[{', `[${'1,'.repeat(600)}1]`]) {
+      thenBroken(broken)
+      const { message } = await failureOf('http_json', { ...options, limits: { maxPageBytes: 1000 } })
+      expect(message).toContain('page 3 ')
+    }
   })
 
   test('when its pages never end', async () => {

@@ -35,8 +35,8 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
     let before = ''
     for (let number = 1; url !== undefined; number++) {
       if (number > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
-      const { text, link } = await ask(url)
-      const document = parseJson(text)
+      const { text, link } = await ask(url, number)
+      const document = parseJson(text, number)
       const items = followPointer(document, config.items)
       if (!Array.isArray(items)) {
         const message = `page ${number} holds no list at \`${config.items}\`: set \`items\` to where the list is`

@@ -16,15 +16,15 @@ export function followPointer(document: unknown, pointer: string): unknown {
   return value
 }
 
-/** Parses what a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
-export function parseJson(text: string): unknown {
+/** Parses a page that a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
+export function parseJson(text: string, page: number): unknown {
   try {
     return parseExactly(text)
   } catch (cause) {
     const isPage = /^\s*</.test(text)
     const message = isPage
-      ? 'the source answers a web page or XML and not JSON, perhaps one that asks to sign in: check the address and the credentials'
-      : 'the source answers no valid JSON: check the address'
+      ? `page ${page} is a web page or XML and not JSON, perhaps one that asks to sign in: check the address and the credentials`
+      : `page ${page} is no valid JSON: check the address`
     throw new SourceFailure('not_json', message, { cause })
   }
 }

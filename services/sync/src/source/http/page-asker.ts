@@ -33,12 +33,12 @@ export interface PageAnswer {
   readonly link: string | undefined
 }
 
-/** Asks for pages, again where that may help: a page is read whole before any of it is used. */
+/** Asks for pages, again where that may help; `page` is its number, for what is wrong with it. A page is read whole before any of it is used. */
 export function createPageAsker(
   { auth, accept }: { readonly auth: HttpAuth; readonly accept: string },
   { secrets, signal, limits }: Pick<SourceContext<unknown>, 'secrets' | 'signal' | 'limits'>,
   http: OutboundHttp,
-): (url: URL) => Promise<PageAnswer> {
+): (url: URL, page: number) => Promise<PageAnswer> {
   const tokens =
     auth.kind === 'oauth_client_credentials'
       ? openTokenSource(auth, requireSecret(secrets, 'client_secret'), http, signal)
@@ -47,15 +47,15 @@ export function createPageAsker(
     if (auth.kind !== 'oauth_client_credentials') return credentialHeaders(auth, secrets)
     return tokens === undefined ? {} : { authorization: `Bearer ${await tokens.token()}` }
   }
-  const askOnce = async (url: URL): Promise<PageAnswer> => {
+  const askOnce = async (url: URL, page: number): Promise<PageAnswer> => {
     const headers = { accept, ...(await credentials()) }
     const answer = await askOnceReady(http, { url: url.href, headers, signal })
-    return { text: await readText(answer.body, limits), link: answer.headers['link'] }
+    return { text: await readText(answer.body, limits, page), link: answer.headers['link'] }
   }
-  return async (url) => {
+  return async (url, page) => {
     for (let tries = 1; ; tries++) {
       try {
-        return await askOnce(url)
+        return await askOnce(url, page)
       } catch (error) {
         const isTokenStale = tokens !== undefined && error instanceof SourceFailure && error.code === 'not_authorized'
         if (isTokenStale) tokens.forget()
@@ -68,13 +68,20 @@ export function createPageAsker(
 }
 
 /** A page is held whole while it is parsed. */
-async function readText(body: AsyncIterable<Uint8Array>, { maxPageBytes }: SourceLimits): Promise<string> {
+async function readText(
+  body: AsyncIterable<Uint8Array>,
+  { maxPageBytes }: SourceLimits,
+  page: number,
+): Promise<string> {
   const parts: Uint8Array[] = []
   let length = 0
   for await (const part of body) {
     length += part.length
     if (length > maxPageBytes) {
-      throw new SourceFailure('page_too_large', `a page has more than ${maxPageBytes} bytes: ask for smaller ones`)
+      throw new SourceFailure(
+        'page_too_large',
+        `page ${page} has more than ${maxPageBytes} bytes: ask for smaller ones`,
+      )
     }
     parts.push(part)
   }

@@ -37,8 +37,8 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
     let before = ''
     for (let page = 1; ; page++) {
       if (page > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
-      const { text } = await ask(pageUrl(config, received + 1))
-      const list = listSchema.safeParse(parseJson(text)).data
+      const { text } = await ask(pageUrl(config, received + 1), page)
+      const list = listSchema.safeParse(parseJson(text, page)).data
       if (list === undefined) {
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
