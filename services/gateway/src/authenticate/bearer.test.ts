@@ -178,6 +178,18 @@ describe('as time goes on', () => {
     expect(await verifierFor(origin).verify(text)).toMatchObject({ kind: 'invalid' })
   })
 
+  test('one that was believed a moment ago is over when it has ended', async () => {
+    publish(origin)
+    const { verify } = verifierFor(origin)
+    const text = await tokenOf(origin, { exp: secondsNow() + 300 })
+    expect(await verify(text)).toMatchObject({ kind: 'valid' })
+    goOn(299)
+    expect(await verify(text)).toMatchObject({ kind: 'valid' })
+    // Of its memory no time passes: that is not what forgets it.
+    goOn(6)
+    expect(await verify(text)).toMatchObject({ kind: 'invalid' })
+  })
+
   test('one that was believed is believed without asking anybody, and is over when it has ended', async () => {
     publish(origin)
     const { verify } = verifierFor(origin)
