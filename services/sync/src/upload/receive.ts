@@ -41,6 +41,8 @@ export async function receiveUpload(
     await before
     before = storing
     storing = db.write(context, async (tx) => await putChunk(tx, id, at, content))
+    // As it is here, and as it is written down to be sent.
+    countPassedBytes(content.length * 2)
     // Its failure is told when it is waited for.
     storing.catch(() => undefined)
   }

@@ -230,31 +230,23 @@ function toStaged(
   }
 }
 
-/** Parts that are fetched at once: a transaction takes as long as a part. */
-const partsAtOnce = 2
-
-/** The bytes of an uploaded file, part by part; the next ones come while these are taken in. */
+/** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
 function openUpload(hold: Hold, uploadId: string): Readable {
-  const partsFrom = async (index: number): Promise<(Buffer | undefined)[]> => {
-    const indices = Array.from({ length: partsAtOnce }, (_none, at) => index + at)
-    const some = hold.read(
-      async (tx) => await Promise.all(indices.map(async (at) => await findChunk(tx, uploadId, at))),
-    )
+  const partAt = async (index: number): Promise<Buffer | undefined> => {
+    const part = hold.read(async (tx) => await findChunk(tx, uploadId, index))
     // Its failure is told when it is waited for.
-    some.catch(() => undefined)
-    return await some
+    part.catch(() => undefined)
+    return await part
   }
   async function* parts(): AsyncGenerator<Buffer> {
-    let next = partsFrom(0)
-    for (let index = partsAtOnce; ; index += partsAtOnce) {
-      const some = await next
-      next = partsFrom(index)
-      for (const part of some) {
-        if (part === undefined) return
-        // As it came, the text that it was read from, and what was made of it.
-        countPassedBytes(part.length * 3)
-        yield part
-      }
+    let next = partAt(0)
+    for (let index = 1; ; index += 1) {
+      const part = await next
+      if (part === undefined) return
+      next = partAt(index)
+      // As it came, the text that it was read from, and what was made of it.
+      countPassedBytes(part.length * 3)
+      yield part
     }
   }
   return Readable.from(parts(), { objectMode: false })
