@@ -18,6 +18,8 @@ interface Parts {
   readonly caller: SignedCaller
   readonly workerDb: TenantDb
   readonly universe: Universe
+  /** The same, for who has another clock. */
+  readonly universeOf: (clock: () => number) => Universe
 }
 
 /** Gives a test file a world of its own, in which services answer requests alone and the tests carry runs out. To be called by each. */
@@ -36,8 +38,10 @@ export function useRuns() {
       applicationName: 'sync-test-worker',
     })
     const ring = parseKeyRing(world.rings.syncUniverse)
-    const universe = openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, Date.now)
-    parts = { world, caller: world.syncCaller(sync.url), workerDb, universe }
+    const universeOf = (clock: () => number): Universe =>
+      openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, clock)
+    const universe = universeOf(Date.now)
+    parts = { world, caller: world.syncCaller(sync.url), workerDb, universe, universeOf }
     close = async () => {
       await universe.close()
       await workerDb.close()

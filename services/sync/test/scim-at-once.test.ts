@@ -117,6 +117,27 @@ test('a change of what somebody else has changed meanwhile is refused, and the p
   expect(await person(tenant)).toEqual([{ title: 'Theirs', active: true }])
 })
 
+test('a change that was told before a refused one that says what is kept already is told again', async () => {
+  const tenant = admin()
+  const { id, meta } = await create(tenant, 'ada')
+  const refused = Promise.withResolvers<void>()
+  let leaving: Promise<number> | undefined
+  meanwhile('"X"', async () => {
+    expect(await change(tenant, id, { title: 'X' })).toBe(200)
+    const told = Promise.withResolvers<void>()
+    meanwhile('"nodes"', async () => {
+      told.resolve()
+      await refused.promise
+    })
+    leaving = change(tenant, id, { title: 'Y', [`${enterpriseUrn}:department`]: 'Risk' })
+    await told.promise
+  })
+  expect(await change(tenant, id, { title: 'X' }, { 'if-match': meta.version })).toBe(412)
+  refused.resolve()
+  expect(await leaving).toBe(200)
+  expect(await person(tenant)).toEqual([{ title: 'Y', active: true }])
+})
+
 const risk = { [enterpriseUrn]: { department: 'Risk' } }
 
 test('a unit that its last two users leave at once is not active', async () => {

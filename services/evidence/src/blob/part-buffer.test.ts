@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { ProblemError } from '@postern/service-kit'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { createPartBuffer } from './part-buffer.ts'
 import { type PartRoom, freeBytes, openPartRoom, partBytes, smallBytes } from './part-room.ts'
 
@@ -212,6 +212,21 @@ test('who waits several times for one write waits no longer than once', async ()
   })
   await buffer.write(Buffer.alloc(2 * smallBytes))
   expect([waits.length, new Set(waits).size]).toEqual([3, 1])
+})
+
+test('who has sent for so long that no patience is left still waits for room a little', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const room = openPartRoom(1, 1000)
+  const [holder, late] = [aBuffer(room), randomUUID()]
+  await holder.write(more)
+  const given = room.take('whole', late, () => undefined, performance.now())
+  const refused = Promise.allSettled([room.take('whole', late, () => undefined, performance.now())])
+  await vi.advanceTimersByTimeAsync(50)
+  await holder.release()
+  expect(await given).toMatchObject({ giveBack: expect.any(Function) })
+  await vi.advanceTimersByTimeAsync(50)
+  expect(await refused).toEqual([{ status: 'rejected', reason: expect.any(ProblemError) }])
 })
 
 const asMuchAsIsSmall = () => smallBytes

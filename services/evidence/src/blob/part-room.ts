@@ -31,7 +31,7 @@ export interface PartRoom {
   takeNow(size: RoomSize, tenantId: string, onWanted: () => void): Room | undefined
   /**
    * The same, and who finds none waits: first comes who holds least, then who asked first. Rejects with a 503 where none is
-   * given back by `until` (of `performance.now()`), and with the signal's reason as soon as it is aborted.
+   * given back by `until` (of `performance.now()`), and a tenth of the usual wait at least, and with the signal's reason as soon as it is aborted.
    */
   take(size: RoomSize, tenantId: string, onWanted: () => void, until: number, signal?: AbortSignal): Promise<Room>
   /** Until when to wait for all the room that one thing needs, which begins now. */
@@ -53,8 +53,8 @@ export interface Room {
  */
 export function openPartRoom(most: number, waitMs: number, fillMs = 1000): PartRoom {
   const pools = {
-    small: openPool(most * smallPerWhole, fillMs),
-    whole: openPool(most, fillMs),
+    small: openPool(most * smallPerWhole, waitMs, fillMs),
+    whole: openPool(most, waitMs, fillMs),
   }
   return {
     takeNow: (size, tenantId, onWanted) => pools[size].takeNow(tenantId, onWanted),
@@ -77,7 +77,7 @@ interface Waiter {
   readonly give: () => void
 }
 
-function openPool(most: number, fillMs: number) {
+function openPool(most: number, waitMs: number, fillMs: number) {
   let free = most
   const share = Math.ceil(most / 2)
   const holders = new Set<Holder>()
@@ -166,7 +166,8 @@ function openPool(most: number, fillMs: number) {
         end()
         reject(signal?.aborted === true ? signal.reason : tooMany())
       }
-      const limit = setTimeout(leave, Math.max(0, until - performance.now()))
+      // Who has sent for long meanwhile has not waited for room yet.
+      const limit = setTimeout(leave, Math.max(waitMs / 10, until - performance.now()))
       const waiter = {
         tenantId,
         give: () => {

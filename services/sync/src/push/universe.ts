@@ -91,7 +91,7 @@ export class UniverseUnavailable extends Error {
 
 /** Rows that the universe has been sent but for the last byte: it reads them meanwhile, and can do nothing of what is not whole. */
 export interface Announced {
-  /** Sends what is left; undefined where the universe has stopped listening before, and nothing was done. */
+  /** Sends what is left; undefined where the universe has stopped listening before, or it was announced too long ago, and nothing was done. */
   apply(): Promise<ApplicationOutcome | undefined>
   /** Breaks off, unless it was applied. */
   drop(): void
@@ -114,6 +114,11 @@ const maxConnections = 16
 /** Rows as they stand are as large as the push that made them. */
 const maxAnswerBytes = 128 * 1024 * 1024
 const connectTimeoutMs = 2_000
+/**
+ * For how long what was announced can be applied, in milliseconds. Its assertion has half of its life left at least when it is announced
+ * (30 s), and must outlive the statements.
+ */
+const announcedForMs = 10_000
 
 /** Connections to the universe service, kept alive. Every request is signed anew (RFC 9421) and sent once: no retries. */
 export function openUniverse(
@@ -194,7 +199,7 @@ export function openUniverse(
       return announce(
         content,
         async (sending) => await applyContent(application, application.dataset, content, sending),
-        timeoutMs,
+        { timeoutMs, now },
       )
     },
     currentRows: async (asker, body) =>
@@ -219,22 +224,25 @@ function contentOf({ dataset, runId, more, rows }: RowsApplication): Buffer {
 function announce(
   content: Buffer,
   send: (sending: Sending) => Promise<ApplicationOutcome>,
-  timeoutMs: number,
+  { timeoutMs, now }: { readonly timeoutMs: number; readonly now: () => number },
 ): Announced {
+  const until = now() + announcedForMs
   const breaking = new AbortController()
+  const drop = (): void => breaking.abort(new Error('what was announced is not to be applied'))
   const body = new Readable({ read: () => undefined })
   body.push(content.subarray(0, -1))
   let isOver = false
   const answered = send({ body, signal: breaking.signal }).finally(() => (isOver = true))
   return {
     apply: async () => {
-      if (isOver) return undefined
+      if (now() >= until) drop()
+      if (isOver || breaking.signal.aborted) return undefined
       const timer = setTimeout(() => breaking.abort(new DOMException('no answer in time', 'TimeoutError')), timeoutMs)
       body.push(content.subarray(-1))
       body.push(null)
       return await answered.finally(() => clearTimeout(timer))
     },
-    drop: () => breaking.abort(new Error('what was announced is not to be applied')),
+    drop,
   }
 }
 

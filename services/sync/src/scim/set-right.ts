@@ -90,10 +90,13 @@ async function setPersonRight(parts: Parts, request: Request, told: Told): Promi
     // It was not taken in after all, or somebody else has said something since, which stays.
     if (stands === undefined || !said.some((person) => isDeepStrictEqual(stands.row, person))) return
     const person = rightPerson(told, winner)
-    if (person === undefined || isDeepStrictEqual(stands.row, person)) return
-    await tell(parts, request, { people: [person], nodes: [] })
-    said.push(person)
-    // Whoever has told the universe of a write of the same version before this begins anew, and tells it after this.
+    if (person === undefined) return
+    if (!isDeepStrictEqual(stands.row, person)) {
+      await tell(parts, request, { people: [person], nodes: [] })
+      said.push(person)
+    }
+    // Whoever has told the universe of a write of the same version before this begins anew, and tells it after this: also where
+    // this had said by itself what is right, as it has said it after them.
     const isStill =
       winner === undefined
         ? (await find()) === undefined

@@ -15,6 +15,7 @@ import { rowOf } from '../diff/seq.ts'
 import { isStale } from '../diff/stale.ts'
 import { excerptOf, memberAt } from '../mapping/map-row.ts'
 import { hierarchyLimits, isOneBatch, nextBatch, noteBatch } from './batch.ts'
+import { handled } from './handled.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
 import { type Progress, noteOutcome } from './store.ts'
@@ -73,9 +74,12 @@ export async function applyChanges(
       isCancelled = true
     })
   }
+  let underWay: Promise<ApplicationOutcome> | undefined
+  // The batch after the one that is under way.
+  let announced: Announced | undefined
   // Steps are one at a time: the one that hears who has cancelled the run waits for that of the batch before.
-  const begin = async (batch: readonly OpenChange[], announced?: Announced): Promise<ApplicationOutcome> => {
-    let first = announced
+  const begin = async (batch: readonly OpenChange[], own?: Announced): Promise<ApplicationOutcome> => {
+    let first = own
     const attempt = async (): Promise<ApplicationOutcome> => {
       await hold.assertNotSuspended()
       const sent = first
@@ -85,15 +89,15 @@ export async function applyChanges(
     for (const pauseMs of pausesMs) {
       const outcome = await attempt()
       if (!mayPass(outcome)) return outcome
+      // It would keep a connection from others, this batch among them, for as long as the universe takes nothing in.
+      announced?.drop()
+      announced = undefined
       await sleep(pauseMs, undefined, { signal })
       await Promise.allSettled([noting])
       await hold.step(async () => ({}))
     }
     return await attempt()
   }
-  let underWay: Promise<ApplicationOutcome> | undefined
-  // The batch after the one that is under way.
-  let announced: Announced | undefined
   try {
     let batch = await nextBatch(hold, 0)
     if (isWhole) await assertWhole(hold, batch.changes)
@@ -149,12 +153,6 @@ function mayPass(outcome: ApplicationOutcome): boolean {
   return (
     kind === 'conflict' || kind === 'unavailable' || kind === 'unreachable' || (kind === 'unknown' && !outcome.timedOut)
   )
-}
-
-/** The promise, whose failure is told when it is waited for. */
-function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(() => undefined)
-  return promise
 }
 
 /** Throws RunRefused where the changes of a hierarchy are more than one push: its shape would change in parts. */

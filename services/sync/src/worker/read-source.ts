@@ -1,5 +1,5 @@
-import { Readable } from 'node:stream'
-import { collectAll, countPassedBytes } from '@postern/service-kit'
+import type { Readable } from 'node:stream'
+import { collectAll } from '@postern/service-kit'
 import { keepCreations } from '../creation/store.ts'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
@@ -14,6 +14,7 @@ import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
 import { findChunk } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
+import { readParts } from './read-parts.ts'
 
 /**
  * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
@@ -232,22 +233,5 @@ function toStaged(
 
 /** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
 function openUpload(hold: Hold, uploadId: string): Readable {
-  const partAt = async (index: number): Promise<Buffer | undefined> => {
-    const part = hold.read(async (tx) => await findChunk(tx, uploadId, index))
-    // Its failure is told when it is waited for.
-    part.catch(() => undefined)
-    return await part
-  }
-  async function* parts(): AsyncGenerator<Buffer> {
-    let next = partAt(0)
-    for (let index = 1; ; index += 1) {
-      const part = await next
-      if (part === undefined) return
-      next = partAt(index)
-      // As it came, the text that it was read from, and what was made of it.
-      countPassedBytes(part.length * 3)
-      yield part
-    }
-  }
-  return Readable.from(parts(), { objectMode: false })
+  return readParts(async (index) => await hold.read(async (tx) => await findChunk(tx, uploadId, index)))
 }

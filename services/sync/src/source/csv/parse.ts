@@ -82,7 +82,7 @@ function recordsOf(
       quotedAt.push(texts.length)
       texts.push(lines.replace(/(?:\r\n|\n|\r)$/, ''))
     } else {
-      cutLines(lines, texts, before)
+      cutLines(lines, texts, before, options)
     }
   }
   return { records: cutRecords(texts, quotedAt, before, options), end }
@@ -160,13 +160,17 @@ function nextLineEnd(text: string, from: number): number | undefined {
 }
 
 /** Adds whole lines without quotes, without their ends. */
-function cutLines(lines: string, texts: string[], before: number): void {
+function cutLines(lines: string, texts: string[], before: number, { delimiter, maxColumns }: ParseOptions): void {
   const parts = lines.includes('\r') ? lines.split(/\r\n|\n|\r/) : lines.split('\n')
   // Behind the last line end there is nothing.
   parts.pop()
   for (const line of parts) {
     if (line.length * 3 > maxRowBytes && Buffer.byteLength(line) > maxRowBytes) {
-      throw rowTooLong({ row: before + texts.length + 1 })
+      const row = before + texts.length + 1
+      // As the parser says of such a row, however much of it comes at a time.
+      throw line.split(delimiter, maxColumns + 1).length > maxColumns
+        ? tooManyColumns(maxColumns, { row })
+        : rowTooLong({ row })
     }
     texts.push(line)
   }
@@ -260,16 +264,18 @@ function rowTooLong(at: { readonly row: number; readonly field?: string; readonl
   )
 }
 
+function tooManyColumns(maxColumns: number, at: { readonly row: number; readonly cause?: unknown }): SourceFailure {
+  const message = `a row has more than ${maxColumns} columns: set the \`delimiter\` that the file has`
+  return new SourceFailure('too_many_columns', message, at)
+}
+
 /** `rowOf` says which row a record is that the parser was given. */
 function failureOf(error: CsvError, rowOf: (index: number) => number, { maxColumns }: ParseOptions): SourceFailure {
   // Counted where it is parsed: an error overtakes the records before it that nobody has asked for yet.
   const row = rowOf(typeof error['records'] === 'number' ? error['records'] : 0)
   const place = typeof error['index'] === 'number' ? error['index'] : undefined
   const at = { row, cause: error, ...(place === undefined ? {} : { field: `column ${place + 1}` }) }
-  if (place !== undefined && place >= maxColumns) {
-    const message = `a row has more than ${maxColumns} columns: set the \`delimiter\` that the file has`
-    return new SourceFailure('too_many_columns', message, { row, cause: error })
-  }
+  if (place !== undefined && place >= maxColumns) return tooManyColumns(maxColumns, { row, cause: error })
   switch (error.code) {
     case 'CSV_MAX_RECORD_SIZE':
       return rowTooLong(at)

@@ -7,7 +7,7 @@ import { sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are held before the reader asks for them. */
-const rowsAhead = 100
+const rowsAhead = 25
 
 /** The rows of a table or view of MariaDB, in one read-only transaction, as fast as they are asked for. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
@@ -15,6 +15,8 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
   const { host, view, columns } = config
   const { port = 3306 } = config
   const socket = connect({ host: read.address, port })
+  // What becomes of it is told by the connection that is made of it.
+  socket.on('error', () => undefined)
   const bytes = watchBytes(() => socket, limits)
   const connection = createConnection(optionsOf(read, socket))
   // What breaks between two questions reaches the next one.

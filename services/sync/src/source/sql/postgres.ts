@@ -8,7 +8,7 @@ import { sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
-const [firstRows, mostRows] = [25, 500]
+const [firstRows, mostRows] = [25, 100]
 /** The types of pg_type that JSON has as well: boolean, json, jsonb. */
 const jsonTypes: ReadonlySet<number> = new Set([16, 114, 3802])
 
