@@ -37,7 +37,7 @@ export function keepYoungSmall(): void {
 }
 
 /**
- * Has all objects made among the young ones. V8 notes at which places of the code objects are made that live long, and makes
+ * Lets no place of the code make its objects among the old ones. V8 notes at which places of the code objects are made that live long, and makes
  * the next ones of such a place among the old ones at once, for ever: also the arrays of each request, after a minute in which
  * a cache was filled by the same code. There each keeps what it held until all memory is looked at. To be called once, first.
  */
