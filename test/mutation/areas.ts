@@ -5,7 +5,7 @@ export interface Area {
   readonly mutate: readonly string[]
   /** Globs of the tests that are to notice; with `!` before it, of those that are not asked. */
   readonly tests: readonly string[]
-  /** Whether the tests need PostgreSQL. */
+  /** Whether the tests need PostgreSQL or Redis. */
   readonly needsServers: boolean
   /** Files that a few of these tests are to notice alterations of by themselves: to ask all of them would take seconds for each. */
   readonly testsOf?: Readonly<Record<string, readonly string[]>>
@@ -13,7 +13,7 @@ export interface Area {
 
 const tenantDb = (name: string): string => `packages/tenant-db/test/${name}.test.ts`
 
-/** Files of authenticate that have their own tests, which take seconds: those of the whole gateway take a minute. */
+/** Files of authenticate that decide by themselves, without the exchange and without Redis. */
 const rules = [
   'addresses',
   'bearer',
@@ -68,13 +68,16 @@ export const areas: readonly Area[] = [
       'services/gateway/src/authenticate/*.ts',
       ...['*.test', ...rules].map((name) => `!services/gateway/src/authenticate/${name}.ts`),
     ],
-    tests: [
-      'services/gateway/src/authenticate/*.test.ts',
-      'services/gateway/test/*.test.ts',
-      // Each takes a minute for every alteration, and none of them is about what these files decide.
-      ...['conformance', 'slow-clients', 'overload'].map((name) => `!services/gateway/test/${name}.test.ts`),
-    ],
-    needsServers: false,
+    tests: ['services/gateway/src/authenticate/*.test.ts'],
+    needsServers: true,
+    testsOf: Object.fromEntries(
+      ['authenticate', 'principal', 'redis-cache', 'tenant-lookup'].map((name) => [
+        `services/gateway/src/authenticate/${name}.ts`,
+        [name, ...(name === 'authenticate' ? ['authenticate-tokens'] : [])].map(
+          (test) => `services/gateway/src/authenticate/${test}.test.ts`,
+        ),
+      ]),
+    ),
   },
   {
     name: 'tenant-db',

@@ -13,10 +13,12 @@ const spared = tests.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : [
  * The longest test takes three seconds without servers, and ten with them: what an alteration has stopped for ever need not take
  * minutes. What is waited for in vain is a failure, and said to be one before the test is given up.
  */
-const timeouts =
-  process.env['POSTERN_TEST_SERVERS'] === 'none'
-    ? { testTimeout: 25_000, expect: { poll: { timeout: 10_000 } } }
-    : { testTimeout: 30_000, hookTimeout: 45_000 }
+const timeouts = {
+  expect: { poll: { timeout: 10_000 } },
+  ...(process.env['POSTERN_TEST_SERVERS'] === 'none'
+    ? { testTimeout: 25_000 }
+    : { testTimeout: 30_000, hookTimeout: 45_000 }),
+}
 
 /** As the area names them: the first failure ends it, and those that are named first are the ones to notice, or quick. */
 class AsNamed extends BaseSequencer {

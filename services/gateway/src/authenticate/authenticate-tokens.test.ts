@@ -1,0 +1,81 @@
+import { describe, expect, test } from 'vitest'
+import {
+  acceptedPerson,
+  address,
+  foundTenant,
+  invalidToken,
+  limits,
+  setUp,
+  tenant,
+  unavailable,
+  valid,
+  withToken,
+} from '../../test/authentication.ts'
+import { settle } from '../../test/builders.ts'
+
+describe('an access token', () => {
+  test('is not accepted where no issuer is configured', async () => {
+    const { ask, said, failed } = setUp()
+    await ask(withToken)
+    expect(said).toEqual([invalidToken('Access tokens are not accepted here. Send Authorization: ApiKey.')])
+    expect(failed).toEqual([])
+  })
+
+  test.each([
+    ['is invalid', { kind: 'invalid' as const, detail: 'Why.' }, invalidToken('Why.'), [address]],
+    ['cannot be checked now', { kind: 'unavailable' as const }, unavailable, []],
+  ])('that %s is refused', async (_what, check, refusal, noted) => {
+    const { ask, said, failed, asked } = setUp({ check })
+    await ask(withToken)
+    expect(said).toEqual([refusal])
+    expect([failed, asked]).toEqual([noted, ['some.token']])
+  })
+
+  test('whose check fails in a way that nobody thought of is told of', async () => {
+    const error = new Error('unthought of')
+    const { ask, said, crashes } = setUp({ check: error })
+    await ask(withToken)
+    expect([said, crashes]).toEqual([[], [['request-id-1', error]]])
+  })
+
+  test('lets a person in, in the tenant that it names, once', async () => {
+    const { ask, said, asked, taken } = setUp({ check: valid, tenants: [foundTenant()] })
+    await ask(withToken)
+    expect(said).toEqual([acceptedPerson(false)])
+    expect([asked, taken]).toEqual([['some.token', tenant.tenantId], []])
+  })
+
+  test('lets a person in when tokens of the limits were fetched', async () => {
+    const { ask, said, taken } = setUp({ check: valid, tenants: [foundTenant()], needs: [limits, 'done'] })
+    await ask(withToken)
+    expect(said).toEqual([acceptedPerson(false), acceptedPerson(true)])
+    expect(taken).toEqual([limits])
+  })
+
+  test.each([
+    [
+      'does not exist',
+      { kind: 'unknown' as const },
+      invalidToken('The access token names a tenant that does not exist.'),
+    ],
+    ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable],
+    [
+      'is suspended',
+      foundTenant({ tenantStatus: 'suspended' }),
+      ['tenant_suspended', { detail: 'The platform has suspended the tenant.', headers: [] }],
+    ],
+  ])('of a tenant that %s is refused', async (_what, answer, refusal) => {
+    const { ask, said, failed, asked } = setUp({ check: valid, tenants: [answer] })
+    const { principal } = await ask(withToken)
+    expect(said).toEqual([refusal])
+    expect([failed, asked]).toEqual([[], ['some.token', tenant.tenantId]])
+    expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)
+  })
+
+  test('is answered nothing when the client has gone meanwhile', async () => {
+    const { begin, said, crashes } = setUp({ check: valid, tenants: [foundTenant()] })
+    begin(withToken).response.destroy()
+    await settle()
+    expect([said, crashes]).toEqual([[], []])
+  })
+})

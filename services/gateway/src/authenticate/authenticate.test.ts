@@ -1,0 +1,220 @@
+import { describe, expect, test } from 'vitest'
+import {
+  acceptedKey,
+  acceptedPerson,
+  address,
+  entryOf,
+  found,
+  foundTenant,
+  hash,
+  invalidKey,
+  invalidToken,
+  limits,
+  missing,
+  record,
+  scim,
+  setUp,
+  tooMany,
+  unavailable,
+  valid,
+  value,
+  withKey,
+  withToken,
+} from '../../test/authentication.ts'
+import { databaseStart, settle } from '../../test/builders.ts'
+
+describe('by the header alone', () => {
+  test.each([
+    ['none', undefined, undefined, missing('ApiKey'), []],
+    ['none, below SCIM', undefined, scim, missing('Bearer'), []],
+    ['another scheme', 'Basic abc', undefined, missing('ApiKey'), []],
+    ['a mistyped key', 'ApiKey postern_x', undefined, invalidKey('ApiKey'), [address]],
+    ['a mistyped key as a token, below SCIM', 'Bearer postern_x', scim, invalidKey('Bearer'), [address]],
+    [
+      'no token',
+      'Bearer a b',
+      undefined,
+      invalidToken('The Authorization header does not hold a bearer token.'),
+      [address],
+    ],
+  ])('%s is refused, and only what was tried counts as a failure', async (_what, header, target, refusal, noted) => {
+    const { ask, said, failed, asked, found: looked } = setUp({ check: valid })
+    await ask(header, target)
+    expect(said).toEqual([refusal])
+    expect(failed).toEqual(noted)
+    expect([asked, looked.inMemory]).toEqual([[], 0])
+  })
+})
+
+describe('a key in memory', () => {
+  test('is accepted in the same tick, once, and counted', async () => {
+    const { begin, said, asked, found: looked } = setUp({ inMemory: entryOf(), waitSeconds: 9 })
+    begin(withKey)
+    expect(said).toEqual([acceptedKey(false)])
+    await settle()
+    expect(said).toHaveLength(1)
+    expect([asked, looked.inMemory]).toEqual([[], 1])
+  })
+
+  test('is accepted as a token below SCIM', async () => {
+    const { ask, said } = setUp({ inMemory: entryOf(), check: valid })
+    await ask(`Bearer ${value}`, scim)
+    expect(said).toEqual([acceptedKey(false)])
+  })
+
+  test.each([
+    ['key_revoked', { revoked: true }, 'The key was revoked and will not work again.', 'revoked_key', 'revoked'],
+    ['key_expired', { expiresAt: databaseStart }, 'The key has expired. Ask for a new one.', 'expired_key', 'expired'],
+    [
+      'tenant_suspended',
+      { tenantStatus: 'suspended' as const },
+      'The platform has suspended the tenant.',
+      undefined,
+      undefined,
+    ],
+    [
+      'address_not_allowed',
+      { allowedAddresses: ['10.0.0.0/8'] },
+      'The key is limited to certain networks, and this address is in none of them.',
+      undefined,
+      undefined,
+    ],
+  ])('is refused: %s', async (code, given, detail, error, reason) => {
+    const { ask, said, denied, failed } = setUp({ inMemory: entryOf(given) })
+    const { principal } = await ask(withKey)
+    const headers = error === undefined ? [] : ['www-authenticate', `ApiKey realm="postern", error="${error}"`]
+    expect(said).toEqual([[code, { detail, headers }]])
+    expect(denied).toEqual(reason === undefined ? [] : [[record.id, address, reason]])
+    // Whose it was is told in the log, and it is no guess.
+    expect(principal?.id).toBe(record.id)
+    expect(failed).toEqual([])
+  })
+
+  test('that was overtaken is judged again, and neither accepted nor refused when that does not end', async () => {
+    const { ask, said, floors, taken } = setUp({ inMemory: entryOf() })
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    await ask(withKey)
+    expect(said).toEqual([unavailable])
+    expect(taken).toEqual([])
+  })
+})
+
+describe('a key that is not in memory', () => {
+  test('is looked up, and accepted', async () => {
+    const { ask, said, asked, found: looked } = setUp({ lookups: [found()] })
+    await ask(withKey)
+    expect(said).toEqual([acceptedKey(false)])
+    expect([asked, looked.inMemory]).toEqual([[hash], 0])
+  })
+
+  test.each([
+    ['is unknown', { kind: 'unknown' as const }, invalidKey('ApiKey'), [address]],
+    ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable, []],
+  ])('and %s is refused', async (_what, lookup, refusal, noted) => {
+    const { ask, said, failed, asked } = setUp({ lookups: [lookup] })
+    await ask(withKey)
+    expect(said).toEqual([refusal])
+    expect([failed, asked]).toEqual([noted, [hash]])
+  })
+
+  test('is not looked up for an address that has failed too often', async () => {
+    const { ask, said, asked } = setUp({ lookups: [found()], waitSeconds: 9 })
+    await ask(withKey)
+    expect(said).toEqual([
+      ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],
+    ])
+    expect(asked).toEqual([])
+  })
+
+  test('is read five times when it is overtaken each time, and no more', async () => {
+    const { ask, said, asked, floors, taken } = setUp({ lookups: [found()] })
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: false })
+    await ask(withKey)
+    expect(said).toEqual([unavailable])
+    expect([asked, taken]).toEqual([Array.from({ length: 5 }, () => hash), []])
+  })
+
+  test('is answered nothing when the client has gone meanwhile', async () => {
+    const { begin, said, crashes } = setUp({ lookups: [found()] })
+    begin(withKey).response.destroy()
+    await settle()
+    expect([said, crashes]).toEqual([[], []])
+  })
+
+  test('whose look-up fails in a way that nobody thought of is told of', async () => {
+    const error = new Error('unthought of')
+    const { ask, said, crashes } = setUp({ lookups: [error] })
+    await ask(withKey)
+    expect([said, crashes]).toEqual([[], [['request-id-1', error]]])
+  })
+})
+
+describe('a key that is known to be revoked, and is not in memory', () => {
+  const refusal = [
+    'key_revoked',
+    {
+      detail: 'The key was revoked and will not work again.',
+      headers: ['www-authenticate', 'ApiKey realm="postern", error="revoked_key"'],
+    },
+  ]
+
+  test.each([
+    ['found', found({ revoked: true }), [[record.id, address, 'revoked']], []],
+    ['unknown', { kind: 'unknown' as const }, [], []],
+    ['not to be had', new Error('no answer'), [], [['request-id-1', new Error('no answer')]]],
+  ])('is refused; whose it is, is %s', async (_what, lookup, denials, failures) => {
+    const { ask, said, denied, crashes, floors, failed } = setUp({ lookups: [lookup] })
+    floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
+    await ask(withKey)
+    expect(said).toEqual([refusal])
+    expect([denied, crashes, failed]).toEqual([denials, failures, []])
+  })
+})
+
+describe('tokens of the limits that must be fetched', () => {
+  test('let a key through when they are there', async () => {
+    const { ask, said, taken } = setUp({ lookups: [found()], needs: [limits, 'done'] })
+    await ask(withKey)
+    expect(said).toEqual([acceptedKey(false), acceptedKey(true)])
+    expect(taken).toEqual([limits])
+  })
+
+  test('let a key in memory through too, which is judged again before', async () => {
+    const { ask, said, taken } = setUp({ inMemory: entryOf(), needs: [limits, limits, 'done'] })
+    await ask(withKey)
+    expect(said).toEqual([acceptedKey(false), acceptedKey(false), acceptedKey(true)])
+    expect(taken).toEqual([limits])
+  })
+
+  test('do not let a key through that was revoked while they were fetched', async () => {
+    const { ask, said, floors, meanwhile } = setUp({ inMemory: entryOf(), needs: [limits] })
+    meanwhile.run = () => floors.apply({ kind: 'key', seq: 1, hash, version: 2, revoked: true })
+    await ask(withKey)
+    expect(said).toMatchObject([acceptedKey(false), acceptedKey(false), ['key_revoked', {}]])
+  })
+
+  test.each([
+    ['a key', withKey, acceptedKey(false)],
+    ['a person', withToken, acceptedPerson(false)],
+  ])('limit %s when there are none', async (_who, header, accepted) => {
+    const { ask, said } = setUp({
+      lookups: [found()],
+      check: valid,
+      tenants: [foundTenant()],
+      needs: [limits],
+      verdict: tooMany,
+    })
+    await ask(header)
+    expect(said).toEqual([accepted, tooMany])
+  })
+
+  test.each([
+    ['a key', withKey, acceptedKey],
+    ['a person', withToken, acceptedPerson],
+  ])('and never are enough: %s is refused after five times', async (_who, header, accepted) => {
+    const { ask, said, taken } = setUp({ lookups: [found()], check: valid, tenants: [foundTenant()], needs: [limits] })
+    await ask(header)
+    expect(said).toEqual([accepted(false), ...Array.from({ length: 4 }, () => accepted(true)), unavailable])
+    expect(taken).toHaveLength(5)
+  })
+})

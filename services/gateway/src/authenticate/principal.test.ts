@@ -1,0 +1,102 @@
+import { type GrantableScope, grantableScopes } from '@postern/contracts'
+import { serializeContext } from '@postern/signed-context'
+import { describe, expect, test } from 'vitest'
+import { keyRecord } from '../../test/builders.ts'
+import { keyPrincipal, userPrincipal } from './principal.ts'
+
+const record = keyRecord({ scopes: ['read:*', 'write:evidence'] })
+const expanded = ['read:universe', 'read:findings', 'write:evidence'] as const
+
+const scopesOf = (scopes: GrantableScope[]) => keyPrincipal(keyRecord({ scopes })).scopes
+
+describe('a key', () => {
+  test('is who its record says, with what follows from its scopes', () => {
+    const { id, label, tenantId, tenantName, expiresAt } = record
+    expect(keyPrincipal(record)).toEqual({
+      kind: 'api_key',
+      id,
+      label,
+      tenantId,
+      tenantName,
+      granted: ['read:*', 'write:evidence'],
+      scopes: new Set(expanded),
+      roles: [],
+      masked: '•••••abcd',
+      expiresAt,
+      limit: 600,
+      tenantLimit: 6000,
+      context: serializeContext({ tenantId, kind: 'api_key', id, label, scopes: expanded, roles: [] }),
+      isAddressAllowed: undefined,
+      limits: undefined,
+      use: undefined,
+    })
+  })
+
+  test('may be limited to networks', () => {
+    const { isAddressAllowed } = keyPrincipal({ ...record, allowedAddresses: ['10.0.0.0/8'] })
+    expect([isAddressAllowed?.('10.1.2.3'), isAddressAllowed?.('192.0.2.1')]).toEqual([true, false])
+  })
+})
+
+describe('scopes that many keys have', () => {
+  test('are kept once, in their own order, and those of others apart', () => {
+    const [one, same, other] = [
+      keyPrincipal(record),
+      keyPrincipal(keyRecord({ scopes: [...record.scopes] })),
+      keyPrincipal(keyRecord({ scopes: record.scopes.toReversed() })),
+    ]
+    expect(same.scopes).toBe(one.scopes)
+    expect(same.granted).toBe(one.granted)
+    expect(other.granted).toEqual(['write:evidence', 'read:*'])
+    expect(other.scopes).toEqual(one.scopes)
+  })
+
+  test('are kept for so many lists of them and no more, and are right beyond', () => {
+    const known = keyPrincipal(record).scopes
+    const lists = grantableScopes.flatMap((a) =>
+      grantableScopes.flatMap((b) =>
+        grantableScopes.flatMap((c) => [[a, b, c] satisfies GrantableScope[], [a, b, c, a]]),
+      ),
+    )
+    expect(lists.length).toBeGreaterThan(1000)
+    for (const scopes of lists) scopesOf(scopes)
+    const last = lists.at(-1) ?? []
+    expect(scopesOf(last)).not.toBe(scopesOf(last))
+    expect(scopesOf(last)).toEqual(scopesOf(['*']))
+    expect(keyPrincipal(record).scopes).toBe(known)
+  })
+})
+
+describe('a signed-in person', () => {
+  test('is who the token says, in the tenant, with the scopes of every role', () => {
+    const tenant = keyRecord({ tenantName: 'Harbourline', tenantLimit: 9000 })
+    const { tenantId } = tenant
+    const token = { subject: 'ada', name: 'Ada Lund', roles: ['viewer', 'auditor'] as const, expiresAt: 9e12 }
+    const scopes = ['read:universe', 'read:findings', 'write:evidence', 'write:findings'] as const
+    expect(userPrincipal(token, tenant)).toEqual({
+      kind: 'user',
+      id: 'ada',
+      label: 'Ada Lund',
+      tenantId,
+      tenantName: 'Harbourline',
+      granted: ['read:*', 'write:*'],
+      scopes: new Set(scopes),
+      roles: ['viewer', 'auditor'],
+      masked: null,
+      expiresAt: 9e12,
+      limit: 1200,
+      tenantLimit: 9000,
+      context: serializeContext({
+        tenantId,
+        kind: 'user',
+        id: 'ada',
+        label: 'Ada Lund',
+        scopes,
+        roles: ['viewer', 'auditor'],
+      }),
+      isAddressAllowed: undefined,
+      limits: undefined,
+      use: undefined,
+    })
+  })
+})

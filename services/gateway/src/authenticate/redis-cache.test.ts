@@ -1,0 +1,156 @@
+import { type Revocation, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
+import { createCacheCodec } from '@postern/key-cache'
+import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
+import { createLogger } from '@postern/service-kit'
+import { parseKeyRing } from '@postern/signed-context'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { keyRecord } from '../../test/builders.ts'
+import { type RedisCache, type Refused, openRedisCache } from './redis-cache.ts'
+
+const ring = parseKeyRing(`k1:${Buffer.alloc(32, 1).toString('base64url')}`)
+const codec = createCacheCodec(ring)
+const revocation: Revocation = { kind: 'tenant', seq: 7, tenantId: keyRecord().tenantId, version: 2 }
+const both = { commands: true, subscription: true }
+const neither = { commands: false, subscription: false }
+
+let server: TestRedis
+let cache: RedisCache
+let lines: { readonly event: string; readonly use?: string; readonly err?: unknown }[]
+let refused: Refused[]
+let heard: Revocation[]
+
+beforeAll(async () => {
+  server = await startTestRedis()
+})
+
+afterAll(async () => {
+  await server?.stop()
+})
+
+beforeEach(async () => {
+  lines = []
+  refused = []
+  heard = []
+  cache = open(server.url)
+  await vi.waitUntil(() => Object.values(cache.connected()).every(Boolean), { timeout: 10_000 })
+})
+
+afterEach(async () => {
+  for (const each of opened.splice(0)) await each.close()
+})
+
+const opened: RedisCache[] = []
+
+/** What one that was opened by an earlier test still says is not of this one. */
+function open(url: string): RedisCache {
+  const [ofLines, ofRefused, ofHeard] = [lines, refused, heard]
+  const logger = createLogger({ service: 'test', level: 'info', write: (line) => void ofLines.push(JSON.parse(line)) })
+  const one = openRedisCache({ url, ring, logger, onRefused: (what) => void ofRefused.push(what) })
+  opened.push(one)
+  one.onRevocation((revoked) => void ofHeard.push(revoked))
+  return one
+}
+
+/** Until what is announced is heard: a subscription may come after its connection. */
+async function announce(text: string, isHeard: () => boolean): Promise<void> {
+  await expect
+    .poll(async () => {
+      await cache.commands.publish(redisRevocationChannel, text)
+      return isHeard()
+    })
+    .toBe(true)
+}
+
+const told = () => lines.map(({ event, use }) => [event, use].filter((part) => part !== undefined).join(' ')).toSorted()
+
+describe('the record of a key', () => {
+  test('is found where it was put, and nothing is said of one that is not there', async () => {
+    const record = keyRecord()
+    const { key, value } = codec.encodeRecord(record)
+    await cache.commands.set(key, value)
+    expect(await cache.find(record.hash)).toEqual(record)
+    expect(await cache.find(keyRecord().hash)).toBeUndefined()
+    expect([refused, lines]).toEqual([[], []])
+  })
+
+  test('is not believed when it is that of another', async () => {
+    const [one, other] = [keyRecord(), keyRecord()]
+    await cache.commands.set(redisRecordKey(one.hash), codec.encodeRecord(other).value)
+    expect(await cache.find(one.hash)).toBeUndefined()
+    expect([refused, told()]).toEqual([['record'], ['cache_record_refused']])
+  })
+})
+
+describe('a revocation', () => {
+  test('is told to each who listens', async () => {
+    const alsoHeard: Revocation[] = []
+    cache.onRevocation((one) => void alsoHeard.push(one))
+    await announce(codec.encodeMessage(revocation), () => heard.length > 0)
+    expect(heard[0]).toEqual(revocation)
+    expect(alsoHeard).toEqual(heard)
+    expect([refused, lines]).toEqual([[], []])
+  })
+
+  test('is not believed when we did not make it', async () => {
+    await announce('{}', () => refused.length > 0)
+    expect(refused[0]).toBe('announcement')
+    expect(told()[0]).toBe('revocation_message_refused')
+    expect(heard).toEqual([])
+  })
+
+  test('that cannot be subscribed to is told of', async () => {
+    const url = new URL(server.url)
+    await cache.commands.call('ACL', 'SETUSER', 'deaf', 'on', `>${url.password}`, '~*', '+@all', 'resetchannels')
+    url.username = 'deaf'
+    open(url.href)
+    await expect.poll(() => lines).toMatchObject([{ event: 'redis_subscribe_failed', err: { type: 'ReplyError' } }])
+  })
+})
+
+describe('the connections', () => {
+  test('say whose they are, and send together what is asked in one turn', async () => {
+    const clients = String(await cache.commands.call('CLIENT', 'LIST'))
+    expect(clients.match(/ name=postern-gateway /g)).toHaveLength(2)
+    expect(cache.commands.options.enableAutoPipelining).toBe(true)
+  })
+
+  test('do not hold up a request when Redis is frozen', async () => {
+    const record = keyRecord()
+    const { key, value } = codec.encodeRecord(record)
+    await cache.commands.set(key, value)
+    server.kill('SIGSTOP')
+    try {
+      expect(await cache.find(record.hash)).toBeUndefined()
+      expect(cache.connected()).toEqual(both)
+    } finally {
+      server.kill('SIGCONT')
+    }
+    await expect.poll(async () => await cache.find(record.hash)).toEqual(record)
+  })
+
+  test('are told of when they are lost and when they are back, each time once, and are subscribed again', async () => {
+    const lost = ['redis_lost commands', 'redis_lost subscription']
+    const back = ['redis_recovered commands', 'redis_recovered subscription']
+    for (let times = 1; times <= 2; times += 1) {
+      let attempts = 0
+      cache.commands.on('error', () => (attempts += 1))
+      await server.stop()
+      await expect.poll(() => attempts).toBeGreaterThan(3)
+      await expect.poll(told).toEqual(lost)
+      expect(lines).toMatchObject([{ err: { code: 'ECONNREFUSED' } }, { err: { code: 'ECONNREFUSED' } }])
+      expect(cache.connected()).toEqual(neither)
+      expect(await cache.find(keyRecord().hash)).toBeUndefined()
+      await server.start()
+      await expect.poll(() => cache.connected()).toEqual(both)
+      await expect.poll(told).toEqual([...lost, ...back])
+      lines.length = 0
+    }
+    await announce(codec.encodeMessage(revocation), () => heard.length > 0)
+  })
+
+  test('end when they are closed', async () => {
+    await cache.close()
+    await expect.poll(() => cache.connected()).toEqual(neither)
+    expect(lines).toEqual([])
+  })
+})
