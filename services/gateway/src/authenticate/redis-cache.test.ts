@@ -32,7 +32,7 @@ beforeEach(async () => {
   refused = []
   heard = []
   cache = open(server.url)
-  await vi.waitUntil(() => Object.values(cache.connected()).every(Boolean), { timeout: 10_000 })
+  await vi.waitUntil(() => Object.values(cache.connected()).every(Boolean), { timeout: 20_000 })
 })
 
 afterEach(async () => {
