@@ -32,7 +32,7 @@ export async function* follow<Item>(
       void session.query({ text: 'select 1', values: [] }).catch(() => undefined)
     }, stayAwakeMs)
     try {
-      session.begin('begin isolation level repeatable read read only', assertion)
+      session.begin('read', assertion)
       yield* batches(session, list, size)
     } finally {
       clearInterval(awake)

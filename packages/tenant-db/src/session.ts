@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
+import { type SentQuery, queryOf, send, sendTogether } from './batch.ts'
 import { destroy, isAltered, whyLost } from './pool.ts'
 import { DatabaseTimeout, DatabaseUnavailable, sqlError } from './sql-error.ts'
 
@@ -37,8 +38,7 @@ interface StatementMessage {
   ended: ((error: unknown) => void) | undefined
 }
 
-function announce(statement: string | SentStatement): StatementMessage {
-  const { text, name } = typeof statement === 'string' ? { text: statement, name: undefined } : statement
+function announce({ text, name }: SentStatement): StatementMessage {
   const message: StatementMessage = { text, name, ended: undefined }
   statements.publish(message)
   return message
@@ -51,8 +51,23 @@ const setAssertionAndPlanOnce = {
   name: 'postern_set_assertion_plan_once',
   text: "select set_config('postern.assertion', $1, true), set_config('plan_cache_mode', 'force_generic_plan', true)",
 }
-const planOnce = 'set local plan_cache_mode = force_generic_plan'
-const planAsUsual = 'set local plan_cache_mode = auto'
+const planOnce = prepared('postern_plan_once', 'set local plan_cache_mode = force_generic_plan')
+const planAsUsual = prepared('postern_plan_as_usual', 'set local plan_cache_mode = auto')
+
+const commit = prepared('postern_commit', 'commit')
+// Not prepared: whatever else is wrong, this ends it.
+const rollback = { text: 'rollback' }
+
+/** How a transaction begins. */
+export const begins = {
+  // One snapshot for every statement. A read-only transaction never fails for being repeatable.
+  read: prepared('postern_begin_read', 'begin isolation level repeatable read read only'),
+  write: prepared('postern_begin_write', 'begin isolation level read committed read write'),
+} as const
+
+function prepared(name: string, text: string): SentStatement {
+  return { name, text, values: [] }
+}
 
 // in_failed_sql_transaction: the statement failed only because one before it had.
 const consequence = '25P02'
@@ -92,6 +107,7 @@ export class Session implements Tx {
   #timer: NodeJS.Timeout | undefined
   #firstFailure: unknown
   #notBegun: unknown
+  #gathered: SentQuery[] | undefined
 
   constructor(client: PoolClient, timeoutMs: number) {
     this.#client = client
@@ -101,17 +117,21 @@ export class Session implements Tx {
   /** Runs what issues statements; they leave together when it returns. */
   together<T>(issue: () => T): T {
     const { stream } = this.#client.connection
-    stream.cork()
+    const gathered: SentQuery[] = []
+    this.#gathered = gathered
     try {
       return issue()
     } finally {
+      this.#gathered = undefined
+      stream.cork()
+      sendTogether(this.#client, gathered)
       stream.uncork()
     }
   }
 
-  begin(command: string, assertion: string): void {
+  begin(how: keyof typeof begins, assertion: string): void {
     // Its failure shows in every statement that follows, and in the answer to COMMIT; so does that of the assertion.
-    this.#send(command, (error) => (this.#notBegun = error))
+    this.#send(begins[how], (error) => (this.#notBegun = error))
     this.#assertion = assertion
   }
 
@@ -126,7 +146,7 @@ export class Session implements Tx {
   /** Ends the transaction and gives PostgreSQL's word for how: COMMIT, or ROLLBACK also for the commit of a failed one. */
   end(command: 'commit' | 'rollback'): Promise<string> {
     this.#ended = true
-    return this.#promise(command, (result) => result.command)
+    return this.#promise(command === 'commit' ? commit : rollback, (result) => result.command)
   }
 
   /** Whether a statement failed in a way that PostgreSQL may not know of, so that its COMMIT means nothing. */
@@ -177,9 +197,8 @@ export class Session implements Tx {
     }
     const { text, values, name, plannedOnce = false } = statement
     this.#prepare(plannedOnce)
-    // One statement a message, also without values: what is smuggled in behind a semicolon is a syntax error.
-    const sent = { text, values: [...values], queryMode: 'extended' as const }
-    return this.#promise<Row, T>(name === undefined ? sent : { ...sent, name }, take)
+    // A copy: pg reads them later where it waits for its turn.
+    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take)
   }
 
   #prepare(plansOnce: boolean): void {
@@ -192,10 +211,7 @@ export class Session implements Tx {
     this.#plansOnce = plansOnce
   }
 
-  #promise<Row extends QueryResultRow, T>(
-    statement: string | SentStatement,
-    take: (result: QueryResult<Row>) => T,
-  ): Promise<T> {
+  #promise<Row extends QueryResultRow, T>(statement: SentStatement, take: (result: QueryResult<Row>) => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
     this.#send<Row>(statement, (error, result) => {
       if (result === undefined) reject(error)
@@ -208,13 +224,13 @@ export class Session implements Tx {
 
   // HOT PATH: callbacks, because each promise of pg's own costs three more.
   #send<Row extends QueryResultRow>(
-    statement: string | SentStatement,
+    statement: SentStatement,
     settle: (error: unknown, result?: QueryResult<Row>) => void,
   ): void {
     this.#startWaiting()
     const announced = statements.hasSubscribers ? announce(statement) : undefined
     let settled = false
-    this.#client.query<Row, unknown[]>(statement, (error: Error | null | undefined, result) => {
+    const query = queryOf(statement, (error, answer) => {
       // pg may call twice: for a value that it could not send, and for the answer to what it sent instead.
       if (settled) return
       settled = true
@@ -222,15 +238,18 @@ export class Session implements Tx {
       announced?.ended?.(error)
       if (error) settle(this.#failed(error))
       else {
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pg's, of the statement whose rows are such
+        const result = answer as QueryResult<Row>
         this.#watch(statement, result.command)
         settle(undefined, result)
       }
     })
+    if (this.#gathered === undefined) send(this.#client, query)
+    else this.#gathered.push(query)
   }
 
-  #watch(statement: string | SentStatement, command: string): void {
+  #watch({ text }: SentStatement, command: string): void {
     if (ordinaryCommands.has(command)) return
-    const text = typeof statement === 'string' ? statement : statement.text
     if (command === 'SET' && text.startsWith('set local ')) return
     this.#mayHaveLeftSomething = true
   }
@@ -282,8 +301,7 @@ function cannotBegin(error: unknown): unknown {
 interface SentStatement {
   readonly text: string
   readonly name?: string
-  readonly queryMode?: 'extended'
-  values: unknown[]
+  readonly values?: readonly unknown[]
 }
 
 function isOrdinary(error: unknown): boolean {

@@ -150,10 +150,6 @@ function endOf({ assertion }: TenantAssertion): number | undefined {
   return version === 'v1' && /^\d+$/.test(seconds) ? Number(seconds) * 1000 : undefined
 }
 
-// One snapshot for every statement. A read-only transaction never fails for being repeatable.
-const beginRead = 'begin isolation level repeatable read read only'
-const beginWrite = 'begin isolation level read committed read write'
-
 // read_only_sql_transaction. In a reading it is our own mistake.
 const readOnly = '25006'
 
@@ -163,7 +159,7 @@ type Work<T> = (tx: Tx) => Promise<T>
 async function read<T>(pool: Pool, timeoutMs: number, assertion: string, work: Work<T>): Promise<T> {
   const session = new Session(await acquire(pool), timeoutMs)
   const { answer, ending } = session.together(() => {
-    session.begin(beginRead, assertion)
+    session.begin('read', assertion)
     return { answer: start(work, session), ending: session.end('commit') }
   })
   // Its failure waits until PostgreSQL is done.
@@ -183,7 +179,7 @@ async function write<T>(pool: Pool, timeoutMs: number, assertion: string, work: 
   const session = new Session(await acquire(pool), timeoutMs)
   try {
     const answer = session.together(() => {
-      session.begin(beginWrite, assertion)
+      session.begin('write', assertion)
       return start(work, session)
     })
     const value = await session.orLost(answer)

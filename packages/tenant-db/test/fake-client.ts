@@ -6,11 +6,12 @@ export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
 
 /** A connection whose answers the test gives, in the order of what was asked. */
 export class FakeClient extends EventEmitter {
-  readonly asked: { readonly statement: string | { readonly text: string }; readonly answer: Answer }[] = []
+  readonly asked: { readonly text: string; readonly answer: Answer }[] = []
   isDestroyed = false
   released: unknown[] = []
   status = 'I'
   readonly connection = {
+    parsedStatements: {},
     stream: { cork: () => undefined, uncork: () => undefined, destroy: () => void (this.isDestroyed = true) },
   }
 
@@ -22,15 +23,15 @@ export class FakeClient extends EventEmitter {
     this.known = known
   }
 
-  query(statement: string | { readonly text: string }, answer: Answer): void {
-    this.asked.push({ statement, answer })
-    const result = this.known(typeof statement === 'string' ? statement : statement.text)
+  query({ text, callback: answer }: { readonly text: string; readonly callback: Answer }): void {
+    this.asked.push({ text, answer })
+    const result = this.known(text)
     if (result !== undefined) answer(null, result)
   }
 
   /** The texts of what was asked. */
   get texts(): string[] {
-    return this.asked.map(({ statement }) => (typeof statement === 'string' ? statement : statement.text))
+    return this.asked.map(({ text }) => text)
   }
 
   release(error?: unknown): void {

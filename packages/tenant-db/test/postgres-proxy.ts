@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net'
 export interface PostgresProxy extends AsyncDisposable {
   /** The same connection string, through the proxy. */
   through(connectionString: string): string
-  /** Messages of clients since the proxy was made or since `forget`: the protocol's letter, with the SQL if there is any. */
+  /** Messages of clients since the proxy was made or since `forget`: the protocol's letter, with the SQL or the name of the statement if there is any. */
   readonly sent: readonly string[]
   forget(): void
   /** Waits until a client has sent this message. */
@@ -109,8 +109,9 @@ function readMessages(note: (message: string) => void): (bytes: Buffer) => void 
 
 function describe(message: Buffer): string {
   const letter = message.toString('latin1', 0, 1)
-  // A query's text; for a statement to prepare its name and its text.
+  // A query's text; of a statement to prepare its text, of one to run its name.
   if (letter === 'Q') return `Q ${message.toString('utf8', 5, message.length - 1)}`
   if (letter === 'P') return `P ${message.toString('utf8', 5).split('\0')[1]}`
+  if (letter === 'B') return `B ${message.toString('utf8', 5).split('\0')[1]}`.trimEnd()
   return letter
 }

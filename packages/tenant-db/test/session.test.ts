@@ -50,7 +50,7 @@ describe('a session whose transaction is not begun', () => {
     for (const state of ['25006', '58030']) {
       const client = new FakeClient()
       const session = client.session()
-      session.begin('begin', '')
+      session.begin('read', '')
       client.asked[0]?.answer(stateOf(state))
       const reason = session.reason(stateOf('28000'))
       expect(reason).toBeInstanceOf(DatabaseUnavailable)
@@ -61,7 +61,7 @@ describe('a session whose transaction is not begun', () => {
   test('says what it is where that is known', () => {
     const client = new FakeClient()
     const session = client.session()
-    session.begin('begin', '')
+    session.begin('read', '')
     client.asked[0]?.answer(stateOf('57P01'))
     expect(session.reason(undefined)).toMatchObject({ code: '57P01' })
   })
@@ -211,12 +211,12 @@ describe('in PostgreSQL', () => {
     const beginRead = 'begin isolation level repeatable read read only'
     const beginWrite = 'begin isolation level read committed read write'
     expect(told.slice(0, 4)).toEqual([
-      [beginRead, undefined],
+      [beginRead, 'postern_begin_read'],
       [assertion, 'postern_set_assertion'],
       ['select $1::text as secret', 'named'],
-      ['commit', undefined],
+      ['commit', 'postern_commit'],
     ])
-    expect(told).toContainEqual([beginWrite, undefined])
+    expect(told).toContainEqual([beginWrite, 'postern_begin_write'])
     expect(told).toContainEqual(['ended', 'select $1::text as secret', false])
     expect(told).toContainEqual(['ended', 'select 1 / 0', true])
     expect(told).toContainEqual(['ended', 'rollback', false])

@@ -62,19 +62,38 @@ describe('read', () => {
         tx.query<{ name: string }>(sql('select name from probe.parent where amount >= $1', 0)),
       ]),
     )
-    await proxy.hasSent('Q commit')
-    // Parse, Bind, Describe, Execute, Sync; the assertion's statement is prepared already.
+    await proxy.hasSent('S')
+    // Parse, Bind, Describe, Execute, and one Sync for all; what has a name is prepared already.
     expect(inGroups(proxy.sent)).toEqual([
-      'Q begin isolation level repeatable read read only',
-      'B D E S',
+      'B postern_begin_read D E B postern_set_assertion D E',
       'P select count(*) from probe.parent where amount >= $1',
-      'B D E S',
+      'B D E',
       'P select name from probe.parent where amount >= $1',
-      'B D E S',
-      'Q commit',
+      'B D E B postern_commit D E S',
     ])
     proxy.letGo()
     expect(await reading).toEqual([[{ count: '1' }], [{ name: 'first' }]])
+  })
+
+  test('takes one round trip on a new connection as well, where each statement is prepared and answered by itself', async () => {
+    const db = await openThroughProxy()
+    await addParent(tables.open(), tenant, tenantId, 'first')
+    proxy.forget()
+    proxy.hold()
+    const reading = names(db, tenant)
+    await proxy.hasSent('B postern_commit')
+    expect(inGroups(proxy.sent)).toEqual([
+      'P begin isolation level repeatable read read only',
+      'B postern_begin_read D E S',
+      "P select set_config('postern.assertion', $1, true)",
+      'B postern_set_assertion D E S',
+      'P select name from probe.parent order by name',
+      'B D E S',
+      'P commit',
+      'B postern_commit D E S',
+    ])
+    proxy.letGo()
+    expect(await reading).toEqual(['first'])
   })
 
   test('refuses a statement that is issued after the first wait, and says what to do', async () => {
@@ -163,22 +182,20 @@ describe('read', () => {
 describe('write', () => {
   test('sends its first statement together with the beginning and the assertion', async () => {
     const db = await openThroughProxy()
-    await names(db, tenant)
+    await addParent(db, tenant, tenantId, 'before')
     proxy.forget()
     proxy.hold()
     const writing = db.write(tenant, (tx) => tx.execute(insert('first')))
-    const parse = 'P insert into probe.parent (tenant_id, name) values ($1, $2)'
-    await proxy.hasSent(parse)
-    expect(inGroups(proxy.sent).slice(0, 3)).toEqual([
-      'Q begin isolation level read committed read write',
+    await proxy.hasSent('S')
+    expect(inGroups(proxy.sent)).toEqual([
+      'B postern_begin_write D E B postern_set_assertion D E',
+      'P insert into probe.parent (tenant_id, name) values ($1, $2)',
       'B D E S',
-      parse,
     ])
-    expect(proxy.sent).not.toContain('Q commit')
     proxy.letGo()
     expect(await writing).toBe(1)
-    expect(proxy.sent.at(-1)).toBe('Q commit')
-    expect(await names(db, tenant)).toEqual(['first'])
+    expect(inGroups(proxy.sent).at(-1)).toBe('B D E S B postern_commit D E S')
+    expect(await names(db, tenant)).toEqual(['before', 'first'])
   })
 
   test('leaves nothing behind when the function rejects', async () => {
@@ -314,7 +331,7 @@ describe('a database that fails', () => {
     proxy.forget()
     proxy.hold()
     const reading = kindOf(names(db, tenant))
-    await proxy.hasSent('Q commit')
+    await proxy.hasSent('B postern_commit')
     proxy.cut()
     expect(await reading).toBe('unavailable')
     proxy.letGo()
@@ -537,7 +554,15 @@ function touch(name: string): Statement {
   return sql('update probe.parent set amount = 1 where name = $1', name)
 }
 
-/** Bind, Describe, Execute and Sync, which belong together, as one. */
+/** What follows on each statement that is prepared, as one: Bind, Describe, Execute, Sync. */
 function inGroups(messages: readonly string[]): string[] {
-  return messages.join('\n').replaceAll('B\nD\nE\nS', 'B D E S').split('\n')
+  const groups: string[] = []
+  let isOpen = false
+  for (const message of messages) {
+    const isText = message.startsWith('P ') || message.startsWith('Q ')
+    if (isOpen && !isText) groups.push(`${groups.pop()} ${message}`)
+    else groups.push(message)
+    isOpen = !isText
+  }
+  return groups
 }

@@ -1,0 +1,128 @@
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { openPostgresProxy } from './postgres-proxy.ts'
+import { type TenantTables, addParent, createTenantTables, names, sql } from './tenant-tables.ts'
+
+let tables: TenantTables
+const tenantId = randomUUID()
+
+beforeAll(async () => {
+  tables = await createTenantTables()
+})
+afterAll(async () => await tables[Symbol.asyncDispose]())
+
+/** One connection, which has prepared what begins and ends a transaction, so that what a read issues goes as one batch. */
+async function openWarm(connectionString = tables.database.url('findings')): Promise<TenantDb> {
+  const db = tables.open({ connectionString, maxConnections: 1 })
+  await names(db, tables.mint(tenantId))
+  return db
+}
+
+const backend = async (db: TenantDb): Promise<unknown> =>
+  await db.read(tables.mint(tenantId), (tx) => tx.query(sql('select pg_backend_pid() as pid')))
+
+/** How each of these ended that were issued at once: its rows, or its SQLSTATE or message. */
+async function outcomes(db: TenantDb, ...statements: Parameters<typeof sql>[]): Promise<unknown[]> {
+  let told: unknown[] = []
+  await db
+    .read(tables.mint(tenantId), async (tx) => {
+      const settled = await Promise.allSettled(statements.map((one) => tx.query(sql(...one))))
+      told = settled.map((one) => (one.status === 'fulfilled' ? one.value : (one.reason.code ?? one.reason.message)))
+    })
+    .catch(() => undefined)
+  return told
+}
+
+describe('statements that leave together', () => {
+  test('are answered each with its own rows, also those that have none', async () => {
+    const db = await openWarm()
+    expect(
+      await outcomes(
+        db,
+        ['select n from generate_series(1, $1::integer) as n', 3],
+        ['select 1 as n where false'],
+        [''],
+        ['set local lock_timeout = 1000'],
+        ["select current_setting('lock_timeout') as lock, $1::text as text", 'last'],
+      ),
+    ).toEqual([[{ n: 1 }, { n: 2 }, { n: 3 }], [], [], [], [{ lock: '1s', text: 'last' }]])
+  })
+
+  test('that have names are prepared once, each for its own text', async () => {
+    const db = await openWarm()
+    const one = { ...sql('select $1::integer as n', 1), name: 'batch_one' }
+    const other = { ...sql('select $1::integer + 1 as n', 1), name: 'batch_other' }
+    for (let time = 0; time < 3; time += 1) {
+      const both = await db.read(tables.mint(tenantId), (tx) => Promise.all([tx.query(one), tx.query(other)]))
+      expect(both).toEqual([[{ n: 1 }], [{ n: 2 }]])
+    }
+    const prepared = await outcomes(db, ["select name from pg_prepared_statements where name like 'batch%' order by 1"])
+    expect(prepared).toEqual([[{ name: 'batch_one' }, { name: 'batch_other' }]])
+  })
+
+  test('end as they would one by one where one of them fails: that before it well, those behind it with its transaction', async () => {
+    const db = await openWarm()
+    const before = await backend(db)
+    const all = await outcomes(
+      db,
+      ['select 1 as n'],
+      ['select 1 / $1::integer', 0],
+      ['select 2 as n'],
+      ['select 3 as n'],
+    )
+    expect(all).toEqual([[{ n: 1 }], '22012', '25P02', '25P02'])
+    expect(await backend(db)).toEqual(before)
+    expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
+  })
+
+  test('a value that cannot be sent fails its own statement; those behind it are answered with their own rows', async () => {
+    const db = await openWarm()
+    const before = await backend(db)
+    const round: { self?: unknown } = {}
+    round.self = round
+    const all = await outcomes(db, ['select 1 as n'], ['select $1::text as n', round], ['select 3 as n'])
+    expect(all).toEqual([[{ n: 1 }], expect.stringContaining('circular'), [{ n: 3 }]])
+    // Nobody can say what PostgreSQL made of it: the connection is not used again.
+    expect(await backend(db)).not.toEqual(before)
+  })
+
+  test('a statement that wants to be sent something fails by itself, and the connection is given up', async () => {
+    await tables.asOwner('create table probe.copied (n integer); grant insert on probe.copied to postern_findings')
+    const db = await openWarm()
+    const all = await outcomes(db, ['select 1 as n'], ['copy probe.copied from stdin'], ['select 3 as n'])
+    expect(all[0]).toEqual([{ n: 1 }])
+    expect(all[1]).toEqual(expect.any(String))
+    expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
+  })
+
+  test('all fail where the connection breaks before they are answered', async () => {
+    await using proxy = await openPostgresProxy(tables.database.url('findings'))
+    const db = await openWarm(proxy.through(tables.database.url('findings')))
+    proxy.forget()
+    proxy.hold()
+    const ended: unknown[] = []
+    const reading = db.read(tables.mint(tenantId), async (tx) => {
+      const all = [tx.query(sql('select 1')), tx.query(sql('select 2'))]
+      for (const one of all) one.catch((error: unknown) => ended.push(error))
+      return await Promise.all(all)
+    })
+    await proxy.hasSent('S')
+    proxy.cut()
+    await expect(reading).rejects.toBeInstanceOf(DatabaseUnavailable)
+    expect(ended).toEqual([expect.any(DatabaseUnavailable), expect.any(DatabaseUnavailable)])
+    proxy.letGo()
+    expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
+  })
+
+  test('of a write: what is issued with the first goes with it, and nothing is stored where one fails', async () => {
+    const db = await openWarm()
+    await addParent(db, tables.mint(tenantId), tenantId, 'kept')
+    const insert = 'insert into probe.parent (tenant_id, name) values ($1, $2)'
+    const twice = db.write(tables.mint(tenantId), (tx) =>
+      Promise.all(['new', 'kept', 'newer'].map((name) => tx.execute(sql(insert, tenantId, name)))),
+    )
+    await expect(twice).rejects.toMatchObject({ code: '23505' })
+    expect(await names(db, tables.mint(tenantId))).toEqual(['kept'])
+  })
+})
