@@ -1,5 +1,6 @@
 create schema evidence authorization postern_owner;
 grant usage on schema evidence to postern_evidence;
+grant usage on schema evidence to postern_evidence_definer;
 
 create table evidence.attachment (
   tenant_id uuid not null,
@@ -128,10 +129,14 @@ CREATE TRIGGER file_is_never_emptied BEFORE TRUNCATE ON evidence.file FOR EACH S
 CREATE TRIGGER file_never_changes BEFORE DELETE OR UPDATE ON evidence.file FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table evidence.file enable row level security;
 alter table evidence.file force row level security;
+create policy postern_evidence_definer_select on evidence.file as permissive for select to postern_evidence_definer using (true);
 create policy postern_evidence_insert on evidence.file as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_evidence_select on evidence.file as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on evidence.file as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.file as restrictive for all to postern_evidence, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table evidence.file to postern_evidence;
+grant select (tenant_id) on table evidence.file to postern_evidence_definer;
+grant select (id) on table evidence.file to postern_evidence_definer;
+grant select (sha256) on table evidence.file to postern_evidence_definer;
 comment on table evidence.file is 'One upload. Several files of a tenant may share the same bytes: sha256 names the blob.';
 comment on column evidence.file.scan is 'What the scanner said when the file came. An infected file is in quarantine: it is evidence of nothing.';
 comment on column evidence.file.evidence_date is 'The day that the evidence speaks of, as the sender says.';
@@ -161,10 +166,14 @@ CREATE TRIGGER file_decision_is_never_emptied BEFORE TRUNCATE ON evidence.file_d
 CREATE TRIGGER file_decision_never_changes BEFORE DELETE OR UPDATE ON evidence.file_decision FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 alter table evidence.file_decision enable row level security;
 alter table evidence.file_decision force row level security;
+create policy postern_evidence_definer_select on evidence.file_decision as permissive for select to postern_evidence_definer using (true);
 create policy postern_evidence_insert on evidence.file_decision as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_evidence_select on evidence.file_decision as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on evidence.file_decision as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.file_decision as restrictive for all to postern_evidence, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select on table evidence.file_decision to postern_evidence;
+grant select (tenant_id) on table evidence.file_decision to postern_evidence_definer;
+grant select (file_id) on table evidence.file_decision to postern_evidence_definer;
+grant select (kind) on table evidence.file_decision to postern_evidence_definer;
 comment on table evidence.file_decision is 'What a person has decided about a file. Append-only: no role may update or delete.';
 
 create table evidence.idempotency_record (
@@ -305,12 +314,16 @@ CREATE INDEX upload_expires_at ON evidence.upload USING btree (tenant_id, expire
 CREATE INDEX upload_open ON evidence.upload USING btree (tenant_id, expires_at) INCLUDE (length, id) WHERE (receipt_jws IS NULL);
 alter table evidence.upload enable row level security;
 alter table evidence.upload force row level security;
+create policy postern_evidence_definer_select on evidence.upload as permissive for select to postern_evidence_definer using (true);
 create policy postern_evidence_delete on evidence.upload as permissive for delete to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_evidence_insert on evidence.upload as permissive for insert to postern_evidence with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_evidence_select on evidence.upload as permissive for select to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 create policy postern_evidence_update on evidence.upload as permissive for update to postern_evidence using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
-create policy tenant_only on evidence.upload as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on evidence.upload as restrictive for all to postern_evidence, postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select, update on table evidence.upload to postern_evidence;
+grant select (tenant_id) on table evidence.upload to postern_evidence_definer;
+grant select (id) on table evidence.upload to postern_evidence_definer;
+grant select (receipt_jws) on table evidence.upload to postern_evidence_definer;
 comment on table evidence.upload is 'A resumable upload, for as long as its sender may ask about it; receipt_jws once it is recorded as a file.';
 comment on column evidence.upload.turn is 'The turn that was given out last.';
 comment on column evidence.upload.arrived is 'Bytes that count: the lengths of its pieces.';
@@ -335,6 +348,25 @@ create policy postern_evidence_update on evidence.upload_piece as permissive for
 create policy tenant_only on evidence.upload_piece as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant insert, select, update on table evidence.upload_piece to postern_evidence;
 comment on table evidence.upload_piece is 'What was written in one turn. length is null for as long as the turn lasts; is_checked says that it counts whole or not at all.';
+
+CREATE OR REPLACE FUNCTION evidence.blob_is_recorded(tenant uuid, digest text)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select from evidence.file as f
+     where f.tenant_id = tenant
+       and f.sha256 = digest
+       and not exists (
+         select from evidence.file_decision as d
+          where d.tenant_id = f.tenant_id
+            and d.file_id = f.id
+            and d.kind = 'purged'))
+$function$;
+alter routine evidence.blob_is_recorded(uuid,text) owner to postern_evidence_definer;
+grant execute on routine evidence.blob_is_recorded(uuid,text) to postern_evidence;
 
 CREATE OR REPLACE FUNCTION evidence.guard_attachments()
  RETURNS trigger
@@ -446,3 +478,18 @@ begin
   return new;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION evidence.upload_is_open(tenant uuid, upload_id uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select exists (
+    select from evidence.upload as u
+     where u.tenant_id = tenant
+       and u.id = upload_is_open.upload_id
+       and u.receipt_jws is null)
+$function$;
+alter routine evidence.upload_is_open(uuid,uuid) owner to postern_evidence_definer;
+grant execute on routine evidence.upload_is_open(uuid,uuid) to postern_evidence;

@@ -22,6 +22,9 @@ const allowances = {
     'queue.warning': queueTable,
   },
   definerFunctions: {
+    'evidence.blob_is_recorded(uuid,text)':
+      'the sweep acts for no tenant; who asks knows tenant and hash, and hears yes or no',
+    'evidence.upload_is_open(uuid,uuid)': 'as for bytes: who asks knows tenant and id',
     'keys.find_key_by_hash(bytea)':
       'the gateway does not know the tenant before it knows the key; the hash is the proof',
     'keys.find_tenant(uuid)': 'status and limits of the tenant of a person who has signed in',

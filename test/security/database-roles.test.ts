@@ -294,7 +294,7 @@ const meantFor = {
   keys: /^keys\.|^tenancy\.(?:tenant_id|assert_operator|note_suspension)$/,
   findings: /^tenancy\.tenant_id$/,
   universe: /^tenancy\.tenant_id$/,
-  evidence: /^tenancy\.tenant_id$/,
+  evidence: /^tenancy\.tenant_id$|^evidence\.(?:blob_is_recorded|upload_is_open)$/,
   sync: /^tenancy\.(?:tenant_id|hold_work|issue_for_run|is_work_suspended)$/,
 } as const
 

@@ -9,7 +9,13 @@ export interface HostileStatement {
 /** What no role of a service may do, whatever tables it may read. Each is right for a superuser, in a transaction. */
 export const forbiddenStatements: readonly HostileStatement[] = [
   // To be somebody else.
-  ...['postern_owner', 'postern_migrator', 'postern_tenancy', 'postern_keys_definer'].flatMap((role) => [
+  ...[
+    'postern_owner',
+    'postern_migrator',
+    'postern_tenancy',
+    'postern_keys_definer',
+    'postern_evidence_definer',
+  ].flatMap((role) => [
     { aim: `to take on ${role}`, text: `set role ${role}` },
     { aim: `to take on ${role} by a function`, text: `select set_config('role', '${role}', true)` },
     { aim: `to be ${role} from now on`, text: `set session authorization ${role}` },

@@ -199,6 +199,7 @@ describe('in a cluster that has none of it', () => {
           member_of: [`postern_${name}`],
         },
       ]),
+      { ...closed, role: 'postern_evidence_definer', login: false, password: null },
       { ...closed, role: 'postern_keys_definer', login: false, password: null },
       { ...closed, role: 'postern_migrator', login: true, password: true, member_of: ['postern_owner'] },
       {
@@ -206,7 +207,7 @@ describe('in a cluster that has none of it', () => {
         role: 'postern_owner',
         login: false,
         password: null,
-        member_of: ['postern_keys_definer', 'postern_tenancy'],
+        member_of: ['postern_evidence_definer', 'postern_keys_definer', 'postern_tenancy'],
       },
       { ...closed, role: 'postern_tenancy', login: false, password: null },
     ]

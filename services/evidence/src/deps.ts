@@ -12,15 +12,14 @@ import {
 import type { BlobStore } from './blob/blob-store.ts'
 import { openStores } from './blob/open-stores.ts'
 import type { PartialStore } from './blob/partial-store.ts'
-import { sweepRegularly } from './blob/sweep.ts'
 import type { Config } from './config.ts'
 import { type Digester, openDigester } from './digest/digester.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 import { openClamav } from './scan/clamav.ts'
 import { type Scanner, noScanner } from './scan/scanner.ts'
+import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
-import { type Settling, openSettling } from './upload/settle.ts'
 
 export interface Deps {
   readonly db: TenantDb
@@ -34,7 +33,6 @@ export interface Deps {
   readonly digester: Digester
   readonly universe: Universe
   readonly afterwards: Afterwards
-  readonly settling: Settling
   readonly now: () => number
   /** Counts a file that was asked for and whose bytes are no longer those of its receipt. */
   readonly countDamaged: () => void
@@ -68,8 +66,7 @@ export async function openDeps(
   })
   const digester = openDigester()
   const afterwards = openAfterwards(logger)
-  const settling = openSettling({ db, blobs, afterwards }, config, { logger, now })
-  const sweep = await sweepRegularly({ blobs, partials, settling }, config, { logger, now })
+  const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
   return {
     db,
     exported: refusingWhenAway(db, databaseAway),
@@ -81,7 +78,6 @@ export async function openDeps(
     digester,
     universe,
     afterwards,
-    settling,
     now,
     countDamaged: () => damaged.inc(),
     ready: async () => {

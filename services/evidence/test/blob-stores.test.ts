@@ -255,9 +255,23 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     const kept = await partials.append(tenantId, id, 2)
     await kept.write(Buffer.from('kept'))
     await kept.close()
+    const listed = async (olderThan: number) => {
+      const uploads: unknown[] = []
+      for await (const upload of partials.list(olderThan)) uploads.push(upload)
+      return uploads.filter((upload) => JSON.stringify(upload).includes(tenantId))
+    }
+    expect(await listed(Date.now() - 3_600_000)).toEqual([])
+    expect(await listed(later())).toEqual([{ tenantId, id }])
     expect(await partials.sweep(Date.now() - 3_600_000)).toBe(0)
     expect(await partials.sweep(later())).toBeGreaterThan(0)
     expect(await there(tenantId)).toEqual([])
+  })
+
+  test('says what time it is, to a second', async () => {
+    const before = Date.now()
+    const time = await stores.blobs.time()
+    expect(time).toBeGreaterThan(before - 1001)
+    expect(time).toBeLessThanOrEqual(Date.now())
   })
 
   test('refuses names that are none, so that no path or key leaves its tenant', async () => {

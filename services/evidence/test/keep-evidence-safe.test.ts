@@ -5,18 +5,30 @@ import { Readable } from 'node:stream'
 import { setTimeout as delay } from 'node:timers/promises'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import { startService } from '@postern/service-kit'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openTenantDb } from '@postern/tenant-db'
+import { decodeJwt } from 'jose'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { openDigester } from '../src/digest/digester.ts'
 import { evidenceService } from '../src/service.ts'
-import { makeEnvironment, sha256, spawnEvidence, startEvidence, upload, uploaded, uploader } from './support.ts'
+import {
+  listFiles,
+  makeEnvironment,
+  sha256,
+  spawnEvidence,
+  startEvidence,
+  upload,
+  uploaded,
+  uploader,
+} from './support.ts'
 
 const hour = 3600
 const csv = { 'content-type': 'text/csv' }
+const idOf = (target: string) => target.split('/').at(-1) ?? ''
 
 describe('what an upload has left behind', () => {
   let service: Awaited<ReturnType<typeof startEvidence>>
   beforeAll(async () => {
-    service = await startEvidence()
+    service = await startEvidence({ POSTERN_EVIDENCE_SWEEP_MS: '1000' })
   })
   afterAll(async () => await service.close())
 
@@ -55,42 +67,152 @@ describe('what an upload has left behind', () => {
     await access(join(blobDirectory, 'incoming', 'young'))
   })
 
-  test('goes with the next upload of its tenant when no row names it', async () => {
-    const principal = uploader()
+  /** Until the sweep has decided over all that was left, for tenants that ask for nothing. */
+  const settled = async (tenantId: string, left = 0) =>
+    await vi.waitFor(async () => expect(await service.filesIn(`settling/${tenantId}`)).toHaveLength(left), {
+      timeout: 20_000,
+      interval: 50,
+    })
+
+  test('goes with a sweep when no row names it, though its tenant never asks again', async () => {
+    const [principal, other] = [uploader(), uploader()]
+    await uploaded(service.caller, other, 'orphan')
     await leaveUndecided(principal.tenantId, 'orphan', 2 * hour)
-    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
-    await uploaded(service.caller, principal, 'another')
-    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
-    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toEqual([
-      join(sha256('another').slice(0, 2), sha256('another')),
-    ])
+    await settled(principal.tenantId)
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toEqual([])
+    expect(await service.filesIn(`blobs/${other.tenantId}`)).toHaveLength(1)
   })
 
   test('keeps its bytes when a row names them', async () => {
     const principal = uploader()
     await uploaded(service.caller, principal, 'evidence')
     await leaveUndecided(principal.tenantId, 'evidence', 2 * hour)
-    await uploaded(service.caller, principal, 'another')
-    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+    await settled(principal.tenantId)
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
+  })
+
+  test('is left alone while its upload may still be under way', async () => {
+    const principal = uploader()
+    await leaveUndecided(principal.tenantId, 'young', 1)
+    await leaveUndecided(principal.tenantId, 'old', 2 * hour)
+    await settled(principal.tenantId, 1)
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toEqual([
+      join(sha256('young').slice(0, 2), sha256('young')),
+    ])
+  })
+
+  test('waits for who records the same bytes just now, whose row then keeps them', async () => {
+    const principal = uploader()
+    const digest = sha256('again')
+    const kept = await uploaded(service.caller, principal, 'kept')
+    await service.holdLock(`evidence.blob:${principal.tenantId}:${digest}`, async (waiters) => {
+      await leaveUndecided(principal.tenantId, 'again', 2 * hour)
+      await vi.waitFor(async () => expect(await waiters()).toBeGreaterThan(0), { timeout: 20_000, interval: 50 })
+      expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(2)
+      // As an upload of the same bytes does under the lock.
+      await service.rows(
+        `insert into evidence.file (tenant_id, reference, file_name, content_type, size_bytes, sha256, test_procedures, scan,
+           received_at, receipt_jws, created_by_type, created_by_id, created_by_label)
+         select tenant_id, 'EV-2026-999999', file_name, content_type, size_bytes, $2, test_procedures, scan,
+           received_at, receipt_jws, created_by_type, created_by_id, created_by_label from evidence.file where id = $1`,
+        [kept.id, digest],
+      )
+    })
+    await settled(principal.tenantId)
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(2)
   })
 
-  test('is left alone while its upload may still be under way, and by uploads of other tenants', async () => {
+  test('is decided over alike by two replicas at once', async () => {
     const [principal, other] = [uploader(), uploader()]
-    await leaveUndecided(principal.tenantId, 'young', 1)
-    await leaveUndecided(other.tenantId, 'of the other', 2 * hour)
-    await uploaded(service.caller, principal, 'another')
-    expect(await service.filesIn(`settling/${principal.tenantId}`)).toHaveLength(1)
-    expect(await service.filesIn(`settling/${other.tenantId}`)).toHaveLength(1)
-    expect(await service.filesIn(`blobs/${other.tenantId}`)).toHaveLength(1)
+    const all = Array.from({ length: 12 }, (_none, number) => `file ${number}`)
+    for (const bytes of all.slice(0, 6)) await uploaded(service.caller, principal, bytes)
+    for (const bytes of all) {
+      await leaveUndecided(principal.tenantId, bytes, 2 * hour)
+      await leaveUndecided(other.tenantId, bytes, 2 * hour)
+    }
+    const replica = await startService(evidenceService, service.env, { writeLog: () => undefined })
+    await settled(principal.tenantId)
+    await settled(other.tenantId)
+    await replica.close()
+    const named = all.slice(0, 6).map((bytes) => join(sha256(bytes).slice(0, 2), sha256(bytes)))
+    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toEqual(named.toSorted())
+    expect(await service.filesIn(`blobs/${other.tenantId}`)).toEqual([])
   })
 
-  test('serves a new upload of the same bytes, whose row then keeps them', async () => {
+  test('in pieces goes where their upload is recorded or gone, and stays where it may go on', async () => {
     const principal = uploader()
-    await leaveUndecided(principal.tenantId, 'again', 2 * hour)
-    await uploaded(service.caller, principal, 'again')
-    expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
-    expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(1)
+    const uploads = '/api/v1/evidence/uploads'
+    const tus = { 'tus-resumable': '1.0.0' }
+    const begin = async () => {
+      const headers = { ...tus, 'upload-length': '4', 'upload-metadata': 'filename YS5jc3Y=' }
+      const answer = await service.caller.call(principal, 'POST', uploads, { headers })
+      return answer.headers['location'] ?? ''
+    }
+    const send = async (target: string, offset: number, body: string) => {
+      const headers = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': String(offset) }
+      return await service.caller.call(principal, 'PATCH', target, { body, headers })
+    }
+    const pieceOf = (id: string, turn: number) =>
+      join(service.blobDirectory, 'partial', principal.tenantId, `${id}.${turn}`)
+    const leave = async (id: string, turn: number) => {
+      await writeFile(pieceOf(id, turn), 'ab')
+      const at = Date.now() / 1000 - 2 * hour
+      await utimes(pieceOf(id, turn), at, at)
+    }
+    const [open, recorded, gone] = [await begin(), await begin(), randomUUID()]
+    expect(await send(open, 0, 'ab')).toMatchObject({ status: 204 })
+    expect(await send(recorded, 0, 'abcd')).toMatchObject({ status: 204 })
+    await leave(idOf(open), 1)
+    await leave(idOf(recorded), 1)
+    await leave(gone, 1)
+    const left = async () => await service.filesIn(`partial/${principal.tenantId}`)
+    await vi.waitFor(async () => expect(await left()).toEqual([`${idOf(open)}.1`]), { timeout: 20_000, interval: 50 })
+    const last = await send(open, 2, 'cd')
+    const receipt = decodeJwt(last.headers['postern-receipt'] ?? '')
+    expect(receipt).toMatchObject({ sha256: sha256('abcd') })
+  })
+
+  test('is asked about with yes or no, for a tenant and a hash, by this service alone', async () => {
+    const [principal, other] = [uploader(), uploader()]
+    const { id } = await uploaded(service.caller, principal, 'asked')
+    const asking = async (role: 'evidence' | 'sync', text: string, values: readonly unknown[]) => {
+      const db = openTenantDb({
+        connectionString: service.database.url(role),
+        maxConnections: 1,
+        connectTimeoutMs: 10_000,
+        queryTimeoutMs: 20_000,
+        applicationName: 'evidence-test',
+      })
+      try {
+        return await db.system(async (tx) => await tx.query({ text, values }))
+      } finally {
+        await db.close()
+      }
+    }
+    const recorded = 'select evidence.blob_is_recorded($1, $2) as yes'
+    const digest = sha256('asked')
+    expect(await asking('evidence', recorded, [principal.tenantId, digest])).toEqual([{ yes: true }])
+    expect(await asking('evidence', recorded, [other.tenantId, digest])).toEqual([{ yes: false }])
+    expect(await asking('evidence', recorded, [principal.tenantId, sha256('another')])).toEqual([{ yes: false }])
+    // Nothing else is open by that.
+    await expect(asking('evidence', 'select from evidence.file where id = $1', [id])).rejects.toThrow('assertion')
+    for (const text of [recorded, 'select evidence.upload_is_open($1, $2)'])
+      await expect(asking('sync', text, [principal.tenantId, id])).rejects.toMatchObject({ code: '42501' })
+    const columns = await service.rows(
+      `select format('%s.%s', table_name, column_name) as may from information_schema.column_privileges
+        where grantee = 'postern_evidence_definer' and privilege_type = 'SELECT' order by 1`,
+    )
+    expect(columns.map(({ may }) => may)).toEqual([
+      'file.id',
+      'file.sha256',
+      'file.tenant_id',
+      'file_decision.file_id',
+      'file_decision.kind',
+      'file_decision.tenant_id',
+      'upload.id',
+      'upload.receipt_jws',
+      'upload.tenant_id',
+    ])
   })
 })
 
@@ -121,8 +243,9 @@ describe('without a database', () => {
       { writeLog: () => undefined },
     )
     try {
-      await uploaded(caller(mended.url), principal, 'b')
-      expect(await readdir(join(blobDirectory, 'settling', principal.tenantId))).toEqual([])
+      const left = async () => await readdir(join(blobDirectory, 'settling', principal.tenantId))
+      await vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 20_000, interval: 50 })
+      expect(await listFiles(join(blobDirectory, 'blobs'))).toEqual([])
     } finally {
       await mended.close()
       await database.drop()

@@ -36,6 +36,8 @@ export interface BlobStore {
   listUnsettled(olderThan: number): Promise<ReadonlySet<string>>
   /** Deletes what stopped arriving before `olderThan` (milliseconds since the epoch); answers how many files. */
   sweepIncoming(olderThan: number): Promise<number>
+  /** The store's own time, in milliseconds since the epoch, by which it says how old something is. Rejects when it does not say. */
+  time(): Promise<number>
   /** Rejects when nothing could be stored now. */
   assertWritable(): Promise<void>
 }
@@ -131,7 +133,8 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await namesIn(settling)) {
-        if ((await entriesOlderThan(join(settling, tenant), olderThan)).length > 0) tenants.add(tenant)
+        if (tenantPattern.test(tenant) && (await entriesOlderThan(join(settling, tenant), olderThan)).length > 0)
+          tenants.add(tenant)
       }
       return tenants
     },
@@ -140,6 +143,8 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
       for (const entry of old) await rm(join(incoming, entry), { force: true })
       return old.length
     },
+    // A file system has our clock; should it be another's that is behind, who settles or places bytes that are gone is told so.
+    time: async () => await Promise.resolve(Date.now()),
     assertWritable: async () => await access(incoming, constants.W_OK | constants.X_OK),
   }
 }

@@ -56,6 +56,7 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
       new Set([...(await directory.listUnsettled(olderThan)), ...(await bucket.listUnsettled(olderThan))]),
     sweepIncoming: async (olderThan) =>
       (await directory.sweepIncoming(olderThan)) + (await bucket.sweepIncoming(olderThan)),
+    time: async () => Math.min(await directory.time(), await bucket.time()),
     assertWritable: async () => await bucket.assertWritable(),
   }
 }
@@ -77,6 +78,10 @@ function movingPartials(bucket: PartialStore, directory: PartialStore): PartialS
     remove: async (tenantId, id) => {
       await directory.remove(tenantId, id)
       await bucket.remove(tenantId, id)
+    },
+    list: async function* list(olderThan) {
+      yield* directory.list(olderThan)
+      yield* bucket.list(olderThan)
     },
     sweep: async (olderThan) => (await directory.sweep(olderThan)) + (await bucket.sweep(olderThan)),
   }

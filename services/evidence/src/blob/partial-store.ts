@@ -16,8 +16,15 @@ export interface PartialStore {
   read(tenantId: string, id: string, pieces: readonly Piece[]): AsyncIterable<Buffer>
   /** Deletes all of an upload. Harmless when repeated. */
   remove(tenantId: string, id: string): Promise<void>
+  /** Uploads of which there are pieces that nothing was added to since `olderThan` (milliseconds since the epoch). */
+  list(olderThan: number): AsyncIterable<PartialUpload>
   /** Deletes what nothing was added to since `olderThan` (milliseconds since the epoch); answers how many pieces. */
   sweep(olderThan: number): Promise<number>
+}
+
+export interface PartialUpload {
+  readonly tenantId: string
+  readonly id: string
 }
 
 export interface Piece {
@@ -102,6 +109,14 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
       const beginning = `${checked(id, tenantPattern)}.`
       for (const name of await namesIn(directory)) {
         if (name.startsWith(beginning)) await rm(join(directory, name), { force: true })
+      }
+    },
+    list: async function* list(olderThan) {
+      for (const tenantId of await namesIn(root)) {
+        const entries = await entriesOlderThan(join(root, tenantId), olderThan)
+        for (const id of new Set(entries.map((entry) => entry.split('.', 1)[0] ?? ''))) {
+          if (tenantPattern.test(tenantId) && tenantPattern.test(id)) yield { tenantId, id }
+        }
       }
     },
     sweep: async (olderThan) => {

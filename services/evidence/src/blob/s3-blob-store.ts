@@ -132,7 +132,7 @@ export function openS3BlobStore(
       const tenants = new Set<string>()
       for await (const { key, modifiedAt } of objects.list('settling/')) {
         const [, tenantId = ''] = key.split('/')
-        if (modifiedAt.getTime() < olderThan) tenants.add(tenantId)
+        if (tenantPattern.test(tenantId) && modifiedAt.getTime() < olderThan) tenants.add(tenantId)
       }
       return tenants
     },
@@ -150,7 +150,12 @@ export function openS3BlobStore(
       }
       return count
     },
-    assertWritable: async () => await objects.check(),
+    time: async () => {
+      const time = (await objects.check()).getTime()
+      if (Number.isNaN(time)) throw new Error('the bucket does not say what time it is')
+      return time
+    },
+    assertWritable: async () => void (await objects.check()),
   }
 }
 

@@ -22,6 +22,7 @@ import {
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { countPassedBytes, problem } from '@postern/service-kit'
+import { z } from 'zod'
 import type { S3Config } from '../store-config.ts'
 
 /** The few operations of S3 that the stores are made of. Keys are below the prefix of the configuration. */
@@ -47,8 +48,8 @@ export interface S3Objects {
   abort(key: string, uploadId: string): Promise<void>
   /** What was begun and neither completed nor given up. */
   listBegun(prefix: string): AsyncIterable<{ readonly key: string; readonly uploadId: string; readonly begunAt: Date }>
-  /** Rejects when the bucket is out of reach. */
-  check(): Promise<void>
+  /** Rejects when the bucket is out of reach. Gives its time, cut to whole seconds; an invalid date where it does not say. */
+  check(): Promise<Date>
   close(): void
 }
 
@@ -193,7 +194,18 @@ export function openS3Objects(config: S3Config): S3Objects {
       }
     },
     check: async () => {
-      await asking(client.send(new HeadBucketCommand({ Bucket }), inTime()))
+      const command = new HeadBucketCommand({ Bucket })
+      let date = Number.NaN
+      command.middlewareStack.add(
+        (next) => async (input) => {
+          const result = await next(input)
+          date = dateOf(result.response)
+          return result
+        },
+        { step: 'deserialize' },
+      )
+      await asking(client.send(command, inTime()))
+      return new Date(date)
     },
     close: () => client.destroy(),
   }
@@ -201,6 +213,12 @@ export function openS3Objects(config: S3Config): S3Objects {
 
 function sentBy({ $metadata: { attempts } }: { readonly $metadata: { readonly attempts?: number } }): Sent {
   return { isOver: attempts === 1 }
+}
+
+/** When an answer was given, by the clock of who gave it; NaN where it does not say. */
+function dateOf(response: unknown): number {
+  const { headers } = z.object({ headers: z.record(z.string(), z.string()) }).parse(response)
+  return Date.parse(headers['date'] ?? '')
 }
 
 async function* chunksOf(body: Readable): AsyncGenerator {

@@ -79,6 +79,17 @@ export function openS3PartialStore(
       for await (const { key } of objects.list(uploadOf(tenantId, id))) keys.push(key)
       await objects.deleteAll(keys)
     },
+    list: async function* list(olderThan) {
+      let last = ''
+      for await (const { key, modifiedAt } of objects.list('partial/')) {
+        const [, tenantId = '', piece = ''] = key.split('/')
+        const [id = ''] = piece.split('.', 1)
+        // The pieces of one come one after the other.
+        if (modifiedAt.getTime() >= olderThan || id === last) continue
+        last = id
+        if (tenantPattern.test(tenantId) && tenantPattern.test(id)) yield { tenantId, id }
+      }
+    },
     sweep: async (olderThan) => {
       let count = 0
       for await (const { key, modifiedAt } of objects.list('partial/')) {

@@ -38,13 +38,12 @@ import {
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
 export function fileRoutes(
   app: App,
-  { db, exported, blobs, settling, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'settling' | 'now'>,
+  { db, exported, blobs, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'now'>,
   { abandonedAfterMs }: Pick<Config, 'abandonedAfterMs'>,
 ): void {
   contractList(app, listRoute, {
     page: async (input) => {
       const { filter, order, page } = listOf(input)
-      settling.lookIfSeen(input.context)
       const [rows, total] = await reading(
         async () =>
           await db.read(input.context, async (tx) =>

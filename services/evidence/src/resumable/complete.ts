@@ -12,7 +12,7 @@ import { type ResumableUpload, completeUpload, findReceipt, listPieces } from '.
 
 type Parts = Pick<
   Deps,
-  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
+  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'
 >
 type Limits = Pick<Config, 'allowedTypes' | 'tenantQuotaBytes' | 'abandonedAfterMs' | 'stallMs'>
 type Request = Pick<RequestInfo, 'context' | 'requestId' | 'log'>
@@ -60,10 +60,9 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
         })
         assembled.delete(upload.id)
         warnOfQuarantine(log, requestId, [file])
-        await deps.afterwards.run(async (signal) => {
+        await deps.afterwards.run(async () => {
           await tidy()
           await deps.partials.remove(context.tenantId, upload.id)
-          await deps.settling.look(context, signal)
         })
         return jws
       } catch (error) {

@@ -39,7 +39,7 @@ import { createTurns } from './turns.ts'
 
 type Parts = Pick<
   Deps,
-  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
+  'db' | 'blobs' | 'partials' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'
 >
 type Limits = Pick<
   Config,
@@ -85,7 +85,6 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, readUpload, async (input) => {
     const { context, params, answer } = input
     begin(answer, input.raw.headers)
-    deps.settling.lookIfSeen(context)
     return await turns.take(params.id, async () => {
       const upload = await orAskAgain(takeOver(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))

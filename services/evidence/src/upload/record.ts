@@ -37,7 +37,7 @@ export interface Recorded<T> {
 /**
  * Puts blobs in their place and records them, in one transaction under the locks of the blobs: all files, or none. The
  * receipts are signed before the commit and leave after it: there is no receipt without a row, and no row without bytes.
- * When this fails, or its outcome is unknown, the settling entries stay, and `settle` finds out. Whatever goes over a network
+ * When this fails, or its outcome is unknown, the settling entries stay, and the sweep finds out. Whatever goes over a network
  * is done before the transaction or after it, which holds a connection to the database and locks.
  *
  * `keep` is called in the transaction, last.

@@ -12,10 +12,7 @@ import { assertRoom, reading } from './room.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
 import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
 
-type Parts = Pick<
-  Deps,
-  'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards' | 'settling'
->
+type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
 type Request = Pick<RequestInfo, 'raw' | 'context' | 'requestId' | 'log'> &
   Pick<Keeping, 'keep'> & { readonly query: UploadQuery }
@@ -76,10 +73,7 @@ async function finish<T>(
     async (tx, receipts) => await keep(tx, answerOf(receipts)),
   )
   warnOfQuarantine(log, requestId, files)
-  await deps.afterwards.run(async (signal) => {
-    await tidy()
-    await deps.settling.look(context, signal)
-  })
+  await deps.afterwards.run(tidy)
   return answer
 }
 
