@@ -50,18 +50,20 @@ export function saying(max: number) {
   return text(1, max).regex(/[^\s\u0085]/, 'must say something')
 }
 
+function plainLine(min: number, max: number) {
+  return z
+    .string()
+    .min(min)
+    .max(max)
+    .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not hold control characters')
+}
+
 /** One line of text: trimmed, no control characters. */
 export function line(min: number, max: number) {
   return z
     .string()
     .transform((value) => value.trim())
-    .pipe(
-      z
-        .string()
-        .min(min)
-        .max(max)
-        .regex(/^[^\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]*$/u, 'must not hold control characters'),
-    )
+    .pipe(plainLine(min, max))
     .meta({ minLength: min, maxLength: max })
 }
 
@@ -102,9 +104,14 @@ export const createdBySchema = z
   .meta({ id: 'Actor' })
 export type CreatedBy = z.infer<typeof createdBySchema>
 
+/** The name of a field of the integrator's own. Not trimmed: of two names that become one, one value would be lost in silence. */
+const customName = plainLine(1, 64).refine((name) => name === name.trim(), {
+  message: 'must not begin or end with white space',
+})
+
 /** The integrator's own fields: at most 50, each a string, number, boolean or null. */
 export const customSchema = z
-  .record(line(1, 64), z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
+  .record(customName, z.union([text(0, 4000), z.number(), z.boolean(), z.null()]))
   .refine((fields) => Object.keys(fields).length <= 50, { message: 'must hold at most 50 fields' })
 
 export const namedScopeSchema = z.enum(namedScopes)

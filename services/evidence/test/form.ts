@@ -4,6 +4,8 @@ export interface FormPart {
   readonly content: string | Buffer
   readonly fileName?: string
   readonly contentType?: string
+  /** Its head as it is sent, where that is not what follows from the others. */
+  readonly head?: string | Buffer
 }
 
 export const file = (fileName: string, content: string | Buffer, contentType = 'text/csv'): FormPart => ({
@@ -19,11 +21,13 @@ const boundary = 'a-boundary-of-the-tests'
 
 /** The parts as a body, with its content type. */
 export function form(...parts: readonly FormPart[]): { body: Buffer; headers: { 'content-type': string } } {
-  const pieces = parts.flatMap(({ name, content, fileName, contentType }) => {
+  const pieces = parts.flatMap(({ name, content, fileName, contentType, head }) => {
     const named = fileName === undefined ? '' : `; filename="${fileName}"`
     const typed = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`
     return [
-      Buffer.from(`--${boundary}\r\nContent-Disposition: form-data; name="${name}"${named}\r\n${typed}\r\n`),
+      Buffer.from(`--${boundary}\r\n`),
+      Buffer.from(head ?? `Content-Disposition: form-data; name="${name}"${named}\r\n${typed}`),
+      Buffer.from('\r\n'),
       Buffer.from(content),
       Buffer.from('\r\n'),
     ]

@@ -34,6 +34,7 @@ async function expectNothingKept(tenantId: string): Promise<void> {
 }
 
 const receiptsOf = (answer: CallAnswer) => z.array(receiptSchema).parse(answer.json)
+const named = (fileName: string) => `Content-Disposition: form-data; name="file"; filename="${fileName}"\r\n`
 const elf = Buffer.concat([Buffer.from('7f454c4602010100', 'hex'), Buffer.alloc(64)])
 
 describe('an upload of several files is refused and leaves nothing of any', () => {
@@ -88,6 +89,36 @@ describe('an upload of several files is refused and leaves nothing of any', () =
       form(metadata({ sha256: [sha256('a,b\n'), sha256('x')] }), good, good),
       422,
       'digest_mismatch',
+    ],
+    [
+      'with metadata that is not UTF-8',
+      form({ name: 'metadata', content: Buffer.from('{"description":"caf\u00e9"}', 'latin1') }, good),
+      400,
+      'malformed_json',
+    ],
+    [
+      'with a file name that is not UTF-8',
+      form(good, { ...good, head: Buffer.from(named('caf\u00e9.csv'), 'latin1') }),
+      422,
+      'invalid_content',
+    ],
+    [
+      'with a part that says nothing of what it is',
+      form(good, { ...good, head: 'Content-Type: text/csv\r\n' }),
+      422,
+      'invalid_content',
+    ],
+    [
+      'with a part that is no form-data',
+      form(good, { ...good, head: named('b.csv').replace('form-data', 'attachment') }),
+      422,
+      'invalid_content',
+    ],
+    [
+      'with a file in base64',
+      form(good, { ...good, head: `${named('b.csv')}Content-Transfer-Encoding: base64\r\n` }),
+      422,
+      'invalid_content',
     ],
     ['without a boundary', { body: 'x', headers: { 'content-type': 'multipart/form-data' } }, 400, 'bad_request'],
     ['that ends in the middle', { ...form(good), body: form(good).body.subarray(0, -20) }, 400, 'bad_request'],

@@ -58,6 +58,8 @@ describe('documenting a finding', () => {
     ['a repeat of nothing', { repeat_of_id: crypto.randomUUID() }, '/repeat_of_id'],
     ['an owner without a name', { owner: {} }, '/owner'],
     ['a disagreement without reasons', { management_response: { agreement: 'disagree' } }, '/management_response/text'],
+    ['two custom fields whose names differ by a space', { custom: { a: 1, ' a': 2 } }, '/custom/ a'],
+    ['a custom field with a name that is lost when trimmed', { custom: { ' __proto__ ': 1 } }, '/custom/ __proto__ '],
     ['a custom field that holds a list', { custom: { a: [] } }, '/custom/a'],
     ['an open finding without its cause', { ...completeFields, status: 'open', cause: undefined }, '/cause'],
     ['an open finding about nothing', { ...completeFields, status: 'open', entity_ids: [] }, '/entity_ids'],

@@ -48,7 +48,7 @@ export function parseMetadata(header: string | string[] | undefined): UploadMeta
 
 function decode(value: string): string | undefined {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(Buffer.from(value, 'base64'))
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.from(value, 'base64'))
   } catch {
     return undefined
   }

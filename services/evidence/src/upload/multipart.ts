@@ -38,22 +38,19 @@ export async function readMultipart(
   let turn: Promise<void> = Promise.resolve()
   let parts = 0
   const streams = new Set<Readable>()
-  let hasMetadata = false
 
-  const takeMetadata = (json: Buffer): void => {
-    if (hasMetadata) throw multipartFault('There may be one part `metadata`.')
-    hasMetadata = true
-    reader.onMetadata(json)
-  }
   const takePart = async (part: Part): Promise<void> => {
-    const { name, stream, given, mime } = part
+    const { name, stream, given, encoding, mime } = part
+    if (!plainEncodings.has(encoding)) throw multipartFault('Send the parts without a Content-Transfer-Encoding.')
     if (name === metadataName) {
-      if (part.index > 0) throw multipartFault('The part `metadata` must come before the files.')
-      takeMetadata(await readAll(stream))
+      if (part.index > 0) throw multipartFault('There may be one part `metadata`, before the files.')
+      reader.onMetadata(await readAll(stream))
       return
     }
     if (name !== fileName) throw multipartFault('The parts are `metadata` and `file`, and no others.')
     if (given === undefined) throw multipartFault('Each part `file` needs a file name.')
+    // What the parser puts where bytes are no UTF-8: the receipt would sign a name that nobody has sent.
+    if (given.includes('\ufffd')) throw multipartFault('Each file name must be UTF-8.')
     await reader.onFile({ fileName: given, contentType: mime, stream })
   }
 
@@ -65,31 +62,24 @@ export async function readMultipart(
         isHeld: () => body.isPaused() || body.readableEnded,
         onStall: () => reject(new UploadStalled()),
       })
-      parser.on('file', (name, stream, given, _encoding, mime) => {
+      parser.on('file', (name, stream, given, encoding, mime) => {
         streams.add(stream)
         stream.once('close', () => streams.delete(stream))
         // Told to who reads the stream; one that nobody reads any more must not end the process.
         stream.on('error', () => undefined)
-        const part = { index: parts, name, stream, given, mime }
+        const part = { index: parts, name, stream, given, encoding, mime }
         parts += 1
         turn = turn.then(async () => await takePart(part))
         turn.catch(reject)
       })
-      parser.on('field', (name, value, isNameCut, isValueCut) => {
-        try {
-          if (name !== metadataName || isNameCut)
-            throw multipartFault('The parts are `metadata` and `file`, and no others.')
-          if (isValueCut) throw metadataTooLarge()
-          if (parts > 0) throw multipartFault('The part `metadata` must come before the files.')
-          takeMetadata(Buffer.from(value))
-        } catch (error) {
-          reject(error)
-        }
-      })
       const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
-      for (const limit of ['filesLimit', 'partsLimit', 'fieldsLimit'] as const) parser.on(limit, tooMany)
+      for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
       parser.on('error', (cause) => reject(malformed(cause)))
-      parser.on('finish', () => void turn.then(resolve, reject))
+      parser.on('finish', () => {
+        const passedOver = partsBegun(parser) !== parts
+        if (passedOver) reject(multipartFault('Each part needs a Content-Disposition that is form-data.'))
+        else void turn.then(resolve, reject)
+      })
       body.once('error', reject)
       body.once('close', () => {
         if (!body.readableEnded) reject(brokenOff())
@@ -116,8 +106,13 @@ interface Part {
   readonly name: string
   readonly stream: Readable
   readonly given: string | undefined
+  /** Its Content-Transfer-Encoding, which forms have had none of since RFC 7578. */
+  readonly encoding: string
   readonly mime: string
 }
+
+/** Content-Transfer-Encodings that leave the bytes as they are. */
+const plainEncodings: ReadonlySet<string> = new Set(['7bit', '8bit', 'binary'])
 
 class UploadEnded extends Error {}
 
@@ -127,10 +122,9 @@ function openParser(contentType: string): BusboyInstance {
       headers: { 'content-type': contentType },
       // A path in a file name is refused like any other, rather than cut off.
       preservePath: true,
+      // The text of a field it would decode, and replace what is no UTF-8 rather than refuse it.
+      isPartAFile: () => true,
       limits: {
-        fieldNameSize: 100,
-        fieldSize: maxMetadataBytes,
-        fields: 1,
         files: maxFilesAtOnce + 1,
         parts: maxFilesAtOnce + 1,
         headerPairs: 20,
@@ -140,6 +134,15 @@ function openParser(contentType: string): BusboyInstance {
   } catch (cause) {
     throw malformed(cause)
   }
+}
+
+/**
+ * How many parts have begun, by the parser's own count. Those that are no `form-data` it passes over in silence, and who has sent
+ * several files would be told that all are taken.
+ */
+function partsBegun(parser: BusboyInstance): unknown {
+  const inner: unknown = Reflect.get(parser, '_parser')
+  return typeof inner === 'object' && inner !== null ? Reflect.get(inner, '_nparts') : undefined
 }
 
 async function readAll(stream: Readable): Promise<Buffer> {
