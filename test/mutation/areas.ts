@@ -99,7 +99,7 @@ export const areas: readonly Area[] = [
         migrate: ['migrate'],
         pool: ['pool', 'what-a-session-keeps', 'tenant-transaction'],
         roles: ['roles', 'assertion'],
-        session: ['session', 'pool', 'tenant-transaction', 'what-a-session-keeps', 'tenant-isolation'],
+        session: ['session', 'what-a-session-keeps', 'tenant-transaction'],
         'sql-error': ['sql-error'],
         'tenant-transaction': ['away', 'pool', 'assertion', 'tenant-transaction', 'follow'],
       }).map(([file, tests]) => [`packages/tenant-db/src/${file}.ts`, tests.map(tenantDb)]),

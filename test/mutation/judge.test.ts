@@ -11,6 +11,9 @@ const survivor: Mutant = {
 }
 const reason: Reason = { file: 'a.ts', original: 'one < two', replacements: ['true'], because: 'it always is' }
 
+const because = (mutants: readonly Mutant[], times?: number): (string | undefined)[] =>
+  judge(mutants, [times === undefined ? reason : { ...reason, times }]).survivors.map((one) => one.because)
+
 describe('the judge of mutation tests', () => {
   test('finds what survived without a reason: that of another file, text or replacement is none', () => {
     for (const other of [{ file: 'b.ts' }, { original: 'one > two' }, { replacements: ['false'] }]) {
@@ -28,6 +31,17 @@ describe('the judge of mutation tests', () => {
     ]
     expect(judge(mutants, [reason])).toMatchObject({ noticed: 2, timedOut: 1, unnoticed: 2, score: 50 })
     expect(judge(mutants, [reason]).survivors[0]?.because).toBe('it always is')
+  })
+
+  test('takes a reason for as many as it was given for: one more of the same text elsewhere is another matter', () => {
+    const elsewhere = { ...survivor, line: 9 }
+    expect(because([survivor, elsewhere])).toEqual([undefined, undefined])
+    expect(because([survivor, elsewhere], 2)).toEqual(['it always is', 'it always is'])
+    expect(because([survivor], 2)).toEqual([undefined])
+    const others = [{ file: 'b.ts' }, { original: 'one > two' }, { replacement: 'false' }, { status: 'Killed' }]
+    for (const other of others) {
+      expect(because([survivor, { ...elsewhere, ...other }])[0], JSON.stringify(other)).toBe('it always is')
+    }
   })
 
   test('finds the reasons that are for nothing any more, in the files that it has looked at', () => {

@@ -14,6 +14,8 @@ export interface Reason {
   readonly file: string
   readonly original: string
   readonly replacements: readonly string[]
+  /** How many of each survive, where the file has the same text in several places; one when it is not said. */
+  readonly times?: number
   readonly because: string
 }
 
@@ -35,9 +37,9 @@ const unnoticedStatuses: ReadonlySet<string> = new Set(['Survived', 'NoCoverage'
 
 /** Counts what was noticed, and finds the reason for each that was not. */
 export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): Verdict {
-  const survivors = mutants
-    .filter(({ status }) => unnoticedStatuses.has(status))
-    .map((mutant) => ({ mutant, reason: reasonFor(mutant, reasons) }))
+  const unnoticed = mutants.filter(({ status }) => unnoticedStatuses.has(status))
+  const reasonOf = reasonsFor(unnoticed, reasons)
+  const survivors = unnoticed.map((mutant, index) => ({ mutant, reason: reasonOf[index] }))
   const noticed = mutants.filter(({ status }) => noticedStatuses.has(status)).length
   const total = noticed + survivors.length
   const used = new Set(survivors.map(({ reason }) => reason))
@@ -51,10 +53,24 @@ export function judge(mutants: readonly Mutant[], reasons: readonly Reason[]): V
   }
 }
 
-/** Why this alteration need not be noticed; undefined where nobody has said so. */
-export function reasonFor(mutant: Omit<Mutant, 'status'>, reasons: readonly Reason[]): Reason | undefined {
-  return reasons.find(
-    ({ file, original, replacements }) =>
-      mutant.file === file && mutant.original === original && replacements.includes(mutant.replacement),
-  )
+/**
+ * Why each of these need not be noticed; undefined where nobody has said so. Where more of them read the same than the reason was
+ * given for, or fewer, it is no reason for any: nobody can say which of them were meant.
+ */
+export function reasonsFor(
+  survivors: readonly Omit<Mutant, 'status'>[],
+  reasons: readonly Reason[],
+): (Reason | undefined)[] {
+  return survivors.map(({ file, original, replacement }) => {
+    const alike = survivors.filter(
+      (other) => other.file === file && other.original === original && other.replacement === replacement,
+    )
+    return reasons.find(
+      (reason) =>
+        reason.file === file &&
+        reason.original === original &&
+        reason.replacements.includes(replacement) &&
+        alike.length === (reason.times ?? 1),
+    )
+  })
 }

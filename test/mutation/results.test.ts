@@ -101,6 +101,16 @@ describe('the areas', () => {
     }
   })
 
+  test('name tests that there are, of files that they alter', () => {
+    for (const area of areas) {
+      const files = filesOf(area, root)
+      expect(files, area.name).toEqual(expect.arrayContaining(Object.keys(area.testsOf ?? {})))
+      for (const file of files) expect(() => stateOfTests(area, file, root), file).not.toThrow()
+    }
+    const mistyped = { tests: ['test/mutation/*.test.ts', 'test/mutation/jugde.test.ts'] }
+    expect(() => stateOfTests(mistyped, 'any', root)).toThrow('nothing is called test/mutation/jugde.test.ts')
+  })
+
   test('have their table in README.md, as it follows from results.json', () => {
     const text = read('README.md')
     expect(withTable(text, tableOf(results, reasons))).toBe(text)

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { type Area, areas } from './areas.ts'
-import { type Mutant, type Reason, reasonFor } from './judge.ts'
+import { type Mutant, type Reason, reasonsFor } from './judge.ts'
 
 const survivorSchema = z.strictObject({
   line: z.int().positive(),
@@ -48,11 +48,16 @@ export function testsOf({ tests, testsOf: few }: Pick<Area, 'tests' | 'testsOf'>
 }
 
 function find(globs: readonly string[], root: string): string[] {
-  const all = (some: readonly string[]): string[] => globSync([...some], { cwd: root })
-  const spared = new Set(all(globs.flatMap((glob) => (glob.startsWith('!') ? glob.slice(1) : []))))
-  return all(globs.filter((glob) => !glob.startsWith('!')))
-    .filter((path) => !spared.has(path))
-    .toSorted()
+  const found = globs.map((glob) => {
+    const isSpared = glob.startsWith('!')
+    const paths = globSync(isSpared ? glob.slice(1) : glob, { cwd: root })
+    // A name that was mistyped, or of a file that is gone: it would be left out in silence.
+    if (paths.length === 0) throw new Error(`nothing is called ${glob}`)
+    return { isSpared, paths }
+  })
+  const spared = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? paths : [])))
+  const asked = new Set(found.flatMap(({ isSpared, paths }) => (isSpared ? [] : paths)))
+  return [...asked].filter((path) => !spared.has(path)).toSorted()
 }
 
 /** What tells one text of a file, or of several, from another. */
@@ -121,7 +126,7 @@ export function sumOf(kept: Readonly<Record<string, Result>>, reasons: readonly 
     timedOut: results.reduce((sum, { timedOut }) => sum + timedOut, 0),
     unnoticed: survivors.length,
     score: total === 0 ? 100 : Math.floor((noticed / total) * 1000) / 10,
-    unexplained: survivors.filter((survivor) => reasonFor(survivor, reasons) === undefined).length,
+    unexplained: reasonsFor(survivors, reasons).filter((reason) => reason === undefined).length,
   }
 }
 

@@ -64,6 +64,12 @@ async function mutate(area: Area, file: string): Promise<Mutant[]> {
   })
 }
 
+/** What the run names: it may be the machine; and what is counted neither as noticed nor as unnoticed. */
+const worthALook: Readonly<Record<string, string>> = {
+  Timeout: 'never ended',
+  RuntimeError: 'failed before or after the tests',
+}
+
 /** What vitest says of a test that it has given up: no more than StrykerJS's own limit does it say that anything was noticed. */
 const gaveUp = /^(?:Test|Hook) timed out in \d+ms/
 
@@ -142,10 +148,10 @@ for (const area of asked) {
     const minutes = (performance.now() - startedAt) / 60_000
     const verdict = judge(mutants, reasons)
     verdicts.push(verdict)
-    for (const { line, original, replacement } of mutants.filter(({ status }) => status === 'Timeout')) {
-      process.stdout.write(
-        `${file}:${line} never ended: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n`,
-      )
+    for (const { status, line, original, replacement } of mutants) {
+      const what = worthALook[status]
+      if (what === undefined) continue
+      process.stdout.write(`${file}:${line} ${what}: ${JSON.stringify(original)} -> ${JSON.stringify(replacement)}\n`)
     }
     print(file, verdict, minutes)
     const about = { date: new Date().toISOString().slice(0, 10), source, tests, minutes: Math.round(minutes * 10) / 10 }

@@ -17,7 +17,7 @@ const timeouts = {
   expect: { poll: { timeout: 10_000 } },
   ...(process.env['POSTERN_TEST_SERVERS'] === 'none'
     ? { testTimeout: 25_000 }
-    : { testTimeout: 30_000, hookTimeout: 45_000 }),
+    : { testTimeout: 30_000, hookTimeout: 45_000, env: { POSTERN_TEST_WAIT_MS: '3000' } }),
 }
 
 /** As the area names them: the first failure ends it, and those that are named first are the ones to notice, or quick. */

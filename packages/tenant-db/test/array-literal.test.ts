@@ -55,6 +55,7 @@ test.each([
   [[1, -2.5, null, undefined], '{1,-2.5,null,null}'],
   [[], '{}'],
   [[{ a: 'b' }, undefined], String.raw`{"{\"a\":\"b\"}",null}`],
+  [[null, { a: 'b' }], String.raw`{null,"{\"a\":\"b\"}"}`],
   [[{ a: '"\n' }], String.raw`{"{\"a\":\"\\\"\\n\"}"}`],
   // One by one, where PostgreSQL escapes otherwise, or JSON has no word for it.
   [[String.raw`a\b`, null, undefined, 1], String.raw`{"a\\b",NULL,NULL,1}`],

@@ -518,6 +518,22 @@ describe('a planted fault is found', () => {
   })
 })
 
+describe('what the tenancy schema itself brings', () => {
+  test('is no fault: the triggers of what is tracked and counted note for the tenant of the row', async () => {
+    const tracked = `
+      call tenancy.track_changes('clean.parent', 'parent'); call tenancy.count_links('clean.child', 'parent', 'parent_id')`
+    expect(await findAfter(tracked)).toEqual([])
+  })
+})
+
+const rulesOf = (violations: readonly Violation[]): CatalogRule[] => [...new Set(violations.map(({ rule }) => rule))]
+
+test('one rule may be asked for alone', async () => {
+  const bare = 'create table clean.bare (id uuid)'
+  expect(rulesOf(await findAfter(bare))).toEqual(['C1', 'C3', 'C13'])
+  expect(rulesOf(await findAfter(bare, 'C1'))).toEqual(['C1'])
+})
+
 describe('what an extension brings', () => {
   test('is not ours to judge', async () => {
     expect(await findAfter('create extension pg_trgm schema extensions')).toEqual([])

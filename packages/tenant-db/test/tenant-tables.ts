@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import type { TestDatabase } from '@postern/local-stack/testing'
 import { createTestDatabase } from '@postern/local-stack/testing'
 import { Client } from 'pg'
@@ -24,6 +25,9 @@ export interface AssertionParts {
   readonly version?: string
 }
 
+/** How long a connection, and an answer, is waited for: far longer than either takes, unless it never comes. */
+const waitMs = Number(process.env['POSTERN_TEST_WAIT_MS'] ?? 10_000)
+
 export async function createTenantTables(): Promise<TenantTables> {
   const database = await createTestDatabase()
   const asOwner = async (statements: string): Promise<void> => {
@@ -40,8 +44,8 @@ export async function createTenantTables(): Promise<TenantTables> {
       const db = openTenantDb({
         connectionString: database.url('findings'),
         maxConnections: 2,
-        connectTimeoutMs: 10_000,
-        queryTimeoutMs: 10_000,
+        connectTimeoutMs: waitMs,
+        queryTimeoutMs: waitMs,
         applicationName: 'tenant-db-tests',
         ...options,
       })
@@ -50,8 +54,13 @@ export async function createTenantTables(): Promise<TenantTables> {
     },
     mint: (tenantId, parts) => ({ assertion: mintAssertion(tenantId, { ...key, ...parts }) }),
     [Symbol.asyncDispose]: async () => {
-      for (const db of opened) await db.close()
+      const areClosed = await Promise.race([
+        Promise.all(opened.map(async (db) => await db.close())).then(() => true),
+        delay(waitMs, false, { ref: false }),
+      ])
       await database.drop()
+      // Closing waits for what is under way, and would wait for ever for what was never given back.
+      if (!areClosed) throw new Error('a connection was lent out and never given back')
     },
   }
 }
