@@ -201,7 +201,11 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
   const rows = [columns, columns.map((name) => csvCell(example[name]))]
   return {
     'application/x-ndjson': {
-      schema: { type: 'string', description: 'The whole list: a line for each, as JSON. `limit` means nothing here.' },
+      schema: {
+        type: 'string',
+        description:
+          'The whole list: a line for each, as JSON, with blanks around it where the next one is looked for for long. `limit` means nothing here.',
+      },
       'x-item-schema': described,
       example: `${JSON.stringify(example)}\n`,
     },

@@ -14,11 +14,14 @@ import { problem } from './problem.ts'
 import { expansionsAsked, fieldsAsked, selectFields } from './select-fields.ts'
 import { StreamedAnswer } from './streamed-answer.ts'
 
+/** Stands among the items of a whole list where much was looked through and nothing found: the answer goes on. */
+export const nothingYet: unique symbol = Symbol('nothing yet')
+
 export interface ListHandlers<R extends Route, Item> {
   /** One page, as JSON. */
   page(input: ContractInput<R>): Promise<AnswerBody<R> | JsonTexts>
   /** The whole result from where the cursor points, item by item: read as fast as the client reads, never faster. */
-  all(input: ContractInput<R>): AsyncIterable<Item | JsonText>
+  all(input: ContractInput<R>): AsyncIterable<Item | JsonText | typeof nothingYet>
   /** Members of an item that become the columns of a CSV, in their order; all of them where nothing is said. */
   readonly columns?: readonly (keyof Item & string)[]
 }
@@ -42,14 +45,16 @@ export function contractList<const R extends Route, Item extends object>(
     const sent =
       input.raw.method === 'HEAD'
         ? await noneOf(items)
-        : each(items, (item) => (fields === undefined ? item : selectFields(valueOf(item), fields)))
+        : each(items, (item) =>
+            fields === undefined || item === nothingYet ? item : selectFields(valueOf(item), fields),
+          )
     if (input.mediaType === 'text/csv') {
       const name = route.path.slice(route.path.lastIndexOf('/') + 1)
       input.answer.header('content-disposition', `attachment; filename="${name}.csv"`)
       return new StreamedAnswer(
         'text/csv; charset=utf-8; header=present',
         asCsv(
-          each(sent, valueOf),
+          sent,
           names.filter((column) => fields?.includes(column) ?? true),
         ),
       )
@@ -172,7 +177,7 @@ export async function* each<Row, Item>(rows: AsyncIterable<Row>, show: (row: Row
 /** Where answers are checked: the same items, each held against its contract. */
 async function* checked<Item>(app: App, route: Route, items: AsyncIterable<Item>): AsyncGenerator<Item> {
   for await (const item of items) {
-    assertItemInContract(app, route, valueOf(item))
+    if (item !== nothingYet) assertItemInContract(app, route, valueOf(item))
     yield item
   }
 }
@@ -183,15 +188,33 @@ async function noneOf<Item>(items: AsyncIterable<Item>): Promise<AsyncIterable<I
   return Readable.from([])
 }
 
-async function* asLines<Item>(items: AsyncIterable<Item>): AsyncGenerator<string> {
-  for await (const item of items) yield `${textOf(item)}\n`
+/** Far less than the gateway waits for the next byte of an answer. */
+const silentMs = 5_000
+
+/**
+ * A line for each item. The end of a line is sent with the next one, or at the end: where nothing is found for long, blanks go
+ * before it, which JSON allows behind a value, and before the first.
+ */
+export async function* asLines(items: AsyncIterable<unknown>): AsyncGenerator<string> {
+  let isFirst = true
+  let saidAt = performance.now()
+  for await (const item of items) {
+    if (item === nothingYet && performance.now() < saidAt + silentMs) continue
+    saidAt = performance.now()
+    if (item === nothingYet) {
+      yield ' '
+      continue
+    }
+    yield isFirst ? textOf(item) : `\n${textOf(item)}`
+    isFirst = false
+  }
+  if (!isFirst) yield '\n'
 }
 
 /** RFC 4180. What a spreadsheet would run as a formula is led by an apostrophe. */
 function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Readable {
-  const source = Readable.from(items)
+  const source = Readable.from(found(items))
   const csv = stringify({
-    header: true,
     columns: [...columns],
     escape_formulas: true,
     record_delimiter: 'windows',
@@ -199,8 +222,14 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Reada
     quoted_match: /[\r\n]/,
     cast: { boolean: csvText, object: csvText },
   })
+  // Before anything is found: a list that begins late has begun. Names of members need no quotes.
+  csv.push(`${columns.join(',')}\r\n`)
   // By hand: pipe() alone leaves the reading end open when the source fails, or the client goes.
   source.on('error', (error) => csv.destroy(error))
   csv.on('close', () => source.destroy())
   return source.pipe(csv)
+}
+
+async function* found(items: AsyncIterable<unknown>): AsyncGenerator {
+  for await (const item of items) if (item !== nothingYet) yield valueOf(item)
 }

@@ -1,5 +1,5 @@
 import { findingSchema, type LogKind, logEntrySchema, maxLogWalk } from '@postern/contracts'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { z } from 'zod'
 import { listTenantLog } from '../src/tracker-log/tenant-log.ts'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
@@ -102,6 +102,14 @@ describe('entries of a kind in a long log', () => {
       const lines = (await (await fetch(service.url + target, { headers })).text()).trimEnd().split('\n')
       expect(positionsOf(lines.map((line) => JSON.parse(line)))).toEqual([700_000])
     }
+    // What is looked through counts: a CSV of nothing has begun, and there is a blank where no time is left to be silent in.
+    const csv = await service.call(tenant, 'GET', `${all}?actor=nobody`, { headers: { accept: 'text/csv' } })
+    expect(csv.text).toMatch(/^position,seq,[a-z_,]+\r\n$/)
+    let time = performance.now()
+    const clock = vi.spyOn(performance, 'now').mockImplementation(() => (time += 10_000))
+    const slow = await service.call(tenant, 'GET', target, { headers: { accept: 'application/x-ndjson' } })
+    clock.mockRestore()
+    expect(slow.text).toMatch(/^ \{.*\} +\n$/)
     const steps = await service.asService.read(service.assertionOf(tenant.tenantId), async (tx) =>
       listTenantLog(tx, { wanted: { kinds: ['escalation'], actor: undefined }, after: 0, limit: 10 }),
     )

@@ -8,7 +8,7 @@ import {
   parseResourceAddress,
   verifyLogOfFinding,
 } from '@postern/contracts'
-import { type App, contractList, contractRoute, openPage, problem, wholeList } from '@postern/service-kit'
+import { type App, contractList, contractRoute, nothingYet, openPage, problem, wholeList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { findingOf } from '../finding/find.ts'
@@ -109,7 +109,7 @@ export function trackerLogRoutes(
         list: async (tx, after = 0, limit) => listTenantLog(tx, { wanted: { kinds, actor }, after, limit }),
         keyOf: ({ position }) => position,
       })
-      for await (const { entry } of rows) if (entry !== undefined) yield entry
+      for await (const { entry } of rows) yield entry ?? nothingYet
     },
     columns: logColumns,
   })
