@@ -43,12 +43,20 @@ export interface CallInput<N extends OperationName> extends CallOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
+/** An answer that has arrived whole. */
+export interface Received {
+  readonly headers: Headers
+  readonly text: string
+}
+
 export interface Connection {
   /**
    * Sends a request, and again where that does no harm and may help. Throws PosternProblem when the API refuses, a
    * TypeError of fetch when it cannot be reached, a DOMException when the time is up, the reason of a signal that aborts.
    */
   send(request: Request): Promise<Response>
+  /** As `send`, with the answer read to its end: one that breaks off in the middle is asked for again like one that never came. */
+  receive(request: Request): Promise<Received>
   /** Carries out an operation with JSON. Gives undefined for an answer without a body. */
   call<N extends OperationName>(name: N, input: CallInput<N>): Promise<AnswerOf<N>>
   /** The target of a URL of the same origin; throws when it lies elsewhere, where the key must not go. */
@@ -88,14 +96,14 @@ export function connect(options: ConnectionOptions): Connection {
     })
   }
 
-  async function send(request: Request): Promise<Response> {
+  async function tried<T>(request: Request, take: (answer: Response) => T | Promise<T>): Promise<T> {
     const repeatable = repeatableOf(request)
     for (let retry = 1; ; retry += 1) {
       let failure: unknown
       let waitMs: number | undefined
       try {
         const answer = await attempt(request)
-        if (answer.ok || answer.status === 304) return answer
+        if (answer.ok || answer.status === 304) return await take(answer)
         const problem = await readProblem(answer)
         failure = problem
         if (isPassing(problem.status, problem.code, repeatable)) {
@@ -112,11 +120,15 @@ export function connect(options: ConnectionOptions): Connection {
     }
   }
 
+  const receive = async (request: Request): Promise<Received> =>
+    await tried(request, async (answer) => ({ headers: answer.headers, text: await answer.text() }))
+
   return {
-    send,
+    send: async (request) => await tried(request, (answer) => answer),
+    receive,
     call: async (name, { params = {}, query, body, headers = {}, signal }) => {
       const [method, path] = operations[name]
-      const answer = await send({
+      const answer = await receive({
         method,
         target: `${fillPath(path, params)}${queryOf(query ?? {})}`,
         headers: {
@@ -127,7 +139,7 @@ export function connect(options: ConnectionOptions): Connection {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal,
       })
-      return await readJson(answer)
+      return readJson(answer)
     },
     targetOf: (url) => {
       const parsed = new URL(url, origin)
@@ -176,10 +188,9 @@ function contentTypeOf(method: Request['method']): string {
  * Reads the body of an answer as the type that its contract gives it. It is not checked: the service has done so, and a
  * client that refuses a field which it does not know would break with the next version of the API.
  */
-export async function readJson<T>(answer: Response): Promise<T> {
-  const text = await answer.text()
+export function readJson<T>({ headers, text }: Received): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
-  rememberEtag(value, answer.headers.get('etag'))
+  rememberEtag(value, headers.get('etag'))
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the contract's word is taken, as said above
   return value as T
 }

@@ -56,7 +56,7 @@ export function openEvidence(connection: Connection): Evidence {
 
 async function sendFile(connection: Connection, path: string, upload: EvidenceUpload): Promise<Receipt> {
   const { content, fileName, contentType, testProcedures = [], about = {}, signal } = upload
-  const answer = await connection.send({
+  const answer = await connection.receive({
     method: 'POST',
     target: `${path}${queryOf({ ...about, file_name: fileName, test_procedure: testProcedures })}`,
     headers: { 'content-type': contentType ?? typeOf(content), ...once('POST'), ...(await digestOf(content)) },
@@ -64,7 +64,7 @@ async function sendFile(connection: Connection, path: string, upload: EvidenceUp
     signal,
     isLong: true,
   })
-  return await readJson(answer)
+  return readJson(answer)
 }
 
 async function sendForm(
@@ -77,7 +77,7 @@ async function sendForm(
     { ...about, ...(testProcedures === undefined ? {} : { test_procedures: testProcedures }) },
     files.map((file) => ({ ...file, contentType: file.contentType ?? typeOf(file.content) })),
   )
-  const answer = await connection.send({
+  const answer = await connection.receive({
     method: 'POST',
     target: operations.uploadEvidence[1],
     headers: { 'content-type': contentType, ...once('POST') },
@@ -85,7 +85,7 @@ async function sendForm(
     signal,
     isLong: true,
   })
-  return await readJson(answer)
+  return readJson(answer)
 }
 
 /** What lies in memory is sent with its digest (RFC 9530), so that a byte that changes on the way is noticed. */

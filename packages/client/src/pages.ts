@@ -1,4 +1,4 @@
-import type { CallOptions, Connection } from './connection.ts'
+import type { CallOptions, Connection, Received } from './connection.ts'
 import { fillPath, queryOf, readJson } from './connection.ts'
 import { type ItemOf, type OperationName, type QueryOf, operations } from './operations.ts'
 
@@ -24,9 +24,9 @@ export class Pages<T> implements AsyncIterable<T> {
   async *pages(): AsyncGenerator<T[], void, undefined> {
     let target: string | undefined = this.#target
     while (target !== undefined) {
-      const answer: Response = await this.#connection.send({ method: 'GET', target, signal: this.#signal })
+      const answer: Received = await this.#connection.receive({ method: 'GET', target, signal: this.#signal })
       const next = nextUrl(answer.headers.get('link'))
-      yield await readJson<T[]>(answer)
+      yield readJson<T[]>(answer)
       target = next === undefined ? undefined : this.#connection.targetOf(next)
     }
   }

@@ -39,12 +39,19 @@ export class PosternProblem extends Error {
 
 /** Reads a refusal. */
 export async function readProblem(answer: Response): Promise<PosternProblem> {
-  const retryAfter = Number(answer.headers.get('retry-after') ?? Number.NaN)
-  const retryAfterSeconds = Number.isFinite(retryAfter) ? retryAfter : undefined
+  const retryAfterSeconds = secondsOf(answer.headers.get('retry-after'))
   const text = await answer.text()
   const isDocument = answer.headers.get('content-type')?.startsWith('application/problem+json') === true
   const document = isDocument ? parse(text) : undefined
   return new PosternProblem(document ?? unknownProblem(answer), retryAfterSeconds)
+}
+
+/** Of Retry-After: seconds, or, as proxies may say it, a time (RFC 9110 §10.2.3). */
+function secondsOf(retryAfter: string | null): number | undefined {
+  if (retryAfter === null) return undefined
+  if (/^\d+$/.test(retryAfter)) return Number(retryAfter)
+  const until = Date.parse(retryAfter)
+  return Number.isNaN(until) ? undefined : Math.max(0, Math.ceil((until - Date.now()) / 1000))
 }
 
 function unknownProblem(answer: Response): ProblemDocument {

@@ -70,14 +70,14 @@ export function openSync(connection: Connection): Sync {
     pushLines: async (rows, body, { signal } = {}) => {
       const [method, target] = operations[linesOf[rows]]
       const headers = { 'content-type': linesMediaType, ...once(method) }
-      return await readJson<Result>(await connection.send({ method, target, headers, body, signal, isLong: true }))
+      return readJson<Result>(await connection.receive({ method, target, headers, body, signal, isLong: true }))
     },
   }
 }
 
 function openConnectors(connection: Connection): Connectors {
   const sendFile = async <T>(path: string, target: Target, { query, content, contentType, signal }: RunInput) => {
-    const answer = await connection.send({
+    const answer = await connection.receive({
       method: 'POST',
       target: `${fillPath(path, { id: addressOf(target) })}${queryOf(query ?? {})}`,
       headers: { ...(content === undefined ? {} : { 'content-type': contentType ?? 'text/csv' }), ...once('POST') },
@@ -85,7 +85,7 @@ function openConnectors(connection: Connection): Connectors {
       signal,
       isLong: content !== undefined,
     })
-    return await readJson<T>(answer)
+    return readJson<T>(answer)
   }
   return {
     ...readable(connection, 'getConnector'),

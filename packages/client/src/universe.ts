@@ -106,12 +106,12 @@ export function openPeople(connection: Connection): People {
 export function openChanges(connection: Connection): Changes {
   const read = async (query: QueryOf<'listChanges'>, { signal }: CallOptions): Promise<ChangesPage> => {
     const [method, path] = operations.listChanges
-    const answer = await connection.send({ method, target: `${path}${queryOf(query)}`, signal })
+    const answer = await connection.receive({ method, target: `${path}${queryOf(query)}`, signal })
     const url = nextUrl(answer.headers.get('link'))
     const next =
       url === undefined ? undefined : new URLSearchParams(connection.targetOf(url).split('?', 2)[1]).get('since')
     if (typeof next !== 'string') throw new TypeError('the answer does not say where to go on')
-    return { changes: await readJson<Change[]>(answer), next }
+    return { changes: readJson<Change[]>(answer), next }
   }
   return {
     read: async (query = {}, options = {}) => await read(query, options),

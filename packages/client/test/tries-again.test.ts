@@ -55,6 +55,8 @@ function refuse(status: number, code: string, retryAfter?: string): Step {
 }
 
 const cutOff: Step = (response) => response.destroy()
+const brokenOff: Step = (response) =>
+  void response.writeHead(200, { 'content-length': '10' }).write('{"id', () => response.destroy())
 
 function client(options = {}): ReturnType<typeof createPosternClient> {
   return createPosternClient({ baseUrl, key, ...options })
@@ -79,10 +81,11 @@ describe('a request is not sent again', () => {
     ['502', refuse(502, 'bad_gateway')],
     ['503', refuse(503, 'service_unavailable', '0')],
     ['a cut', cutOff],
+    ['a cut in the middle of its answer', brokenOff],
   ])('after %s, when it is a PATCH: it may have been carried out', async (_what, step) => {
     steps = [step]
     await expect(client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })).rejects.toThrow(
-      /502|503|fetch failed/,
+      /502|503|fetch failed|terminated/,
     )
     expect(seen).toHaveLength(1)
   })
@@ -129,6 +132,8 @@ describe('a request is sent again', () => {
     ['504', refuse(504, 'gateway_timeout')],
     ['409 while it is carried out', refuse(409, 'request_in_progress', '0')],
     ['a cut', cutOff],
+    ['a cut in the middle of its answer', brokenOff],
+    ['a wait until a moment', refuse(503, 'service_unavailable', new Date(0).toUTCString())],
   ])('after %s: a GET as it is, a POST under the same Idempotency-Key', async (_what, step) => {
     steps = [step]
     expect(await client().whoami()).toEqual({ id: '1' })
@@ -150,6 +155,14 @@ describe('a request is sent again', () => {
     steps = [refuse(429, 'too_many_requests', '0')]
     await client().findings.update('x', { severity: 'low' }, { ifMatch: '"1"' })
     expect(seen.map(({ body }) => body)).toEqual(['{"severity":"low"}', '{"severity":"low"}'])
+  })
+
+  test('for a page and a part of the feed that break off in the middle', async () => {
+    steps = [brokenOff, (response) => response.end('[]')]
+    expect(await client().findings.list().all()).toEqual([])
+    steps = [brokenOff, (response) => response.setHeader('link', '</c?since=b>; rel="next"').end('[]')]
+    expect(await client().changes.read()).toEqual({ changes: [], next: 'b' })
+    expect(seen).toHaveLength(4)
   })
 
   test('a form to the byte, or its key would be that of another request', async () => {

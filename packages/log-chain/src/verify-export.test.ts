@@ -82,6 +82,16 @@ describe('an export of the log', () => {
     ])
   })
 
+  test('shows a word that stands beside the genuine one: readers that take the first would be told it', async () => {
+    const log = aLog(2).map((entry) => ({ ...entry, body: `${entry.body} {":"} \\` }))
+    const [first = '', ...others] = lines(log.map((entry) => ({ ...entry, hash: hashOf(sealEntry(entry)) })))
+    const whole = await verifyExport([first])
+    expect(whole.isIntact).toBe(true)
+    const forged = await verifyExport([`{"body":"forged",${first.slice(1)}`, ...others])
+    expect(forged.faults[0]).toEqual({ line: 1, problem: 'form' })
+    expect(forged.isIntact).toBe(false)
+  })
+
   test('that was rewritten as a whole contradicts the checkpoint that was kept', async () => {
     const log = aLog(6)
     const kept = await signed(pair.privateKey, log.slice(0, 4))

@@ -75,10 +75,21 @@ function outcomeOf(
   return rootAt.get(checkpoint.position) === checkpoint.root ? 'agrees' : 'contradicts'
 }
 
+/** Undefined too where a member stands twice in its object: the hash is of one of them, and another reader may take the other. */
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text)
+    const value: unknown = JSON.parse(text)
+    // Of JSON that is valid, a colon outside of strings is that of a member.
+    const given = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
+    return membersIn(value) === given ? value : undefined
   } catch {
     return undefined
   }
+}
+
+/** Members of all objects in a value. */
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + membersIn(each), 0)
+  return Array.isArray(value) ? inner : inner + Object.keys(value).length
 }
