@@ -110,8 +110,9 @@ export function registerContract<const R extends Route>(
   if (route.method === 'POST' && memory === undefined) {
     throw new Error(`${route.id} needs rememberAnswers: every POST of the public API can be repeated`)
   }
+  const headers = Object.keys(route.requestHeaders ?? {}).map((name) => name.toLowerCase())
   register(app, {
-    ...(memory === undefined ? {} : { repeatable: { memory, routeId: route.id } }),
+    ...(memory === undefined ? {} : { repeatable: { memory, routeId: route.id, headers } }),
     method: route.method,
     path: route.path,
     guard: { signedBy: upstream === 'keys' ? ['keys', 'operator'] : [upstream], access: route.access },
@@ -194,7 +195,12 @@ interface Registration {
   readonly contract?: Route
   readonly handler: (input: Inputs & RequestInfo & Keeping) => Promise<unknown>
   /** Whether a request can be repeated by its Idempotency-Key, and what remembers it then. */
-  readonly repeatable?: { readonly memory: AnswerMemory; readonly routeId: string }
+  readonly repeatable?: {
+    readonly memory: AnswerMemory
+    readonly routeId: string
+    /** Names in lower case of headers that say what is asked for: with another value it is another request. */
+    readonly headers: readonly string[]
+  }
 }
 
 function register(app: App, registration: Registration): void {

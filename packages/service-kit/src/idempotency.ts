@@ -131,10 +131,12 @@ export async function beginAttempt(
   {
     memory,
     routeId,
+    headers,
     isStreamed,
   }: {
     readonly memory: AnswerMemory
     readonly routeId: string
+    readonly headers: readonly string[]
     readonly isStreamed: boolean
   },
 ): Promise<Attempt | Repetition | undefined> {
@@ -163,6 +165,7 @@ export async function beginAttempt(
       context.scopes.toSorted(),
       context.roles.toSorted(),
       isStreamed ? null : digestOf(request),
+      ...headers.map((name) => request.headers[name] ?? null),
     ]),
   })
   switch (outcome.kind) {

@@ -47,6 +47,27 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
   })
 
   test.each([
+    ['of another length', { 'upload-length': '6' }],
+    ['of a file with another name', { 'upload-metadata': 'filename Yi5jc3Y=' }],
+  ])('is refused where it comes in pieces and is %s, and nothing more is begun', async (_how, other) => {
+    const principal = uploader()
+    const begin = async (more: object) =>
+      await evidence.caller.call(principal, 'POST', '/api/v1/evidence/uploads', {
+        headers: {
+          'tus-resumable': '1.0.0',
+          'upload-length': '5',
+          'upload-metadata': 'filename YS5jc3Y=',
+          'idempotency-key': 'one',
+          ...more,
+        },
+      })
+    expect(await begin({})).toMatchObject({ status: 201 })
+    expect(await begin(other)).toMatchObject({ status: 422, json: { code: 'idempotency_key_reused' } })
+    const rows = 'select from evidence.upload where tenant_id = $1'
+    expect(await evidence.rows(rows, [principal.tenantId])).toHaveLength(1)
+  })
+
+  test.each([
     ['with other bytes', { body: 'a,b\n1,3\n' }, 'a.csv'],
     ['with bytes missing', { body: 'a,b\n' }, 'a.csv'],
     ['under another name', { body: 'a,b\n1,2\n' }, 'b.csv'],
