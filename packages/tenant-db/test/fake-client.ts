@@ -6,13 +6,19 @@ export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
 
 /** A connection whose answers the test gives, in the order of what was asked. */
 export class FakeClient extends EventEmitter {
-  readonly asked: { readonly text: string; readonly answer: Answer }[] = []
+  readonly asked: { readonly text: string; readonly name: string | undefined; readonly answer: Answer }[] = []
+  /** The same in their order, with what holds back their bytes and lets them go. */
+  readonly traffic: string[] = []
   isDestroyed = false
   released: unknown[] = []
   status = 'I'
   readonly connection = {
     parsedStatements: {},
-    stream: { cork: () => undefined, uncork: () => undefined, destroy: () => void (this.isDestroyed = true) },
+    stream: {
+      cork: () => void this.traffic.push('cork'),
+      uncork: () => void this.traffic.push('uncork'),
+      destroy: () => void (this.isDestroyed = true),
+    },
   }
 
   /** What it answers at once. */
@@ -23,8 +29,17 @@ export class FakeClient extends EventEmitter {
     this.known = known
   }
 
-  query({ text, callback: answer }: { readonly text: string; readonly callback: Answer }): void {
-    this.asked.push({ text, answer })
+  query({
+    text,
+    name,
+    callback: answer,
+  }: {
+    readonly text: string
+    readonly name?: string
+    readonly callback: Answer
+  }): void {
+    this.asked.push({ text, name, answer })
+    this.traffic.push(text)
     const result = this.known(text)
     if (result !== undefined) answer(null, result)
   }

@@ -67,6 +67,72 @@ describe('a session whose transaction is not begun', () => {
   })
 })
 
+describe('statements that are issued together', () => {
+  test('are written to the socket at once, when the last of them is there', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    const issued = session.together(() => {
+      session.begin('write', 'v1.a')
+      void session.execute(sql('select 1'))
+      expect(client.traffic).toEqual([])
+      return 'issued'
+    })
+    expect(issued).toBe('issued')
+    const begin = 'begin isolation level read committed read write'
+    const assertion = "select set_config('postern.assertion', $1, true)"
+    expect(client.traffic).toEqual(['cork', begin, assertion, 'select 1', 'uncork'])
+    void session.execute(sql('select 2'))
+    expect(client.traffic.at(-1)).toBe('select 2')
+  })
+
+  test('have gone also where the issuing threw, and what comes later goes by itself', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    const throwing = (): never => {
+      void session.execute(sql('select 1'))
+      throw new Error('thrown')
+    }
+    expect(() => session.together(throwing)).toThrow('thrown')
+    void session.execute(sql('select 2'))
+    expect(client.traffic).toEqual(['cork', 'select 1', 'uncork', 'select 2'])
+  })
+
+  test('are prepared by a name each, but for those of others and what ends a transaction whatever is wrong', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.begin('read', 'v1.a')
+    const once = { ...sql('select 1'), plannedOnce: true }
+    for (const statement of [once, once, sql('select 2'), once]) void session.query(statement)
+    void session.end('commit')
+    void session.end('rollback')
+    expect(client.asked.map(({ name }) => name)).toEqual([
+      'postern_begin_read',
+      'postern_set_assertion_plan_once',
+      undefined,
+      undefined,
+      'postern_plan_as_usual',
+      undefined,
+      'postern_plan_once',
+      undefined,
+      'postern_commit',
+      undefined,
+    ])
+  })
+})
+
+describe('whoever waits for something else', () => {
+  test('is told when the connection is lost, and hears nothing of it afterwards', async () => {
+    const client = new FakeClient()
+    const session = client.session()
+    expect(await session.orLost(Promise.resolve('there'))).toBe('there')
+    expect(client.listenerCount('error')).toBe(0)
+    const waiting = session.orLost(new Promise<never>(() => undefined))
+    client.emit('error', new Error('reset'))
+    await expect(waiting).rejects.toThrow('reset')
+    expect(client.listenerCount('error')).toBe(0)
+  })
+})
+
 describe('the reason of a transaction that failed', () => {
   test('is what failed first, where the rest only follows from it', async () => {
     const client = new FakeClient()
@@ -112,6 +178,22 @@ describe('a connection is given back', () => {
     void session.end('commit')
     session.giveBack()
     expect([client.released, client.isDestroyed]).toEqual([[true], true])
+  })
+
+  test.each([
+    ['a refusal', stateOf('28000'), false],
+    ['what only follows from another', stateOf('25P02'), false],
+    ['a refusal that ends the session', Object.assign(stateOf('28000'), { severity: 'FATAL' }), true],
+    ['a failure without a state', Object.assign(stateOf(''), { code: undefined }), true],
+    ['what is not of the server', Object.assign(new Error('ours'), { code: '28000', severity: 'ERROR' }), true],
+  ])('after %s, and ended where nobody knows what it has left', async (_what, failure, isDestroyed) => {
+    const client = new FakeClient()
+    const session = client.session()
+    const asked = session.execute(sql('select 1')).catch(() => 'failed')
+    client.asked[0]?.answer(failure)
+    expect(await asked).toBe('failed')
+    session.giveBack()
+    expect([session.isOdd, client.isDestroyed]).toEqual([isDestroyed, isDestroyed])
   })
 
   test('and takes no statement from then on', async () => {
