@@ -98,6 +98,7 @@ export const areas: readonly Area[] = [
         'login-passwords': ['login-passwords'],
         migrate: ['migrate'],
         pool: ['pool', 'what-a-session-keeps', 'tenant-transaction'],
+        retries: ['retries'],
         roles: ['roles', 'assertion'],
         session: ['session', 'what-a-session-keeps', 'tenant-transaction'],
         'sql-error': ['sql-error'],

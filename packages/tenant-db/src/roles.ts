@@ -1,8 +1,9 @@
 import { createHash, createHmac, pbkdf2Sync, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Client } from 'pg'
-import { DatabaseError, escapeIdentifier, escapeLiteral } from 'pg'
+import { escapeIdentifier, escapeLiteral } from 'pg'
 import { connect } from './connect.ts'
 import { loginsOf, parseLoginPasswords } from './login-passwords.ts'
+import { isState, withRetries } from './retries.ts'
 
 /** Roles that log in: one for each service that has tables, and one for migrations. */
 export const loginRoles = {
@@ -280,21 +281,4 @@ function isVerifierOf(verifier: string, password: string): boolean {
   if (match?.[1] === undefined || match[2] === undefined) return false
   const expected = makeVerifier(password, Buffer.from(match[2], 'base64'), Number(match[1]))
   return expected.length === verifier.length && timingSafeEqual(Buffer.from(expected), Buffer.from(verifier))
-}
-
-/** Again, when another process has changed the same rows of the catalog at the same moment. */
-async function withRetries(change: () => Promise<void>): Promise<void> {
-  for (let triesLeft = 5; ; triesLeft -= 1) {
-    try {
-      await change()
-      return
-    } catch (error) {
-      // duplicate_object, unique_violation, deadlock_detected, and "tuple concurrently updated", which has no state.
-      if (triesLeft === 0 || !isState(error, '42710', '23505', '40P01', 'XX000')) throw error
-    }
-  }
-}
-
-function isState(error: unknown, ...states: readonly string[]): boolean {
-  return error instanceof DatabaseError && error.code !== undefined && states.includes(error.code)
 }

@@ -5,6 +5,7 @@ import { startTestCluster } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { RolePasswords } from '../src/index.ts'
 import { ensureDatabase, ensureRoles, loginRoles, secondLogins } from '../src/index.ts'
+import { definerRoles } from '../src/roles.ts'
 import { openClient } from './tenant-tables.ts'
 
 // Roles belong to the whole cluster, so that these tests have one of their own.
@@ -102,6 +103,14 @@ describe('ensureRoles', () => {
   })
 })
 
+test('the rows of all tenants are seen by definers alone, each in its own schema', () => {
+  expect(definerRoles).toEqual({
+    postern_tenancy: ['tenancy'],
+    postern_keys_definer: ['keys'],
+    postern_evidence_definer: ['evidence'],
+  })
+})
+
 describe('two passwords of a role', () => {
   const next = randomBytes(18).toString('base64url')
   const who = 'select session_user::text as login, current_user::text as role'
@@ -136,6 +145,11 @@ describe('two passwords of a role', () => {
 })
 
 describe('ensureDatabase', () => {
+  test('says so when it may not make the database', async () => {
+    const findings = urlOf('postern_findings', passwords.findings, running.cluster.template)
+    await expect(ensureDatabase(findings, 'Not to be made')).rejects.toMatchObject({ code: '42501' })
+  })
+
   test('started several times at once makes one database, closed to strangers', async () => {
     await Promise.all(Array.from({ length: 4 }, () => ensureDatabase(superuser(), 'Fresh one')))
     expect(
