@@ -17,7 +17,10 @@ const words: Readonly<Record<string, Words>> = {
   limit: { examples: ['100'] },
   cursor: { examples: ['WyJ4WVoxMjMiLDEwMF0'] },
   since: { examples: ['now'] },
-  sort: { description: 'The order; a leading `-` turns it round' },
+  sort: {
+    description:
+      'The order; a leading `-` turns it round. What is changed while a list is read, and stands elsewhere in its order then, may be left out or come twice: where none may be missed, read by what stays as it is, or follow `GET /changes`',
+  },
   expand: { description: 'What belongs to it, in the same answer' },
   external_id: { examples: ['SAP-4711'] },
   updated_since: { examples: ['2026-11-21T10:30:00+01:00'] },
