@@ -30,8 +30,8 @@ export interface Target {
   readonly name: string
   readonly url: string
   readonly pid: number
-  /** Makes its load, and calls `begun` when it has settled. Default: `runLoad`, with the same keys for all. */
-  readonly run?: (job: LoadJob, begun?: () => void) => Promise<LoadResult>
+  /** Makes its load. Default: `runLoad`, with the same keys for all. */
+  readonly run?: (job: LoadJob) => Promise<LoadResult>
   /** Where keys were found so far. */
   readonly hits?: () => Promise<Hits>
 }
@@ -48,9 +48,10 @@ export interface CompareOptions extends LoadOptions {
   readonly starts: number
   /** Rounds of each start. */
   readonly rounds: number
+  /** Of one round, for each proxy. */
   readonly seconds: number
-  /** Load before each round that does not count, for targets that make their own. */
-  readonly settleSeconds?: number
+  /** Pieces of a round, in which all are measured one after the other; default 1. For targets whose generators go on running. */
+  readonly pieces?: number
 }
 
 /** Proxies that have just been started, always in the same order. */
@@ -59,18 +60,17 @@ export interface Started {
   stop(): Promise<void>
 }
 
-/** Measures every proxy in every round, each round in the opposite order of the one before. */
+/** Measures every proxy in every piece of every round, each in the opposite order of the one before. */
 export async function compare(start: () => Promise<Started>, options: CompareOptions): Promise<Measured[]> {
-  const results = new Map<string, { round: Round; result: LoadResult }[]>()
+  const results = new Map<string, MeasuredRound[]>()
   for (let at = 0; at < options.starts; at += 1) {
     const { targets, stop } = await start()
     try {
       await warmUp(targets, options)
       for (let turn = 0; turn < options.rounds; turn += 1) {
-        for (const target of turn % 2 === 0 ? targets : targets.toReversed()) {
-          const known = results.get(target.name) ?? []
-          known.push(await measure(target, options, at))
-          results.set(target.name, known)
+        const order = turn % 2 === 0 ? targets : targets.toReversed()
+        for (const [{ name }, measured] of await measureRound(order, options, at)) {
+          results.set(name, [...(results.get(name) ?? []), measured])
         }
       }
     } finally {
@@ -85,27 +85,72 @@ export async function warmUp(targets: readonly Target[], options: LoadOptions): 
   for (const target of targets) await load(target, options, options.warmUpSeconds)
 }
 
-async function measure(
-  target: Target,
-  options: CompareOptions,
+interface MeasuredRound {
+  readonly round: Round
+  readonly result: Pick<LoadResult, 'p50' | 'p99'>
+}
+
+async function measureRound(
+  targets: readonly Target[],
+  { pieces = 1, ...options }: CompareOptions,
   start: number,
-): Promise<{ round: Round; result: LoadResult }> {
-  const look = () => ({ cpu: cpuOf(target.pid), machine: machineTime(), hits: target.hits?.() })
-  let begun = look()
-  const result = await load(target, options, options.seconds, options.settleSeconds, () => void (begun = look()))
-  const ended = look()
-  const [before, after] = [begun.cpu, ended.cpu]
-  const [machineBefore, machineAfter] = [begun.machine, ended.machine]
-  const [hitsBefore, hitsAfter] = [await begun.hits, await ended.hits]
-  const cpu = before === undefined || after === undefined ? undefined : round((after - before) / result.requests)
+): Promise<Map<Target, MeasuredRound>> {
+  const hitsOfAll = async () => await Promise.all(targets.map(async ({ hits }) => await hits?.()))
+  // Before and after all pieces: to ask is work for the gateway, which is none of the requests'.
+  const hitsBefore = await hitsOfAll()
+  const parts = targets.map((): Piece[] => [])
+  for (let at = 0; at < pieces; at += 1) {
+    const order = [...targets.entries()]
+    for (const [place, target] of at % 2 === 0 ? order : order.toReversed()) {
+      parts[place]?.push(await measurePiece(target, options, options.seconds / pieces))
+    }
+  }
+  const hitsAfter = await hitsOfAll()
+  return new Map(
+    targets.map((target, place) => {
+      const [before, after] = [hitsBefore[place], hitsAfter[place]]
+      const hits = before === undefined || after === undefined ? {} : { hits: hitsBetween(before, after) }
+      return [target, roundOfPieces(parts[place] ?? [], start, hits)]
+    }),
+  )
+}
+
+/** Of the load, and what the process and the machine have taken meanwhile. */
+interface Piece {
+  readonly result: LoadResult
+  readonly cpu: number | undefined
+  readonly stolen: number
+  readonly total: number
+}
+
+async function measurePiece(target: Target, options: LoadOptions, seconds: number): Promise<Piece> {
+  const look = () => ({ cpu: cpuOf(target.pid), machine: machineTime() })
+  const before = look()
+  const result = await load(target, options, seconds)
+  const after = look()
   return {
     result,
+    cpu: before.cpu === undefined || after.cpu === undefined ? undefined : after.cpu - before.cpu,
+    stolen: after.machine.stolen - before.machine.stolen,
+    total: after.machine.total - before.machine.total,
+  }
+}
+
+function roundOfPieces(pieces: readonly Piece[], start: number, hits: Pick<Round, 'hits'>): MeasuredRound {
+  const sum = (of: (piece: Piece) => number) => pieces.reduce((all, piece) => all + of(piece), 0)
+  const requests = sum(({ result }) => result.requests)
+  const isKnown = pieces.every(({ cpu }) => cpu !== undefined)
+  return {
+    result: {
+      p50: median(pieces.map(({ result }) => result.p50)),
+      p99: median(pieces.map(({ result }) => result.p99)),
+    },
     round: {
       start,
-      requestsPerSecond: Math.round(result.requests / result.seconds),
-      cpuMicroseconds: cpu,
-      stolen: round((machineAfter.stolen - machineBefore.stolen) / (machineAfter.total - machineBefore.total), 3),
-      ...(hitsBefore === undefined || hitsAfter === undefined ? {} : { hits: hitsBetween(hitsBefore, hitsAfter) }),
+      requestsPerSecond: Math.round(requests / sum(({ result }) => result.seconds)),
+      cpuMicroseconds: isKnown ? round(sum(({ cpu }) => cpu ?? 0) / requests) : undefined,
+      stolen: round(sum(({ stolen }) => stolen) / sum(({ total }) => total), 3),
+      ...hits,
     },
   }
 }
@@ -114,14 +159,11 @@ async function load(
   { url, run = runLoad }: Target,
   { path, keys, connections }: LoadOptions,
   seconds: number,
-  settleSeconds?: number,
-  begun?: () => void,
 ): Promise<LoadResult> {
-  const job = { url: url + path, connections, seconds, keys }
-  return await run(settleSeconds === undefined ? job : { ...job, settleSeconds }, begun)
+  return await run({ url: url + path, connections, seconds, keys })
 }
 
-function summarise(name: string, rounds: readonly { round: Round; result: LoadResult }[]): Measured {
+function summarise(name: string, rounds: readonly MeasuredRound[]): Measured {
   const cpu = rounds.flatMap(({ round: { cpuMicroseconds } }) => cpuMicroseconds ?? [])
   return {
     name,

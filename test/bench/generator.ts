@@ -1,11 +1,17 @@
-// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time on each connection. It reads a job
-// as JSON from standard input and prints the result. It looks at no more of an answer than its status and length.
+// A load generator on raw sockets: HTTP/1.1 with keep-alive, one request at a time on each connection. The first line of
+// standard input is a job, as JSON; it prints the result. With `inTurns` each further line has it make load for as many
+// milliseconds. It looks at no more of an answer than its status and length.
 import { randomInt } from 'node:crypto'
 import { type Socket, createConnection } from 'node:net'
-import { text } from 'node:stream/consumers'
+import { createInterface } from 'node:readline'
+import { setTimeout as delay } from 'node:timers/promises'
 import { z } from 'zod'
 import { keyOf } from './key-set.ts'
 import { percentile } from './stats.ts'
+
+const input = createInterface({ input: process.stdin })
+const lines = input[Symbol.asyncIterator]()
+const { value: given } = await lines.next()
 
 const job = z
   .object({
@@ -20,8 +26,9 @@ const job = z
     requests: z.int().optional(),
     mayFail: z.number().optional(),
     settleSeconds: z.number().optional(),
+    inTurns: z.boolean().default(false),
   })
-  .parse(JSON.parse(await text(process.stdin)))
+  .parse(JSON.parse(String(given)))
 
 const { hostname, port, host, pathname, search } = new URL(job.url)
 const head = `GET ${pathname}${search} HTTP/1.1\r\nHost: ${host}\r\n`
@@ -37,6 +44,9 @@ const idle: Connection[] = []
 let sent = 0
 let failures = 0
 let ended = false
+/** Between turns: connections come to rest. */
+let isPaused = false
+let allAtRest = (): void => undefined
 
 function nextRequest(): string {
   if (job.keys === undefined) return `${head}\r\n`
@@ -101,7 +111,7 @@ class Connection {
     perSecond[second] = (perSecond[second] ?? 0) + 1
     const dueAt = waiting.shift()
     if (dueAt !== undefined) this.send(dueAt)
-    else if (job.rate !== undefined) idle.push(this)
+    else if (job.rate !== undefined || isPaused) rest(this)
     else if (sent < most) this.send(now)
     else if (latencies.length >= most) finish()
   }
@@ -122,17 +132,25 @@ async function open(): Promise<Connection> {
   return new Connection(socket)
 }
 
-const connections = await Promise.all(Array.from({ length: job.connections }, open))
-let startedAt = performance.now()
-let timer = setTimeout(job.settleSeconds === undefined ? finish : begin, (job.settleSeconds ?? job.seconds) * 1000)
+const connections: Connection[] = []
+
+async function openAll(): Promise<void> {
+  connections.push(...(await Promise.all(Array.from({ length: job.connections }, open))))
+}
+
+let startedAt = 0
+let timer: NodeJS.Timeout | undefined
+
+function endInTime(): void {
+  startedAt = performance.now()
+  timer = setTimeout(job.settleSeconds === undefined ? finish : begin, (job.settleSeconds ?? job.seconds) * 1000)
+}
 
 /** From now on it counts. */
 function begin(): void {
   if (ended) return
   process.stdout.write('begun\n')
-  latencies.length = 0
-  perSecond.length = 0
-  startedAt = performance.now()
+  countAnew()
   timer = setTimeout(finish, job.seconds * 1000)
 }
 
@@ -140,19 +158,57 @@ function finish(): void {
   if (ended) return
   ended = true
   clearTimeout(timer)
-  const seconds = (performance.now() - startedAt) / 1000
   for (const connection of connections) connection.end()
-  process.stdout.write(
-    JSON.stringify({
-      requests: latencies.length,
-      sent,
-      seconds,
-      failures,
-      p50: percentile(latencies, 0.5),
-      p99: percentile(latencies, 0.99),
-      perSecond: Array.from(perSecond, (count) => count ?? 0),
-    }),
-  )
+  tell()
+  input.close()
+  allAtRest()
+}
+
+function tell(): void {
+  const result = {
+    requests: latencies.length,
+    sent,
+    seconds: (performance.now() - startedAt) / 1000,
+    failures,
+    p50: percentile(latencies, 0.5),
+    p99: percentile(latencies, 0.99),
+    perSecond: Array.from(perSecond, (count) => count ?? 0),
+  }
+  process.stdout.write(`${JSON.stringify(result)}\n`)
+}
+
+function countAnew(): void {
+  latencies.length = 0
+  perSecond.length = 0
+  startedAt = performance.now()
+}
+
+function rest(connection: Connection): void {
+  idle.push(connection)
+  if (isPaused && idle.length === connections.length) allAtRest()
+}
+
+/** Makes load for as many milliseconds as each line says. What is under way when they are over is waited for, and counts. */
+async function takeTurns(): Promise<void> {
+  for await (const line of lines) {
+    // Not before: a gateway ends those over which nothing comes for ten seconds after they were opened.
+    if (connections.length === 0) {
+      await openAll()
+      idle.push(...connections)
+    }
+    countAnew()
+    isPaused = false
+    for (const connection of idle.splice(0)) connection.send(performance.now())
+    await delay(Number(line))
+    const atRest = Promise.withResolvers<void>()
+    allAtRest = atRest.resolve
+    isPaused = true
+    await atRest.promise
+    if (ended) return
+    tell()
+  }
+  ended = true
+  for (const connection of connections) connection.end()
 }
 
 /** Sends all that is due. A request that finds no connection free is counted from now, not from when one is free. */
@@ -168,9 +224,15 @@ function pace(rate: number): void {
   setTimeout(pace, 1, rate)
 }
 
-if (job.rate === undefined) {
+if (job.inTurns) {
+  await takeTurns()
+} else if (job.rate === undefined) {
+  await openAll()
+  endInTime()
   for (const connection of connections) connection.send(performance.now())
 } else {
+  await openAll()
+  endInTime()
   idle.push(...connections)
   pace(job.rate)
 }

@@ -2,7 +2,7 @@ import { findFreePort } from '@postern/local-stack/testing'
 import { type Measured, type Ratio, type Started, type Target, compare, ratio } from './compare.ts'
 import { type Hits, hitsApart, readHits, sharesOf } from './hits.ts'
 import type { KeySet } from './key-set.ts'
-import { type LoadJob, type LoadResult, runOwn } from './load.ts'
+import { openTurns, runOwn } from './load.ts'
 import { round } from './stats.ts'
 import { type System, seedKeys, seedTenants, startSystem } from './system.ts'
 import { verdict } from './verdicts.ts'
@@ -47,8 +47,8 @@ export interface HotKeysOptions {
   readonly connections: number
   readonly rounds: number
   readonly seconds: number
-  /** Load before each round that does not count. */
-  readonly settleSeconds: number
+  /** Pieces of a round: so often all take turns. */
+  readonly pieces: number
   readonly warmUpSeconds: number
 }
 
@@ -84,13 +84,16 @@ interface Side {
   readonly tail?: Tail
 }
 
-/** The keys after them, of which none is used twice as long as there are enough. */
+/** The keys after them, of which none is used twice in one start as long as there are enough. */
 interface Tail {
   readonly oneIn: number
   readonly count: number
-  /** The number of the next; of two gateways before one Redis, the same. */
-  readonly next: { at: number }
+  /** The number of the first in the first start; of two gateways before one Redis, far apart. */
+  readonly from: number
 }
+
+/** More than one start uses. */
+const tailOfStart = 20_000
 
 /** Measures the first side against the others: its name, and the same once more, begin and end the list. */
 async function measureSides(
@@ -98,11 +101,16 @@ async function measureSides(
   sides: readonly Side[],
   options: HotKeysOptions & { readonly env: Readonly<Record<string, string>> },
 ): Promise<HotKeys> {
+  let starts = 0
   const start = async (): Promise<Started> => {
     if (sides.some(({ tail }) => tail !== undefined)) for (const { system } of sides) await system.emptyRedis()
-    const targets: Target[] = []
-    for (const side of sides) targets.push(await startSide(side, options))
-    return { targets, stop: async () => undefined }
+    const targets: (Target & { readonly end: () => Promise<void> })[] = []
+    for (const side of sides) targets.push(await startSide(side, options, starts * tailOfStart))
+    starts += 1
+    const stop = async () => {
+      for (const { end } of targets) await end()
+    }
+    return { targets, stop }
   }
   const [first] = sides
   if (first === undefined) throw new Error('there is nothing to measure')
@@ -135,8 +143,9 @@ function roundsOf({ rounds }: Measured): Hits[] {
 
 async function startSide(
   { name, system, gateway, keys, tail }: Side,
-  { upstream, connections, env }: HotKeysOptions & { readonly env: Readonly<Record<string, string>> },
-): Promise<Target> {
+  { path, upstream, connections, env }: HotKeysOptions & { readonly env: Readonly<Record<string, string>> },
+  used: number,
+): Promise<Target & { readonly end: () => Promise<void> }> {
   const adminPort = await findFreePort()
   const pid = await system.restartGateway(
     { POSTERN_FINDINGS_URL: upstream, POSTERN_ADMIN_PORT: String(adminPort), ...env },
@@ -145,14 +154,20 @@ async function startSide(
   const url = system.stack.gateways[gateway === 'gateway-1' ? 0 : 1] ?? ''
   const fill = { connections, keys, inOrder: true, requests: keys.count, mayFail: 0.01, seconds: fillSeconds }
   await runOwn({ ...fill, url: url + fillPath })
-  const run = async (job: LoadJob, begun?: () => void): Promise<LoadResult> => {
-    if (tail === undefined) return await runOwn({ ...job, keys }, begun)
-    const { oneIn, count, next } = tail
-    const result = await runOwn({ ...job, keys, tail: { oneIn, count, from: next.at } }, begun)
-    next.at += Math.ceil(result.sent / oneIn) + 1
-    return result
+  const turns = openTurns({
+    url: url + path,
+    connections,
+    keys,
+    ...(tail === undefined ? {} : { tail: { ...tail, from: (tail.from + used) % tail.count } }),
+  })
+  return {
+    name,
+    pid,
+    url,
+    run: async ({ seconds }) => await turns.take(seconds * 1000),
+    hits: async () => await readHits(adminPort),
+    end: turns.stop,
   }
-  return { name, pid, url, run, hits: async () => await readHits(adminPort) }
 }
 
 function sum(all: readonly Hits[]): Hits {
@@ -201,12 +216,12 @@ export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]
     const some = await seedKeys(few, missing.few)
     await settle()
     const { hot, oneIn } = missing
-    const [nextOfFew, nextOfMany] = [{ at: 0 }, { at: 0 }]
     const ofFew = {
       system: few,
       keys: { ...some, count: hot },
-      tail: { oneIn, count: missing.few - hot, next: nextOfFew },
+      tail: { oneIn, count: missing.few - hot, from: 0 },
     }
+    const farther = { ...ofFew.tail, from: Math.floor(ofFew.tail.count / 2) }
     const withMisses = await measureSides(
       `${hot} keys in memory, and one request in ${oneIn} with a key that only PostgreSQL has`,
       [
@@ -216,9 +231,9 @@ export async function measureHotKeys(options: HotKeysOptions): Promise<HotKeys[]
           system: full,
           gateway: 'gateway-1',
           keys: { ...all, count: hot },
-          tail: { oneIn, count: many - hot, next: nextOfMany },
+          tail: { oneIn, count: many - hot, from: 0 },
         },
-        { ...ofFew, name: `${missing.few} keys, again`, gateway: 'gateway-2' },
+        { ...ofFew, name: `${missing.few} keys, again`, gateway: 'gateway-2', tail: farther },
       ],
       // Room for those that stay, among those that come once.
       { ...options, starts: missing.starts, env: { POSTERN_MEMORY_ENTRIES: String(2 * hot) } },

@@ -1,4 +1,4 @@
-import { execFile, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
@@ -57,13 +57,53 @@ export async function runLoad(job: LoadJob): Promise<LoadResult> {
 
 const own = join(import.meta.dirname, 'generator.ts')
 
+/** A generator that makes load when it is told to, over connections that stay open. */
+export interface Turns {
+  /** Makes load for `ms` milliseconds, waits for what is under way, and tells what there was since the turn began. */
+  take(ms: number): Promise<LoadResult>
+  stop(): Promise<void>
+}
+
+/** Starts the built-in generator, which waits for its turns: one that has just been started keeps no gateway busy. */
+export function openTurns(job: Omit<LoadJob, 'seconds'>): Turns {
+  const child = startOwn()
+  child.stdin.write(`${JSON.stringify({ ...job, seconds: 0, inTurns: true })}\n`)
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const ended = endOf(child)
+  ended.catch(() => undefined)
+  return {
+    take: async (ms) => {
+      child.stdin.write(`${ms}\n`)
+      const { value } = await lines.next()
+      if (value === undefined) throw new Error('the load generator has ended')
+      return refuseFailures(loadResultSchema.parse(JSON.parse(value)), job)
+    },
+    stop: async () => {
+      child.stdin.end()
+      await ended
+    },
+  }
+}
+
+function startOwn() {
+  const [command, args] = pinned(process.execPath, ['--conditions=@postern/source', own], loadCore)
+  return spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+}
+
+async function endOf(child: ChildProcess): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
+  child.once('error', reject)
+  child.once('close', resolve)
+  const code = await promise
+  if (code !== 0) throw new Error(`the load generator ended with exit code ${code}`)
+}
+
 /**
  * Runs the built-in generator as a process of its own; the only one that can pace requests, use many keys and settle before
  * it counts: then `begun` is called.
  */
 export async function runOwn(job: LoadJob, begun: () => void = () => undefined): Promise<LoadResult> {
-  const [command, args] = pinned(process.execPath, ['--conditions=@postern/source', own], loadCore)
-  const child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+  const child = startOwn()
   // On its standard input, since the job holds keys and `ps` shows arguments.
   child.stdin.end(JSON.stringify(job))
   const lines = createInterface({ input: child.stdout })
@@ -72,11 +112,7 @@ export async function runOwn(job: LoadJob, begun: () => void = () => undefined):
     if (line === 'begun') begun()
     else result = line
   })
-  const { promise, resolve, reject } = Promise.withResolvers<number | null>()
-  child.once('error', reject)
-  child.once('close', resolve)
-  const code = await promise
-  if (code !== 0) throw new Error(`the load generator ended with exit code ${code}`)
+  await endOf(child)
   return refuseFailures(loadResultSchema.parse(JSON.parse(result)), job)
 }
 
@@ -121,7 +157,7 @@ function milliseconds(output: string, line: string): number {
 }
 
 /** A figure over refused requests says nothing: there may be none. */
-function refuseFailures(result: LoadResult, { url, mayFail = 0 }: LoadJob): LoadResult {
+function refuseFailures(result: LoadResult, { url, mayFail = 0 }: Pick<LoadJob, 'url' | 'mayFail'>): LoadResult {
   if (result.failures > mayFail * result.requests || !(result.requests > 0)) {
     throw new Error(`${result.failures} of ${result.requests} requests to ${url} failed`)
   }
