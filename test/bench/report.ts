@@ -269,7 +269,8 @@ function printSync(sync: SyncSpeed): void {
     [
       ['COPY into a plain table', sync.copySeconds, 1],
       ['first import', sync.firstSeconds, sync.firstRatio],
-      ['the same again', sync.unchangedSeconds, sync.unchangedRatio],
+      ['the same rows again, in another order', sync.unchangedSeconds, sync.unchangedRatio],
+      ['one row in a thousand changed', sync.fewChangedSeconds, sync.fewChangedRatio],
     ],
   )
 }

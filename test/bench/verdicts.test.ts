@@ -33,6 +33,8 @@ const syncOf = (firstRatio: number, unchangedRatio: number) => ({
   firstRatio,
   unchangedSeconds: 1,
   unchangedRatio,
+  fewChangedSeconds: 1,
+  fewChangedRatio: 1,
 })
 const spread = (p99: number) => ({ p50: 1, p99, max: p99 })
 const revocationOf = (p99: number) =>

@@ -32,11 +32,13 @@ export async function receiveUpload(
   let held = 0
   // Two parts are stored while the next one arrives: PostgreSQL writes the one while the other is sent to it.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
-  const flush = async (): Promise<void> => {
-    const content = part?.subarray(0, held) ?? Buffer.alloc(0)
+  const flush = async (rest = 0): Promise<void> => {
+    const content = part?.subarray(0, held - rest) ?? Buffer.alloc(0)
     const at = index
-    part = undefined
-    held = 0
+    const begun = rest === 0 ? undefined : Buffer.allocUnsafeSlow(chunkBytes)
+    if (begun !== undefined) part?.copy(begun, 0, held - rest, held)
+    part = begun
+    held = rest
     index += 1
     await before
     before = storing
@@ -58,7 +60,7 @@ export async function receiveUpload(
         const copied = chunk.copy(part, held, taken)
         taken += copied
         held += copied
-        if (held === chunkBytes) await flush()
+        if (held === chunkBytes) await flush(unfinishedBytes(part))
       }
       // The chunks of a request are nobody else's.
       if (body instanceof IncomingMessage) freeChunk(chunk)
@@ -70,4 +72,15 @@ export async function receiveUpload(
   if (held > 0) await flush()
   await Promise.all([before, storing])
   return { id, bytes, sha256: hash.digest('hex') }
+}
+
+/** Bytes at the end of a text in UTF-8 that begin a character which goes on behind it. A part without them can be read as text. */
+export function unfinishedBytes(text: Buffer): number {
+  for (let back = 1; back <= 3; back += 1) {
+    const byte = text[text.length - back] ?? 0
+    if (byte < 0x80) return 0
+    // RFC 3629 §3: the first byte of a character says how many there are.
+    if (byte >= 0xc0) return back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2) ? back : 0
+  }
+  return 0
 }

@@ -1,4 +1,4 @@
-import type { Statement, Tx } from '@postern/tenant-db'
+import { type Statement, type Tx, sqlError } from '@postern/tenant-db'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -11,8 +11,15 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
-// Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. As text of
-// one byte a character they come as they are, but for NUL, which no text may hold. Fetched once: each use would fetch it anew.
+// Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. Text comes
+// as it is: in UTF-8 it is only looked through, and fails with 22021 where it is none. Fetched once: each use would fetch it anew.
+const selectText = statement(
+  'sync_select_chunk_text',
+  `select convert_from(u.content, 'UTF8') as text, null as bytes
+  from sync.upload_chunk u
+  where u.upload_id = $1 and u.index = $2`,
+)
+// What is no UTF-8 comes as text of one byte a character, of which each is converted, but for NUL, which no text may hold.
 const selectChunk = statement(
   'sync_select_chunk',
   `select
@@ -44,11 +51,22 @@ export async function putChunk(tx: Tx, uploadId: string, index: number, content:
   await tx.execute(insertChunk([uploadId, index, content]))
 }
 
-/** A part of an uploaded file; undefined behind its end. */
-export async function findChunk(tx: Tx, uploadId: string, index: number): Promise<Buffer | undefined> {
-  const [row] = await tx.query<{ text: string | null; bytes: Buffer | null }>(selectChunk([uploadId, index]))
+/** A part of an uploaded file; undefined behind its end. Of one that is no UTF-8 only `encoding` latin1 reads any: the other fails as `isNoText` says. */
+export async function findChunk(
+  tx: Tx,
+  uploadId: string,
+  index: number,
+  encoding: 'utf8' | 'latin1',
+): Promise<Buffer | undefined> {
+  const select = encoding === 'utf8' ? selectText : selectChunk
+  const [row] = await tx.query<{ text: string | null; bytes: Buffer | null }>(select([uploadId, index]))
   if (row === undefined) return undefined
-  return row.text === null ? (row.bytes ?? undefined) : Buffer.from(row.text, 'latin1')
+  return row.text === null ? (row.bytes ?? undefined) : Buffer.from(row.text, encoding)
+}
+
+/** Whether a part could not be read because it is no text in UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */
+export function isNoText(error: unknown): boolean {
+  return sqlError(error).sqlState === '22021'
 }
 
 export async function deleteUpload(tx: Tx, uploadId: string): Promise<void> {

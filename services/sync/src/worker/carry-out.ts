@@ -13,7 +13,7 @@ import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import type { Remembered } from '../staging/remembered.ts'
-import { holdAgainstKnown, rememberRows } from '../staging/block/store.ts'
+import { holdEach, holdWhole, rememberRows } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
@@ -30,7 +30,7 @@ import { settleDoubt } from './batch.ts'
 import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspended } from './held-run.ts'
 import { findInverse } from './find-inverse.ts'
 import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
-import { beginStaging, stageSource } from './read-source.ts'
+import { type Read, beginStaging, stageSource } from './read-source.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 
 export interface WorkerParts {
@@ -192,23 +192,32 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
 async function stage(
   { logger }: WorkerParts,
   hold: Hold,
-  read: (remembered: Remembered | undefined, isFirst: boolean) => Promise<number>,
+  read: (remembered: Remembered | undefined, isFirst: boolean) => Promise<Read>,
 ): Promise<Staged> {
   const comparison = comparisonOf(hold)
+  const readWhole = async (isFirst: boolean): Promise<number> => {
+    const { compared, written } = await read(undefined, isFirst)
+    await written
+    return compared
+  }
   // What is remembered is read while there is made room. Neither goes on behind the failure of the other.
   const both = [rememberRows(async (work) => await hold.read(work), comparison), beginStaging(hold)] as const
   await Promise.allSettled(both)
   const [remembered] = await Promise.all(both)
   if (remembered === undefined) {
     const { total } = await hold.read(async (tx) => await countKnown(tx, comparison))
-    return { compared: await read(undefined, total === 0), held: undefined }
+    return { compared: await readWhole(total === 0), held: undefined }
   }
-  const compared = await read(remembered, false)
-  const held = await hold.read(async (tx) => await holdAgainstKnown(tx, comparison, { compared, remembered }))
+  const { compared, written } = await read(remembered, false)
+  // While the last rows are written. Neither goes on behind the failure of the other.
+  const summing = compared === 0 ? hold.read(async (tx) => await holdWhole(tx, comparison, remembered)) : undefined
+  await Promise.allSettled([written, summing])
+  const [, whole] = await Promise.all([written, summing])
+  const held = whole ?? (await hold.read(async (tx) => await holdEach(tx, comparison, compared)))
   if (held.doubtful === 0) return { compared, held }
   logger.info({ event: 'sync_run_read_again', run_id: hold.run.id, doubtful: held.doubtful })
   await beginStaging(hold)
-  return { compared: await read(undefined, false), held: undefined }
+  return { compared: await readWhole(false), held: undefined }
 }
 
 type End =

@@ -11,7 +11,7 @@ import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
-import { findChunk } from '../upload/store.ts'
+import { findChunk, isNoText } from '../upload/store.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
 import { readParts } from './read-parts.ts'
@@ -38,8 +38,16 @@ export async function beginStaging(hold: Hold): Promise<void> {
   })
 }
 
+/** What of a source was read to its end. */
+export interface Read {
+  /** Rows that are to be compared. */
+  readonly compared: number
+  /** Its rows are all staged. Its failure is told to who waits for it. */
+  readonly written: Promise<void>
+}
+
 /**
- * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared. Rows that are `remembered`
+ * Reads the whole source into the staging tables, once `beginStaging` has made room there; answers how many of its rows are to be compared, while the last of them are written. Rows that are `remembered`
  * as they are now are not mapped again; `isFirst`: the connector has brought none before. Throws what the source throws: then nothing of it counts.
  */
 export async function stageSource(
@@ -51,7 +59,7 @@ export async function stageSource(
     remembered,
     isFirst: isFirstRead,
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
-): Promise<number> {
+): Promise<Read> {
   const take = createTaker(hold, rules, remembered)
   const upload = hold.run.uploadId === null ? undefined : openUpload(hold, hold.run.uploadId)
   let batch = newBatch()
@@ -120,11 +128,11 @@ export async function stageSource(
       if (isFull()) await flush()
     }
     await flush()
-    await writing
-  } finally {
+  } catch (error) {
     await writing.catch(() => undefined)
+    throw error
   }
-  return compared
+  return { compared, written: writing }
 }
 
 interface Batch {
@@ -233,5 +241,15 @@ function toStaged(
 
 /** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
 function openUpload(hold: Hold, uploadId: string): Readable {
-  return readParts(async (index) => await hold.read(async (tx) => await findChunk(tx, uploadId, index)))
+  let encoding: 'utf8' | 'latin1' = 'utf8'
+  const read = async (index: number) => await hold.read(async (tx) => await findChunk(tx, uploadId, index, encoding))
+  return readParts(
+    async (index) =>
+      await read(index).catch(async (error: unknown) => {
+        if (encoding === 'latin1' || !isNoText(error)) throw error
+        // Nor are the parts behind it, most likely.
+        encoding = 'latin1'
+        return await read(index)
+      }),
+  )
 }

@@ -175,18 +175,21 @@ export interface Held {
 
 /**
  * Where the source has all that was `remembered`, and nothing else, one sum over what is known now says the same as to look each row up: as
- * many there are, and what the hashes have beyond the bytes that were held.
+ * many there are, and what the hashes have beyond the bytes that were held. Undefined where it does not; nothing that was staged is looked at.
  */
-export async function holdAgainstKnown(
+export async function holdWhole(
   tx: Tx,
-  { runId, connectorId, scope }: Comparison,
-  { compared, remembered }: { readonly compared: number; readonly remembered: Remembered },
-): Promise<Held> {
-  if (compared === 0) {
-    type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
-    const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope]))
-    if (sum?.hashed === remembered.taken && sum.rest === remembered.rest) return { ...sum, doubtful: 0 }
-  }
+  { connectorId, scope }: Comparison,
+  remembered: Remembered,
+): Promise<Held | undefined> {
+  type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
+  const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope]))
+  const holds = sum?.hashed === remembered.taken && sum.rest === remembered.rest
+  return holds ? { total: sum.total, present: sum.present, doubtful: 0 } : undefined
+}
+
+/** Looks each row that was staged as known up. */
+export async function holdEach(tx: Tx, { runId, connectorId, scope }: Comparison, compared: number): Promise<Held> {
   const [[row], overtaken] = await Promise.all([
     tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
     compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
