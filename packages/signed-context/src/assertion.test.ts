@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 
 import {
+  type AssertionKeeper,
   createAssertionMinter,
   maxAssertionLifetimeSeconds,
   mintAssertion,
@@ -23,6 +24,10 @@ const assertion = mintAssertion(ring, tenantId, nowMs)
 
 function sealed(payload: string): string {
   return `${payload}.${createHmac('sha256', ring.current.secret).update(payload).digest('base64url')}`
+}
+
+function keeper(): AssertionKeeper {
+  return { tenantId, minted: undefined }
 }
 
 /** Of the n-th of many tenants. */
@@ -192,6 +197,35 @@ describe('a minter', () => {
     expect(isKept(0, nowMs + 12_000)).toBe(true)
     mint(idOf(10_000), nowMs + 12_000)
     expect([isKept(1, nowMs + 13_000), isKept(0, nowMs + 13_000)]).toEqual([true, false])
+  })
+
+  test('gives whoever keeps it the same, and one that is new to all of them', () => {
+    const mint = createAssertionMinter(ring)
+    const [one, another] = [keeper(), keeper()]
+    const first = mint(tenantId, nowMs)
+    expect([mint(one, nowMs + 1), mint(another, nowMs + 19_999)]).toEqual([first, first])
+    const second = mint(one, nowMs + 20_000)
+    expect(verifyAssertion(ring, second, nowMs + 20_000)).toBe(tenantId)
+    expect(second).not.toBe(first)
+    expect([mint(another, nowMs + 39_999), mint(tenantId, nowMs + 39_999)]).toEqual([second, second])
+    expect(mint(another, nowMs + 40_000)).not.toBe(second)
+    expect(mint(one, nowMs + 40_000, 1)).not.toBe(mint(one, nowMs + 40_000))
+  })
+
+  test('has what is kept at hand, also of a tenant that it has forgotten', () => {
+    const mint = createAssertionMinter(ring)
+    const [early, late] = [keeper(), keeper()]
+    const first = mint(early, nowMs)
+    mint(late, nowMs)
+    for (let n = 0; n < 10_000; n += 1) mint(idOf(n), nowMs)
+    expect(mint(tenantId, nowMs + 10_000)).not.toBe(first)
+    expect([mint(early, nowMs + 10_000), mint(late, nowMs + 10_000)]).toEqual([first, first])
+  })
+
+  test('keeps nothing for one that is minted for itself', () => {
+    const [mint, one] = [createAssertionMinter(ring), keeper()]
+    mint(one, nowMs, maxAssertionLifetimeSeconds)
+    expect(one.minted).toBeUndefined()
   })
 
   test('never gives the assertion of another tenant, however many there are', () => {

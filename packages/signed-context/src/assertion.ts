@@ -33,30 +33,52 @@ export function mintAssertion(ring: KeyRing, tenantId: string, nowMs: number): s
   return mint(ring.current.id, createMac(ring.current.secret), tenantId, nowMs, assertionLifetimeSeconds)
 }
 
+/** What a minter remembers of a tenant: one for all who keep it. */
+export interface MintedAssertion {
+  assertion: string
+  atMs: number
+}
+
+/** Keeps at hand what one minter remembers of its tenant; nothing to begin with. */
+export interface AssertionKeeper {
+  readonly tenantId: string
+  minted: MintedAssertion | undefined
+}
+
 /**
- * Gives the assertion of a tenant. One that must live longer than usual says for how many seconds, at most
- * `maxAssertionLifetimeSeconds`, and is minted for itself.
+ * Gives the assertion of a tenant, by its id, or without a look-up by who keeps it. One that must live longer than usual says
+ * for how many seconds, at most `maxAssertionLifetimeSeconds`, and is minted for itself.
  */
-export type AssertionMinter = (tenantId: string, nowMs: number, lifetimeSeconds?: number) => string
+export type AssertionMinter = (tenant: string | AssertionKeeper, nowMs: number, lifetimeSeconds?: number) => string
 
 /**
  * Gives a function that mints assertions and reuses the one of a tenant for 20 s.
  *
- * HOT PATH: called for every request. Remembers 10,000 tenants; beyond that the assertion minted longest ago goes first.
+ * HOT PATH: called for every request. Remembers 10,000 tenants; beyond that the assertion minted longest ago goes first, save
+ * for who keeps it.
  */
 export function createAssertionMinter(ring: KeyRing): AssertionMinter {
   const mac = createMac(ring.current.secret)
-  const minted = new Map<string, { readonly assertion: string; readonly atMs: number }>()
-  return (tenantId, nowMs, lifetimeSeconds) => {
+  const remembered = new Map<string, MintedAssertion>()
+  return (tenant, nowMs, lifetimeSeconds) => {
+    const keeper = typeof tenant === 'string' ? undefined : tenant
+    const tenantId = typeof tenant === 'string' ? tenant : tenant.tenantId
     if (lifetimeSeconds !== undefined) return mint(ring.current.id, mac, tenantId, nowMs, lifetimeSeconds)
-    const known = minted.get(tenantId)
+    const known = keeper?.minted ?? remembered.get(tenantId)
     // A clock that was set back must not leave an assertion in use that lies too far in the database's future.
-    if (known !== undefined && nowMs >= known.atMs && nowMs - known.atMs < reuseMs) return known.assertion
+    if (known !== undefined && nowMs >= known.atMs && nowMs - known.atMs < reuseMs) {
+      if (keeper !== undefined) keeper.minted = known
+      return known.assertion
+    }
     const assertion = mint(ring.current.id, mac, tenantId, nowMs, assertionLifetimeSeconds)
+    const minted = known ?? { assertion, atMs: nowMs }
+    minted.assertion = assertion
+    minted.atMs = nowMs
     // Deleted first, so that the map stays in the order of minting.
-    minted.delete(tenantId)
-    if (minted.size >= maxTenants) for (const oldest of minted.keys()) if (minted.delete(oldest)) break
-    minted.set(tenantId, { assertion, atMs: nowMs })
+    remembered.delete(tenantId)
+    if (remembered.size >= maxTenants) for (const oldest of remembered.keys()) if (remembered.delete(oldest)) break
+    remembered.set(tenantId, minted)
+    if (keeper !== undefined) keeper.minted = minted
     return assertion
   }
 }

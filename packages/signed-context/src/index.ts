@@ -1,6 +1,8 @@
 export {
   type AssertionClaim,
+  type AssertionKeeper,
   type AssertionMinter,
+  type MintedAssertion,
   createAssertionMinter,
   mintAssertion,
   parseAssertion,

@@ -192,7 +192,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
 
     const now = clocks.wall()
     const context = principal?.context ?? publicContext
-    const assertion = principal === undefined ? noAssertion : mint(principal.tenantId, now, route.assertionSeconds)
+    const assertion = principal === undefined ? noAssertion : mint(principal, now, route.assertionSeconds)
     const out = headers.passed
     const { signed } = headers
     // undici sends `Content-Length: 0` for these methods, whether asked to or not.

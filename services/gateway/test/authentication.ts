@@ -35,7 +35,7 @@ export const token = {
 
 export function entryOf(given: Partial<KeyRecord> = {}): KeyEntry {
   const known = { ...record, ...given }
-  return { record: known, principal: keyPrincipal(known) }
+  return { record: known, principal: keyPrincipal(known), validAt: -1 }
 }
 
 function limitsOf(): Limits {

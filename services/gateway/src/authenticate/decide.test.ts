@@ -13,7 +13,7 @@ function setUp() {
   clock.observe(databaseStart, clocks.monotonic())
   const decide = (given: Partial<KeyRecord>, address = '192.0.2.1'): KeyDecision => {
     const record = keyRecord(given)
-    return decideKey({ record, principal: keyPrincipal(record) }, floors, clock, address)
+    return decideKey({ record, principal: keyPrincipal(record), validAt: -1 }, floors, clock, address)
   }
   return { clocks, floors, clock, decide }
 }
@@ -89,7 +89,7 @@ describe('a key is read again', () => {
     const clocks = fakeClocks()
     const databaseClock = createDatabaseClock(clocks)
     const record = keyRecord()
-    const entry = { record, principal: keyPrincipal(record) }
+    const entry = { record, principal: keyPrincipal(record), validAt: -1 }
     expect(decideKey(entry, createFloors(clocks, databaseClock), databaseClock, '192.0.2.1')).toBe('outdated')
   })
 })

@@ -1,5 +1,5 @@
 import type { DatabaseClock } from './clocks.ts'
-import type { Floors } from './floors.ts'
+import { type Floors, standingOf } from './floors.ts'
 import type { KeyEntry } from './key-lookup.ts'
 
 /** Why a known key is refused; the names are problem codes. */
@@ -16,7 +16,7 @@ export type KeyDecision = KeyRefusal | 'outdated' | 'accepted'
  */
 export function decideKey(entry: KeyEntry, floors: Floors, clock: DatabaseClock, address: string): KeyDecision {
   const { record, principal } = entry
-  const standing = floors.standing(record)
+  const standing = standingOf(entry, floors)
   if (record.revoked || standing === 'revoked') return 'key_revoked'
   if (standing === 'outdated') return 'outdated'
   const isExpired = clock.hasPassed(record.expiresAt)

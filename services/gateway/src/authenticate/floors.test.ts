@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord } from '../../test/builders.ts'
 import { createDatabaseClock, isFresh } from './clocks.ts'
-import { createFloors } from './floors.ts'
+import { createFloors, standingOf } from './floors.ts'
 
 const record = keyRecord({ version: 3, tenantVersion: 5 })
 const { hash, tenantId } = record
@@ -32,6 +32,32 @@ describe('floors', () => {
     floors.apply(keyChange(4, false))
     expect(floors.standing(record)).toBe('outdated')
     expect(floors.standing({ ...record, version: 4 })).toBe('valid')
+  })
+
+  test('are asked how an entry stands until it is valid, and again after each change', () => {
+    const { floors } = floorsWith()
+    const entry = { record, validAt: -1 }
+    let asked = 0
+    const judge = () => {
+      asked = 0
+      const standing = () => standingOf(entry, { ...floors, standing: (of) => ((asked += 1), floors.standing(of)) })
+      return [standing(), standing(), asked]
+    }
+    expect(judge()).toEqual(['valid', 'valid', 1])
+    floors.apply({ kind: 'tenant', seq: 1, tenantId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002', version: 6 })
+    expect(judge()).toEqual(['valid', 'valid', 1])
+    floors.apply({ kind: 'tenant', seq: 2, tenantId, version: 6 })
+    expect(judge()).toEqual(['outdated', 'outdated', 2])
+    floors.apply(keyChange(4, true))
+    expect(judge()).toEqual(['revoked', 'revoked', 2])
+  })
+
+  test('are asked how an entry stands that nobody has judged, however many changes there were', () => {
+    const { floors } = floorsWith()
+    for (const version of [4, 5]) {
+      floors.apply(keyChange(version, false))
+      expect(standingOf({ record, validAt: -1 }, floors)).toBe('outdated')
+    }
   })
 
   test('a change that comes late does not lower what a later one has raised', () => {

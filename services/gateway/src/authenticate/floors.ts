@@ -20,6 +20,15 @@ interface TenantFloor extends Raised {
 /** How a record stands against what the gateway knows to have changed since. */
 export type Standing = 'valid' | 'outdated' | 'revoked'
 
+type Judged = Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>
+
+/** A record that is judged again and again. */
+export interface JudgedEntry {
+  readonly record: Judged
+  /** At which of the floors' changes it was found valid last; -1 before. */
+  validAt: number
+}
+
 /**
  * What has been revoked or narrowed, remembered for longer than any record from before can live in any cache. Floors only
  * rise: applying a revocation twice, late or out of order does no harm.
@@ -27,7 +36,9 @@ export type Standing = 'valid' | 'outdated' | 'revoked'
 export interface Floors {
   apply(revocation: Revocation): void
   isRevoked(hash: string): boolean
-  standing(record: Pick<KeyRecord, 'hash' | 'version' | 'tenantId' | 'tenantVersion'>): Standing
+  standing(record: Judged): Standing
+  /** Goes up with every revocation: a record that is valid stays so until then. */
+  changes(): number
   /** Whether a tenant's record of this version has been overtaken. */
   isTenantOutdated(tenantId: string, version: number): boolean
   /** Forgets what has outlived every record it could overrule. */
@@ -38,6 +49,7 @@ export interface Floors {
 export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 'latest' | 'highest'>): Floors {
   const keys = new Map<string, KeyFloor>()
   const tenants = new Map<string, TenantFloor>()
+  let changes = 0
 
   function raisedNow(): Raised {
     return { at: clocks.monotonic(), databaseAt: databaseClock.highest() }
@@ -54,6 +66,7 @@ export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 
 
   return {
     apply: (revocation) => {
+      changes += 1
       if (revocation.kind === 'key') {
         applyToKey(revocation)
         return
@@ -71,6 +84,7 @@ export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 
       if (floor !== undefined && record.version < floor.version) return 'outdated'
       return record.tenantVersion < (tenants.get(record.tenantId)?.version ?? 0) ? 'outdated' : 'valid'
     },
+    changes: () => changes,
     isTenantOutdated: (tenantId, version) => version < (tenants.get(tenantId)?.version ?? 0),
     prune: () => {
       const now = { at: clocks.monotonic(), databaseAt: databaseClock.latest() }
@@ -78,6 +92,18 @@ export function createFloors(clocks: Clocks, databaseClock: Pick<DatabaseClock, 
       pruneAmong(tenants, now)
     },
   }
+}
+
+/**
+ * How an entry's record stands. HOT PATH: asked again only after a change, since what the floors are asked for by is far apart in
+ * memory, and in no cache of the processor where keys are many. INVARIANT: to forget floors makes nothing invalid.
+ */
+export function standingOf(entry: JudgedEntry, floors: Pick<Floors, 'standing' | 'changes'>): Standing {
+  const changes = floors.changes()
+  if (entry.validAt === changes) return 'valid'
+  const standing = floors.standing(entry.record)
+  if (standing === 'valid') entry.validAt = changes
+  return standing
 }
 
 function pruneAmong<T extends Raised>(floors: Map<string, T>, now: Raised): void {

@@ -2,7 +2,7 @@ import { type KeyRecord, recordTtlMs } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { databaseStart, fakeClocks, keyRecord, scripted, settle } from '../../test/builders.ts'
 import { createDatabaseClock } from './clocks.ts'
-import { createFloors } from './floors.ts'
+import { createFloors, standingOf } from './floors.ts'
 import { type Lookup, type LookupLevel, createKeyLookup } from './key-lookup.ts'
 import type { LookupAnswer } from './keys-client.ts'
 
@@ -143,6 +143,18 @@ describe('memory', () => {
     expect(lookup.find(hash)).toBeUndefined()
     await read({ ...record, readAt: before }, before)
     expect(lookup.find(hash)?.record.readAt).toBe(before)
+  })
+
+  test('has not judged what is new, whatever was revoked before it was read', async () => {
+    const { lookup, keys, floors } = setUp()
+    for (const version of [1, 2]) {
+      floors.apply({ kind: 'key', seq: version, hash, version, revoked: true })
+      const asked = lookup.obtain(hash)
+      await settle()
+      await keys.answer(answerOf({ ...record, version, readAt: record.readAt + version }))
+      const found = await asked
+      expect(found.kind === 'found' ? standingOf(found.entry, floors) : found.kind).toBe('revoked')
+    }
   })
 
   test('keeps a revoked key for as long as there is room: it stays revoked', async () => {

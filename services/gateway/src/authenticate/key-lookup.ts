@@ -1,7 +1,7 @@
 import type { KeyRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
-import type { Floors } from './floors.ts'
+import { type Floors, type JudgedEntry, type Standing, standingOf } from './floors.ts'
 import { type KeysClient, lookupTimeoutMs } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
 import { type Principal, keyPrincipal } from './principal.ts'
@@ -9,7 +9,7 @@ import type { RedisCache } from './redis-cache.ts'
 import { createShortMemory } from './short-memory.ts'
 
 /** A key in memory: its record as it was read, and what follows from it. */
-export interface KeyEntry {
+export interface KeyEntry extends JudgedEntry {
   readonly record: KeyRecord
   readonly principal: Principal
 }
@@ -73,8 +73,8 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
   const flights = new Map<string, Flight>()
 
-  function isCurrent(record: KeyRecord): boolean {
-    return floors.standing(record) !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
+  function isCurrent(record: KeyRecord, standing: Standing): boolean {
+    return standing !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
   }
 
   function keep(record: KeyRecord): KeyEntry {
@@ -83,7 +83,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     // from before the database's clock was set back is of no use.
     if (known !== undefined && isNewer(known.record, record) && !isUselessBeside(known.record, record)) return known
     if (known === undefined) forgetSome()
-    const entry = { record, principal: keyPrincipal(record) }
+    const entry = { record, principal: keyPrincipal(record), validAt: -1 }
     memory.set(record.hash, entry)
     return entry
   }
@@ -154,7 +154,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   async function lookUp(hash: string): Promise<Lookup> {
     if (!lease.isHeld()) return await joinLater(hash)
     const record = await redis.find(hash)
-    if (record !== undefined && lease.isHeld() && isCurrent(record)) {
+    if (record !== undefined && lease.isHeld() && isCurrent(record, floors.standing(record))) {
       count('redis')
       return { kind: 'found', entry: keep(record) }
     }
@@ -178,7 +178,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
       if (!lease.isHeld()) return undefined
       const entry = memory.get(hash)
       if (entry === undefined) return undefined
-      return isCurrent(entry.record) ? entry : undefined
+      return isCurrent(entry.record, standingOf(entry, floors)) ? entry : undefined
     },
     obtain: async (hash) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }

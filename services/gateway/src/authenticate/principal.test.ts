@@ -29,6 +29,7 @@ describe('a key', () => {
       isAddressAllowed: undefined,
       limits: undefined,
       use: undefined,
+      minted: undefined,
     })
   })
 
@@ -97,6 +98,7 @@ describe('a signed-in person', () => {
       isAddressAllowed: undefined,
       limits: undefined,
       use: undefined,
+      minted: undefined,
     })
   })
 })

@@ -1,7 +1,7 @@
 import { type GrantableScope, type NamedScope, type Role, roleScopes } from '@postern/contracts'
 import type { KeyRecord, TenantRecord } from '@postern/contracts/internal'
 import { expandScopes, maskKey } from '@postern/api-key'
-import { serializeContext } from '@postern/signed-context'
+import { type MintedAssertion, serializeContext } from '@postern/signed-context'
 import type { Limits } from '../limit/rate-limit.ts'
 import type { Use } from '../usage.ts'
 import { createAddressMatcher } from './addresses.ts'
@@ -27,11 +27,12 @@ export interface Principal {
   /** Undefined where every address may call. */
   readonly isAddressAllowed: ((address: string) => boolean) | undefined
   /**
-   * What the limits and the usage keep of it. HOT PATH: maps by principal would be looked up in every request, and with a
+   * What the limits, the usage and the minter of assertions keep of it. HOT PATH: maps by principal would be looked up in every request, and with a
    * million keys the collector works on weak ones for seconds.
    */
   limits: Limits | undefined
   use: Use | undefined
+  minted: MintedAssertion | undefined
 }
 
 /** Scopes as they are granted, with what follows from them: keys by the thousand have the same. */
@@ -81,6 +82,7 @@ export function keyPrincipal(record: KeyRecord): Principal {
     isAddressAllowed: record.allowedAddresses.length === 0 ? undefined : createAddressMatcher(record.allowedAddresses),
     limits: undefined,
     use: undefined,
+    minted: undefined,
   }
 }
 
@@ -123,5 +125,6 @@ export function userPrincipal(
     isAddressAllowed: undefined,
     limits: undefined,
     use: undefined,
+    minted: undefined,
   }
 }

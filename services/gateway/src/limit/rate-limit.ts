@@ -174,8 +174,11 @@ export function createRateLimit(options: {
   }
 
   function isEmpty(bucket: Bucket, now: number): boolean {
-    if (now >= bucket.windowOver && bucket.free > 0) startOwnWindow(bucket, now)
-    return bucket.tokens === 0 || now >= bucket.windowEnds
+    // HOT PATH: the end is never after the moment from which the window is over, which need not be looked at then.
+    if (now < bucket.windowEnds) return bucket.tokens === 0
+    if (now < bucket.windowOver || bucket.free === 0) return true
+    startOwnWindow(bucket, now)
+    return false
   }
 
   async function fill(bucket: Bucket): Promise<void> {
