@@ -1,4 +1,5 @@
 import type { Statement, Tx } from '@postern/tenant-db'
+import { Client as Connection } from 'pg'
 import { Client } from 'undici'
 import { listFindingTexts, listFindings } from '../../services/findings/src/finding/list/store.ts'
 import { fillFindings, preparePrototypes } from './fill-findings.ts'
@@ -24,6 +25,16 @@ export interface ListResult {
   readonly jsonRatio: number
   /** Milliseconds of a processor a request, of PostgreSQL and what asks it: the service, or `pg` in the bench. */
   readonly cpu?: {
+    readonly service: number
+    readonly sqlRows: number
+    readonly sqlJson: number
+    /** `service` ÷ `sqlRows`. */
+    readonly ratio: number
+    /** `service` ÷ `sqlJson`. */
+    readonly jsonRatio: number
+  }
+  /** Milliseconds from one page to the next by the clock, where so many are asked for at once that the processors are busy. */
+  readonly busy?: {
     readonly service: number
     readonly sqlRows: number
     readonly sqlJson: number
@@ -107,6 +118,7 @@ export async function compareWays(
         spent[way].push((cpuOfAll(processes) - before) / (2 * repeats) / 1000)
       }
     }
+    const busy = await compareBusy(system, { asRows, asJson, rounds, pages: 2 * repeats, read: findingsOf })
     const throughEverything = median(times.everything)
     const throughService = median(times.service)
     const [sqlRows, sqlJson] = [median(times.rows), median(times.json)]
@@ -120,6 +132,7 @@ export async function compareWays(
       ratio: round(throughEverything / sqlRows),
       serviceRatio: round(throughService / sqlRows),
       jsonRatio: round(throughService / sqlJson),
+      busy,
       ...(Number.isNaN(cpu.service)
         ? {}
         : {
@@ -135,6 +148,91 @@ export async function compareWays(
   } finally {
     await Promise.all([client.close(), service.close()])
   }
+}
+
+/** Enough to keep two processors busy, with the client on one of them. */
+const atOnce = 6
+
+/**
+ * The same pages, several at once, each way with as many connections. One after the other a page waits most of the time for
+ * the next process to wake up; here it takes what it costs.
+ */
+async function compareBusy(
+  system: System,
+  {
+    asRows,
+    asJson,
+    rounds,
+    pages,
+    read,
+  }: {
+    readonly asRows: Sql
+    readonly asJson: Sql
+    readonly rounds: number
+    readonly pages: number
+    readonly read: typeof findingsOf
+  },
+): Promise<NonNullable<ListResult['busy']>> {
+  const gateway = system.stack.caller('findings')
+  const reader = { tenantId: system.tenant.id, scopes: ['read:findings'] } as const
+  const lanes = Array.from({ length: atOnce }, () => ({
+    service: new Client(system.stack.serviceUrl('findings')),
+    sql: new Connection({ connectionString: system.stack.database.url('superuser') }),
+  }))
+  try {
+    await Promise.all(lanes.map(async ({ sql }) => await sql.connect()))
+    const ways: Readonly<Record<'service' | 'rows' | 'json', (lane: (typeof lanes)[number]) => Promise<number>>> = {
+      service: async ({ service }) => await read(service, gateway.sign(reader, 'GET', target)),
+      rows: async ({ sql }) => (await sql.query(asRows)).rows.length,
+      json: async ({ sql }) => {
+        const { rows: texts } = await sql.query<{ json: string }>(asJson)
+        return texts.map(({ json }): unknown => JSON.parse(json)).length
+      },
+    }
+    const times = { service: [] as number[], rows: [] as number[], json: [] as number[] }
+    for (let turn = 0; turn < rounds; turn += 1) {
+      for (const way of ['service', 'rows', 'json'] as const) {
+        await inLanes(lanes, pages, ways[way])
+        const startedAt = performance.now()
+        await inLanes(lanes, pages, ways[way])
+        times[way].push((performance.now() - startedAt) / pages)
+      }
+    }
+    const [service, sqlRows, sqlJson] = [median(times.service), median(times.rows), median(times.json)]
+    return {
+      service: round(service, 3),
+      sqlRows: round(sqlRows, 3),
+      sqlJson: round(sqlJson, 3),
+      ratio: round(service / sqlRows),
+      jsonRatio: round(service / sqlJson),
+    }
+  } finally {
+    await Promise.all(lanes.flatMap(({ service, sql }) => [service.close(), sql.end()]))
+  }
+}
+
+/** Asks for so many pages in all, one after the other in each lane. */
+async function inLanes<Lane>(
+  lanes: readonly Lane[],
+  pages: number,
+  ask: (lane: Lane) => Promise<number>,
+): Promise<void> {
+  let left = pages
+  await Promise.all(
+    lanes.map(async (lane) => {
+      while (left > 0) {
+        left -= 1
+        const found = await ask(lane)
+        if (found < pageSize) throw new Error(`a list of ${found}`)
+      }
+    }),
+  )
+}
+
+interface Sql {
+  readonly name: string
+  readonly text: string
+  readonly values: unknown[]
 }
 
 /** The processes of PostgreSQL that serve an application, or the bench's own connection. */
@@ -192,10 +290,7 @@ async function time(prepare: () => Call, repeats: number): Promise<number> {
 }
 
 /** The statement that a list sends; the tenant, which its policy adds, is written out. */
-async function statementOf(
-  tenantId: string,
-  list: (tx: Tx) => Promise<unknown>,
-): Promise<{ name: string; text: string; values: unknown[] }> {
+async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>): Promise<Sql> {
   let sent: Statement | undefined
   const tx: Tx = {
     query: async (statement) => {
