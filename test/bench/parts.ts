@@ -181,7 +181,7 @@ async function measureAlone(): Promise<Part[]> {
           method: 'GET',
           target,
           context: principal.context,
-          assertion: mint(principal.tenantId, now),
+          assertion: mint(principal, now),
           requestId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be003',
         },
         now,

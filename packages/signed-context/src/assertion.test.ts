@@ -222,6 +222,17 @@ describe('a minter', () => {
     expect([mint(early, nowMs + 10_000), mint(late, nowMs + 10_000)]).toEqual([first, first])
   })
 
+  test('gives all who keep it the same again after it was forgotten and minted anew for one of them', () => {
+    const mint = createAssertionMinter(ring)
+    const [early, late] = [keeper(), keeper()]
+    mint(early, nowMs)
+    for (let n = 0; n < 10_000; n += 1) mint(idOf(n), nowMs)
+    const anew = mint(late, nowMs + 10_000)
+    expect([mint(early, nowMs + 20_000), mint(late, nowMs + 20_000)]).toEqual([anew, anew])
+    const next = mint(early, nowMs + 30_000)
+    expect([mint(late, nowMs + 30_000), mint(tenantId, nowMs + 30_000)]).toEqual([next, next])
+  })
+
   test('keeps nothing for one that is minted for itself', () => {
     const [mint, one] = [createAssertionMinter(ring), keeper()]
     mint(one, nowMs, maxAssertionLifetimeSeconds)

@@ -64,14 +64,15 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     const keeper = typeof tenant === 'string' ? undefined : tenant
     const tenantId = typeof tenant === 'string' ? tenant : tenant.tenantId
     if (lifetimeSeconds !== undefined) return mint(ring.current.id, mac, tenantId, nowMs, lifetimeSeconds)
-    const known = keeper?.minted ?? remembered.get(tenantId)
-    // A clock that was set back must not leave an assertion in use that lies too far in the database's future.
-    if (known !== undefined && nowMs >= known.atMs && nowMs - known.atMs < reuseMs) {
+    if (isReusable(keeper?.minted, nowMs)) return keeper.minted.assertion
+    // Another keeper may have had it minted anew, and the map have forgotten it in between: they shall share one again.
+    const known = remembered.get(tenantId)
+    if (isReusable(known, nowMs)) {
       if (keeper !== undefined) keeper.minted = known
       return known.assertion
     }
     const assertion = mint(ring.current.id, mac, tenantId, nowMs, assertionLifetimeSeconds)
-    const minted = known ?? { assertion, atMs: nowMs }
+    const minted = known ?? keeper?.minted ?? { assertion, atMs: nowMs }
     minted.assertion = assertion
     minted.atMs = nowMs
     // Deleted first, so that the map stays in the order of minting.
@@ -81,6 +82,11 @@ export function createAssertionMinter(ring: KeyRing): AssertionMinter {
     if (keeper !== undefined) keeper.minted = minted
     return assertion
   }
+}
+
+// A clock that was set back must not leave an assertion in use that lies too far in the database's future.
+function isReusable(minted: MintedAssertion | undefined, nowMs: number): minted is MintedAssertion {
+  return minted !== undefined && nowMs >= minted.atMs && nowMs - minted.atMs < reuseMs
 }
 
 /** Reads what an assertion claims, or gives undefined when its form is wrong. Checks neither MAC nor expiry. */

@@ -51,7 +51,8 @@ export function send(client: PoolClient, query: SentQuery): void {
  * name; the first time they are sent one by one.
  *
  * Behind a statement that fails PostgreSQL passes over the rest. They are sent once more then, one by one, and are
- * answered as they would have been: that the transaction has failed, and COMMIT with ROLLBACK.
+ * answered as they would have been: that the transaction has failed, and COMMIT with ROLLBACK. Where the first fails, which
+ * is BEGIN, there is no transaction: nothing is sent again, and all fail as it did.
  */
 export function sendTogether(client: PoolClient, queries: readonly SentQuery[]): void {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- where pg keeps what the connection has prepared
@@ -113,7 +114,10 @@ class Batch extends PgQuery {
     const [failed, ...passedOver] = this.#waiting.slice(this.#at)
     this.#waiting = []
     failed?.handleError(error, connection)
-    for (const query of passedOver) this.#client.query(query)
+    for (const query of passedOver) {
+      if (this.#at === 0) query.handleError(error, connection)
+      else this.#client.query(query)
+    }
   }
 
   override handleReadyForQuery(connection: Connection): void {

@@ -108,6 +108,7 @@ export class Session implements Tx {
   #firstFailure: unknown
   #notBegun: unknown
   #gathered: SentQuery[] | undefined
+  #issued = 0
 
   constructor(client: PoolClient, timeoutMs: number) {
     this.#client = client
@@ -119,6 +120,7 @@ export class Session implements Tx {
     const { stream } = this.#client.connection
     const gathered: SentQuery[] = []
     this.#gathered = gathered
+    this.#issued = 0
     try {
       return issue()
     } finally {
@@ -126,6 +128,7 @@ export class Session implements Tx {
       stream.cork()
       sendTogether(this.#client, gathered)
       stream.uncork()
+      this.#waitForAll(this.#issued)
     }
   }
 
@@ -195,6 +198,7 @@ export class Session implements Tx {
         new Error('a statement was issued after its transaction: in a read, issue all of them at once'),
       )
     }
+    this.#issued += 1
     const { text, values, name, plannedOnce = false } = statement
     this.#prepare(plannedOnce)
     // A copy: pg reads them later where it waits for its turn.
@@ -273,10 +277,19 @@ export class Session implements Tx {
 
   #startWaiting(): void {
     this.#outstanding += 1
-    this.#timer ??= setTimeout(() => {
-      this.#timedOut = true
-      this.#client.connection.stream.destroy()
-    }, this.#timeoutMs)
+    this.#timer ??= setTimeout(this.#breakOff, this.#timeoutMs)
+  }
+
+  readonly #breakOff = (): void => {
+    this.#timedOut = true
+    this.#client.connection.stream.destroy()
+  }
+
+  /** PostgreSQL may send the first of several answers with the last: each statement has its time, and they have it in all. */
+  #waitForAll(count: number): void {
+    if (this.#timer === undefined || count < 2) return
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(this.#breakOff, count * this.#timeoutMs)
   }
 
   #stopWaiting(): void {

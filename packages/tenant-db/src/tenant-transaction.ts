@@ -45,7 +45,10 @@ export interface TenantDb {
 }
 
 export interface TenantDbOptions extends PoolOptions {
-  /** How long a statement may go without an answer before its connection is destroyed. More than statement_timeout. */
+  /**
+   * How long a statement may go without an answer before its connection is destroyed; several that are issued at once, as many
+   * times as long in all. More than statement_timeout.
+   */
   readonly queryTimeoutMs: number
   /**
    * Told how the pool stands whenever it asks, and of every failure, the work's own among them, by its kind; `late`: an

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { DatabaseTimeout, DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { queryOf, sendTogether } from '../src/batch.ts'
+import { openPool } from '../src/pool.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
 import { type TenantTables, addParent, createTenantTables, names, sql } from './tenant-tables.ts'
 
@@ -94,6 +96,49 @@ describe('statements that leave together', () => {
     expect(all[0]).toEqual([{ n: 1 }])
     expect(all[1]).toEqual(expect.any(String))
     expect(await outcomes(db, ['select 4 as n'], ['select 5 as n'])).toEqual([[{ n: 4 }], [{ n: 5 }]])
+  })
+
+  test('have their time in all, since PostgreSQL may send the first answer with the last', async () => {
+    const connectionString = tables.database.url('findings')
+    const db = tables.open({ connectionString, maxConnections: 1, queryTimeoutMs: 1000 })
+    await names(db, tables.mint(tenantId))
+    const nap = 'select pg_sleep(0.6)'
+    const all = await db.read(tables.mint(tenantId), (tx) =>
+      Promise.all([tx.query(sql(nap)), tx.query(sql(nap)), tx.query(sql('select 3 as n'))]),
+    )
+    expect(all.at(-1)).toEqual([{ n: 3 }])
+    await expect(db.read(tables.mint(tenantId), (tx) => tx.query(sql('select pg_sleep(4)')))).rejects.toBeInstanceOf(
+      DatabaseTimeout,
+    )
+  })
+
+  test('are not sent again where the first fails, which begins the transaction: none is carried out by itself', async () => {
+    await using proxy = await openPostgresProxy(tables.database.url('findings'))
+    const pool = openPool({
+      connectionString: proxy.through(tables.database.url('findings')),
+      maxConnections: 1,
+      connectTimeoutMs: 10_000,
+      applicationName: 'batch-test',
+    })
+    const client = await pool.connect()
+    try {
+      proxy.forget()
+      const ended = ['select 1 / 0', 'select 2', 'select 3'].map((text) => {
+        const { promise, resolve } = Promise.withResolvers<unknown>()
+        return { promise, query: queryOf({ text, values: [] }, resolve) }
+      })
+      sendTogether(
+        client,
+        ended.map(({ query }) => query),
+      )
+      const errors = await Promise.all(ended.map(async ({ promise }) => await promise))
+      expect(errors).toEqual(Array.from({ length: 3 }, () => expect.objectContaining({ code: '22012' })))
+      expect((await client.query('select 4 as n')).rows).toEqual([{ n: 4 }])
+      expect(proxy.sent.filter((message) => message.startsWith('P '))).toHaveLength(3)
+    } finally {
+      client.release()
+      await pool.end()
+    }
   })
 
   test('all fail where the connection breaks before they are answered', async () => {

@@ -96,7 +96,10 @@ export function readConfig(env: Environment): Config {
       .transform((bytes) => (bytes === 0 ? undefined : bytes)),
     POSTERN_EVIDENCE_RESUMABLE_MS: settings.integer({ min: 1000, max: 30 * 24 * hourMs, fallback: 24 * hourMs }),
     POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
-    POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings.integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs }),
+    // 0 is for tests. Anything else below would let a sweep take what its upload is about to record.
+    POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings
+      .integer({ min: 0, max: 30 * 24 * hourMs, fallback: hourMs })
+      .refine((ms) => ms === 0 || ms >= hourMs / 4, 'must be at least 900000 (15 minutes)'),
     POSTERN_EVIDENCE_SWEEP_MS: settings.integer({ min: 1000, max: 24 * hourMs, fallback: hourMs }),
     POSTERN_RECEIPT_KEY: settings.ed25519Keys,
     POSTERN_RECEIPT_PREVIOUS_KEY: settings.ed25519Keys.optional(),

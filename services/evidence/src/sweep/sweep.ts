@@ -1,3 +1,4 @@
+import { randomInt } from 'node:crypto'
 import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import type { BlobStore, SettlingBlob } from '../blob/blob-store.ts'
@@ -122,8 +123,13 @@ async function each<T>(
   }
 }
 
+/** In an order that changes, so that a tenant whose entries can never be decided does not hide the same others for ever. */
 async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<SettlingBlob> {
-  for (const tenantId of await blobs.listUnsettled(olderThan)) yield* await blobs.listSettling(tenantId, olderThan)
+  const tenants = [...(await blobs.listUnsettled(olderThan))]
+  const from = randomInt(tenants.length + 1)
+  for (const tenantId of [...tenants.slice(from), ...tenants.slice(0, from)]) {
+    yield* await blobs.listSettling(tenantId, olderThan)
+  }
 }
 
 /** As `settle`, for a tenant that asks for nothing: whether a row names the bytes of an upload that ended between store and database. */
