@@ -41,6 +41,12 @@ describe('the configuration of the evidence service', () => {
     for (const line of key.split('\n').filter((part) => part.length > 20)) expect(faults).not.toContain(line)
   })
 
+  test('refuses to take for abandoned what its upload may be about to record', () => {
+    const name = 'POSTERN_EVIDENCE_ABANDONED_AFTER_MS'
+    expect(faultsOf({ ...good, [name]: '899999' })).toContain(`${name}: must be at least 900000`)
+    expect(readConfig({ ...good, [name]: '900000' }).abandonedAfterMs).toBe(900_000)
+  })
+
   test('refuses a limit above that of the contract', () => {
     expect(faultsOf({ ...good, POSTERN_EVIDENCE_MAX_BYTES: '5368709121' })).toContain('POSTERN_EVIDENCE_MAX_BYTES')
   })
