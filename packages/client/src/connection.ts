@@ -188,6 +188,7 @@ function contentTypeOf(method: Request['method']): string {
  * Reads the body of an answer as the type that its contract gives it. It is not checked: the service has done so, and a
  * client that refuses a field which it does not know would break with the next version of the API.
  */
+// oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the type of the contract, which the caller names
 export function readJson<T>({ headers, text }: Received): T {
   const value: unknown = text === '' ? undefined : JSON.parse(text)
   rememberEtag(value, headers.get('etag'))
