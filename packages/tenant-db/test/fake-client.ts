@@ -1,5 +1,6 @@
 import { EventEmitter } from 'node:events'
 import type { PoolClient, QueryResult } from 'pg'
+import { openPool } from '../src/pool.ts'
 import { Session } from '../src/session.ts'
 
 export type Answer = (error: unknown, result?: Partial<QueryResult>) => void
@@ -12,14 +13,14 @@ export class FakeClient extends EventEmitter {
   isDestroyed = false
   released: unknown[] = []
   status = 'I'
-  readonly connection = {
+  readonly connection = Object.assign(new EventEmitter(), {
     parsedStatements: {},
     stream: {
       cork: () => void this.traffic.push('cork'),
       uncork: () => void this.traffic.push('uncork'),
       destroy: () => void (this.isDestroyed = true),
     },
-  }
+  })
 
   /** What it answers at once. */
   known: (text: string) => Partial<QueryResult> | undefined
@@ -61,8 +62,20 @@ export class FakeClient extends EventEmitter {
     this.asked[at]?.answer(null, result)
   }
 
+  /** As if a pool had opened it: what happens to it is noted from then on. */
+  ofPool(): this {
+    const connectionString = 'postgres://nobody@127.0.0.1:1/none'
+    const pool = openPool({ connectionString, maxConnections: 1, connectTimeoutMs: 1000, applicationName: 'fake' })
+    pool.emit('connect', this.asPoolClient())
+    return this
+  }
+
+  asPoolClient(): PoolClient {
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a connection that is used
+    return this as unknown as PoolClient
+  }
+
   session(timeoutMs = 1000): Session {
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a connection that a session uses
-    return new Session(this as unknown as PoolClient, timeoutMs)
+    return new Session(this.asPoolClient(), timeoutMs)
   }
 }

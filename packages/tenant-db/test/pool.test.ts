@@ -1,6 +1,9 @@
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Socket } from 'node:net'
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
+import { FakeClient } from './fake-client.ts'
 import { type TenantTables, addParent, createTenantTables, names, openClient, sql } from './tenant-tables.ts'
+import { destroy } from '../src/pool.ts'
 import { NotMigrated } from '../src/sql-error.ts'
 
 let tables: TenantTables
@@ -57,6 +60,22 @@ describe('the pool', () => {
     const db = tables.open({ applicationName: 'a-service' })
     const [row] = await db.read(tenant, (tx) => tx.query(sql("select current_setting('application_name') as name")))
     expect(row).toEqual({ name: 'a-service' })
+  })
+
+  test('has the system look whether an idle connection is still there: firewalls forget them without a word', async () => {
+    const keepsAlive = vi.spyOn(Socket.prototype, 'setKeepAlive')
+    try {
+      await names(tables.open(), tenant)
+      expect(keepsAlive).toHaveBeenCalledWith(true, expect.anything())
+    } finally {
+      keepsAlive.mockRestore()
+    }
+  })
+
+  test('ends a connection without waiting for the answers that are due', () => {
+    const client = new FakeClient()
+    destroy(client.asPoolClient())
+    expect([client.isDestroyed, client.released]).toEqual([true, [true]])
   })
 
   test('tells why there is no connection, and that one broke', async () => {

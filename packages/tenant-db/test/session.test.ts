@@ -32,7 +32,7 @@ describe('a session that waits for an answer', () => {
     const all = [session.execute(sql('select 1')), session.execute(sql('select 2'))]
     vi.advanceTimersByTime(900)
     client.answer(0, { rowCount: 1, command: 'SELECT' })
-    vi.advanceTimersByTime(900)
+    vi.advanceTimersByTime(999)
     expect(client.isDestroyed).toBe(false)
     client.answer(1, { rowCount: null, command: 'SELECT' })
     expect(await Promise.all(all)).toEqual([1, 0])
@@ -42,6 +42,81 @@ describe('a session that waits for an answer', () => {
     expect(client.isDestroyed).toBe(false)
     vi.advanceTimersByTime(1)
     expect(client.isDestroyed).toBe(true)
+  })
+
+  test('breaks off where the last of several answers does not come', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    for (const text of ['select 1', 'select 2']) void session.execute(sql(text))
+    vi.advanceTimersByTime(900)
+    client.answer(0, { command: 'SELECT' })
+    vi.advanceTimersByTime(1000)
+    expect(client.isDestroyed).toBe(true)
+  })
+
+  test.each([
+    [1, 1000],
+    [2, 2000],
+    [3, 3000],
+  ])('gives %d statements that were issued together %d ms in all', (count, ms) => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.together(() => {
+      session.begin('read', 'v1.a')
+      for (let one = 0; one < count; one += 1) void session.execute(sql('select 1'))
+    })
+    vi.advanceTimersByTime(ms - 1)
+    expect(client.isDestroyed).toBe(false)
+    vi.advanceTimersByTime(1)
+    expect(client.isDestroyed).toBe(true)
+  })
+
+  test('gives a transaction that only begins the time of one answer', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.together(() => session.begin('read', 'v1.a'))
+    vi.advanceTimersByTime(999)
+    expect(client.isDestroyed).toBe(false)
+  })
+
+  test('waits for none where all that was issued together is answered already', () => {
+    const session = new FakeClient(() => ({ command: 'SELECT' })).session()
+    session.together(() => {
+      // Those with a name are sent one by one, the first time.
+      for (const name of ['one', 'other']) void session.execute({ ...sql('select 1'), name })
+    })
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('keeps what PostgreSQL has said where it says it too late', async () => {
+    const client = new FakeClient()
+    const asked = client.session().execute(sql('select 1'))
+    vi.advanceTimersByTime(1000)
+    client.asked[0]?.answer(stateOf('22012'))
+    await expect(asked).rejects.toMatchObject({ code: '22012' })
+  })
+})
+
+describe('a session whose connection is lost', () => {
+  test('says what PostgreSQL has said last, or that the connection broke and by what', async () => {
+    const reset = new Error('reset')
+    for (const [lost, expected] of [
+      [stateOf('57P01'), { code: '57P01' }],
+      [reset, { message: 'the database connection broke', cause: reset }],
+    ] as const) {
+      const client = new FakeClient().ofPool()
+      const asked = client.session().execute(sql('select 1'))
+      client.emit('error', lost)
+      client.asked[0]?.answer(new Error('Connection terminated'))
+      await expect(asked).rejects.toMatchObject(expected)
+    }
+  })
+
+  test('does not give it back, also where all is answered and no transaction is open', () => {
+    const client = new FakeClient().ofPool()
+    client.emit('error', new Error('reset'))
+    client.session().giveBack()
+    expect([client.released, client.isDestroyed]).toEqual([[true], true])
   })
 })
 
@@ -64,6 +139,14 @@ describe('a session whose transaction is not begun', () => {
     session.begin('read', '')
     client.asked[0]?.answer(stateOf('57P01'))
     expect(session.reason(undefined)).toMatchObject({ code: '57P01' })
+  })
+
+  test('is told from one that is begun', () => {
+    const client = new FakeClient()
+    const session = client.session()
+    session.begin('read', '')
+    client.answer(0, { command: 'BEGIN' })
+    expect(session.reason(stateOf('42P01'))).toMatchObject({ code: '42P01' })
   })
 })
 
@@ -143,7 +226,9 @@ describe('the reason of a transaction that failed', () => {
     expect((await Promise.allSettled(all)).map(({ status }) => status)).toEqual(['rejected', 'rejected'])
     expect(session.reason(stateOf('25P02'))).toMatchObject({ code: '22012' })
     expect(session.reason(undefined)).toMatchObject({ code: '22012' })
-    expect(session.reason(new Error('ours'))).toMatchObject({ message: 'ours' })
+    expect(session.reason(stateOf('23505'))).toMatchObject({ code: '23505' })
+    const ours = Object.assign(new Error('ours'), { code: '25P02' })
+    expect(session.reason(ours)).toBe(ours)
   })
 
   test('is that it was rolled back where nobody knows another', () => {
@@ -203,6 +288,20 @@ describe('a connection is given back', () => {
     await expect(session.query(sql('select 1'))).rejects.toThrow('in a read, issue all of them at once')
     expect(client.asked).toEqual([])
   })
+})
+
+const onlyListen = (): void => undefined
+
+test('whoever traces need not ask for the end of a statement', async () => {
+  subscribe('postern:statement', onlyListen)
+  try {
+    const client = new FakeClient()
+    const asked = client.session().execute(sql('select 1'))
+    client.answer(0, { rowCount: 1, command: 'SELECT' })
+    expect(await asked).toBe(1)
+  } finally {
+    unsubscribe('postern:statement', onlyListen)
+  }
 })
 
 async function pidOf(db: TenantDb): Promise<unknown> {
