@@ -124,7 +124,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       thousandth: round(thousandth, 3),
       deep: round(thousandth / first),
       large: round(first / firstOfFew),
-      list: await compareWays(system, origin, { rows: plan.measuredTenant, repeats: plan.listRepeats, rounds: 3 }),
+      list: await compareWays(system, origin, { rows: plan.measuredTenant, repeats: plan.listRepeats, rounds: 5 }),
     }
   } finally {
     await helper.end()
