@@ -88,7 +88,7 @@ export const areas: readonly Area[] = [
       Object.entries({
         'array-literal': ['array-literal'],
         'as-owner': ['as-owner'],
-        batch: ['batch', 'tenant-transaction'],
+        batch: ['batch-messages', 'batch'],
         'catalog-check': ['catalog-check'],
         connect: ['as-owner', 'migrate'],
         'catalog-rules': ['catalog-check'],
