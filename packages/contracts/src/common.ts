@@ -80,7 +80,12 @@ export const personRefSchema = z
   .refine((person) => person.person_id !== undefined || person.email !== undefined || person.name !== undefined, {
     message: 'must name a person by person_id, email or name',
   })
-  .meta({ id: 'Person reference', examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }] })
+  .meta({
+    id: 'Person reference',
+    description:
+      'Findings and action plans take a `person_id` of one of the tenant’s people, active or not; what is synced keeps it as told. An `email` that nobody has is kept.',
+    examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
+  })
 export type PersonRef = z.infer<typeof personRefSchema>
 
 /** What a merge patch (RFC 7396) makes of a person: what is absent stays, null takes away. */
@@ -93,7 +98,7 @@ export const personPatchSchema = z
   .meta({
     id: 'PersonPatch',
     description:
-      'Members that are absent stay as they are, null takes one away; what is left must name a person. Another `email` or `person_id` names somebody else: of who was named before, only what the patch names too stays. So does another `name` with which `email` or `person_id` is taken away.',
+      'Members that are absent stay as they are, null takes one away; what is left must name a person, and a `person_id` one of the tenant’s people. Another `email` or `person_id` names somebody else: of who was named before, only what the patch names too stays. So does another `name` with which `email` or `person_id` is taken away.',
     examples: [{ name: 'Ada Lund-Berg' }],
   })
 export type PersonPatch = z.infer<typeof personPatchSchema>

@@ -20,6 +20,9 @@ let [tenant, other]: Principal[] = []
 let entity: string
 let theirs: string
 let procedure: string
+let ada: string
+let gone: string
+let stranger: string
 
 beforeAll(async () => {
   const evidence = { unknown: async (_request: unknown, refs: readonly EvidenceRef[]) => refs.filter(isUnknown) }
@@ -32,10 +35,18 @@ beforeAll(async () => {
     await service.universe?.push(tenantId, 'test-procedures', {
       test_procedures: [{ external_id: 'p', title: 'Access' }],
     })
+    await service.universe?.push(tenantId, 'people', {
+      people: [
+        { external_id: 'ada', name: 'Ada' },
+        { external_id: 'gone', name: 'Gil', active: false },
+      ],
+    })
   }
   ;[tenant, other] = sides
   ;[entity, theirs] = [await idOf('entity', sides[0]), await idOf('entity', sides[1])]
   procedure = await idOf('test_procedure', sides[0])
+  ;[ada, gone] = [await idOf('person', sides[0], 'ada'), await idOf('person', sides[0], 'gone')]
+  stranger = await idOf('person', sides[1], 'ada')
 })
 afterAll(async () => await service.close())
 
@@ -43,9 +54,16 @@ afterAll(async () => await service.close())
 const purged = new Set<string>()
 const isUnknown = ({ evidence_id: id, size }: EvidenceRef) => size !== known.size || purged.has(id)
 
-async function idOf(table: 'entity' | 'test_procedure', { tenantId }: Principal): Promise<string> {
+async function idOf(
+  table: 'entity' | 'test_procedure' | 'person',
+  { tenantId }: Principal,
+  externalId?: string,
+): Promise<string> {
   const rows = await service.asSuperuser.system(async (tx) =>
-    tx.query<{ id: string }>({ text: `select id from universe.${table} where tenant_id = $1`, values: [tenantId] }),
+    tx.query<{ id: string }>({
+      text: `select id from universe.${table} where tenant_id = $1 and external_id = coalesce($2, external_id)`,
+      values: [tenantId, externalId ?? null],
+    }),
   )
   return rows[0]?.id ?? expect.fail(`no ${table}`)
 }
@@ -53,6 +71,13 @@ async function idOf(table: 'entity' | 'test_procedure', { tenantId }: Principal)
 const by = (): Principal => tenant ?? expect.fail('no tenant')
 const post = async (target: string, body: object, principal = by()) =>
   await service.call(principal, 'POST', target, { body })
+const patch = async (target: string, body: object) => {
+  const headers = { 'if-match': '*', 'content-type': 'application/merge-patch+json' }
+  return await service.call(by(), 'PATCH', target, { body: JSON.stringify(body), headers })
+}
+const read = async (at: string) => (await service.call(by(), 'GET', at)).text
+const who = (id: string) => ({ person_id: id })
+const planOf = (owner: string) => ({ title: 'Do it', owner: who(owner), due_date: '2030-01-01' })
 const refusal = z.object({ status: z.int(), errors: z.array(z.object({ pointer: z.string(), code: z.string() })) })
 
 /** Status, and the pointers to what is unknown. */
@@ -108,11 +133,7 @@ describe('what a finding names', () => {
         values: [by().tenantId, id, old],
       }),
     )
-    const change = async (entity_ids: string[]) => {
-      const headers = { 'if-match': '*', 'content-type': 'application/merge-patch+json' }
-      const body = JSON.stringify({ entity_ids })
-      return await service.call(by(), 'PATCH', `${path}/${id}`, { body, headers })
-    }
+    const change = async (entity_ids: string[]) => await patch(`${path}/${id}`, { entity_ids })
     expect(refused(await change([old, crypto.randomUUID()]))).toEqual([422, ['unknown /entity_ids/1']])
     expect((await change([old])).status).toBe(200)
   })
@@ -129,6 +150,88 @@ describe('what a finding names', () => {
     expect([good?.status, none?.status]).toEqual([201, 201])
     expect(refused({ json: bad?.problem })).toEqual([422, ['unknown /items/1/entity_ids/1']])
     expect(service.asked.slice(first)).toEqual([{ entity_ids: [entity, theirs], test_procedure_ids: [] }])
+  })
+})
+
+/** A finding of one of the tenant's people, and a plan of one who is not active any more. */
+const ofPeople = async () => {
+  const { id } = await documented({ ...open(), owner: who(ada) })
+  const { id: planId } = actionPlanSchema.parse((await post(`${path}/${id}/action-plans`, planOf(gone))).json)
+  return { id, at: `${path}/${id}`, planId, planAt: `/api/v1/action-plans/${planId}` }
+}
+
+describe('people who are named by an id', () => {
+  test('must be there in every body that names them; another tenant’s person is nobody, to the byte', async () => {
+    const { at, planId, planAt } = await ofPeople()
+    const said = async (nobody: string) => {
+      const extension = { due_date: '2031-01-01', extension_reason: 'r', extension_approved_by: who(nobody) }
+      const later = { to: '2031-01-01', reason: 'r', approved_by: who(nobody) }
+      const accepted = { to: 'risk_accepted', reason: 'r', accepted_until: '2027-01-01', approver: who(nobody) }
+      const many = { mode: 'best_effort', items: [{ id: planId, version: 1, owner: who(nobody), ...extension }] }
+      const answers = [
+        await post(path, findingBody({ owner: who(nobody) })),
+        await patch(at, { owner: who(nobody) }),
+        await post(`${at}/status`, accepted),
+        await post(`${at}/status`, { to: 'closed', note: 'n', validated_by: who(nobody) }),
+        await post(`${at}/action-plans`, planOf(nobody)),
+        await patch(planAt, { owner: who(nobody), ...extension }),
+        await post(`${planAt}/status`, { to: 'verified', verified_by: who(nobody) }),
+        await post(`${planAt}/extensions`, later),
+        await post(`${path}/bulk`, { mode: 'best_effort', items: [{ ...findingBody(), owner: who(nobody) }] }),
+        await post('/api/v1/action-plans/bulk', many),
+      ]
+      return answers.map(({ text }) => text.replaceAll(/"instance":"[^"]*"/g, ''))
+    }
+    const before = [await total(), await read(at), await read(planAt)]
+    const unknownTo = await said(crypto.randomUUID())
+    expect(unknownTo.map((text) => /"status":422/.test(text) && text.match(/\/[\w/]+\/person_id/g))).toEqual([
+      ['/owner/person_id'],
+      ['/owner/person_id'],
+      ['/approver/person_id'],
+      ['/validated_by/person_id'],
+      ['/owner/person_id'],
+      ['/owner/person_id', '/extension_approved_by/person_id'],
+      ['/verified_by/person_id'],
+      ['/approved_by/person_id'],
+      ['/items/0/owner/person_id'],
+      ['/items/0/owner/person_id', '/items/0/extension_approved_by/person_id'],
+    ])
+    expect(await said(stranger)).toEqual(unknownTo)
+    expect([await total(), await read(at), await read(planAt)]).toEqual(before)
+  })
+
+  test('are there also when they are not active any more, and are asked for with all else', async () => {
+    const first = service.asked.length
+    const { at, planAt } = await ofPeople()
+    expect(service.asked.slice(first)).toEqual([
+      { entity_ids: [entity], test_procedure_ids: [], person_ids: [ada] },
+      { entity_ids: [], test_procedure_ids: [], person_ids: [gone] },
+    ])
+    expect((await patch(at, { owner: who(gone) })).status).toBe(200)
+    expect((await patch(planAt, { owner: who(ada) })).status).toBe(200)
+  })
+
+  test('may stay where they are unknown since before', async () => {
+    const { id, at, planId, planAt } = await ofPeople()
+    const old = crypto.randomUUID()
+    for (const [table, row] of [
+      ['finding', id],
+      ['action_plan', planId],
+    ]) {
+      await service.asSuperuser.system(async (tx) =>
+        tx.execute({
+          text: `update findings.${table} set owner = jsonb_build_object('person_id', $2::text), version = version + 1
+            where id = $1`,
+          values: [row, old],
+        }),
+      )
+    }
+    expect((await patch(at, { title: 'Other', owner: who(old) })).status).toBe(200)
+    expect((await patch(planAt, { title: 'Other', owner: who(old) })).status).toBe(200)
+    const item = { id: planId, version: 3, title: 'Third', owner: who(old) }
+    const many = await post('/api/v1/action-plans/bulk', { mode: 'best_effort', items: [item] })
+    expect(many.text).toContain('"status":200')
+    expect(refused(await post(`${at}/action-plans`, planOf(old)))).toEqual([422, ['unknown /owner/person_id']])
   })
 })
 
@@ -177,6 +280,7 @@ describe('while the universe is away', () => {
     await service.universe?.stop()
     const before = await total()
     expect((await post(path, open())).status).toBe(503)
+    expect((await post(path, findingBody({ owner: { person_id: ada } }))).status).toBe(503)
     const items = [{ ...open(), external_id: 'later' }, findingBody()]
     expect((await post(`${path}/bulk`, { mode: 'best_effort', items })).status).toBe(503)
     expect(await total()).toBe(before)

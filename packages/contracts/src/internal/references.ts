@@ -6,6 +6,9 @@ import { evidenceRefSchema } from '../findings/finding.ts'
 /** Most ids of a kind in one question: what a bulk request names where each of its items names 50. */
 export const maxReferences: number = maxBulkItems * 50
 
+/** Most people whom an item of a bulk request names: the owner of a plan, who verifies it and who has approved an extension. */
+const maxPeopleOfItem = 3
+
 /** A question of that size, in bytes. */
 export const maxReferencesBytes: number = 5 * 1024 * 1024
 
@@ -13,12 +16,19 @@ export const maxReferencesBytes: number = 5 * 1024 * 1024
 export const unknownReferencesBodySchema = z.strictObject({
   entity_ids: z.array(uuidSchema).max(maxReferences),
   test_procedure_ids: z.array(uuidSchema).max(maxBulkItems),
+  /** Absent where nobody is named. The release before never asks. */
+  person_ids: z
+    .array(uuidSchema)
+    .max(maxBulkItems * maxPeopleOfItem)
+    .optional(),
 })
+export type AskedReferences = z.infer<typeof unknownReferencesBodySchema>
 
-/** Those ids, in no order. */
+/** Those ids, in no order; `person_ids` where people were asked about. */
 export const unknownReferencesAnswerSchema = z.strictObject({
   entity_ids: z.array(uuidSchema),
   test_procedure_ids: z.array(uuidSchema),
+  person_ids: z.array(uuidSchema).optional(),
 })
 export type UnknownReferences = z.infer<typeof unknownReferencesAnswerSchema>
 

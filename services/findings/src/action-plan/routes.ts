@@ -112,13 +112,18 @@ export function actionPlanRoutes(
 
   contractRoute(app, createActionPlan, async (input) => {
     const { params, context, answer } = input
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
       .write(context, async (tx) => {
         const finding = await lockFinding(tx, address)
         if (finding === undefined) throw problem('not_found')
+        assertKnown(body)
         const { plan, drafts } = await proposePlan(tx, finding, body, actorOf(context))
         await record(tx, drafts)
         answer.header('location', `/api/v1/action-plans/${plan.id}`)
@@ -143,7 +148,7 @@ export function actionPlanRoutes(
         if (held === undefined) throw problem('not_found')
         assertVersion(input, held.plan.version)
         assertChangeable(held, body.status !== undefined)
-        assertKnown(body)
+        assertKnown(body, held.plan)
         const { plan, drafts } = await changePlan(tx, held, body, actorOf(context))
         await record(tx, drafts)
         return plan
@@ -177,7 +182,11 @@ export function actionPlanRoutes(
 
   contractRoute(app, extendActionPlan, async (input) => {
     const { params, context } = input
-    const body = (await peopleLinker(universe, input, [input.body]))(input.body)
+    const [link, assertKnown] = await Promise.all([
+      peopleLinker(universe, input, [input.body]),
+      referenceCheck(deps, input, [input.body]),
+    ])
+    const body = link(input.body)
     const address = parseResourceAddress(params.id)
     const record = recorderOf(context, checkpoints)
     return await db
@@ -187,6 +196,7 @@ export function actionPlanRoutes(
         const { plan, finding } = held
         assertVersion(input, plan.version)
         assertChangeable(held, false)
+        assertKnown(body)
         if (body.to <= plan.due_date) {
           throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
         }

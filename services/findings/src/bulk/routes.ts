@@ -135,7 +135,7 @@ async function applyPlan(tx: Tx, item: ActionPlanBulkItem, { actor, assertKnown 
     return await proposeItem(tx, named, patch, actor)
   }
   assertItemVersion(version, held.plan.version)
-  assertKnown(patch)
+  assertKnown(patch, held.plan)
   if (named !== undefined) {
     const finding = await lockFinding(tx, parseResourceAddress(named))
     if (finding?.id !== held.finding.id) {

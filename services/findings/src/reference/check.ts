@@ -1,10 +1,12 @@
 import type { EvidenceRef, InputError } from '@postern/contracts'
+import type { UnknownReferences } from '@postern/contracts/internal'
 import type { RequestInfo } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { invalidContent } from '../request.ts'
+import { type NamingPeople, personMembers } from '../universe/link-people.ts'
 
 /** A body that may name what other services own. */
-interface Naming {
+interface Naming extends NamingPeople {
   readonly entity_ids?: readonly string[] | undefined
   readonly test_procedure_id?: string | null | undefined
   readonly evidence_refs?: readonly EvidenceRef[] | undefined
@@ -27,11 +29,18 @@ export async function referenceCheck(
 ): Promise<ReferenceCheck> {
   const entityIds = [...new Set(bodies.flatMap(({ entity_ids: ids = [] }) => ids))]
   const procedureIds = [...new Set(bodies.flatMap(({ test_procedure_id: id }) => id ?? []))]
+  const personIds = [
+    ...new Set(bodies.flatMap((body) => personMembers.flatMap((member) => body[member]?.person_id ?? []))),
+  ]
   const refs = [...new Map(bodies.flatMap(({ evidence_refs = [] }) => evidence_refs.map((ref) => [keyOf(ref), ref])))]
   const [unknown, unknownRefs] = await Promise.all([
-    entityIds.length + procedureIds.length === 0
-      ? { entity_ids: [], test_procedure_ids: [] }
-      : universe.unknown(request, { entity_ids: entityIds, test_procedure_ids: procedureIds }),
+    entityIds.length + procedureIds.length + personIds.length === 0
+      ? nothing
+      : universe.unknown(request, {
+          entity_ids: entityIds,
+          test_procedure_ids: procedureIds,
+          ...(personIds.length === 0 ? {} : { person_ids: personIds }),
+        }),
     refs.length === 0
       ? []
       : evidence.unknown(
@@ -41,6 +50,7 @@ export async function referenceCheck(
   ])
   const entities = new Set(unknown.entity_ids)
   const procedures = new Set(unknown.test_procedure_ids)
+  const people = new Set(unknown.person_ids)
   const evidenceKeys = new Set(unknownRefs.map(keyOf))
 
   return (body, before = {}) => {
@@ -55,6 +65,12 @@ export async function referenceCheck(
       ...(procedures.has(procedure ?? '') && procedure !== before.test_procedure_id
         ? [{ pointer: '/test_procedure_id', code: 'unknown', detail: 'must be the id of a test procedure' }]
         : []),
+      ...personMembers.flatMap((member) => {
+        const id = body[member]?.person_id ?? ''
+        return people.has(id) && id !== before[member]?.person_id
+          ? [{ pointer: `/${member}/person_id`, code: 'unknown', detail: 'must be the id of a person' }]
+          : []
+      }),
       ...named.flatMap((ref, index) =>
         evidenceKeys.has(keyOf(ref))
           ? [
@@ -70,6 +86,8 @@ export async function referenceCheck(
     if (faults.length > 0) throw invalidContent(faults)
   }
 }
+
+const nothing: UnknownReferences = { entity_ids: [], test_procedure_ids: [] }
 
 /** Two references are the same where all that they say is. */
 function keyOf({ evidence_id: id, sha256, size }: EvidenceRef): string {

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { Universe } from './universe.ts'
 
 /** Where the body of a write names people. */
-const personMembers = [
+export const personMembers = [
   'owner',
   'approver',
   'validated_by',
@@ -15,7 +15,7 @@ const personMembers = [
 ] as const
 
 /** A body that may name people, or patch who is named. */
-type Naming = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
+export type NamingPeople = { readonly [member in (typeof personMembers)[number]]?: PersonPatch | null | undefined }
 
 const named = z.object({ email: z.email().max(254), person_id: z.undefined().optional() })
 
@@ -28,7 +28,7 @@ export async function peopleLinker(
   universe: Universe,
   request: Pick<RequestInfo, 'context' | 'requestId' | 'log'>,
   bodies: readonly unknown[],
-): Promise<<B extends Naming>(body: B) => B> {
+): Promise<<B extends NamingPeople>(body: B) => B> {
   const emails = new Set(bodies.flatMap(emailsIn))
   const ids = new Map<string, string>()
   if (emails.size > 0) {
@@ -55,7 +55,7 @@ function emailsIn(body: unknown): string[] {
   })
 }
 
-function linkedMembers(body: Naming, ids: ReadonlyMap<string, string>): Readonly<Record<string, object>> {
+function linkedMembers(body: NamingPeople, ids: ReadonlyMap<string, string>): Readonly<Record<string, object>> {
   const linked: Record<string, object> = {}
   for (const member of personMembers) {
     const person = body[member]

@@ -1,4 +1,5 @@
 import {
+  type AskedReferences,
   type EntityNamesAnswer,
   type LookupPeopleAnswer,
   type SubtreeBody,
@@ -22,8 +23,8 @@ export interface Universe {
   names(request: Request, ids: readonly string[]): Promise<EntityNamesAnswer['entities']>
   /** Whom e-mail addresses belong to, of those that it knows. Waits for a second at most. */
   people(request: Request, emails: readonly string[]): Promise<LookupPeopleAnswer['people']>
-  /** Those of the ids that name no entity, or no test procedure, of the tenant's. */
-  unknown(request: Request, ids: UnknownReferences): Promise<UnknownReferences>
+  /** Those of the ids that name no entity, no test procedure, or no person of the tenant's. */
+  unknown(request: Request, ids: AskedReferences): Promise<UnknownReferences>
 }
 
 /** A write waits so long to learn who is named in it. */

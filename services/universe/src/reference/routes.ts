@@ -6,7 +6,7 @@ import {
 } from '@postern/contracts/internal'
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { listUnknownEntities, listUnknownTestProcedures } from './store.ts'
+import { listUnknownEntities, listUnknownPeople, listUnknownTestProcedures } from './store.ts'
 
 /** What the findings service asks before it writes down what a finding is about. */
 export function referenceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -21,10 +21,15 @@ export function referenceRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       callers: ['service'],
     },
     async ({ body, context }): Promise<UnknownReferences> => {
-      const [entities, procedures] = await db.read(context, async (tx) =>
-        Promise.all([listUnknownEntities(tx, body.entity_ids), listUnknownTestProcedures(tx, body.test_procedure_ids)]),
+      const [entities, procedures, people] = await db.read(context, async (tx) =>
+        Promise.all([
+          listUnknownEntities(tx, body.entity_ids),
+          listUnknownTestProcedures(tx, body.test_procedure_ids),
+          body.person_ids === undefined ? undefined : listUnknownPeople(tx, body.person_ids),
+        ]),
       )
-      return { entity_ids: entities, test_procedure_ids: procedures }
+      const unknown = { entity_ids: entities, test_procedure_ids: procedures }
+      return people === undefined ? unknown : { ...unknown, person_ids: people }
     },
   )
 }

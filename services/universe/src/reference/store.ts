@@ -11,6 +11,11 @@ export async function listUnknownTestProcedures(tx: Tx, ids: readonly string[]):
   return (await tx.query<{ id: string }>(unknownTestProcedures([ids]))).map(({ id }) => id)
 }
 
+/** Those of the ids that name no person of the tenant: who is not active any more is one. */
+export async function listUnknownPeople(tx: Tx, ids: readonly string[]): Promise<string[]> {
+  return (await tx.query<{ id: string }>(unknownPeople([ids]))).map(({ id }) => id)
+}
+
 // entity_pk
 const unknownEntities = statement(
   'universe_unknown_entities',
@@ -25,4 +30,12 @@ const unknownTestProcedures = statement(
   `select asked.id
   from unnest($1::uuid[]) as asked (id)
   where not exists (select 1 from universe.test_procedure t where t.id = asked.id)`,
+)
+
+// person_pk
+const unknownPeople = statement(
+  'universe_unknown_people',
+  `select asked.id
+  from unnest($1::uuid[]) as asked (id)
+  where not exists (select 1 from universe.person p where p.id = asked.id)`,
 )
