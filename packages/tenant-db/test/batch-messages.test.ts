@@ -212,6 +212,8 @@ describe('where a statement fails', () => {
       ['select 2', failure],
     ])
     expect(given.slice(1)).toEqual(queries.slice(2))
+    answer(batch, wire, 3)
+    batch.handleCopyInResponse(wire)
     batch.handleReadyForQuery(wire)
     expect(ended).toHaveLength(2)
   })
@@ -219,6 +221,7 @@ describe('where a statement fails', () => {
   test('and it is the first, all fail as it did and none is sent again', () => {
     const { batch, ended, given, wire } = submitted(one, two, three)
     batch.handleError(failure, wire)
+    batch.handleReadyForQuery(wire)
     expect(ended).toEqual([
       ['select 1', failure],
       ['select 2', failure],
@@ -247,6 +250,16 @@ describe('a statement that cannot be sent', () => {
     expect(ended).toEqual([['select 1', expect.objectContaining({ message: expect.stringContaining('circular') })]])
     answer(batch, wire, 2)
     expect(ended.at(-1)).toEqual(['select 2', [{ n: 2 }]])
+  })
+
+  test('and is one of many such leaves nothing to be answered', () => {
+    const round: { self?: unknown } = {}
+    round.self = round
+    const { batch, connection, ended, wire } = submitted({ ...one, values: [round] }, { ...two, values: [round] })
+    batch.handleError(new Error('as asked'), wire)
+    batch.handleReadyForQuery(wire)
+    expect(ended.map(([text]) => text)).toEqual(['select 1', 'select 2'])
+    expect(connection.sent.at(-1)).toBe('Sync')
   })
 
   test('because its name is that of another text fails, and the others have their own answers', async () => {
