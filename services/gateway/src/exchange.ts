@@ -52,9 +52,14 @@ const ownHeaders = [
   apiVersion,
 ] as const
 
-/** How much of a body that nobody wants is read, and for how long, before its connection is cut. */
-const maxRestBytes = 1024 * 1024
+export const closeConnection = ['connection', 'close'] as const
+
+/** Of a body that nobody wants, as much is read for a connection that lives on. Before more, the answer says that it ends. */
+const shortRestBytes = 1024 * 1024
+/** As much is read all the same, and for so many times so long, so that who sends still gets the answer. Then the connection is cut. */
+const mostRestBytes = 64 * 1024 * 1024
 const restWithinMs = 5000
+const mostRestTimes = 3
 /** A client that takes nothing of its answer for this long is cut off. */
 export const stalledReaderMs = 60_000
 
@@ -87,6 +92,8 @@ export function send(
     return
   }
   const own = headers.includes('cache-control') ? ownHeaders.slice(2) : ownHeaders
+  const isClosing = headers.includes('connection')
+  const closes = isClosing || isRestLong(request, false)
   response.writeHead(status, [
     'content-type',
     contentType,
@@ -96,10 +103,16 @@ export function send(
     requestId,
     ...own,
     ...headers,
+    ...(closes && !isClosing ? closeConnection : []),
   ])
-  response.end(request.method === 'HEAD' ? undefined : body)
-  limitReader(response)
-  drainRest(request)
+  endAnswer({ request, response }, closes, request.method === 'HEAD' ? undefined : body)
+}
+
+/** Whether so much of a body may still come that the answer is to say that the connection ends. `ifUnknown`: of one in chunks. */
+export function isRestLong(request: IncomingMessage, ifUnknown: boolean): boolean {
+  if (request.complete) return false
+  const { 'content-length': length, 'transfer-encoding': coding } = request.headers
+  return coding === undefined ? Number(length ?? 0) > shortRestBytes : ifUnknown
 }
 
 /** Bounds how long the end of an answer, already written, waits for a client that does not read it. */
@@ -108,22 +121,47 @@ export function limitReader(response: ServerResponse): void {
 }
 
 /**
- * Reads what is left of the body of a request that has been answered, and throws it away. To close the connection at once
- * would make TCP reset it, and the client might never see its answer. A body that is too long or too slow is cut off.
+ * Ends an answer of which all is written, but for `body`. What is left of the request's body is read and thrown away first:
+ * Node closes the connection of an answer that has ended and `closes` it, TCP resets what is closed with bytes unread, and
+ * the client might never see its answer (RFC 9112 §9.6). It is told at once that nothing more comes.
  */
-export function drainRest(request: IncomingMessage): void {
+export function endAnswer(
+  { request, response }: Pick<Exchange, 'request' | 'response'>,
+  closes: boolean,
+  body?: Buffer,
+): void {
   const { 'content-length': length, 'transfer-encoding': coding } = request.headers
-  if ((length === undefined && coding === undefined) || request.readableEnded || request.destroyed) return
-  request.unpipe()
-  if (!request.complete) {
-    let rest = maxRestBytes
-    const timer = setTimeout(() => request.socket.destroy(), restWithinMs)
-    timer.unref()
-    request.on('data', (chunk: Buffer) => {
-      rest -= chunk.length
-      if (rest < 0) request.socket.destroy()
-    })
-    request.once('close', () => clearTimeout(timer))
-  }
+  const isRead = (length === undefined && coding === undefined) || request.readableEnded || request.destroyed
+  // The end of an answer in chunks is sent when it is ended.
+  const waits = !isRead && !request.complete && !response.writableEnded && !response.chunkedEncoding
+  if (!waits) {
+    if (!response.writableEnded) response.end(body)
+  } else if (body === undefined) response.flushHeaders()
+  else response.write(body)
+  limitReader(response)
+  if (isRead) return
+  // Not where it waits behind another answer on its connection. Node closes by itself where a body was announced and not asked for.
+  if (waits && (closes || !response.shouldKeepAlive)) response.socket?.end()
+  if (!request.complete) boundRest(request)
+  if (waits) request.once('end', () => response.end())
   request.resume()
+}
+
+/** Cuts a connection over which too much of a body comes, for too long, or no more. */
+function boundRest(request: IncomingMessage): void {
+  let rest = mostRestBytes
+  let times = mostRestTimes
+  let isSilent = true
+  const timer = setInterval(() => {
+    times -= 1
+    if (isSilent || times === 0) request.socket.destroy()
+    isSilent = true
+  }, restWithinMs)
+  timer.unref()
+  request.on('data', (chunk: Buffer) => {
+    isSilent = false
+    rest -= chunk.length
+    if (rest < 0) request.socket.destroy()
+  })
+  request.once('close', () => clearInterval(timer))
 }

@@ -110,7 +110,8 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   }
 
   return (request, response) => {
-    if (spoiled.has(request.socket)) return
+    // Also where the answer before it was the last.
+    if (spoiled.has(request.socket) || request.socket.writableEnded) return
     const headers = readHeaders(request.rawHeaders)
     const method = request.method ?? ''
     const url = request.url ?? ''

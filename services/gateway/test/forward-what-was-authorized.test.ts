@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { generateKey } from '@postern/api-key'
 import { parseAssertion } from '@postern/signed-context'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -80,6 +82,21 @@ describe('is refused, and never reaches a service', () => {
     expect(statusOf(answer)).toBe(400)
     expect(answer).toContain('malformed_http')
     expect(gateway.forwarded).toEqual([])
+  })
+
+  test('what follows a request whose answer has ended the connection, its body being far too long', async () => {
+    const long = post(`Content-Length: ${2 ** 22}\r\n`, 'a'.repeat(2 ** 22)).replace('Connection: close\r\n', '')
+    const client = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true })
+    client.end(long + get('/api/v1/nothing', 'X-Request-Id: hidden-behind-it\r\n'))
+    let answer = ''
+    client.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')))
+    await once(client, 'close')
+    expect(answer).toMatch(/^HTTP\/1\.1 413 [^]*\r\nconnection: close\r\n[^]*content_too_large/)
+    expect(answer.match(/HTTP\/1/g)).toHaveLength(1)
+    // The control: by now it would have been told.
+    await gateway.raw(get('/api/v1/nothing', 'X-Request-Id: not-hidden\r\n'))
+    expect(gateway.log.join('')).toContain('not-hidden')
+    expect(gateway.log.join('')).not.toContain('hidden-behind-it')
   })
 
   test('CONNECT: the connection ends', async () => {

@@ -478,11 +478,66 @@ describe('a request body', () => {
     client.socket.write(`POST /thing HTTP/1.1\r\nhost: a\r\ncontent-length: ${32 * mebibyte}\r\n\r\n`)
     client.socket.write(Buffer.alloc(256 * 1024))
     await expectReceived(client, 'too much')
-    expect(client.received()).toMatch(/^HTTP\/1\.1 413 /)
+    expect(client.received()).toMatch(/^HTTP\/1\.1 413 [^]*connection: close\r\n/i)
     expect((await outcome).status).toBe(413)
-    // It goes on without reading: more than is thrown away for it ends the connection.
-    client.socket.write(Buffer.alloc(4 * mebibyte))
+    // Which does not wait for it to have sent all.
     await client.closed
+  })
+
+  test.each([
+    ['before it is read, of known length', '/refused', `content-length: ${16 * mebibyte}`, 401],
+    ['by the service, of known length', '/thing', `content-length: ${16 * mebibyte}`, 413],
+    ['by the service, in chunks', '/thing', 'transfer-encoding: chunked', 413],
+    ['as too large, in chunks', '/large', 'transfer-encoding: chunked', 413],
+  ])('that is refused %s: who sends all of it before reading gets the answer', async (_how, path, framing, status) => {
+    const { port } = await startBoth(
+      (request, response) => {
+        request.on('error', () => undefined)
+        if (request.url === '/thing') response.writeHead(413, { 'content-length': 8 }).end('too much')
+        else request.resume()
+      },
+      path === '/large' ? { maxBodyBytes: mebibyte } : {},
+    )
+    const client = await open(port)
+    client.socket.pause()
+    client.socket.write(`POST ${path} HTTP/1.1\r\nhost: a\r\n${framing}\r\n\r\n`)
+    const bytes = Buffer.alloc(16 * mebibyte)
+    if (framing.startsWith('content-length')) client.socket.write(bytes)
+    else
+      client.socket.write(
+        Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n0\r\n\r\n')]),
+      )
+    // A request that is hidden behind it is not taken up: the answer was the last.
+    client.socket.write('GET /refused HTTP/1.1\r\nhost: a\r\n\r\n')
+    while (client.socket.writableLength > 0) await once(client.socket, 'drain')
+    client.socket.resume()
+    await once(client.socket, 'end')
+    expect(client.received()).toMatch(new RegExp(`^HTTP/1.1 ${status} [^]*connection: close\r\n`, 'i'))
+    expect(client.received().match(/HTTP\/1/g)).toHaveLength(1)
+  })
+
+  test('that is refused, and goes on for ever, ends the connection', async () => {
+    const { port } = await startBoth((_request, response) => response.end())
+    const client = await open(port)
+    client.socket.write('POST /refused HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n')
+    const mebi = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(mebibyte), Buffer.from('\r\n')])
+    let sent = 0
+    while (client.socket.writable) {
+      sent += 1
+      const drained = new Promise((resolve) => client.socket.once('drain', resolve))
+      if (!client.socket.write(mebi)) await Promise.race([drained, client.closed])
+    }
+    await client.closed
+    expect(sent).toBeGreaterThan(64)
+  })
+
+  test('that is refused is no failure to fetch, however much of it is left', async () => {
+    const { port } = await startBoth((_request, response) => response.end())
+    for (let round = 0; round < 3; round += 1) {
+      const body = Buffer.alloc(16 * mebibyte)
+      const answer = await fetch(`http://127.0.0.1:${port}/refused`, { method: 'POST', body })
+      expect([answer.status, await answer.text()]).toEqual([401, expect.stringContaining('missing_credentials')])
+    }
   })
 
   test('whose rest is short is read to its end after an early answer, so the connection lives on', async () => {

@@ -2,7 +2,15 @@ import type { ServerResponse } from 'node:http'
 import type { Readable } from 'node:stream'
 import { apiVersion } from '@postern/contracts'
 import type { Dispatcher } from 'undici'
-import { type Exchange, drainRest, limitReader, sendProblem, stalledReaderMs } from '../exchange.ts'
+import {
+  type Exchange,
+  closeConnection,
+  endAnswer,
+  isRestLong,
+  limitReader,
+  sendProblem,
+  stalledReaderMs,
+} from '../exchange.ts'
 import { type AnswerHeaders, Turn } from './connections.ts'
 import { limitBody } from './limit-body.ts'
 import { NoConnectionError, SignatureRefusedError, isFaultOfClient, upstreamFailure } from './upstream-errors.ts'
@@ -27,8 +35,6 @@ export interface Forwarding {
   /** Called when the service failed, and not for what the client did wrong. */
   readonly onFailure: (exchange: Exchange, error: unknown) => void
 }
-
-export const closeConnection = ['connection', 'close'] as const
 
 /** Answer headers of a service that end at the gateway: hop-by-hop fields, and those that the gateway sets itself. */
 const withheld: ReadonlySet<string> = new Set([
@@ -121,6 +127,7 @@ class AnswerHandler extends Turn {
   #controller: Dispatcher.DispatchController | undefined
   #status = 0
   #length = -1
+  #closes = false
   #done = false
   /** Runs while the client, or a free connection, is waited for. */
   #timer: NodeJS.Timeout | undefined
@@ -162,8 +169,8 @@ class AnswerHandler extends Turn {
       controller.abort(new SignatureRefusedError())
       return
     }
-    const { exchange, answerHeaders: out, isDraining } = this.#forwarding
-    if (isDraining()) out.push(...closeConnection)
+    const { exchange, answerHeaders: out } = this.#forwarding
+    this.#sayWhetherItCloses()
     out.push('x-request-id', exchange.requestId, 'api-version', apiVersion)
     let hasCacheControl = false
     for (const name in headers) {
@@ -182,9 +189,9 @@ class AnswerHandler extends Turn {
   }
 
   onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    const { response } = this.#forwarding.exchange
+    const { request, response } = this.#forwarding.exchange
     // The whole body in one piece: head and body leave in one write.
-    if (chunk.length === this.#length) {
+    if (chunk.length === this.#length && (this.#body === null || request.complete)) {
       endAtOnce(response, chunk)
       return
     }
@@ -201,12 +208,20 @@ class AnswerHandler extends Turn {
 
   protected ended(): void {
     if (this.#done) return
-    const { response } = this.#forwarding.exchange
-    if (!response.writableEnded) response.end()
-    limitReader(response)
+    const { exchange } = this.#forwarding
     // The answer may come before the upload has ended: nobody wants the rest of it any more.
-    if (this.#body !== null) drainRest(this.#forwarding.exchange.request)
+    if (this.#body !== null) endAnswer(exchange, this.#closes)
+    else {
+      if (!exchange.response.writableEnded) exchange.response.end()
+      limitReader(exchange.response)
+    }
     this.#finish(this.#status)
+  }
+
+  #sayWhetherItCloses(): void {
+    const { exchange, answerHeaders, isDraining } = this.#forwarding
+    this.#closes = isDraining() || (this.#body !== null && isRestLong(exchange.request, true))
+    if (this.#closes) answerHeaders.push(...closeConnection)
   }
 
   protected failed(error: Error): void {
@@ -215,7 +230,7 @@ class AnswerHandler extends Turn {
 
   #fail(error: Error): void {
     if (this.#done) return
-    const { exchange, answerHeaders, isDraining, onFailure } = this.#forwarding
+    const { exchange, answerHeaders, onFailure } = this.#forwarding
     if (!isFaultOfClient(error)) onFailure(exchange, error)
     if (exchange.response.headersSent) {
       // Cut, never ended: a client must be able to tell half an answer from a whole one.
@@ -225,7 +240,7 @@ class AnswerHandler extends Turn {
     }
     const { code, detail, errors } = upstreamFailure(error)
     const status = code === 'service_unavailable' ? { retryAfterSeconds: 1 } : {}
-    if (isDraining()) answerHeaders.push(...closeConnection)
+    this.#sayWhetherItCloses()
     sendProblem(exchange, code, { detail, errors, headers: answerHeaders, ...status })
     this.#finish(exchange.response.statusCode)
   }
