@@ -1,5 +1,5 @@
 import { mediaTypesOf } from './media-types.ts'
-import type { Route } from './route.ts'
+import { type Route, headersOnEveryAnswer } from './route.ts'
 import { isRepeatable } from './route-problems.ts'
 
 type Json = Record<string, unknown>
@@ -46,7 +46,11 @@ function isAlways(key: string): boolean {
 export function requiredHeadersOf(route: Route, status: number): string[] {
   const keys = keysOf(route, status)
   const ofCallers = status < 400 && keys.includes('RateLimit') ? (['RateLimit', 'RateLimitPolicy'] as const) : []
-  return [...keys.filter((key) => always.has(key)), ...ofCallers].map((key) => responseHeaders[key][0].toLowerCase())
+  const ofKeys = [...keys.filter((key) => always.has(key)), ...ofCallers]
+  return [
+    ...ofKeys.map((key) => responseHeaders[key][0].toLowerCase()),
+    ...headersOnEveryAnswer(route).map(([name]) => name),
+  ]
 }
 
 function keysOf(route: Route, status: number): HeaderKey[] {
@@ -73,9 +77,16 @@ function keysOf(route: Route, status: number): HeaderKey[] {
 export function headersOf(route: Route, status: number): Json {
   const keys = keysOf(route, status)
   const own = Object.entries(route.answers[status]?.headers ?? {})
+  const onAll = Object.entries(route.onEveryAnswer ?? {})
   return {
     headers: {
       ...Object.fromEntries(keys.map((key) => [responseHeaders[key][0], { $ref: `#/components/headers/${key}` }])),
+      ...Object.fromEntries(
+        onAll.map(([name, { description, value }]) => [
+          name,
+          { description, required: true, schema: text, example: value },
+        ]),
+      ),
       ...Object.fromEntries(own.map(([name, description]) => [name, { description, schema: text }])),
     },
   }

@@ -66,6 +66,8 @@ export interface Route {
   readonly requestHeaders?: Readonly<
     Record<string, { readonly description: string; readonly example: string; readonly required?: boolean }>
   >
+  /** Headers that every answer has, refusals of the gateway too: their name, what they are for, and their value. */
+  readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]
   /** Where it is set, bodies and errors are those of SCIM 2.0, and what a body holds beyond its schema is left out. */
@@ -82,6 +84,11 @@ export const defaultMaxBodyBytes = 1024 * 1024
 export function defineRoute<const R extends RouteInput>(route: R): R & Omit<Route, keyof R> {
   const takesBody = route.body !== undefined || route.bodyMediaTypes !== undefined
   return { maxBodyBytes: takesBody ? defaultMaxBodyBytes : 0, answerWithinMs: 30_000, problems: [], ...route }
+}
+
+/** Names and values of `onEveryAnswer`. */
+export function headersOnEveryAnswer({ onEveryAnswer = {} }: Pick<Route, 'onEveryAnswer'>): [string, string][] {
+  return Object.entries(onEveryAnswer).map(([name, { value }]) => [name.toLowerCase(), value])
 }
 
 /** The parsed input of a route: what a handler receives. */

@@ -4,6 +4,7 @@ import {
   type ProblemCode,
   type Route,
   type RouteInputs,
+  headersOnEveryAnswer,
   itemSchemaOf,
   linesMediaType,
   mediaTypesOf,
@@ -237,6 +238,7 @@ function register(app: App, registration: Registration): void {
 function addRoute(app: App, registration: Registration, kit: Kit): void {
   const { method, path, guard, maxBodyBytes, success, repeatable, contract } = registration
   const offered = contract === undefined ? [] : mediaTypesOf(contract)
+  const always = contract === undefined ? [] : headersOnEveryAnswer(contract)
   app.route({
     method,
     url: path,
@@ -248,6 +250,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
       if (context === undefined) throw problem('unsigned_request')
       assertInTime(context)
       reply.header('x-request-id', request.id)
+      for (const [name, value] of always) reply.header(name, value)
       reply.code(success)
       const answer = controlOf(reply)
       const mediaType = chooseMediaType(request, reply, offered)

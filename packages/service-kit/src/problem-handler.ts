@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import {
   type InputError,
   type ProblemCode,
+  headersOnEveryAnswer,
   isScimTarget,
   problemDocument,
   problemMediaType,
@@ -56,6 +57,8 @@ async function sendProblem(request: FastifyRequest, reply: FastifyReply, error: 
   if (retryAfterSeconds !== undefined) reply.header('retry-after', String(retryAfterSeconds))
   // What a refused request had set belongs to an answer that is not given.
   reply.removeHeader('etag').removeHeader('link')
+  for (const [name, value] of headersOnEveryAnswer(request.routeOptions.config.contract ?? {}))
+    reply.header(name, value)
   const isScim = isScimTarget(request.url)
   const document = isScim
     ? scimError(error.code, request.id, options)

@@ -107,7 +107,7 @@ describe('a resumable upload is not begun', () => {
   ])('%s', async (_what, length, metadata, status, code) => {
     const principal = uploader()
     const answer = await create(principal, length, metadata)
-    expect([answer.status, codeOf(answer)]).toEqual([status, code])
+    expect([answer.status, codeOf(answer), answer.headers['tus-resumable']]).toEqual([status, code, '1.0.0'])
     await expectNothing(principal.tenantId)
   })
 
@@ -143,7 +143,7 @@ describe('a piece is refused and adds nothing', () => {
     const target = await created(principal, 10)
     expect(await append(principal, target, 0, 'ab')).toMatchObject({ status: 204 })
     const answer = await append(principal, target, offset, body, headers)
-    expect([answer.status, codeOf(answer)]).toEqual([status, code])
+    expect([answer.status, codeOf(answer), answer.headers['tus-resumable']]).toEqual([status, code, '1.0.0'])
     expect((await head(principal, target)).headers['upload-offset']).toBe('2')
   })
 

@@ -3,6 +3,7 @@ import {
   type ProblemCode,
   type Route,
   apiVersion,
+  headersOnEveryAnswer,
   isScimTarget,
   problemDocument,
   problemMediaType,
@@ -65,7 +66,7 @@ export const stalledReaderMs = 60_000
 
 /** Answers with a problem document (RFC 9457), below `/scim/v2` with an error of SCIM. The one place in the gateway that does. */
 export function sendProblem(
-  { request, response, requestId }: Pick<Exchange, 'request' | 'response' | 'requestId'>,
+  { request, response, requestId, route }: Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>,
   code: ProblemCode,
   answer: ProblemAnswer = {},
 ): void {
@@ -76,7 +77,8 @@ export function sendProblem(
   const status = isScim ? scimStatusOf(code) : problemTypes[code].status
   const mediaType = isScim ? scimMediaType : problemMediaType
   const extra = retryAfterSeconds === undefined ? [] : ['retry-after', String(retryAfterSeconds)]
-  send({ request, response, requestId }, status, mediaType, body, [...extra, ...headers])
+  const always = route === undefined ? [] : headersOnEveryAnswer(route).flat()
+  send({ request, response, requestId }, status, mediaType, body, [...extra, ...always, ...headers])
 }
 
 /** Answers with a body that the gateway made itself. */

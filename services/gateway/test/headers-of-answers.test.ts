@@ -60,6 +60,26 @@ describe('an answer to a known key', () => {
   })
 })
 
+/** The status of an answer to a key with one scope, and its Tus-Resumable. */
+const ask = async (target: string, scope: 'write:*' | 'read:*', init: RequestInit = {}) => {
+  const headers = { authorization: `ApiKey ${makeKey({ scopes: [scope] }, 30)}`, ...init.headers }
+  const { status, headers: answered } = await fetch(`http://127.0.0.1:${gateway.port}${target}`, { ...init, headers })
+  return [status, answered.get('tus-resumable')]
+}
+
+test('every refusal on a path of a resumable upload says which tus is spoken, and no other does', async () => {
+  const path = '/api/v1/evidence/uploads'
+  const piece = { method: 'PATCH', body: 'x', headers: { 'content-encoding': 'gzip' } }
+  const answers = [
+    await ask(path, 'write:*', { method: 'POST', headers: { authorization: 'ApiKey none' } }),
+    await ask(path, 'read:*', { method: 'POST' }),
+    await ask(path, 'write:*', { method: 'POST', body: 'x' }),
+    await ask(`${path}/019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001`, 'write:*', piece),
+  ]
+  expect(answers).toEqual([401, 403, 400, 415].map((status) => [status, '1.0.0']))
+  expect(await ask('/api/v1/evidence', 'read:*', { method: 'POST' })).toEqual([403, null])
+})
+
 test('an answer to nobody that is known tells of no limit', async () => {
   for (const key of [undefined, generateKey().value]) {
     const refused = await gateway.get('/api/v1/findings', key)

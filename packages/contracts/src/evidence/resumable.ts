@@ -17,6 +17,7 @@ const base = {
   upstream: 'evidence',
   tag: 'Resumable uploads',
   access: { kind: 'scope', scope: 'write:evidence' },
+  onEveryAnswer: { 'Tus-Resumable': { description: 'The version of the protocol', value: tusVersion } },
 } as const
 
 const version = {
@@ -24,7 +25,6 @@ const version = {
 } as const
 
 const onAnswers = {
-  'Tus-Resumable': 'The version of the protocol',
   'Upload-Expires': 'When an upload that is not complete by then is given up',
 } as const
 
@@ -121,9 +121,7 @@ export const deleteUpload = defineRoute({
   method: 'DELETE',
   summary: 'Give an upload up',
   requestHeaders: version,
-  answers: {
-    204: { description: 'Nothing of it is left', headers: { 'Tus-Resumable': 'The version of the protocol' } },
-  },
+  answers: { 204: { description: 'Nothing of it is left' } },
   problems: ['not_found', 'conflict', 'unsupported_protocol'],
 })
 

@@ -217,7 +217,6 @@ async function noteGivenUp(
 const inMetadata: PlaceOf = () => ({ parameter: 'Upload-Metadata' })
 
 function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): void {
-  answer.header('tus-resumable', tusVersion)
   answer.header('cache-control', 'no-store')
   if (!speaksTus(headers)) {
     answer.header('tus-version', tusVersion)
