@@ -14,14 +14,23 @@ const ordinary = (text: string) =>
     ? { command: 'FETCH', rows: [{ n: 1 }, { n: 2 }], rowCount: 2 }
     : { command: text.startsWith('declare') ? 'DECLARE CURSOR' : 'SELECT', rows: [], rowCount: 0 }
 
+/** Also knows what was sent with each text. */
+class ValuedClient extends FakeClient {
+  readonly values: unknown[] = []
+
+  override query(query: Parameters<FakeClient['query']>[0] & { readonly values?: readonly unknown[] }): void {
+    this.values.push(query.values)
+    super.query(query)
+  }
+}
+
 /** A pool of connections that answer at once, each as full a batch as can be, without end. */
 function fakePool(max: number) {
-  const clients: FakeClient[] = []
+  const clients: ValuedClient[] = []
   const connect = async (): Promise<PoolClient> => {
-    const client = new FakeClient(ordinary)
+    const client = new ValuedClient(ordinary)
     clients.push(client)
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a connection that a session uses
-    return client as unknown as PoolClient
+    return client.asPoolClient()
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the part of a pool that is used
   return { pool: { options: { max }, connect } as unknown as Pool, clients }
@@ -55,7 +64,9 @@ describe('a list that is followed', () => {
     const before = clients[0]?.texts.length ?? 0
     await vi.advanceTimersByTimeAsync(9000)
     expect(clients[0]?.texts.slice(before)).toEqual(['select 1', 'select 1', 'select 1'])
+    expect(clients[0]?.values.slice(before)).toEqual([[], [], []])
     await rows.return(undefined)
+    expect(vi.getTimerCount()).toBe(0)
     await vi.advanceTimersByTimeAsync(9000)
     expect(clients[0]?.texts).toHaveLength(before + 3)
   })
@@ -101,8 +112,10 @@ describe('of the connections of a pool', () => {
     await all[0]?.return(undefined)
     await vi.advanceTimersByTimeAsync(100)
     expect(clients).toHaveLength(places + 1)
-    await Promise.all(first)
+    expect((await Promise.all(first)).map(({ done }) => done)).toEqual(all.map(() => false))
     for (const rows of all) await rows.return(undefined)
+    // Of who has a place nobody waits on for it to give up.
+    expect(vi.getTimerCount()).toBe(0)
   })
 
   test('one is waited for in turn, for a quarter of a minute, and then it is said that there is none', async () => {

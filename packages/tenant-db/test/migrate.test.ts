@@ -43,6 +43,7 @@ describe('a migration that is refused', () => {
     await put('000001_create_a.sql', 'create schema edited; create table edited.more (id uuid);')
     await put('000002_create_b.sql', 'create table edited.b (id uuid);')
     await expect(run('edited')).rejects.toThrow(MigrationRefused)
+    await expect(run('edited')).rejects.toMatchObject({ name: 'MigrationRefused' })
     await expect(run('edited')).rejects.toThrow('000001_create_a.sql was changed after it was applied')
     expect(await query("select to_regclass('edited.b') as b")).toEqual([{ b: null }])
   })
@@ -50,9 +51,10 @@ describe('a migration that is refused', () => {
   test('a database that a newer release has migrated', async () => {
     await put('000001_create_a.sql', 'create schema newer;')
     await put('000002_create_b.sql', 'create table newer.b (id uuid);')
+    await put('000003_create_c.sql', 'create table newer.c (id uuid);')
     await run('newer')
-    await rm(join(directory, '000002_create_b.sql'))
-    await expect(run('newer')).rejects.toThrow('belongs to a newer one: 000002_create_b.sql')
+    for (const name of ['000002_create_b.sql', '000003_create_c.sql']) await rm(join(directory, name))
+    await expect(run('newer')).rejects.toThrow('belongs to a newer one: 000002_create_b.sql, 000003_create_c.sql')
   })
 
   test('a file whose number is below the last one applied', async () => {
@@ -65,7 +67,7 @@ describe('a migration that is refused', () => {
   test('two files with one number, and a name without a number', async () => {
     await put('000001_create_a.sql', 'select 1;')
     await put('000001_create_b.sql', 'select 1;')
-    await expect(run('twice')).rejects.toThrow('same number')
+    await expect(run('twice')).rejects.toThrow('000001_create_b.sql has the same number as 000001_create_a.sql')
     await rm(join(directory, '000001_create_b.sql'))
     await put('create.sql', 'select 1;')
     await expect(run('twice')).rejects.toThrow('not named like 000001_verb_noun.sql')
