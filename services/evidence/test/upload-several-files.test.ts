@@ -120,6 +120,26 @@ describe('an upload of several files is refused and leaves nothing of any', () =
       422,
       'invalid_content',
     ],
+    ...[
+      'name="file"; filename="a.csv"; filename="b.exe"',
+      'name=file; filename="b.exe"; filename="a.csv"',
+      'name="file"; filename="a.csv"; FileName = b.exe',
+      'name="file"; filename="a.csv"; file name="b.csv"',
+      'name="file"; filename="\\"; filename="a.csv"',
+      "name=\"file\"; filename*=utf-8''b.csv; filename*=utf-8''a.csv",
+      'name="file"; name="metadata"; filename="a.csv"',
+      'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
+      'name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\nContent-Type: text/html',
+      'name="file"; filename="a.csv"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64',
+    ].map((says) => {
+      const head = `Content-Disposition: form-data; ${says}\r\n`
+      return [
+        `with a part that says twice what it is: ${says}`,
+        form(good, { ...good, head }),
+        400,
+        'bad_request',
+      ] as const
+    }),
     ['without a boundary', { body: 'x', headers: { 'content-type': 'multipart/form-data' } }, 400, 'bad_request'],
     ['that ends in the middle', { ...form(good), body: form(good).body.subarray(0, -20) }, 400, 'bad_request'],
     [
@@ -229,6 +249,12 @@ describe('an upload of several files', () => {
     expect(new Set(receipts.map(({ reference }) => reference)).size).toBe(10)
     expect(receipts[0]).toMatchObject({ evidence_date: receipts[0]?.received_at.slice(0, 10), test_procedures: [] })
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(9)
+  })
+
+  test('may have a name in both forms, as .NET sends it', async () => {
+    const head = "Content-Disposition: form-data; name=file; filename=a.csv; filename*=utf-8''%C3%BC.csv\r\n"
+    const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
+    expect(receipt?.file_name).toBe('\u00fc.csv')
   })
 
   test('may have its metadata as a file, as browsers send JSON', async () => {

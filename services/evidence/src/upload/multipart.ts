@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import { Readable } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
 import { bodyError, problem } from '@postern/service-kit'
@@ -72,6 +73,10 @@ export async function readMultipart(
         turn = turn.then(async () => await takePart(part))
         turn.catch(reject)
       })
+      onHead(parser, (head) => {
+        const said = saidTwice(head)
+        if (said !== undefined) reject(malformed(undefined, `A part may say its ${said} once.`))
+      })
       const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
       parser.on('error', (cause) => reject(malformed(cause)))
@@ -141,8 +146,39 @@ function openParser(contentType: string): BusboyInstance {
  * several files would be told that all are taken.
  */
 function partsBegun(parser: BusboyInstance): unknown {
-  const inner: unknown = Reflect.get(parser, '_parser')
-  return typeof inner === 'object' && inner !== null ? Reflect.get(inner, '_nparts') : undefined
+  return within(parser, '_parser', '_nparts')
+}
+
+type Head = Readonly<Record<string, readonly string[]>>
+
+/** Calls back with the head of each part before the parser tells of the part. */
+function onHead(parser: BusboyInstance, told: (head: Head) => void): void {
+  const parts = within(parser, '_parser', 'parser')
+  if (!(parts instanceof EventEmitter)) throw new Error('the parser of forms is another one than this was written for')
+  parts.prependListener('part', (part: EventEmitter) => part.on('header', told))
+}
+
+function within(value: unknown, ...path: readonly string[]): unknown {
+  return path.reduce(
+    (inner, name) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, name) : inner),
+    value,
+  )
+}
+
+const saidOnce = ['Content-Disposition', 'Content-Type', 'Content-Transfer-Encoding'] as const
+const namesOfPart = ['name', 'filename', 'filename*'] as const
+
+/**
+ * What the head of a part says more than once: of two file names the parser takes the first or the last, as they are written,
+ * and what stands before us may have judged the other. `filename*` may stand beside `filename`, as .NET sends it. Also within quotes
+ * nothing may look like it: where they end is read in two ways.
+ */
+function saidTwice(head: Head): string | undefined {
+  const header = saidOnce.find((name) => (head[name.toLowerCase()]?.length ?? 0) > 1)
+  if (header !== undefined) return header
+  // The parser takes white space out of names, too.
+  const disposition = (head['content-disposition']?.[0] ?? '').replaceAll(/\s/g, '').toLowerCase()
+  return namesOfPart.find((name) => disposition.split(`;${name}=`).length > 2)
 }
 
 async function readAll(stream: Readable): Promise<Buffer> {
@@ -165,7 +201,6 @@ function metadataTooLarge(): Error {
   return problem('content_too_large', { detail: `The metadata may have at most ${maxMetadataBytes} bytes.` })
 }
 
-function malformed(cause: unknown): Error {
-  const detail = 'The body is not multipart/form-data (RFC 7578).'
+function malformed(cause: unknown, detail = 'The body is not multipart/form-data (RFC 7578).'): Error {
   return problem('bad_request', { detail, errors: [bodyError('is not multipart/form-data')], cause })
 }
