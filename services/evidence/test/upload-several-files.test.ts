@@ -120,26 +120,6 @@ describe('an upload of several files is refused and leaves nothing of any', () =
       422,
       'invalid_content',
     ],
-    ...[
-      'name="file"; filename="a.csv"; filename="b.exe"',
-      'name=file; filename="b.exe"; filename="a.csv"',
-      'name="file"; filename="a.csv"; FileName = b.exe',
-      'name="file"; filename="a.csv"; file name="b.csv"',
-      'name="file"; filename="\\"; filename="a.csv"',
-      "name=\"file\"; filename*=utf-8''b.csv; filename*=utf-8''a.csv",
-      'name="file"; name="metadata"; filename="a.csv"',
-      'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
-      'name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\nContent-Type: text/html',
-      'name="file"; filename="a.csv"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64',
-    ].map((says) => {
-      const head = `Content-Disposition: form-data; ${says}\r\n`
-      return [
-        `with a part that says twice what it is: ${says}`,
-        form(good, { ...good, head }),
-        400,
-        'bad_request',
-      ] as const
-    }),
     ['without a boundary', { body: 'x', headers: { 'content-type': 'multipart/form-data' } }, 400, 'bad_request'],
     ['that ends in the middle', { ...form(good), body: form(good).body.subarray(0, -20) }, 400, 'bad_request'],
     [
@@ -151,6 +131,23 @@ describe('an upload of several files is refused and leaves nothing of any', () =
   ])('%s', async (_what, options, status, code) => {
     const answer = await send(principal, options)
     expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([status, code])
+  })
+
+  test.each([
+    'name="file"; filename="a.csv"; filename="b.exe"',
+    'name=file; filename="b.exe"; filename="a.csv"',
+    'name="file"; filename="a.csv"; FileName = b.exe',
+    'name="file"; filename="a.csv"; file name="b.csv"',
+    'name="file"; filename="\\"; filename="a.csv"',
+    "name=\"file\"; filename*=utf-8''b.csv; filename*=utf-8''a.csv",
+    'name="file"; name="metadata"; filename="a.csv"',
+    'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
+    'name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\nContent-Type: text/html',
+    'name="file"; filename="a.csv"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64',
+  ])('with a part that says twice what it is: %s', async (says) => {
+    const head = `Content-Disposition: form-data; ${says}\r\n`
+    const answer = await send(principal, form(good, { ...good, head }))
+    expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
   })
 
   test.each(['?file_name=a.csv', '?classification=public', '?test_procedure=ref:TP-0001'])(
