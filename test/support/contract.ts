@@ -179,7 +179,7 @@ function faultOfJson(schema: z.ZodType, json: unknown): string | undefined {
 function faultOfLines(route: Route, text: string, members: readonly string[] | undefined): string | undefined {
   const item = itemSchemaOf(route)
   if (item === undefined) return 'with lines, though it is no list'
-  if (text !== '' && !text.endsWith('\n')) return 'with a last line that does not end'
+  if (text.trim() !== '' && !text.endsWith('\n')) return 'with a last line that does not end'
   const lines = text.split('\n').slice(0, -1)
   const schema = limitedTo(item, members)
   const published = publishedOf(route)

@@ -204,7 +204,7 @@ function exports(route: Route, schemas: Map<string, unknown>): Json {
       schema: {
         type: 'string',
         description:
-          'The whole list: a line for each, as JSON, with blanks around it where the next one is looked for for long. `limit` means nothing here.',
+          'The whole list: a line for each, as JSON, with blanks around it where the next one is looked for for long. A list of none is empty, or blanks without a line: pass over what is blank. `limit` means nothing here.',
       },
       'x-item-schema': described,
       example: `${JSON.stringify(example)}\n`,

@@ -75,6 +75,14 @@ describe('an export of the log', () => {
     expect(report.faults[0]?.problem).toBe(problem)
   })
 
+  test('holds nothing where it is empty, or blanks that were sent while nothing was found', async () => {
+    for (const text of ['', '   ', ' \n']) {
+      expect(await verifyExport(text.split('\n'))).toMatchObject({ isIntact: true, entries: 0, faults: [] })
+    }
+    const [first = '', ...others] = lines(aLog(2))
+    expect(await verifyExport([`  ${first} `, ...others])).toMatchObject({ isIntact: true, entries: 2 })
+  })
+
   test('shows a line that is no entry', async () => {
     expect((await verifyExport([...lines(aLog(2)), '{"a":1}', 'x'])).faults).toEqual([
       { line: 3, problem: 'form' },
