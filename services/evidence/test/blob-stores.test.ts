@@ -1,4 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { makeTestFolder } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BlobStore, SettlingBlob } from '../src/blob/blob-store.ts'
@@ -266,6 +268,31 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect(await partials.sweep(later())).toBeGreaterThan(0)
     expect(await there(tenantId)).toEqual([])
   })
+
+  test.skipIf(kind === 's3')(
+    'goes through what there is of others where a tenant’s cannot be read, and then tells',
+    async () => {
+      const [tenantId, unread] = [randomUUID(), randomUUID()]
+      const piece = { tenantId, id: randomUUID() }
+      const writer = await stores.partials.append(tenantId, piece.id, 1)
+      await writer.write(Buffer.from('abc'))
+      await writer.close()
+      // For a directory that may not be read, which a superuser may.
+      const inTheWay = ['partial', 'settling'].map((name) => join(folder, name, unread))
+      for (const path of inTheWay) await writeFile(path, '')
+      const listed: unknown[] = []
+      const list = async () => {
+        for await (const found of stores.partials.list(later())) listed.push(found)
+      }
+      await expect(list()).rejects.toThrow(isMoving ? 'directory first' : `${unread} first`)
+      expect(listed).toContainEqual(piece)
+      expect(await stores.blobs.listUnsettled(later())).toContain(unread)
+      await expect(stores.blobs.listSettling(unread, later())).rejects.toThrow('ENOTDIR')
+      await expect(stores.partials.sweep(later())).rejects.toThrow(isMoving ? 'directory first' : `${unread} first`)
+      for (const path of inTheWay) await rm(path)
+      expect(await there(tenantId)).toEqual([])
+    },
+  )
 
   test('says what time it is, to a second', async () => {
     const before = Date.now()

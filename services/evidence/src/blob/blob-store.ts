@@ -133,8 +133,9 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
       for (const tenant of await namesIn(settling)) {
-        if (tenantPattern.test(tenant) && (await entriesOlderThan(join(settling, tenant), olderThan)).length > 0)
-          tenants.add(tenant)
+        // One that cannot be read is among them: who lists its entries is told.
+        const old = entriesOlderThan(join(settling, tenant), olderThan)
+        if (tenantPattern.test(tenant) && (await old.then(({ length }) => length > 0, Boolean))) tenants.add(tenant)
       }
       return tenants
     },
@@ -213,6 +214,25 @@ export async function entriesOlderThan(directory: string, olderThan: number): Pr
     }
   }
   return old
+}
+
+/** What there is of each. One of which it cannot be had keeps none of the others waiting, and is told of at the end: throws then. */
+export async function* ofEach<Name extends string, Found>(
+  names: Iterable<Name>,
+  of: (name: Name) => AsyncIterable<Found>,
+): AsyncGenerator<Found> {
+  const failed: { readonly name: Name; readonly cause: unknown }[] = []
+  for (const name of names) {
+    try {
+      yield* of(name)
+    } catch (cause) {
+      failed.push({ name, cause })
+    }
+  }
+  const [first] = failed
+  if (first !== undefined) {
+    throw new Error(`${failed.length} could not be gone through, ${first.name} first`, { cause: first.cause })
+  }
 }
 
 export async function namesIn(directory: string): Promise<string[]> {

@@ -1,4 +1,4 @@
-import { type BlobStore, type SettlingBlob, codeOf } from './blob-store.ts'
+import { type BlobStore, type SettlingBlob, codeOf, ofEach } from './blob-store.ts'
 import type { Stores } from './open-stores.ts'
 import type { PartialStore } from './partial-store.ts'
 
@@ -63,6 +63,8 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
 
 /** A turn is in one of the two: where its writer has put it. */
 function movingPartials(bucket: PartialStore, directory: PartialStore): PartialStore {
+  const both = { directory, bucket }
+  const names = ['directory', 'bucket'] as const
   return {
     append: async (tenantId, id, turn) => await bucket.append(tenantId, id, turn),
     seal: async (tenantId, id, turn) => {
@@ -80,9 +82,15 @@ function movingPartials(bucket: PartialStore, directory: PartialStore): PartialS
       await bucket.remove(tenantId, id)
     },
     list: async function* list(olderThan) {
-      yield* directory.list(olderThan)
-      yield* bucket.list(olderThan)
+      yield* ofEach(names, (name) => both[name].list(olderThan))
     },
-    sweep: async (olderThan) => (await directory.sweep(olderThan)) + (await bucket.sweep(olderThan)),
+    sweep: async (olderThan) => {
+      let count = 0
+      const swept = ofEach(names, async function* of(name) {
+        yield await both[name].sweep(olderThan)
+      })
+      for await (const pieces of swept) count += pieces
+      return count
+    },
   }
 }

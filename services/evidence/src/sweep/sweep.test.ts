@@ -104,6 +104,56 @@ test.each([
   expect([finished, removed]).toEqual([[], []])
 })
 
+test('a tenant whose entries cannot be listed keeps those of others from nothing, and is told of', async () => {
+  const { all, finished, blobs, partials } = leftovers(3)
+  const unread = Array.from({ length: 3 }, (): string => randomUUID())
+  const failing: BlobStore = {
+    ...blobs,
+    listUnsettled: async () => await Promise.resolve(new Set([...unread, all[0]?.tenantId ?? ''])),
+    listSettling: async (tenantId) => await (unread.includes(tenantId) ? notHere() : Promise.resolve(all)),
+  }
+  const { lines, logger } = aLog()
+  const parts = { db: answering({ yes: false }), blobs: failing, partials }
+  const { stop } = await sweepRegularly(parts, limits, { logger, now: Date.now })
+  const told = () => lines.filter((line) => line.includes('sweep_failed'))
+  await vi.waitFor(() => expect(told()).toHaveLength(1), 20_000)
+  await stop()
+  expect(finished).toEqual(all.map((blob) => [blob, 'gone']))
+  expect(
+    unread.filter((tenantId) => told()[0]?.includes(`3 could not be gone through, ${tenantId} first`)),
+  ).toHaveLength(1)
+})
+
+test('open uploads, however many a tenant has, keep what others have left behind from nothing', async () => {
+  const [busy, other] = [randomUUID(), { tenantId: randomUUID(), id: randomUUID() }]
+  const { blobs, partials } = leftovers(0)
+  const removed: string[] = []
+  const asked: unknown[] = []
+  const there: PartialStore = {
+    ...partials,
+    list: async function* list() {
+      for (let count = 0; count < 11_000; count += 1) yield { tenantId: busy, id: randomUUID() }
+      yield other
+    },
+    remove: async (_tenantId, id) => await Promise.resolve(void removed.push(id)),
+  }
+  const tx: Tx = {
+    query: async ({ values }) => {
+      asked.push(values[0])
+      return await Promise.resolve([{ yes: values[0] === busy }] as never)
+    },
+    execute: async () => await Promise.resolve(0),
+  }
+  const db = { system: async <T>(work: (given: Tx) => Promise<T>) => await work(tx) }
+  const { stop } = await sweepRegularly({ db, blobs, partials: there }, limits, {
+    logger: aLog().logger,
+    now: Date.now,
+  })
+  await vi.waitFor(() => expect(removed).toEqual([other.id]), 20_000)
+  await stop()
+  expect(asked).toHaveLength(1001)
+})
+
 test('what a sweep cannot do keeps none of the rest from being done', async () => {
   const { all, finished, blobs } = leftovers(1)
   const { lines, logger } = aLog()

@@ -1,13 +1,16 @@
 import { randomInt } from 'node:crypto'
 import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
-import type { BlobStore, SettlingBlob } from '../blob/blob-store.ts'
+import { type BlobStore, type SettlingBlob, ofEach } from '../blob/blob-store.ts'
 import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
 import type { Config } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
-/** Entries and uploads that are asked about in a round. More than that are left to the next. */
+/** Entries and uploads that are done with in a round. More than that are left to the next. */
 const maxDecisions = 10_000
+
+/** Uploads of a tenant that are asked about and found open: with ever more of them it would keep others waiting. */
+const maxOpen = 1000
 
 /** After so many in a row that cannot be decided now, more likely none can. */
 const maxFailures = 10
@@ -56,14 +59,16 @@ export async function sweepRegularly(
     async () => {
       const decide = async (blob: SettlingBlob) => {
         logger.info({ event: 'upload_settled', recorded: await settleAbandoned({ db, blobs }, blob) })
+        return true
       }
       await each(unsettled(blobs, await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
     async () => {
       const decide = async (upload: PartialUpload) => {
-        if (await db.system(async (tx) => await isUploadOpen(tx, upload))) return
+        if (await db.system(async (tx) => await isUploadOpen(tx, upload))) return false
         await partials.remove(upload.tenantId, upload.id)
         logger.info({ event: 'partial_swept', uploads: 1 })
+        return true
       }
       await each(partials.list(await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
@@ -100,21 +105,24 @@ export async function sweepRegularly(
 }
 
 /**
- * Decides over one after the other, up to `maxDecisions` of them. What cannot be decided now is decided another time, and keeps
- * none of the others waiting.
+ * Decides over one after the other, until `maxDecisions` of them are done with: `decide` says whether one is. What cannot be
+ * decided now is decided another time, and keeps none of the others waiting.
  */
-async function each<T>(
+async function each<T extends { readonly tenantId: string }>(
   items: AsyncIterable<T>,
-  decide: (item: T) => Promise<void>,
+  decide: (item: T) => Promise<boolean>,
   { logger, signal }: { readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
   let decided = 0
   let failedInARow = 0
+  const open = new Map<string, number>()
   for await (const item of items) {
     if (signal.aborted || decided === maxDecisions || failedInARow === maxFailures) return
-    decided += 1
+    const openBefore = open.get(item.tenantId) ?? 0
+    if (openBefore === maxOpen) continue
     try {
-      await decide(item)
+      if (await decide(item)) decided += 1
+      else open.set(item.tenantId, openBefore + 1)
       failedInARow = 0
     } catch (error) {
       failedInARow += 1
@@ -127,9 +135,9 @@ async function each<T>(
 async function* unsettled(blobs: BlobStore, olderThan: number): AsyncGenerator<SettlingBlob> {
   const tenants = [...(await blobs.listUnsettled(olderThan))]
   const from = randomInt(tenants.length + 1)
-  for (const tenantId of [...tenants.slice(from), ...tenants.slice(0, from)]) {
+  yield* ofEach([...tenants.slice(from), ...tenants.slice(0, from)], async function* ofTenant(tenantId) {
     yield* await blobs.listSettling(tenantId, olderThan)
-  }
+  })
 }
 
 /** As `settle`, for a tenant that asks for nothing: whether a row names the bytes of an upload that ended between store and database. */
