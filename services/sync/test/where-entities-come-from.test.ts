@@ -1,114 +1,25 @@
 import { randomUUID } from 'node:crypto'
-import { type IncomingMessage, createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { buffer } from 'node:stream/consumers'
-import { type Connector, type Run, connectorSchema, entitySchema, runSchema } from '@postern/contracts'
+import { runSchema } from '@postern/contracts'
 import type { EntitySourcesBody } from '@postern/contracts/internal'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
-import { createLogger } from '@postern/service-kit'
-import { parseKeyRing } from '@postern/signed-context'
-import { type TenantDb, openTenantDb } from '@postern/tenant-db'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { openOutbound } from '../src/outbound/open-outbound.ts'
-import { type Universe, UniverseUnavailable, openUniverse } from '../src/push/universe.ts'
-import { sourceTypes } from '../src/source/index.ts'
-import { defaultLimits } from '../src/source/limits.ts'
-import { type WorkerParts, carryOut, endLostRun } from '../src/worker/carry-out.ts'
-import { admin, makeWorld, push } from './support.ts'
+import type { TenantDb } from '@postern/tenant-db'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { endLostRun } from '../src/worker/carry-out.ts'
+import { anything, useEntitySources } from './entity-source-support.ts'
+import { admin, push } from './support.ts'
 
-let world: Awaited<ReturnType<typeof makeWorld>>
-let process: Awaited<ReturnType<typeof world.spawnUniverse>>
-/** Answers requests alone: the runs are carried out here. */
-let sync: Awaited<ReturnType<typeof world.startSync>>
+const { parts, partsOf, create, start, work, now, run, read } = useEntitySources()
+
+let world: ReturnType<typeof parts>['world']
 let caller: SignedCaller
 let workerDb: TenantDb
 let universe: Universe
+let process: ReturnType<typeof parts>['process']
 
-beforeAll(async () => {
-  world = await makeWorld()
-  process = await world.spawnUniverse()
-  sync = await world.startSync(process.url, { POSTERN_SYNC_WORKERS: '0' })
-  caller = world.syncCaller(sync.url)
-  workerDb = openTenantDb({
-    connectionString: world.database.url('sync'),
-    maxConnections: 4,
-    connectTimeoutMs: 10_000,
-    queryTimeoutMs: 130_000,
-    applicationName: 'sync-test-worker',
-  })
-  universe = openUniverse(
-    { url: process.url, ring: parseKeyRing(world.rings.syncUniverse), timeoutMs: 60_000 },
-    Date.now,
-  )
+beforeAll(() => {
+  ;({ world, caller, workerDb, universe, process } = parts())
 })
-
-afterAll(async () => {
-  await universe.close()
-  await workerDb.close()
-  await sync.close()
-  await process.stop()
-  await world.close()
-})
-
-const anything = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, max_change_pct: 100 }
-
-async function create(tenant: Principal, fields: Record<string, unknown> = {}): Promise<Connector> {
-  const body = { key: `c-${randomUUID()}`, name: 'Table', type: 'csv', dataset: 'auditable_entities', ...fields }
-  const answer = await caller.call(tenant, 'POST', '/api/v1/connectors', { body: { safety: anything, ...body } })
-  return connectorSchema.parse(answer.json)
-}
-
-/** What of a worker is otherwise in a test. */
-interface Other extends Partial<WorkerParts> {
-  readonly isLast?: boolean
-}
-
-const partsOf = (other: Partial<WorkerParts>): WorkerParts => ({
-  workerDb,
-  universe,
-  sources: sourceTypes,
-  outbound: openOutbound({ networks: [] }),
-  limits: defaultLimits,
-  secretRing: parseKeyRing(world.rings.secrets),
-  logger: createLogger({ service: 'sync', level: 'silent' }),
-  ended: () => undefined,
-  ...other,
-})
-
-async function work(tenant: Principal, { id }: Run, { isLast = false, ...other }: Other = {}): Promise<Run> {
-  await carryOut(partsOf(other), id, { signal: new AbortController().signal, isLast })
-  return await now(tenant, id)
-}
-
-async function now(tenant: Principal, id: string): Promise<Run> {
-  return runSchema.parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs/${id}`)).json)
-}
-
-/** Begins a run of a table of rows `key` or `key:name`; without a key the row cannot be taken in. */
-async function start(tenant: Principal, { id }: Connector, rows: readonly string[], query = ''): Promise<Run> {
-  const lines = rows.map((given) => given.split(':')).map(([key = '', name = key]) => `${key},${name},process`)
-  const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs${query}`, {
-    body: ['external_id,name,type', ...lines, ''].join('\n'),
-    headers: { 'content-type': 'text/csv' },
-  })
-  return runSchema.parse(answer.json)
-}
-
-async function run(
-  tenant: Principal,
-  connector: Connector,
-  rows: readonly string[],
-  { query, ...other }: Other & { readonly query?: string } = {},
-): Promise<Run> {
-  return await work(tenant, await start(tenant, connector, rows, query), other)
-}
-
-async function read({ tenantId }: Principal, key: string) {
-  const reader = { tenantId, scopes: ['read:universe'] }
-  const answer = await world.universeCaller(process.url).call(reader, 'GET', `/api/v1/entities/ext:${key}`)
-  const { source, version, status } = entitySchema.parse(answer.json)
-  return { source, version, status }
-}
 
 test('a run says where its entities come from, and writes none that it does not change', async () => {
   const tenant = admin()
@@ -375,108 +286,5 @@ describe('entities that two connectors bring', () => {
     await run(tenant, other, ['A'])
     expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: other.id, missing_since: null })
     expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${one.id}`)).status).toBe(404)
-  })
-})
-
-test('a connector is not retired while the universe cannot be told, or a run is under way', async () => {
-  const tenant = admin()
-  const connector = await create(tenant)
-  await run(tenant, connector, ['A'])
-  const path = `/api/v1/connectors/${connector.id}`
-  const alone = await world.startSync('http://127.0.0.1:9', { POSTERN_SYNC_WORKERS: '0' })
-  try {
-    expect((await world.syncCaller(alone.url).call(tenant, 'DELETE', path)).status).toBe(503)
-  } finally {
-    await alone.close()
-  }
-  const begun = await start(tenant, connector, ['A'])
-  expect((await caller.call(tenant, 'DELETE', path)).status).toBe(409)
-  await work(tenant, begun)
-  expect((await read(tenant, 'A')).source).toMatchObject({ connector_id: connector.id })
-  // One that has brought nothing is nobody's source.
-  const unused = await create(tenant)
-  expect((await caller.call(tenant, 'DELETE', `/api/v1/connectors/${unused.id}`)).status).toBe(204)
-})
-
-async function pass({ url = '', headers, rawHeaders, method }: IncomingMessage, body: Buffer): Promise<Response> {
-  const own = rawHeaders.flatMap((name, at) => {
-    const isSent = at % 2 === 0 && !['host', 'connection', 'content-length'].includes(name.toLowerCase())
-    return isSent ? [[name, String(headers[name.toLowerCase()])] as [string, string]] : []
-  })
-  return await fetch(new URL(url, process.url), {
-    method: method ?? 'POST',
-    headers: own,
-    body: new Uint8Array(body),
-  })
-}
-
-/** The universe with something between: `after` is called when it has done what it was asked, before its answer is passed on. */
-async function standBetween(after: (body: EntitySourcesBody) => Promise<number | undefined>) {
-  const server = createServer((request, response) => {
-    void (async () => {
-      const body = await buffer(request)
-      const answer = await pass(request, body)
-      const text = await answer.text()
-      const status = await after(JSON.parse(body.toString()))
-      response.writeHead(status ?? answer.status, { 'content-type': 'application/json' }).end(text)
-    })()
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const between = await world.startSync(`http://127.0.0.1:${port}`, { POSTERN_SYNC_WORKERS: '0' })
-  return {
-    caller: world.syncCaller(between.url),
-    close: async () => {
-      await between.close()
-      server.closeAllConnections()
-      server.close()
-    },
-  }
-}
-
-const refuseToRetire = `
-  do $$
-  begin
-    create function sync.refuse_to_retire() returns trigger language plpgsql as 'begin raise exception ''no''; end';
-    create constraint trigger refuse_to_retire after update on sync.connector deferrable initially deferred
-      for each row when (new.retired_at is not null) execute function sync.refuse_to_retire();
-  end
-  $$`
-
-describe('a connector that is not retired after the universe was told that it is', () => {
-  test.each([
-    ['a run has begun', 409],
-    ['a run has begun, told, and ended', 409],
-    ['another has retired it', 404],
-    ['the answer of the universe was lost', 503],
-    ['it cannot be committed', 500],
-  ])('is told as it stands: %s', async (what, status) => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    await run(tenant, connector, ['A'])
-    const before = await read(tenant, 'A')
-    const path = `/api/v1/connectors/${connector.id}`
-    let isFirst = true
-    const between = await standBetween(async ({ retired }) => {
-      if (!retired || !isFirst) return undefined
-      isFirst = false
-      expect((await read(tenant, 'A')).source).toBeNull()
-      if (what === 'a run has begun') await start(tenant, connector, ['A'])
-      if (what === 'a run has begun, told, and ended') await run(tenant, connector, ['A'])
-      if (what === 'it cannot be committed') await world.rows(refuseToRetire, [])
-      if (what === 'another has retired it') {
-        expect((await caller.call(tenant, 'DELETE', path)).status).toBe(204)
-      }
-      return what === 'the answer of the universe was lost' ? 503 : undefined
-    })
-    try {
-      expect((await between.caller.call(tenant, 'DELETE', path)).status).toBe(status)
-    } finally {
-      await between.close()
-      await world.rows('drop function if exists sync.refuse_to_retire cascade', [])
-    }
-    const { source } = await read(tenant, 'A')
-    if (what === 'another has retired it') expect(source).toBeNull()
-    else expect(source).toMatchObject({ ...before.source, last_seen_at: expect.any(String) })
   })
 })
