@@ -122,7 +122,7 @@ describe('in PostgreSQL, too, a pattern takes a time in proportion to the text',
 
   test('the control: one that looks for what it has found before is found', { timeout: 60_000 }, async () => {
     // A prime number of letters is no multiple of any part of it.
-    const texts = new Set(['a'.repeat(16_001)])
+    const texts = new Set(['a'.repeat(8009)])
     expect(await findSlow({ source: '^(aa+)\\1+$', flags: '', path: 'planted' }, texts)).toBeDefined()
     expect(await findSlow({ source: '^(?:aa+)+$', flags: '', path: 'planted' }, texts)).toBeUndefined()
   })

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, readdir, realpath, rm, stat, unlink } from 'node:fs/
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Client } from 'pg'
-import { afterEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { findFreePort } from '../src/ports.ts'
 import { commandOf } from '../src/processes.ts'
 import type { Postgres } from '../src/postgres.ts'
@@ -42,15 +42,45 @@ async function query(postgres: Postgres, text: string): Promise<unknown[]> {
   }
 }
 
-describe('PostgreSQL in a folder that is closed to other users', () => {
+/** They look, and change nothing: one server is enough for all of them. */
+describe('PostgreSQL in a folder that is closed to other users, once it runs,', () => {
+  let home = ''
+  let postgres: Postgres
+  let end: () => Promise<void>
+
+  beforeAll(async () => {
+    home = await makeClosedHome()
+    postgres = await start(home, 'a-password-to-look-for')
+    const steps = cleanUp.splice(0).toReversed()
+    end = async () => {
+      for (const step of steps) await step()
+    }
+  })
+  afterAll(async () => await end())
+
   test('refuses a wrong password', async () => {
-    const postgres = await start(await makeClosedHome())
     const url = new URL(postgres.superuserUrl('postgres'))
     url.password = 'not-the-password'
     const client = new Client({ connectionString: url.href })
     await expect(client.connect()).rejects.toMatchObject({ code: '28P01' })
   })
 
+  test('reads and orders text alike on every machine', async () => {
+    const rows = await query(postgres, "select lower('ÀÉ') as text, current_setting('TimeZone') as zone")
+    expect(rows).toEqual([{ text: 'àé', zone: 'UTC' }])
+  })
+
+  test('shows its password in no log and no process list', async () => {
+    const logs = await Promise.all(
+      (await readdir(join(home, 'logs'))).map((name) => readFile(join(home, 'logs', name), 'utf8')),
+    )
+    expect(logs.join('')).toContain('database system is ready')
+    expect(logs.join('')).not.toContain('a-password-to-look-for')
+    expect(await commandOf(postgres.pid)).not.toContain('a-password-to-look-for')
+  })
+})
+
+describe('PostgreSQL in a folder that is closed to other users', () => {
   test('refuses to start with secrets that do not belong to its data', async () => {
     const home = await makeClosedHome()
     const postgres = await start(home)
@@ -64,14 +94,6 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     await query(first, "create table kept as select 'yes' as value")
     await first.stop()
     expect(await query(await start(home), 'select value from kept')).toEqual([{ value: 'yes' }])
-  })
-
-  test('reads and orders text alike on every machine', async () => {
-    const rows = await query(
-      await start(await makeClosedHome()),
-      "select lower('ÀÉ') as text, current_setting('TimeZone') as zone",
-    )
-    expect(rows).toEqual([{ text: 'àé', zone: 'UTC' }])
   })
 
   test('comes up again after it was killed', async () => {
@@ -104,17 +126,6 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     expect(orphan.running).toBe(false)
     expect(await query(postgres, 'select 1 as up')).toEqual([{ up: 1 }])
     expect(lines).toEqual([`ending the PostgreSQL that an earlier start left behind (process ${orphan.pid})`])
-  })
-
-  test('shows its password in no log and no process list', async () => {
-    const home = await makeClosedHome()
-    const postgres = await start(home, 'a-password-to-look-for')
-    const logs = await Promise.all(
-      (await readdir(join(home, 'logs'))).map((name) => readFile(join(home, 'logs', name), 'utf8')),
-    )
-    expect(logs.join('')).toContain('database system is ready')
-    expect(logs.join('')).not.toContain('a-password-to-look-for')
-    expect(await commandOf(postgres.pid)).not.toContain('a-password-to-look-for')
   })
 })
 
