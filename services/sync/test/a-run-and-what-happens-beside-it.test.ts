@@ -420,6 +420,27 @@ describe('a line that is as it was', () => {
     expect(turned).toMatchObject({ counts: { fetched: 2, created: 2, missing: 2 } })
     expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'E0 active', 'E1 active'])
   })
+
+  test('is compared after all, beside another that is, where somebody has written its row since it was remembered', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    await runCsv(tenant, connector, csvOf(3))
+    const run = await start(tenant, connector, csvOf(3).replace('Entity 2', 'Changed'))
+    const body = [{ external_id: 'E1', name: 'Pushed', type: 'process' }]
+    let isPushed = false
+    const pushing: TenantDb['write'] = async (by, fn) => {
+      const [state] = await world.rows('select status from sync.run where id = $1', [run.id])
+      if (state?.['status'] === 'fetching' && !isPushed) {
+        isPushed = true
+        expect((await caller.call(tenant, 'POST', '/api/v1/sync/entities', { body })).status).toBe(200)
+      }
+      return await workerDb.write(by, fn)
+    }
+    await work(run, { workerDb: { ...workerDb, write: pushing } })
+    expect(isPushed).toBe(true)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { updated: 2, unchanged: 1 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Changed active'])
+  })
 })
 
 describe('rows that a source has no longer', () => {

@@ -13,7 +13,7 @@ import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
 import type { Remembered } from '../staging/remembered.ts'
-import { holdEach, holdWhole, rememberRows } from '../staging/block/store.ts'
+import { holdEach, holdKnown, rememberRows } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
 import { deleteUpload } from '../upload/store.ts'
@@ -209,8 +209,9 @@ async function stage(
     return { compared: await readWhole(total === 0), held: undefined }
   }
   const { compared, written } = await read(remembered, false)
-  // While the last rows are written. Neither goes on behind the failure of the other.
-  const summing = compared === 0 ? hold.read(async (tx) => await holdWhole(tx, comparison, remembered)) : undefined
+  const sum = async () => await hold.read(async (tx) => await holdKnown(tx, comparison, { remembered, compared }))
+  // While the last rows are written, where none of them is looked at. Neither goes on behind the failure of the other.
+  const summing = compared === 0 ? sum() : written.then(sum)
   await Promise.allSettled([written, summing])
   const [, whole] = await Promise.all([written, summing])
   const held = whole ?? (await hold.read(async (tx) => await holdEach(tx, comparison, compared)))

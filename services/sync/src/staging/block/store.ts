@@ -108,16 +108,29 @@ export async function rememberRows(
   return remembered
 }
 
-// What is remembered of the connector, as `Remembered` has what was asked of it.
+// What is remembered of the connector, as `Remembered` has what was asked of it; the rows whose keys are compared are taken out again.
 const sumKnown = statement(
   'sync_sum_known',
-  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present,
-    count(k.hash) filter (where k.missing_since is null)::integer as hashed,
-    encode(int8send(coalesce(
-      bit_xor(substring(k.hash from ${heldBytes + 1})::bigint) filter (where k.missing_since is null), 0
-    )), 'hex') as rest
-  from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text`,
+  `select every.total, every.present, every.hashed - compared.hashed as hashed,
+    encode(int8send(every.rest # compared.rest), 'hex') as rest
+  from (
+    select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present,
+      count(k.hash) filter (where k.missing_since is null)::integer as hashed,
+      coalesce(
+        bit_xor(substring(k.hash from ${heldBytes + 1})::bigint) filter (where k.missing_since is null), 0
+      ) as rest
+    from sync.known_row k
+    where k.connector_id = $1::uuid and k.scope = $2::text
+  ) as every
+  cross join (
+    select count(*)::integer as hashed,
+      coalesce(bit_xor(substring(k.hash from ${heldBytes + 1})::bigint), 0) as rest
+    from (
+      select distinct s.source_key from sync.staged_row s where s.run_id = $3::uuid and s.source_key is not null
+    ) as given
+    join sync.known_row k on k.scope = $2::text and k.source_key = given.source_key
+    where k.connector_id = $1::uuid and k.hash is not null and k.missing_since is null
+  ) as compared`,
 )
 // By the whole hash, row by row.
 const countUnheld = statement(
@@ -174,27 +187,35 @@ export interface Held {
 }
 
 /**
- * Where the source has all that was `remembered`, and nothing else, one sum over what is known now says the same as to look each row up: as
- * many there are, and what the hashes have beyond the bytes that were held. Undefined where it does not; nothing that was staged is looked at.
+ * Where the source has all that was `remembered` but for the rows that are compared, one sum over what is known now says the same as to look
+ * each row up: as many there are, and what the hashes have beyond the bytes that were held. Undefined where it does not. `compared`: how many rows were staged otherwise, all of which are written.
  */
-export async function holdWhole(
+export async function holdKnown(
   tx: Tx,
-  { connectorId, scope }: Comparison,
-  remembered: Remembered,
+  { runId, connectorId, scope }: Comparison,
+  { remembered, compared }: { readonly remembered: Remembered; readonly compared: number },
 ): Promise<Held | undefined> {
   type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
-  const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope]))
+  const [[sum], overtaken] = await Promise.all([
+    tx.query<Sum>(sumKnown([connectorId, scope, runId])),
+    compared === 0 ? 0 : overtakenRows(tx, runId),
+  ])
   const holds = sum?.hashed === remembered.taken && sum.rest === remembered.rest
-  return holds ? { total: sum.total, present: sum.present, doubtful: 0 } : undefined
+  return holds ? { total: sum.total, present: sum.present, doubtful: overtaken } : undefined
 }
 
 /** Looks each row that was staged as known up. */
 export async function holdEach(tx: Tx, { runId, connectorId, scope }: Comparison, compared: number): Promise<Held> {
   const [[row], overtaken] = await Promise.all([
     tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
-    compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
+    compared === 0 ? 0 : overtakenRows(tx, runId),
   ])
   if (row === undefined) throw new Error('an aggregate always has a row')
   const { unheld, total, present } = row
-  return { doubtful: unheld + (overtaken[0]?.total ?? 0), total, present }
+  return { doubtful: unheld + overtaken, total, present }
+}
+
+async function overtakenRows(tx: Tx, runId: string): Promise<number> {
+  const [row] = await tx.query<{ total: number }>(countOvertaken([runId]))
+  return row?.total ?? 0
 }
