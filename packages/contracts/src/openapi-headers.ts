@@ -49,7 +49,7 @@ export function requiredHeadersOf(route: Route, status: number): string[] {
   const ofKeys = [...keys.filter((key) => always.has(key)), ...ofCallers]
   return [
     ...ofKeys.map((key) => responseHeaders[key][0].toLowerCase()),
-    ...headersOnEveryAnswer(route).map(([name]) => name),
+    ...(status < 400 ? headersOnEveryAnswer(route).map(([name]) => name) : []),
   ]
 }
 
@@ -82,10 +82,11 @@ export function headersOf(route: Route, status: number): Json {
     headers: {
       ...Object.fromEntries(keys.map((key) => [responseHeaders[key][0], { $ref: `#/components/headers/${key}` }])),
       ...Object.fromEntries(
-        onAll.map(([name, { description, value }]) => [
-          name,
-          { description, required: true, schema: text, example: value },
-        ]),
+        onAll.map(([name, { description, value }]) => {
+          // What is refused before its path is read belongs to no route.
+          const where = status < 400 ? '' : ', where the path could be read'
+          return [name, { description: `${description}${where}`, required: status < 400, schema: text, example: value }]
+        }),
       ),
       ...Object.fromEntries(own.map(([name, description]) => [name, { description, schema: text }])),
     },
