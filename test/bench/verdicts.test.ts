@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { failedVerdicts } from './verdicts.ts'
 
 const part = <T>(figures: T) => ({ measuredAt: '', minutes: 1, loadBefore: 0, figures })
-const listOf = (ratio: number, jsonRatio: number) => ({
+const listOf = (ratio: number, jsonRatio: number, [busyRatio, busyJsonRatio] = [1.5, 1.5]) => ({
   rows: 1,
   throughEverything: 9,
   throughService: 9,
@@ -12,7 +12,7 @@ const listOf = (ratio: number, jsonRatio: number) => ({
   serviceRatio: 9,
   jsonRatio: 9,
   cpu: { service: 1, sqlRows: 1, sqlJson: 1, ratio, jsonRatio },
-  busy: { service: 1, sqlRows: 1, sqlJson: 1, ratio: 2, jsonRatio: 2 },
+  busy: { service: 1, sqlRows: 1, sqlJson: 1, ratio: busyRatio ?? 0, jsonRatio: busyJsonRatio ?? 0 },
 })
 const uploadOf = (ratio: number) => ({ mebibytes: 1, evidence: 1, nginx: 1, nginxSynced: 1, ratio, syncedRatio: 1 })
 const filled = { tenants: 1, findings: 1, logEntries: 1 }
@@ -43,6 +43,8 @@ const revocationOf = (p99: number) =>
 const memoryOf = (...peaks: number[]) => peaks.map((peakMiB, at) => ({ rows: at, peakMiB }))
 
 test.each([
+  ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.5, 1.5, [1.51, 1.5])) }],
+  ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.5, 1.5, [1.5, 1.51])) }],
   ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.51, 1.5)) }],
   ['list', { list: part(listOf(1.5, 1.5)) }, { list: part(listOf(1.5, 1.51)) }],
   [

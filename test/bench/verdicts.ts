@@ -11,8 +11,9 @@ export function verdict(question: string, holds: boolean, figure: string): strin
 export function boundsOf({ parts }: Pick<Results, 'parts'>): Readonly<Record<string, readonly string[]>> {
   const atMost = (question: string, bound: number, found: number | undefined): string[] =>
     found === undefined ? [] : [verdict(`${question}: at most ${bound}`, found <= bound, String(found))]
-  // Cost is what a request takes of processors: by the clock the client's part and one more process to wake up are in it.
   const list = (found: ListResult | undefined): string[] => [
+    ...atMost('several at once, service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.busy?.ratio),
+    ...atMost('several at once, service and RLS ÷ the same SQL as JSON', 1.5, found?.busy?.jsonRatio),
     ...atMost('processor time of service and RLS ÷ the same SQL, rows read by pg', 1.5, found?.cpu?.ratio),
     ...atMost('processor time of service and RLS ÷ the same SQL as JSON', 1.5, found?.cpu?.jsonRatio),
   ]
