@@ -209,7 +209,7 @@ async function stage(
     return { compared: await readWhole(total === 0), held: undefined }
   }
   const { compared, written } = await read(remembered, false)
-  const sum = async () => await hold.read(async (tx) => await holdKnown(tx, comparison, { remembered, compared }))
+  const sum = async () => await hold.read(async (tx) => await holdKnown(tx, comparison, remembered))
   // While the last rows are written, where none of them is looked at. Neither goes on behind the failure of the other.
   const summing = compared === 0 ? sum() : written.then(sum)
   await Promise.allSettled([written, summing])

@@ -188,34 +188,27 @@ export interface Held {
 
 /**
  * Where the source has all that was `remembered` but for the rows that are compared, one sum over what is known now says the same as to look
- * each row up: as many there are, and what the hashes have beyond the bytes that were held. Undefined where it does not. `compared`: how many rows were staged otherwise, all of which are written.
+ * each row up: as many there are, and what the hashes have beyond the bytes that were held. Nor is then any of them compared as well: its
+ * key would be taken out of the sum. Undefined where it does not. To be called once all that is compared is written.
  */
 export async function holdKnown(
   tx: Tx,
   { runId, connectorId, scope }: Comparison,
-  { remembered, compared }: { readonly remembered: Remembered; readonly compared: number },
+  remembered: Remembered,
 ): Promise<Held | undefined> {
   type Sum = { readonly total: number; readonly present: number; readonly hashed: number; readonly rest: string }
-  const [[sum], overtaken] = await Promise.all([
-    tx.query<Sum>(sumKnown([connectorId, scope, runId])),
-    compared === 0 ? 0 : overtakenRows(tx, runId),
-  ])
+  const [sum] = await tx.query<Sum>(sumKnown([connectorId, scope, runId]))
   const holds = sum?.hashed === remembered.taken && sum.rest === remembered.rest
-  return holds ? { total: sum.total, present: sum.present, doubtful: overtaken } : undefined
+  return holds ? { total: sum.total, present: sum.present, doubtful: 0 } : undefined
 }
 
 /** Looks each row that was staged as known up. */
 export async function holdEach(tx: Tx, { runId, connectorId, scope }: Comparison, compared: number): Promise<Held> {
-  const [[row], overtaken] = await Promise.all([
+  const [[row], [overtaken]] = await Promise.all([
     tx.query<{ unheld: number; total: number; present: number }>(countUnheld([runId, connectorId, scope])),
-    compared === 0 ? 0 : overtakenRows(tx, runId),
+    compared === 0 ? [] : tx.query<{ total: number }>(countOvertaken([runId])),
   ])
   if (row === undefined) throw new Error('an aggregate always has a row')
   const { unheld, total, present } = row
-  return { doubtful: unheld + overtaken, total, present }
-}
-
-async function overtakenRows(tx: Tx, runId: string): Promise<number> {
-  const [row] = await tx.query<{ total: number }>(countOvertaken([runId]))
-  return row?.total ?? 0
+  return { doubtful: unheld + (overtaken?.total ?? 0), total, present }
 }
