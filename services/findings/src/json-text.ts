@@ -39,11 +39,6 @@ export function scalarText(sql: string): Member {
   return { sql: `json_scalar(${sql})::text`, quote: '', isNullable: true }
 }
 
-/** Anything that PostgreSQL can write as JSON, such as a list. */
-export function anyText(sql: string): Member {
-  return { sql: `to_json(${sql})::text`, quote: '', isNullable: true }
-}
-
 /** A text in which nothing can stand that JSON escapes: a word of a known list, an id. */
 export function wordText(sql: string): Member {
   return { sql: `${sql}::text`, quote: '"', isNullable: true }

@@ -36,8 +36,9 @@ const titles = async (query: string) => (await list(query)).map(({ title }) => t
 
 describe('a finding in a list', () => {
   test('is what it is by itself, whatever stands in it and on whatever day it is read', async () => {
-    await make({})
+    await make({ entity_ids: [] })
     await make({
+      entity_ids: [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()],
       title: 'Quotes " \\ / and 😀',
       condition: 'Line\nfeed\ttab \u0001 \u007f \u2028 é',
       owner: { email: 'Ada.Lund@x.example', name: '"Ada"' },

@@ -1,4 +1,4 @@
-import { anyText, objectText, plainText, present, scalarText, timeText, truthText, wordText } from '../json-text.ts'
+import { objectText, plainText, present, scalarText, timeText, truthText, wordText } from '../json-text.ts'
 import type { StoredFinding } from './rules.ts'
 
 /** A finding as PostgreSQL gives it. */
@@ -58,12 +58,9 @@ export const jsonText = objectText({
   coso_component: wordText('t.coso_component'),
   status: present(wordText('t.status')),
   entity_ids: present(
-    anyText(`array(
-    select link.entity_id
+    plainText(`select coalesce('["' || string_agg(link.entity_id::text, '","' order by link.position) || '"]', '[]')
     from findings.finding_entity link
-    where link.tenant_id = t.tenant_id and link.finding_id = t.id
-    order by link.position
-  )`),
+    where link.tenant_id = t.tenant_id and link.finding_id = t.id`),
   ),
   owner: plainText('t.owner'),
   identified_date: present(scalarText('t.identified_on')),
