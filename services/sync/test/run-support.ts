@@ -15,6 +15,8 @@ import { makeWorld } from './support.ts'
 
 interface Parts {
   readonly world: Awaited<ReturnType<typeof makeWorld>>
+  /** The universe. */
+  readonly process: Awaited<ReturnType<Awaited<ReturnType<typeof makeWorld>>['spawnUniverse']>>
   readonly caller: SignedCaller
   readonly workerDb: TenantDb
   readonly universe: Universe
@@ -41,7 +43,7 @@ export function useRuns() {
     const universeOf = (clock: () => number): Universe =>
       openUniverse({ url: process.url, ring, timeoutMs: 60_000 }, clock)
     const universe = universeOf(Date.now)
-    parts = { world, caller: world.syncCaller(sync.url), workerDb, universe, universeOf }
+    parts = { world, process, caller: world.syncCaller(sync.url), workerDb, universe, universeOf }
     close = async () => {
       await universe.close()
       await workerDb.close()

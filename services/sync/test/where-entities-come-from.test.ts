@@ -9,7 +9,7 @@ import { endLostRun } from '../src/worker/carry-out.ts'
 import { anything, useEntitySources } from './entity-source-support.ts'
 import { admin, push } from './support.ts'
 
-const { parts, partsOf, create, start, work, now, run, read } = useEntitySources()
+const { parts, workerParts, create, start, work, now, run, read } = useEntitySources()
 
 let world: ReturnType<typeof parts>['world']
 let caller: SignedCaller
@@ -147,8 +147,8 @@ describe('what is pushed over a row', () => {
       if (isLast) expect(await ended).toMatchObject({ status: 'succeeded' })
       else {
         await expect(ended).rejects.toThrow('away')
-        await endLostRun(partsOf({}), begun.id)
-        expect(await now(tenant, begun.id)).toMatchObject({ status: 'failed', failure: { code: 'worker_lost' } })
+        await endLostRun(workerParts(), begun.id)
+        expect(await now(tenant, begun)).toMatchObject({ status: 'failed', failure: { code: 'worker_lost' } })
       }
       expect(await run(tenant, connector, ['A', 'B'])).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
     }
