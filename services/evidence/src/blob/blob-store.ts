@@ -132,10 +132,10 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     },
     listUnsettled: async (olderThan) => {
       const tenants = new Set<string>()
-      for (const tenant of await namesIn(settling)) {
+      for (const tenant of await tenantsIn(settling)) {
         // One that cannot be read is among them: who lists its entries is told.
         const old = entriesOlderThan(join(settling, tenant), olderThan)
-        if (tenantPattern.test(tenant) && (await old.then(({ length }) => length > 0, Boolean))) tenants.add(tenant)
+        if (await old.then(({ length }) => length > 0, Boolean)) tenants.add(tenant)
       }
       return tenants
     },
@@ -233,6 +233,11 @@ export async function* ofEach<Name extends string, Found>(
   if (first !== undefined) {
     throw new Error(`${failed.length} could not be gone through, ${first.name} first`, { cause: first.cause })
   }
+}
+
+/** Tenants that have something in a directory. Whatever else stands there is nobody's. */
+export async function tenantsIn(directory: string): Promise<string[]> {
+  return (await namesIn(directory)).filter((name) => tenantPattern.test(name))
 }
 
 export async function namesIn(directory: string): Promise<string[]> {

@@ -1,7 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { checked, codeOf, entriesOlderThan, namesIn, ofEach, syncDirectory, tenantPattern } from './blob-store.ts'
+import { checked, codeOf, entriesOlderThan, namesIn, ofEach, syncDirectory, tenantPattern, tenantsIn } from './blob-store.ts'
 
 /**
  * The bytes of uploads that arrive in pieces. Each turn of writing has a place of its own, so that who has lost the turn
@@ -112,16 +112,16 @@ export async function openPartialStore(blobDirectory: string): Promise<PartialSt
       }
     },
     list: async function* list(olderThan) {
-      yield* ofEach(await namesIn(root), async function* ofTenant(tenantId) {
+      yield* ofEach(await tenantsIn(root), async function* ofTenant(tenantId) {
         const entries = await entriesOlderThan(join(root, tenantId), olderThan)
         for (const id of new Set(entries.map((entry) => entry.split('.', 1)[0] ?? ''))) {
-          if (tenantPattern.test(tenantId) && tenantPattern.test(id)) yield { tenantId, id }
+          if (tenantPattern.test(id)) yield { tenantId, id }
         }
       })
     },
     sweep: async (olderThan) => {
       let count = 0
-      const swept = ofEach(await namesIn(root), async function* ofTenant(tenantId) {
+      const swept = ofEach(await tenantsIn(root), async function* ofTenant(tenantId) {
         for (const entry of await entriesOlderThan(join(root, tenantId), olderThan)) {
           await rm(join(root, tenantId, entry), { force: true })
           yield 1
