@@ -141,10 +141,20 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     'name="file"; filename="\\"; filename="a.csv"',
     "name=\"file\"; filename*=utf-8''b.csv; filename*=utf-8''a.csv",
     'name="file"; name="metadata"; filename="a.csv"',
+    'name=file; filename=a.csv; "filename=b.exe"',
+    'name=file; filename=a.csv; file"name=b.exe"',
+    "name=file; name*=utf-8''metadata; filename=a.csv",
+    "name=file; filename*=utf-8''a.csv; filename*b.exe",
+    'name=file; filename=a b.csv',
+    'name="file"; filename="a\\";name=metadata.csv"',
     'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
+    'name="file"; filename="a.csv"\r\nContent-Disposition : form-data; name="file"; filename="b.exe"',
+    'name="file"; filename="a.csv"\r\nno colon\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
+    `name="file"; filename="a.csv"${'\r\nX-More: 1'.repeat(20)}\r\nContent-Disposition: form-data; filename="b.exe"`,
+    `name="file"; filename="a.csv"\r\nX-More: ${'x'.repeat(8192)}\r\nContent-Disposition: form-data; filename="b.exe"`,
     'name="file"; filename="a.csv"\r\nContent-Type: text/csv\r\nContent-Type: text/html',
     'name="file"; filename="a.csv"\r\nContent-Transfer-Encoding: 8bit\r\nContent-Transfer-Encoding: base64',
-  ])('with a part that says twice what it is: %s', async (says) => {
+  ])('with a part of which two readers may read two things: %s', async (says) => {
     const head = `Content-Disposition: form-data; ${says}\r\n`
     const answer = await send(principal, form(good, { ...good, head }))
     expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
@@ -252,6 +262,19 @@ describe('an upload of several files', () => {
     const head = "Content-Disposition: form-data; name=file; filename=a.csv; filename*=utf-8''%C3%BC.csv\r\n"
     const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
     expect(receipt?.file_name).toBe('\u00fc.csv')
+  })
+
+  test.each([
+    ['curl and browsers', 'name="file"; filename="x;name=y \'1\'.pdf"', "x;name=y '1'.pdf"],
+    ['curl, with quotes', 'name="file"; filename="a \\"b\\" c.csv"', 'a "b" c.csv'],
+    ['browsers, with quotes', 'name="file"; filename="a %22b%22.csv"', 'a %22b%22.csv'],
+    ['who folds lines', 'name="file";\r\n filename="\u00fc.csv"\r\nContent-Length: 1', '\u00fc.csv'],
+    ['who leaves quotes out', 'name=file; filename=x-\u00fc.csv', 'x-\u00fc.csv'],
+    ['who ends it with a semicolon', 'NAME=file;filename=a.csv ;', 'a.csv'],
+  ])('may be named as %s do', async (_who, says, name) => {
+    const head = `Content-Disposition: Form-Data; ${says}\r\n`
+    const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))
+    expect(receipt?.file_name).toBe(name)
   })
 
   test('may have its metadata as a file, as browsers send JSON', async () => {

@@ -1,8 +1,8 @@
-import { EventEmitter } from 'node:events'
 import { Readable } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
 import { bodyError, problem } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
+import { faultOfHead, headLimits } from './form-head.ts'
 import { UploadStalled, discardRest } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
 import { type Stall, watchStall } from './stall.ts'
@@ -74,8 +74,8 @@ export async function readMultipart(
         turn.catch(reject)
       })
       onHead(parser, (head) => {
-        const said = saidTwice(head)
-        if (said !== undefined) reject(malformed(undefined, `A part may say its ${said} once.`))
+        const fault = faultOfHead(head)
+        if (fault !== undefined) reject(malformed(undefined, fault))
       })
       const tooMany = () => reject(multipartFault(`There may be ${maxFilesAtOnce} files, and metadata once.`))
       for (const limit of ['filesLimit', 'partsLimit'] as const) parser.on(limit, tooMany)
@@ -132,8 +132,7 @@ function openParser(contentType: string): BusboyInstance {
       limits: {
         files: maxFilesAtOnce + 1,
         parts: maxFilesAtOnce + 1,
-        headerPairs: 20,
-        headerSize: 8192,
+        ...headLimits,
       },
     })
   } catch (cause) {
@@ -149,13 +148,17 @@ function partsBegun(parser: BusboyInstance): unknown {
   return within(parser, '_parser', '_nparts')
 }
 
-type Head = Readonly<Record<string, readonly string[]>>
-
-/** Calls back with the head of each part before the parser tells of the part. */
-function onHead(parser: BusboyInstance, told: (head: Head) => void): void {
-  const parts = within(parser, '_parser', 'parser')
-  if (!(parts instanceof EventEmitter)) throw new Error('the parser of forms is another one than this was written for')
-  parts.prependListener('part', (part: EventEmitter) => part.on('header', told))
+/** Calls back with the head of each part, as it came, a byte a character, before the parser reads it: what it cannot read it leaves out in silence. */
+function onHead(parser: BusboyInstance, told: (head: string) => void): void {
+  const heads = within(parser, '_parser', 'parser', '_hparser')
+  const read = within(heads, '_parseHeader')
+  if (typeof heads !== 'object' || heads === null || typeof read !== 'function') {
+    throw new Error('the parser of forms is another one than this was written for')
+  }
+  Reflect.set(heads, '_parseHeader', () => {
+    told(String(within(heads, 'buffer')))
+    Reflect.apply(read, heads, [])
+  })
 }
 
 function within(value: unknown, ...path: readonly string[]): unknown {
@@ -163,22 +166,6 @@ function within(value: unknown, ...path: readonly string[]): unknown {
     (inner, name) => (typeof inner === 'object' && inner !== null ? Reflect.get(inner, name) : inner),
     value,
   )
-}
-
-const saidOnce = ['Content-Disposition', 'Content-Type', 'Content-Transfer-Encoding'] as const
-const namesOfPart = ['name', 'filename', 'filename*'] as const
-
-/**
- * What the head of a part says more than once: of two file names the parser takes the first or the last, as they are written,
- * and what stands before us may have judged the other. `filename*` may stand beside `filename`, as .NET sends it. Also within quotes
- * nothing may look like it: where they end is read in two ways.
- */
-function saidTwice(head: Head): string | undefined {
-  const header = saidOnce.find((name) => (head[name.toLowerCase()]?.length ?? 0) > 1)
-  if (header !== undefined) return header
-  // The parser takes white space out of names, too.
-  const disposition = (head['content-disposition']?.[0] ?? '').replaceAll(/\s/g, '').toLowerCase()
-  return namesOfPart.find((name) => disposition.split(`;${name}=`).length > 2)
 }
 
 async function readAll(stream: Readable): Promise<Buffer> {
