@@ -66,7 +66,7 @@ export interface Route {
   readonly requestHeaders?: Readonly<
     Record<string, { readonly description: string; readonly example: string; readonly required?: boolean }>
   >
-  /** Headers that every answer has, refusals of the gateway too once it has read the path: their name, what they are for, and their value. */
+  /** Headers that every answer has, refusals of the gateway too, but of another method, once it has read the path: their name, what they are for, and their value. */
   readonly onEveryAnswer?: Readonly<Record<string, { readonly description: string; readonly value: string }>>
   /** Problems beyond those that every route can give. */
   readonly problems: readonly ProblemCode[]

@@ -81,33 +81,57 @@ export function sendProblem(
   send({ request, response, requestId }, status, mediaType, body, [...extra, ...always, ...headers])
 }
 
+type Answerable = Pick<Exchange, 'request' | 'response' | 'requestId'>
+
 /** Answers with a body that the gateway made itself. */
 export function send(
-  { request, response, requestId }: Pick<Exchange, 'request' | 'response' | 'requestId'>,
+  exchange: Answerable,
   status: number,
   contentType: string,
   body: Buffer,
   headers: readonly string[] = [],
 ): void {
+  const { request, requestId } = exchange
+  const own = headers.includes('cache-control') ? ownHeaders.slice(2) : ownHeaders
+  const head = ['content-type', contentType, 'content-length', String(body.length), 'x-request-id', requestId, ...own]
+  answerWith(exchange, status, [...head, ...headers], request.method === 'HEAD' ? undefined : body)
+}
+
+/** Answers that the client has what it asks for. */
+export function sendNotModified(exchange: Answerable, headers: readonly string[]): void {
+  answerWith(exchange, 304, ['x-request-id', exchange.requestId, ...headers])
+}
+
+function answerWith(
+  { request, response }: Pick<Exchange, 'request' | 'response'>,
+  status: number,
+  headers: readonly string[],
+  body?: Buffer,
+): void {
   if (response.headersSent || response.destroyed) {
     response.destroy()
     return
   }
-  const own = headers.includes('cache-control') ? ownHeaders.slice(2) : ownHeaders
   const isClosing = headers.includes('connection')
   const closes = isClosing || isRestLong(request, false)
-  response.writeHead(status, [
-    'content-type',
-    contentType,
-    'content-length',
-    String(body.length),
-    'x-request-id',
-    requestId,
-    ...own,
-    ...headers,
-    ...(closes && !isClosing ? closeConnection : []),
-  ])
-  endAnswer({ request, response }, closes, request.method === 'HEAD' ? undefined : body)
+  if (closes) takeNoMore(request)
+  response.writeHead(status, closes && !isClosing ? [...headers, ...closeConnection] : [...headers])
+  endAnswer({ request, response }, closes, body)
+}
+
+const ended = new WeakSet<object>()
+
+/**
+ * Lets nothing more be carried out that comes over the connection of a request whose answer says that it is the last
+ * (RFC 9112 §9.6). To be called before that is said: the answer may wait behind others, while Node reads on.
+ */
+export function takeNoMore({ socket }: IncomingMessage): void {
+  ended.add(socket)
+}
+
+/** Whether nothing that comes over the connection is to be carried out. */
+export function isTakenNoMore({ socket }: IncomingMessage): boolean {
+  return ended.has(socket) || socket.writableEnded
 }
 
 /** Whether so much of a body may still come that the answer is to say that the connection ends. `ifUnknown`: of one in chunks. */

@@ -7,7 +7,7 @@ import type { Principal } from './authenticate/principal.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Match, RouteMatcher } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
-import { type Exchange, type ProblemAnswer, sendProblem } from './exchange.ts'
+import { type Exchange, type ProblemAnswer, isTakenNoMore, sendProblem } from './exchange.ts'
 import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
@@ -47,7 +47,6 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     onRefusal,
     trace,
   } = steps
-  const spoiled = new WeakSet<object>()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer = {}): void {
     sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...(answer.headers ?? [])] })
@@ -59,7 +58,6 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
    * as the next request, and would carry out before the connection is closed, may have been hidden in a body.
    */
   function refuseAndEnd(exchange: Exchange, code: ProblemCode, detail: string): void {
-    spoiled.add(exchange.request.socket)
     refuse(exchange, code, { detail, headers: ['connection', 'close'] })
   }
 
@@ -110,8 +108,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
   }
 
   return (request, response) => {
-    // Also where the answer before it was the last.
-    if (spoiled.has(request.socket) || request.socket.writableEnded) return
+    if (isTakenNoMore(request)) return
     const headers = readHeaders(request.rawHeaders)
     const method = request.method ?? ''
     const url = request.url ?? ''

@@ -19,7 +19,7 @@ import {
 import type { Clocks } from './authenticate/clocks.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
-import { type Exchange, type ProblemAnswer, closeConnection, send, sendProblem } from './exchange.ts'
+import { type Exchange, type ProblemAnswer, closeConnection, send, sendNotModified, sendProblem } from './exchange.ts'
 import { forward } from './forward/proxy.ts'
 import type { Upstreams } from './forward/upstreams.ts'
 import { type Document, createDocuments } from './documents.ts'
@@ -87,17 +87,11 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
     made
       .then(({ mediaType, content, etag, headers: own }) => {
+        const kept = ['etag', etag, 'cache-control', 'public, max-age=60']
         if (isKnown(exchange, etag)) {
-          exchange.response.writeHead(304, { etag, 'x-request-id': exchange.requestId }).end()
+          sendNotModified(exchange, [...kept, ...headers])
         } else {
-          send(exchange, 200, mediaType, content, [
-            'etag',
-            etag,
-            'cache-control',
-            'public, max-age=60',
-            ...own,
-            ...headers,
-          ])
+          send(exchange, 200, mediaType, content, [...kept, ...own, ...headers])
         }
       })
       .catch((error: unknown) => {

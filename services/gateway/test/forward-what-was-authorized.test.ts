@@ -99,6 +99,42 @@ describe('is refused, and never reaches a service', () => {
     expect(gateway.log.join('')).not.toContain('hidden-behind-it')
   })
 
+  test('what follows a request whose answer will end the connection, and waits behind another', async () => {
+    const client = connect({ port: gateway.port, host: '127.0.0.1' })
+    let answers = ''
+    client.on('data', (chunk: Buffer) => (answers += chunk.toString('latin1')))
+    const slow = get('/api/v1/findings').replace(value, generateKey().value)
+    const long = post(`Content-Length: ${2 ** 22}\r\n`, 'a'.repeat(2 ** 22))
+    const hidden = post('Content-Length: 2\r\nX-Request-Id: hidden-behind-both\r\n', '{}')
+    gateway.keys.mode = 'frozen'
+    client.write([slow, long, hidden].map((bytes) => bytes.replace('Connection: close\r\n', '')).join(''))
+    await once(client, 'close')
+    gateway.keys.mode = 'well'
+    expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 413'])
+    await gateway.raw(post('Content-Length: 2\r\nX-Request-Id: not-hidden\r\n', '{}'))
+    expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['not-hidden'])
+  })
+
+  test('more of a body that nobody asked for than is read before the connection is cut', async () => {
+    const client = connect({ port: gateway.port, host: '127.0.0.1' })
+    let answer = ''
+    client.on('data', (chunk: Buffer) => (answer += chunk.toString('latin1')))
+    client.on('error', () => undefined)
+    const closed = once(client, 'close').catch(() => undefined)
+    client.write('GET /docs HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\nTransfer-Encoding: chunked\r\n\r\n')
+    const mebi = Buffer.concat([Buffer.from('100000\r\n'), Buffer.alloc(2 ** 20), Buffer.from('\r\n')])
+    let sent = 0
+    while (client.writable && sent < 256) {
+      sent += 1
+      const drained = new Promise((resolve) => client.once('drain', resolve))
+      if (!client.write(mebi)) await Promise.race([drained, closed])
+    }
+    client.destroy()
+    await closed
+    expect(sent).toBeLessThan(128)
+    expect(answer).toMatch(/^HTTP\/1\.1 304 [^]*\r\ncache-control: public, max-age=60\r\n/)
+  })
+
   test('CONNECT: the connection ends', async () => {
     expect(await gateway.raw('CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n')).toBe('')
   })

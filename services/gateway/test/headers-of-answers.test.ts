@@ -67,7 +67,7 @@ const ask = async (target: string, scope: 'write:*' | 'read:*', init: RequestIni
   return [status, answered.get('tus-resumable')]
 }
 
-test('every refusal on a path of a resumable upload says which tus is spoken, and no other does', async () => {
+test('a refusal of a request about a resumable upload says which tus is spoken, and no other does', async () => {
   const path = '/api/v1/evidence/uploads'
   const piece = { method: 'PATCH', body: 'x', headers: { 'content-encoding': 'gzip' } }
   const answers = [

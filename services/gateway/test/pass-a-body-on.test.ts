@@ -165,6 +165,8 @@ describe('a request body', () => {
     }
     await client.closed
     expect(sent).toBeGreaterThan(64)
+    // And what was on its way.
+    expect(sent).toBeLessThan(128)
   })
 
   test('that is refused is no failure to fetch, however much of it is left', async () => {

@@ -10,6 +10,7 @@ import {
   limitReader,
   sendProblem,
   stalledReaderMs,
+  takeNoMore,
 } from '../exchange.ts'
 import { type AnswerHeaders, Turn } from './connections.ts'
 import { limitBody } from './limit-body.ts'
@@ -221,7 +222,9 @@ class AnswerHandler extends Turn {
   #sayWhetherItCloses(): void {
     const { exchange, answerHeaders, isDraining } = this.#forwarding
     this.#closes = isDraining() || (this.#body !== null && isRestLong(exchange.request, true))
-    if (this.#closes) answerHeaders.push(...closeConnection)
+    if (!this.#closes) return
+    takeNoMore(exchange.request)
+    answerHeaders.push(...closeConnection)
   }
 
   protected failed(error: Error): void {
