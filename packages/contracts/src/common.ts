@@ -83,7 +83,7 @@ export const personRefSchema = z
   .meta({
     id: 'Person reference',
     description:
-      'Findings and action plans take a `person_id` of one of the tenant’s people, active or not; what is synced keeps it as told. An `email` that nobody has is kept.',
+      'Findings and action plans take a `person_id` of one of the tenant’s people, active or not; what is synced, and who has collected evidence, is kept as told. An `email` that nobody has is kept.',
     examples: [{ email: 'ada.lund@harbourline.example', name: 'Ada Lund' }],
   })
 export type PersonRef = z.infer<typeof personRefSchema>

@@ -63,6 +63,7 @@ export async function sweepRegularly(
       }
       await each(unsettled(blobs, await before(abandonedAfterMs)), decide, { logger, signal: closing.signal })
     },
+    // Of a tenant with more than `maxOpen` open ones those that are listed first are asked about each time; the others go by their age.
     async () => {
       const decide = async (upload: PartialUpload) => {
         if (await db.system(async (tx) => await isUploadOpen(tx, upload))) return false
