@@ -1,7 +1,16 @@
 import { createReadStream } from 'node:fs'
 import { mkdir, open, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { checked, codeOf, entriesOlderThan, namesIn, ofEach, syncDirectory, tenantPattern, tenantsIn } from './blob-store.ts'
+import {
+  checked,
+  codeOf,
+  entriesOlderThan,
+  namesIn,
+  ofEach,
+  syncDirectory,
+  tenantPattern,
+  tenantsIn,
+} from './blob-store.ts'
 
 /**
  * The bytes of uploads that arrive in pieces. Each turn of writing has a place of its own, so that who has lost the turn
