@@ -146,6 +146,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     "name=file; name*=utf-8''metadata; filename=a.csv",
     "name=file; filename*=utf-8''a.csv; filename*b.exe",
     'name=file; filename=a b.csv',
+    'name=file; filename=a.csv; filename*=b.exe',
     'name="file"; filename="a\\";name=metadata.csv"',
     'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
     'name="file"; filename="a.csv"\r\nContent-Disposition : form-data; name="file"; filename="b.exe"',
@@ -159,6 +160,15 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     const answer = await send(principal, form(good, { ...good, head }))
     expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
   })
+
+  test.each(['"form-data"', 'form -data', 'form-\u00fcdata'])(
+    'with a part of which two readers may read whether it is form-data: %s',
+    async (type) => {
+      const head = `Content-Disposition: ${type}; name="file"; filename="a.csv"; filename="b.exe"\r\n`
+      const answer = await send(principal, form(good, { ...good, head }))
+      expect([answer.status, problemSchema.parse(answer.json).code]).toEqual([400, 'bad_request'])
+    },
+  )
 
   test.each(['?file_name=a.csv', '?classification=public', '?test_procedure=ref:TP-0001'])(
     'whose query says something too: %s',

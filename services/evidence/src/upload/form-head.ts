@@ -9,6 +9,10 @@ const headerLine = new RegExp(String.raw`^([${letters}]+):([\t\x20-\x7e\x80-\xff
 const parameter = String.raw`[ \t]*;[ \t]*([${letters}]+)=("(?:[^"\\]|\\.)*"|[${letters}\x80-\xff]+)`
 const disposition = new RegExp(String.raw`^form-data(?:${parameter})*(?:[ \t]*;)?$`, 'i')
 const parameters = new RegExp(parameter, 'g')
+/** Such a part is passed over by the parser, and who has sent it is told. */
+const otherDisposition = new RegExp(String.raw`^(?!form-data[ \t]*(?:;|$))[${letters}]+[ \t]*(?:;|$)`, 'i')
+/** RFC 8187 §3.2, of UTF-8. */
+const extended = /^utf-8'[\w-]*'[^'"]*$/i
 
 /**
  * What is wrong with the head of a part of a form (RFC 7578 §4.2, a byte a character), in words for who has sent it; undefined where nothing is. What
@@ -37,7 +41,7 @@ export function faultOfHead(head: string): string | undefined {
 }
 
 function faultOfDisposition(value: string): string | undefined {
-  if (!/^form-data\b/i.test(value)) return undefined
+  if (otherDisposition.test(value)) return undefined
   if (!disposition.test(value)) return 'Write Content-Disposition as form-data; name="…"; filename="…".'
   const said = new Set<string>()
   for (const [, given = '', text = ''] of value.matchAll(parameters)) {
@@ -45,6 +49,7 @@ function faultOfDisposition(value: string): string | undefined {
     // The parser takes name* for name. Browsers and older readers do not agree on where a text with \" ends.
     const isPlain = name === 'filename*' || !name.includes('*')
     if (!isPlain || said.has(name)) return `A part may say its ${name.replace(/\*.*/, '')} once.`
+    if (name === 'filename*' && !extended.test(text)) return "Write filename* as utf-8''…."
     if (text.includes('\\"') && text.includes(';')) return 'Write a quote in a file name as %22.'
     said.add(name)
   }
