@@ -6,8 +6,8 @@ const saidOnce: ReadonlySet<string> = new Set(['content-disposition', 'content-t
 const letters = String.raw`-!#$%&'*+.^_\`|~\w`
 const headerLine = new RegExp(String.raw`^([${letters}]+):([\t\x20-\x7e\x80-\xff]*)$`)
 /** Without quotes bytes beyond ASCII are let be, as they are sent. */
-const parameter = String.raw`[ \t]*;[ \t]*([${letters}]+)=("(?:[^"\\]|\\.)*"|[${letters}\x80-\xff]+)`
-const disposition = new RegExp(String.raw`^form-data(?:${parameter})*(?:[ \t]*;)?$`, 'i')
+const parameter = String.raw`;[ \t]*([${letters}]+)=("(?:[^"\\]|\\.)*"|[${letters}\x80-\xff]+)[ \t]*`
+const disposition = new RegExp(String.raw`^form-data[ \t]*(?:${parameter})*;?$`, 'i')
 const parameters = new RegExp(parameter, 'g')
 /** Such a part is passed over by the parser, and who has sent it is told. */
 const otherDisposition = new RegExp(String.raw`^(?!form-data[ \t]*(?:;|$))[${letters}]+[ \t]*(?:;|$)`, 'i')
