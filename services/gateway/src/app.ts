@@ -3,7 +3,7 @@ import { type IncomingMessage, type ServerResponse, createServer } from 'node:ht
 import type { Socket } from 'node:net'
 import { answerClientError, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
-import { sendProblem } from './exchange.ts'
+import { sendProblem, takeNoMore } from './exchange.ts'
 
 export interface AppOptions {
   readonly handle: (request: IncomingMessage, response: ServerResponse) => void
@@ -44,6 +44,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     } catch (error) {
       onCrash(request, response, error)
     }
+    if (closing) takeNoMore(request)
   }
 
   const server = createServer(

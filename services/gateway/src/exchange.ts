@@ -99,7 +99,7 @@ export function send(
 
 /** Answers that the client has what it asks for. */
 export function sendNotModified(exchange: Answerable, headers: readonly string[]): void {
-  answerWith(exchange, 304, ['x-request-id', exchange.requestId, ...headers])
+  answerWith(exchange, 304, ['x-request-id', exchange.requestId, ...ownHeaders.slice(2), ...headers])
 }
 
 function answerWith(
@@ -114,8 +114,9 @@ function answerWith(
   }
   const isClosing = headers.includes('connection')
   const closes = isClosing || isRestLong(request, false)
-  if (closes) takeNoMore(request)
   response.writeHead(status, closes && !isClosing ? [...headers, ...closeConnection] : [...headers])
+  // Node says so by itself where a body was announced and not asked for.
+  if (closes || !response.shouldKeepAlive) takeNoMore(request)
   endAnswer({ request, response }, closes, body)
 }
 

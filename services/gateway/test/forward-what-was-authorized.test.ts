@@ -19,14 +19,34 @@ function post(headers: string, body: string): string {
   return `POST /api/v1/findings HTTP/1.1\r\nHost: a\r\n${auth}Connection: close\r\nContent-Type: application/json\r\n${headers}\r\n${body}`
 }
 
+function keepAlive(request: string): string {
+  return request.replace('Connection: close\r\n', '')
+}
+
+function ownRecord() {
+  const record = keyRecord({ hash, tenantId, scopes: ['*'], keyLimit: 100_000, tenantLimit: 100_000 })
+  return { ...record, expiresAt: Date.now() + 86_400_000 }
+}
+
+async function isListening(port: number): Promise<boolean> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
 function statusOf(answer: string): number {
   return Number(answer.slice(9, 12))
 }
 
 beforeAll(async () => {
   gateway = await startTestGateway()
-  const record = keyRecord({ hash, tenantId, scopes: ['*'], keyLimit: 100_000, tenantLimit: 100_000 })
-  gateway.keys.records.set(hash, { ...record, expiresAt: Date.now() + 86_400_000 })
+  gateway.keys.records.set(hash, ownRecord())
   await gateway.untilReady()
 })
 
@@ -85,7 +105,7 @@ describe('is refused, and never reaches a service', () => {
   })
 
   test('what follows a request whose answer has ended the connection, its body being far too long', async () => {
-    const long = post(`Content-Length: ${2 ** 22}\r\n`, 'a'.repeat(2 ** 22)).replace('Connection: close\r\n', '')
+    const long = keepAlive(post(`Content-Length: ${2 ** 22}\r\n`, 'a'.repeat(2 ** 22)))
     const client = connect({ port: gateway.port, host: '127.0.0.1', allowHalfOpen: true })
     client.end(long + get('/api/v1/nothing', 'X-Request-Id: hidden-behind-it\r\n'))
     let answer = ''
@@ -107,12 +127,44 @@ describe('is refused, and never reaches a service', () => {
     const long = post(`Content-Length: ${2 ** 22}\r\n`, 'a'.repeat(2 ** 22))
     const hidden = post('Content-Length: 2\r\nX-Request-Id: hidden-behind-both\r\n', '{}')
     gateway.keys.mode = 'frozen'
-    client.write([slow, long, hidden].map((bytes) => bytes.replace('Connection: close\r\n', '')).join(''))
+    client.write([slow, long, hidden].map(keepAlive).join(''))
     await once(client, 'close')
     gateway.keys.mode = 'well'
     expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 413'])
     await gateway.raw(post('Content-Length: 2\r\nX-Request-Id: not-hidden\r\n', '{}'))
     expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['not-hidden'])
+  })
+
+  test('what follows a request that announced a body which nobody asked for, and waits behind another', async () => {
+    const slow = get('/api/v1/findings').replace(value, generateKey().value)
+    const refused = post('Expect: 100-continue\r\nContent-Length: 2\r\n', '{}').replace('/api', '//api')
+    const hidden = post('Content-Length: 2\r\nX-Request-Id: hidden-behind-both\r\n', '{}')
+    gateway.keys.mode = 'frozen'
+    const answers = await gateway.raw([slow, refused].map(keepAlive).join('') + hidden)
+    gateway.keys.mode = 'well'
+    expect(answers.match(/HTTP\/1\.1 \d+/g)).toEqual(['HTTP/1.1 503', 'HTTP/1.1 400'])
+    await gateway.raw(post('Content-Length: 2\r\nX-Request-Id: not-hidden\r\n', '{}'))
+    expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['not-hidden'])
+  })
+
+  test('what follows a refusal over a connection that was busy when the gateway began to close', async () => {
+    const ending = await startTestGateway()
+    ending.keys.records.set(hash, ownRecord())
+    await ending.untilReady()
+    ending.keys.mode = 'frozen'
+    const client = connect({ port: ending.port, host: '127.0.0.1' })
+    let answers = ''
+    client.on('data', (chunk: Buffer) => (answers += chunk.toString('latin1')))
+    client.write(keepAlive(get('/api/v1/findings').replace(value, generateKey().value)))
+    await expect.poll(() => ending.keys.held).toBe(1)
+    const closing = ending.close()
+    await expect.poll(async () => await isListening(ending.port)).toBe(false)
+    const hidden = post('Content-Length: 2\r\nX-Request-Id: hidden-behind-it\r\n', '{}')
+    client.write(keepAlive(get('//api/v1/findings')) + hidden)
+    await once(client, 'close')
+    await closing
+    expect(answers).toMatch(/^HTTP\/1\.1 503 /)
+    expect(ending.forwarded).toEqual([])
   })
 
   test('more of a body that nobody asked for than is read before the connection is cut', async () => {
@@ -132,7 +184,7 @@ describe('is refused, and never reaches a service', () => {
     client.destroy()
     await closed
     expect(sent).toBeLessThan(128)
-    expect(answer).toMatch(/^HTTP\/1\.1 304 [^]*\r\ncache-control: public, max-age=60\r\n/)
+    expect(answer).toMatch(/^HTTP\/1\.1 304 [^]*\r\napi-version: [^]*\r\ncache-control: public, max-age=60\r\n/)
   })
 
   test('CONNECT: the connection ends', async () => {

@@ -27,6 +27,8 @@ export interface FakeKeys {
   renewals: number
   /** Keys that were looked up. */
   lookups: number
+  /** Calls that look keys up and were taken while it was frozen. */
+  held: number
 }
 
 /** A request as it arrived at the service behind the gateway. */
@@ -92,7 +94,10 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
       response.writeHead(401).end()
       return
     }
-    if (keys.mode === 'frozen') return
+    if (keys.mode === 'frozen') {
+      if (target === internalPaths.lookupKeys) keys.held += 1
+      return
+    }
     if (keys.mode === 'erring') {
       response.writeHead(500).end()
       return
@@ -136,6 +141,7 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
     isOld: false,
     renewals: 0,
     lookups: 0,
+    held: 0,
   }
   const forwarded: Forwarded[] = []
   const log: string[] = []
