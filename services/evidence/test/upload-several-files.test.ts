@@ -147,6 +147,7 @@ describe('an upload of several files is refused and leaves nothing of any', () =
     "name=file; filename*=utf-8''a.csv; filename*b.exe",
     'name=file; filename=a b.csv',
     'name=file; filename=a.csv; filename*=b.exe',
+    "name=file; filename*=utf-8''a.csv; filename=b.exe",
     'name="file"; filename="a\\";name=metadata.csv"',
     'name="file"; filename="a.csv"\r\nContent-Disposition: form-data; name="file"; filename="b.exe"',
     'name="file"; filename="a.csv"\r\nContent-Disposition : form-data; name="file"; filename="b.exe"',

@@ -49,6 +49,8 @@ function faultOfDisposition(value: string): string | undefined {
     // The parser takes name* for name. Browsers and older readers do not agree on where a text with \" ends.
     const isPlain = name === 'filename*' || !name.includes('*')
     if (!isPlain || said.has(name)) return `A part may say its ${name.replace(/\*.*/, '')} once.`
+    // The parser takes what comes last; who knows filename* is to take it, wherever it stands (RFC 6266 §4.3).
+    if (name === 'filename' && said.has('filename*')) return 'Write filename before filename*.'
     if (name === 'filename*' && !extended.test(text)) return "Write filename* as utf-8''…."
     if (text.includes('\\"') && text.includes(';')) return 'Write a quote in a file name as %22.'
     said.add(name)
