@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { z } from 'zod'
 import { demoProfiles, generateDemo } from '../src/demo/generate.ts'
 import { completeTestProcedures, pushUniverse } from '../src/demo/write-universe.ts'
+import { seedContent } from '../src/demo/seed-content.ts'
 import { type TestStack, startTestStack } from '../src/testing/index.ts'
 
 let stack: TestStack
@@ -29,4 +30,33 @@ test('a start that ended after the test procedures were completed is gone on wit
   expect(await countCompleted()).toBe(before)
   await completeTestProcedures({ gateway, key }, universe)
   expect(await countCompleted()).toBe(before)
+})
+
+test('a demo that was begun before midnight is written whole after it, also the acceptance of a risk that ends on the day before', async () => {
+  const [gateway = ''] = stack.gateways
+  const small = demoProfiles.at(-1)
+  if (small === undefined) throw new Error('there is no demo')
+  const tenant = await stack.createTenant()
+  const { key, id } = await stack.createKey(tenant, { scopes: ['*'] })
+  const yesterday = new Date(Date.now() - 86_400_000)
+  const data = generateDemo(small, { today: yesterday })
+  const ended = yesterday.toISOString().slice(0, 10)
+  expect(
+    data.findings.flatMap(({ moves }) => moves).filter(({ acceptedUntil }) => acceptedUntil === ended),
+  ).not.toEqual([])
+  await seedContent(
+    {
+      gateway,
+      databaseUrl: stack.database.url,
+      assertionKeys: stack.database.assertionKeys,
+      evidence: stack.caller('evidence'),
+    },
+    { id: tenant.id, key, sender: { id, label: '*' } },
+    { findings: small.findings.all, make: () => data },
+  )
+  const answer = await fetch(`${gateway}/api/v1/findings?count=true&limit=1`, {
+    headers: { authorization: `ApiKey ${key}` },
+  })
+  await answer.text()
+  expect(answer.headers.get('x-total-count')).toBe(String(small.findings.all))
 })

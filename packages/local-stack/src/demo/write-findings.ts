@@ -285,6 +285,7 @@ async function moveRecommendations(tx: Tx, wave: readonly DemoFinding[]): Promis
   }
 }
 
+// One acceptance ends today. Where midnight has passed since the demo was made, it ends on the new day: none is taken that has ended.
 async function moveFindings(tx: Tx, wave: readonly DemoFinding[]): Promise<void> {
   for (const rows of stepsOf(wave, ({ moves }) => moves)) {
     await run(
@@ -294,7 +295,8 @@ async function moveFindings(tx: Tx, wave: readonly DemoFinding[]): Promise<void>
          closed_on = case when r.status = 'closed' then (r.at at time zone 'UTC')::date end,
          validated_by = case when r.status = 'closed' then r.person end,
          accepted_by = case when r.status = 'risk_accepted' then r.person end,
-         accepted_until = r.accepted_until
+         accepted_until = case when r.status = 'risk_accepted'
+           then greatest(r.accepted_until, (now() at time zone 'UTC')::date) end
        from jsonb_to_recordset($1::jsonb) as r (
          id uuid, status text, person jsonb, accepted_until date, at timestamptz)
        where f.id = r.id`,
