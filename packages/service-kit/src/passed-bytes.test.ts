@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { getHeapSpaceStatistics } from 'node:v8'
 import { expect, test } from 'vitest'
+import { z } from 'zod'
 import { collectAll, collectEveryBytes, countPassedBytes, freeChunk, keepYoungSmall } from './passed-bytes.ts'
 
 test('chunks that have passed do not gather: 256 MiB of them leave no more than a few steps of the collection', () => {
@@ -56,10 +57,43 @@ test('the memory of young objects stays as it is, though many of them outlive on
   expect(spaceOfYoung()).toBeLessThanOrEqual(before)
 })
 
-/** What V8 says of its own version and flags, in a process of its own. */
-function flagsOf(options: readonly string[], before: string): string {
-  const script = `${before}; console.log(process.getBuiltinModule('node:v8').cachedDataVersionTag())`
+/** What a script prints, in a process of its own. */
+function printedBy(script: string, options: readonly string[] = []): string {
   return execFileSync(process.execPath, [...options, '--input-type=module', '--eval', script], { encoding: 'utf8' })
+}
+
+test('the memory of young objects grows again behind a pause that took it away, and not beyond its bound', () => {
+  const printed = printedBy(
+    `import { boundYoung } from '${import.meta.resolve('./passed-bytes.ts')}'
+    import { setTimeout } from 'node:timers/promises'
+    import { getHeapSpaceStatistics } from 'node:v8'
+    const young = () => getHeapSpaceStatistics().find((space) => space.space_name === 'new_space').space_size / 2 ** 20
+    // Much of it outlives a collection or two.
+    const work = async () => {
+      let waiting = []
+      for (let turn = 0; turn < 100; turn += 1) {
+        waiting = Array.from({ length: 20_000 }, (_none, at) => ({ at, turn }))
+        await setTimeout(1)
+      }
+      return waiting.length
+    }
+    boundYoung(8 * 2 ** 20)
+    // As V8 collects for who is idle.
+    gc({ type: 'major', flavor: 'last-resort' })
+    const behindPause = young()
+    await work()
+    console.log(JSON.stringify([behindPause, young()]))`,
+    ['--expose-gc'],
+  )
+  const [behindPause, after] = z.tuple([z.number(), z.number()]).parse(JSON.parse(printed))
+  expect(behindPause).toBeLessThanOrEqual(2)
+  expect(after).toBeGreaterThanOrEqual(8)
+  expect(after).toBeLessThanOrEqual(16)
+})
+
+/** What V8 says of its own version and flags. */
+function flagsOf(options: readonly string[], before: string): string {
+  return printedBy(`${before}; console.log(process.getBuiltinModule('node:v8').cachedDataVersionTag())`, options)
 }
 
 test('no place in the code makes its objects among the old ones', () => {

@@ -1,6 +1,6 @@
-import { keepYoungSmall, runService } from '@postern/service-kit'
+import { boundYoung, runService } from '@postern/service-kit'
 import { syncService } from './service.ts'
 
-// A run goes through as many rows as its source has.
-keepYoungSmall()
+// A run goes through as many rows as its source has, and connectors run once a night.
+boundYoung(32 * 1024 * 1024)
 await runService(syncService)
