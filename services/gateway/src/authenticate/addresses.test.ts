@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { createAddressMatcher, createClientAddress, parseAddressRanges } from './addresses.ts'
+import { createAddressMatcher, createClientAddress, parseAddressRanges, unreadableAddress } from './addresses.ts'
 
 function socketOf(remoteAddress: string): Socket {
   return Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
@@ -60,8 +60,28 @@ describe('the address of a client', () => {
     expect(behindProxies(socketOf('::ffff:10.0.0.1'), '198.51.100.7,203.0.113.9')).toBe('203.0.113.9')
   })
 
-  test('is that of the proxy when it names something else than an address', () => {
-    expect(behindProxies(socketOf('10.0.0.1'), '203.0.113.9, unknown')).toBe('10.0.0.1')
+  test.each([
+    ['203.0.113.9:51234', '203.0.113.9'],
+    ['198.51.100.7:1, 203.0.113.9:51234, 10.0.0.2:443', '203.0.113.9'],
+    ['[2001:db8::1]:51234', '2001:db8::1'],
+    ['[2001:db8::1]', '2001:db8::1'],
+  ])('is without the port that a proxy writes behind it: %s', (forwardedFor, address) => {
+    expect(behindProxies(socketOf('10.0.0.1'), forwardedFor)).toBe(address)
+  })
+
+  test.each(['203.0.113.9, unknown', 'for=203.0.113.9', '203.0.113.9:x', '[203.0.113.9', ', '])(
+    'is in no list when its proxy names something else than an address (%s), of which is told once',
+    (forwardedFor) => {
+      let told = 0
+      const addressOf = createClientAddress(['10.0.0.0/8'], () => (told += 1))
+      const addresses = [addressOf(socketOf('10.0.0.1'), forwardedFor), addressOf(socketOf('10.0.0.1'), forwardedFor)]
+      expect(addresses).toEqual([unreadableAddress, unreadableAddress])
+      expect(told).toBe(1)
+      expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])(unreadableAddress)).toBe(false)
+    },
+  )
+
+  test('is that of the proxy when it names none', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '')).toBe('10.0.0.1')
     expect(behindProxies(socketOf('10.0.0.1'), undefined)).toBe('10.0.0.1')
   })

@@ -35,24 +35,41 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
   }
 }
 
+/** Stands for the address of a client whose proxy writes none that can be read. It is in no range. */
+export const unreadableAddress = 'unknown'
+
 /**
  * Gives a function that finds the client's address: that of the connection or, when it is a trusted proxy's, the last
- * address in X-Forwarded-For that no trusted proxy has. What stands to the left of it anyone could have written.
+ * address in X-Forwarded-For that no trusted proxy has, without the port that some write behind it. What stands to the left of it
+ * anyone could have written. `unreadableAddress` where none can be read, of which `onUnreadable` is told the first time; empty where the connection is gone.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],
+  onUnreadable: () => void = () => undefined,
 ): (socket: Socket, forwardedFor: string | undefined) => string {
   const isTrusted = createAddressMatcher(trustedProxies)
+  let isTold = false
   return (socket, forwardedFor) => {
     const peer = plain(socket.remoteAddress ?? '')
-    if (forwardedFor === undefined || !isTrusted(peer)) return peer
-    const hops = forwardedFor.split(',').map((hop) => hop.trim())
+    if (forwardedFor === undefined || forwardedFor.trim() === '' || !isTrusted(peer)) return peer
+    const hops = forwardedFor.split(',').map((hop) => withoutPort(hop.trim()))
     for (const hop of hops.toReversed()) {
-      if (!ipaddr.isValid(hop)) return peer
+      if (!ipaddr.isValid(hop)) {
+        if (!isTold) onUnreadable()
+        isTold = true
+        return unreadableAddress
+      }
       if (!isTrusted(hop)) return ipaddr.process(hop).toString()
     }
     return peer
   }
+}
+
+const withPort = /^(?:([\d.]+)|\[([\da-f:.]+)\])(?::\d{1,5})?$/i
+
+function withoutPort(hop: string): string {
+  const [, v4, v6] = withPort.exec(hop) ?? []
+  return v4 ?? v6 ?? hop
 }
 
 function plain(address: string): string {
