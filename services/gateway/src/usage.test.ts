@@ -2,6 +2,7 @@ import type { UsageReport } from '@postern/contracts/internal'
 import { describe, expect, test } from 'vitest'
 import { keyRecord, scripted, silent } from '../test/builders.ts'
 import { keyPrincipal, userPrincipal } from './authenticate/principal.ts'
+import { ContentRefused } from './authenticate/keys-client.ts'
 import { createUsage } from './usage.ts'
 
 function setUp() {
@@ -119,6 +120,60 @@ describe('a report of usage', () => {
     await keys.answer()
     await flushed
     expect(keys.calls.map(({ uses }) => uses.length)).toEqual([500, 100])
+  })
+})
+
+function addressesOf({ uses, denials }: UsageReport): string[] {
+  return [...uses, ...denials].map(({ address }) => address)
+}
+
+/** A keys service that takes no report with one of these addresses. */
+function setUpWithout(...never: readonly string[]) {
+  const recorded: string[] = []
+  const sent: UsageReport[] = []
+  const reportUsage = async (report: UsageReport): Promise<void> => {
+    sent.push(report)
+    if (addressesOf(report).some((address) => never.includes(address))) throw new ContentRefused('never')
+    recorded.push(...addressesOf(report), ...(report.people ?? []).map(({ id }) => id))
+  }
+  return { recorded, sent, usage: createUsage({ keys: { reportUsage }, now: () => 1000, logger: silent }) }
+}
+
+describe('a line that the keys service never takes', () => {
+  test('holds up neither others of its kind nor other kinds, and is not sent again', async () => {
+    const { recorded, sent, usage } = setUpWithout('bad')
+    for (const address of ['192.0.2.1', 'bad', '192.0.2.2', '192.0.2.3']) usage.used(one, address, 'findings.list')
+    usage.denied(other, '192.0.2.4', 'revoked')
+    usage.used(userPrincipal({ subject: 'ada', name: 'Ada', roles: [], expiresAt: 9e12 }, keyRecord()), '', 'x')
+    await usage.flush()
+    expect(recorded.toSorted()).toEqual(['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.4', 'ada'])
+    const before = sent.length
+    await usage.flush()
+    expect(sent).toHaveLength(before)
+  })
+
+  test('is kept where no other was taken: it may be the keys service that errs', async () => {
+    const { recorded, sent, usage } = setUpWithout('bad')
+    usage.used(one, 'bad', 'findings.list')
+    usage.denied(other, '192.0.2.4', 'revoked')
+    await usage.flush()
+    expect(recorded).toEqual(['192.0.2.4'])
+    await usage.flush()
+    expect(sent.at(-1)?.uses).toHaveLength(1)
+  })
+
+  test('and is one of hundreds ends the search for one that is taken; the next reports find it', async () => {
+    const never = Array.from({ length: 500 }, (_none, host) => `bad ${host}`)
+    const { recorded, sent, usage } = setUpWithout(...never)
+    for (const address of never) usage.used(one, address, 'findings.list')
+    await usage.flush()
+    expect(sent.length).toBeLessThan(100)
+    usage.used(one, '192.0.2.1', 'findings.list')
+    for (let turn = 0; turn < 2; turn += 1) await usage.flush()
+    expect(recorded).toEqual(['192.0.2.1'])
+    const before = sent.length
+    await usage.flush()
+    expect(sent).toHaveLength(before)
   })
 })
 

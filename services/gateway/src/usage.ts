@@ -1,6 +1,7 @@
-import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
+import type { UsageReport } from '@postern/contracts/internal'
 import type { Logger } from '@postern/service-kit'
 import type { KeysClient } from './authenticate/keys-client.ts'
+import { type Collected, collectedOf, sendCollected } from './usage-report.ts'
 import type { Principal } from './authenticate/principal.ts'
 
 /** How a key was used from one address since the last report. */
@@ -11,8 +12,8 @@ type Person = NonNullable<UsageReport['people']>[number]
 /**
  * Collects when, from where and for which routes keys were used, when they were refused, and who of the people was there,
  * and reports it in batches, each of which is recorded whole or not at all. A report that fails is kept and merged into the
- * next; only one whose answer is lost may count twice. What a crash loses is at most one interval of usage, never an
- * accepted request.
+ * next; only one whose answer is lost may count twice. A line that the keys service never takes holds no other up. What a crash
+ * loses is at most one interval of usage, never an accepted request.
  */
 export interface Usage {
   /** HOT PATH. */
@@ -48,9 +49,9 @@ export function createUsage(options: {
   function see({ tenantId, id, label, roles }: Principal): void {
     const known = people.get(`${tenantId} ${id}`)
     if (known === undefined && people.size >= maxCollected) return
-    // Longer subjects than OpenID Connect has (Core §2) are left out: one of them would spoil the report.
-    if (id.length > maxIdLength) return
-    const name = label === '' ? id : label.slice(0, maxIdLength).toWellFormed()
+    // Longer subjects than OpenID Connect has (Core §2), and what is no text in PostgreSQL, are left out: they could not be recorded.
+    if (id.length > maxIdLength || !id.isWellFormed() || id.includes('\0')) return
+    const name = label.slice(0, maxIdLength).toWellFormed().replaceAll('\0', '') || id
     people.set(`${tenantId} ${id}`, { tenantId, id, name, roles: [...roles], lastSeenAt: now() })
   }
 
@@ -62,6 +63,25 @@ export function createUsage(options: {
     }
     usual = []
   }
+
+  const kinds: readonly Collected[] = [
+    collectedOf('uses', others, {
+      report: (uses) => ({ uses, denials: [] }),
+      keep: (use) => merge(others, `${use.keyId} ${use.address}`, use),
+    }),
+    collectedOf('denials', denials, {
+      report: (refused) => ({ uses: [], denials: refused }),
+      keep: (denial) => merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial),
+    }),
+    collectedOf('people', people, {
+      report: (seen) => ({ uses: [], denials: [], people: seen }),
+      keep: (person) => {
+        const id = `${person.tenantId} ${person.id}`
+        // Who was seen again meanwhile is known better than before.
+        if (!people.has(id)) people.set(id, person)
+      },
+    }),
+  ]
 
   return {
     used: (principal, address, route) => {
@@ -104,40 +124,11 @@ export function createUsage(options: {
     },
     flush: async () => {
       gatherUsual()
-      while (others.size > 0 || denials.size > 0 || people.size > 0) {
-        // INVARIANT: of one kind, or a part of it could be recorded and be sent again.
-        const uses = takeSome(others)
-        const refused = uses.length > 0 ? [] : takeSome(denials)
-        const seen = uses.length > 0 || refused.length > 0 ? [] : takeSome(people)
-        const report = { uses, denials: refused, ...(seen.length === 0 ? {} : { people: seen }) }
-        try {
-          await keys.reportUsage(report)
-        } catch (error) {
-          for (const use of report.uses) merge(others, `${use.keyId} ${use.address}`, use)
-          for (const denial of report.denials) {
-            merge(denials, `${denial.keyId} ${denial.address} ${denial.reason}`, denial)
-          }
-          for (const person of seen) {
-            const id = `${person.tenantId} ${person.id}`
-            // Who was seen again meanwhile is known better than before.
-            if (!people.has(id)) people.set(id, person)
-          }
-          logger.warn({ event: 'usage_report_failed', kept: others.size + denials.size, err: error })
-          return
-        }
+      for (const kind of kinds) {
+        if (kind.size > 0 && !(await sendCollected(kind, { keys, logger }))) return
       }
     },
   }
-}
-
-function takeSome<T>(collected: Map<string, T>): T[] {
-  const some: T[] = []
-  for (const [id, value] of collected) {
-    if (some.length === maxUsageTogether) break
-    some.push(value)
-    collected.delete(id)
-  }
-  return some
 }
 
 function merge<T extends { count: number; lastUsedAt?: number; routes?: Record<string, number> }>(

@@ -65,6 +65,16 @@ describe('a report is refused', () => {
   })
 })
 
+describe('a report is refused as what will never be taken', () => {
+  test.each(['uses', 'denials'])('where PostgreSQL has no place for one of its %s', async (kind) => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const line = (address: string) => (kind === 'uses' ? useOf : denialOf)(admin, id, { address })
+    expect((await report({ [kind]: [line('192.0.2.1'), line('')] })).status).toBe(422)
+    expect((await report({ [kind]: [line('192.0.2.1')] })).status).toBe(204)
+  })
+})
+
 describe('a reported use', () => {
   test('is the last use of the key, never goes back, and is never in the future', async () => {
     const admin = await newTenant(service)

@@ -36,6 +36,7 @@ export interface KeysClient {
   /** Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. */
   findKey(hash: string): Promise<LookupAnswer>
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
+  /** Rejects with ContentRefused where a line of it can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
   close(): Promise<void>
 }
@@ -64,6 +65,9 @@ const lookupsAtOnce = 8
 const mostWaiting = 4096
 
 class NotServed extends Error {}
+
+/** The keys service has read a call and takes no such content. Asked again it would say the same. */
+export class ContentRefused extends Error {}
 
 /** What one call may take, and over which connections it goes. */
 interface Way {
@@ -151,6 +155,7 @@ export function openKeysClient(options: {
     })
     if (answer.statusCode < 200 || answer.statusCode > 299) {
       await answer.body.dump({ limit: maxAnswerBytes })
+      if (answer.statusCode === 422) throw new ContentRefused('the keys service takes no such content')
       if (answer.statusCode === 404) throw new NotServed('the keys service does not know the call')
       throw new Error(`the keys service answered ${answer.statusCode}`)
     }

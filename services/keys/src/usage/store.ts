@@ -1,6 +1,6 @@
 import { type ApiKeyUsage, usageDays } from '@postern/contracts'
 import type { UsageReport } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
+import { type Tx, sqlError } from '@postern/tenant-db'
 
 /** Notes when keys were last used, from where and how often. Update only: keys that do not exist, or not in the tenant, are passed over. */
 export async function recordUses(tx: Tx, uses: UsageReport['uses']): Promise<void> {
@@ -18,6 +18,11 @@ export async function recordDenials(tx: Tx, denials: UsageReport['denials']): Pr
     text: 'select keys.record_denials($1)',
     values: [JSON.stringify(denials)],
   })
+}
+
+/** Data that PostgreSQL has no place for: data exceptions and violated constraints (SQLSTATE classes 22 and 23). */
+export function isNeverTaken(cause: unknown): boolean {
+  return ['22', '23'].includes(sqlError(cause).sqlState?.slice(0, 2) ?? '')
 }
 
 /** Writes the events of refusals that were counted and not yet written; gives their number. */

@@ -1,0 +1,105 @@
+import { type UsageReport, maxUsageTogether } from '@postern/contracts/internal'
+import type { Logger } from '@postern/service-kit'
+import { ContentRefused, type KeysClient } from './authenticate/keys-client.ts'
+
+/** Lines of one kind that wait to be reported. */
+export interface Collected {
+  readonly kind: keyof UsageReport
+  readonly size: number
+  /** Takes lines out; undefined where there are none. */
+  take(): Lines | undefined
+}
+
+/** Some of them on their way. */
+interface Lines {
+  readonly count: number
+  readonly report: UsageReport
+  /** Puts them back, for the next report. */
+  keep(): void
+  halves(): readonly [Lines, Lines]
+}
+
+/** Lines that are refused one by one before it is believed that the keys service takes none of this kind. */
+const mostRefused = 20
+
+/**
+ * Sends what has been collected of one kind, in reports that are recorded whole or not at all. Where the keys service takes
+ * a report for what it never takes, its halves are sent: a line that it refuses alone is given up once others of its kind were recorded,
+ * so that nobody can hold up what is told of all others. Resolves to false where nothing more should be sent now.
+ */
+export async function sendCollected(
+  collected: Collected,
+  { keys, logger }: { readonly keys: Pick<KeysClient, 'reportUsage'>; readonly logger: Logger },
+): Promise<boolean> {
+  const waiting: Lines[] = []
+  const refused: Lines[] = []
+  let recorded = 0
+  const keepAll = (error: unknown): void => {
+    for (const lines of [...waiting, ...refused]) lines.keep()
+    logger.warn({ event: 'usage_report_failed', kind: collected.kind, kept: collected.size, err: error })
+  }
+  for (;;) {
+    const lines = waiting.pop() ?? collected.take()
+    if (lines === undefined) break
+    try {
+      await keys.reportUsage(lines.report)
+      recorded += lines.count
+    } catch (error) {
+      if (!(error instanceof ContentRefused)) {
+        lines.keep()
+        keepAll(error)
+        return false
+      }
+      if (lines.count > 1) {
+        const [first, second] = lines.halves()
+        waiting.push(second, first)
+        continue
+      }
+      refused.push(lines)
+      if (recorded > 0 || refused.length < mostRefused) continue
+      keepAll(error)
+      return true
+    }
+  }
+  if (refused.length === 0) return true
+  if (recorded === 0) keepAll(new ContentRefused('no line of this kind was taken'))
+  else logger.error({ event: 'usage_lines_refused', kind: collected.kind, lines: refused.length })
+  return true
+}
+
+/** Lines of one kind, by their ids. */
+export function collectedOf<T>(
+  kind: keyof UsageReport,
+  lines: Map<string, T>,
+  { report, keep }: { readonly report: (some: T[]) => UsageReport; readonly keep: (line: T) => void },
+): Collected {
+  const linesOf = (some: readonly T[]): Lines => ({
+    count: some.length,
+    report: report([...some]),
+    keep: () => some.forEach(keep),
+    halves: () => {
+      const middle = Math.ceil(some.length / 2)
+      return [linesOf(some.slice(0, middle)), linesOf(some.slice(middle))]
+    },
+  })
+  return {
+    kind,
+    get size() {
+      return lines.size
+    },
+    take: () => {
+      const some = takeSome(lines)
+      return some.length === 0 ? undefined : linesOf(some)
+    },
+  }
+}
+
+function takeSome<T>(collected: Map<string, T>): T[] {
+  const some: T[] = []
+  for (const [id, value] of collected) {
+    if (some.length === maxUsageTogether) break
+    some.push(value)
+    collected.delete(id)
+  }
+  return some
+}
