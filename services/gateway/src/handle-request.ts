@@ -7,7 +7,7 @@ import type { Principal } from './authenticate/principal.ts'
 import { denialOf } from './authorize/access.ts'
 import type { Match, RouteMatcher } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
-import { type Exchange, type ProblemAnswer, isTakenNoMore, sendProblem } from './exchange.ts'
+import { type Exchange, type ProblemAnswer, closeConnection, isTakenNoMore, sendProblem } from './exchange.ts'
 import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
@@ -23,8 +23,12 @@ export interface Steps {
   readonly requestId: (given: string | undefined) => string
   readonly maxUrlBytes: number
   readonly pressure: Pick<Pressure, 'isLate'>
+  readonly isDraining: () => boolean
   /** Called once for a request that the gateway refused. */
   readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
+  /** Called once for a request whose client went away before anything was done for it. */
+  readonly onGone: (exchange: Exchange) => void
+  readonly onCrash: (exchange: Exchange, error: unknown) => void
   /** Begins the trace of a request; undefined where tracing is off. */
   readonly trace: ((exchange: Exchange) => Span) | undefined
 }
@@ -44,12 +48,16 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     requestId,
     maxUrlBytes,
     pressure,
+    isDraining,
     onRefusal,
+    onGone,
+    onCrash,
     trace,
   } = steps
 
-  function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer = {}): void {
-    sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...(answer.headers ?? [])] })
+  function refuse(exchange: Exchange, code: ProblemCode, { headers = [], ...answer }: ProblemAnswer = {}): void {
+    const closing = isDraining() && !headers.includes('connection') ? closeConnection : []
+    sendProblem(exchange, code, { ...answer, headers: [...callerHeaders(exchange), ...headers, ...closing] })
     onRefusal(exchange, code)
   }
 
@@ -58,7 +66,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
    * as the next request, and would carry out before the connection is closed, may have been hidden in a body.
    */
   function refuseAndEnd(exchange: Exchange, code: ProblemCode, detail: string): void {
-    refuse(exchange, code, { detail, headers: ['connection', 'close'] })
+    refuse(exchange, code, { detail, headers: closeConnection })
   }
 
   function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
@@ -105,6 +113,38 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     },
     refused: refuse,
     limited: refuseLimited,
+    gone: onGone,
+  }
+
+  function take(exchange: Exchange, target: ReturnType<typeof canonicalTarget>): void {
+    const { request, headers, match } = exchange
+    if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
+      refuseAndEnd(exchange, 'malformed_http', 'Send HTTP/1.1 with one Host header.')
+      return
+    }
+    if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
+      refuseAndEnd(exchange, 'malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
+      return
+    }
+    if (headers.duplicate !== undefined) {
+      refuseAndEnd(exchange, 'duplicate_header', `Send the header ${headers.duplicate} once.`)
+      return
+    }
+    if (pressure.isLate) {
+      refuse(exchange, 'overloaded', tooBusy)
+      return
+    }
+    if (!target.ok) {
+      refuse(exchange, target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path', {
+        detail: targetRemedy(target.reason),
+      })
+      return
+    }
+    if (match.kind === 'route' && match.route.access.kind === 'public') {
+      serve(exchange, match)
+      return
+    }
+    authenticate(exchange, outcomes)
   }
 
   return (request, response) => {
@@ -130,33 +170,17 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       span: undefined,
     }
     if (trace !== undefined) exchange.span = trace(exchange)
-    if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
-      refuseAndEnd(exchange, 'malformed_http', 'Send HTTP/1.1 with one Host header.')
+    // The connection was reset, while what had come over it was still to be read. For nobody nothing is done: the audit trail could not say where from.
+    if (exchange.address === '') {
+      request.socket.destroy()
+      onGone(exchange)
       return
     }
-    if (!isFramingPlain(request, headers.read['transfer-encoding'])) {
-      refuseAndEnd(exchange, 'malformed_http', 'The only transfer coding is chunked, and HTTP/1.0 has none.')
-      return
+    try {
+      take(exchange, target)
+    } catch (error) {
+      onCrash(exchange, error)
     }
-    if (headers.duplicate !== undefined) {
-      refuseAndEnd(exchange, 'duplicate_header', `Send the header ${headers.duplicate} once.`)
-      return
-    }
-    if (pressure.isLate) {
-      refuse(exchange, 'overloaded', tooBusy)
-      return
-    }
-    if (!target.ok) {
-      refuse(exchange, target.reason === 'too_long' ? 'uri_too_long' : 'non_canonical_path', {
-        detail: targetRemedy(target.reason),
-      })
-      return
-    }
-    if (found.kind === 'route' && found.route.access.kind === 'public') {
-      serve(exchange, found)
-      return
-    }
-    authenticate(exchange, outcomes)
   }
 }
 

@@ -48,6 +48,8 @@ export interface RunningGateway {
   close(): Promise<void>
 }
 
+type Crashed = Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>
+
 const usageEveryMs = 10_000
 const pruneEveryMs = 60_000
 
@@ -174,16 +176,22 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     })
   }
 
-  function crash(
-    exchange: Pick<Exchange, 'request' | 'response' | 'requestId'> & Partial<Exchange>,
-    error: unknown,
-  ): void {
+  /** `exchange` may be all that is known of a request. Answers whether nobody had answered it before. */
+  function crash(exchange: Crashed, error: unknown): boolean {
+    const { response } = exchange
+    const isOpen = !response.headersSent && !response.destroyed
     logger.error({ event: 'request_crashed', request_id: exchange.requestId, ...traceOf(exchange), err: error })
     sendProblem(exchange, 'internal_error')
+    return isOpen
   }
 
+  const onCrash = (exchange: Exchange, error: unknown): void => {
+    if (crash(exchange, error)) done(exchange, exchange.response.statusCode)
+  }
   const callerHeaders = createCallerHeaders(clocks, databaseClock)
-  const clientAddress = createClientAddress(config.trustedProxies)
+  const clientAddress = createClientAddress(config.trustedProxies, () => {
+    logger.warn({ event: 'forwarded_for_unreadable' })
+  })
   const handle = createRequestHandler({
     match: createRouteMatcher(),
     authenticate: createAuthenticate({
@@ -196,7 +204,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       failedAttempts,
       usage,
       found: metrics.found,
-      onCrash: crash,
+      onCrash,
     }),
     rateLimit,
     callerHeaders,
@@ -225,16 +233,22 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     requestId: requestIdOf,
     maxUrlBytes: config.maxUrlBytes,
     pressure,
+    isDraining: () => draining,
     trace: tracing === undefined ? undefined : (exchange) => tracing.begin(spanOf(exchange)),
     onRefusal: (exchange, code) => {
       metrics.refusal(code)
       if (code === 'overloaded') pressure.refused()
       done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
     },
+    onGone: (exchange) => done(exchange, 0),
+    onCrash,
   })
   const app = createGatewayApp({
     handle,
-    onCrash: (request, response, error) => crash({ request, response, requestId: requestIdOf(undefined) }, error),
+    onCrash: (request, response, error) => {
+      if (!crash({ request, response, requestId: requestIdOf(undefined) }, error)) return
+      metrics.request('none', response.statusCode, 0, false)
+    },
     maxHeaderBytes: config.maxHeaderBytes,
     maxConnections: config.maxSockets,
     clientTimeoutMs: config.clientTimeoutMs,

@@ -74,7 +74,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
   const documents = createDocuments()
 
   function refuse(exchange: Exchange, code: ProblemCode, answer: ProblemAnswer): void {
-    sendProblem(exchange, code, { ...answer, headers: callerHeaders(exchange) })
+    sendProblem(exchange, code, { ...answer, headers: answerHeaders(exchange) })
     onDone(exchange, exchange.response.statusCode)
   }
 
@@ -96,7 +96,7 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
       })
       .catch((error: unknown) => {
         onFailure(exchange, error)
-        sendProblem(exchange, 'internal_error', { headers: callerHeaders(exchange) })
+        sendProblem(exchange, 'internal_error', { headers: answerHeaders(exchange) })
       })
       .finally(() => onDone(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0))
   }

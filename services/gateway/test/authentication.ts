@@ -134,6 +134,7 @@ export function setUp(
     },
     refused: (_exchange, code, answer) => void said.push([code, answer]),
     limited: (_exchange, of) => void said.push(of),
+    gone: () => void said.push('gone'),
   }
   const begin = (authorization: string | undefined, target = '/api/v1/findings'): Exchange => {
     const request = new IncomingMessage(new Socket())

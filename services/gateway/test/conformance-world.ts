@@ -321,6 +321,7 @@ export class GatewayUnderTest {
         if (code === 'invalid_key') world.violations.push('refused as unknown, and is not')
       },
       limited: () => void world.violations.push('limited'),
+      gone: () => void world.violations.push('gone'),
     })
   }
 

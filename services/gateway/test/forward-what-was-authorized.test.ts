@@ -187,6 +187,21 @@ describe('is refused, and never reaches a service', () => {
     expect(answer).toMatch(/^HTTP\/1\.1 304 [^]*\r\napi-version: [^]*\r\ncache-control: public, max-age=60\r\n/)
   })
 
+  test('what comes over a connection that was reset before it was read: nobody could say from where', async () => {
+    await gateway.raw(get('/api/v1/findings'))
+    gateway.forwarded.length = 0
+    const count = 20
+    for (let times = 0; times < count; times += 1) {
+      const client = connect({ port: gateway.port, host: '127.0.0.1' })
+      await once(client, 'connect')
+      client.write(post('Content-Length: 2\r\nX-Request-Id: from-nowhere\r\n', '{}'))
+      client.resetAndDestroy()
+    }
+    await gateway.raw(post('Content-Length: 2\r\nX-Request-Id: from-somewhere\r\n', '{}'))
+    expect(gateway.forwarded.map(({ headers }) => headers['x-request-id'])).toEqual(['from-somewhere'])
+    expect(gateway.log.filter((line) => line.includes('"status":0') && line.includes('from-nowhere'))).not.toEqual([])
+  })
+
   test('CONNECT: the connection ends', async () => {
     expect(await gateway.raw('CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n')).toBe('')
   })

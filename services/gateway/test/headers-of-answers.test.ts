@@ -19,8 +19,9 @@ beforeAll(async () => {
   await gateway.untilReady()
 })
 
+const closings: Promise<void>[] = []
 afterAll(async () => {
-  await gateway.close()
+  await Promise.all([gateway.close(), ...closings])
 })
 
 describe('an answer to a known key', () => {
@@ -88,4 +89,24 @@ test('an answer to nobody that is known tells of no limit', async () => {
     expect(refused.headers.get('www-authenticate')).toContain('ApiKey')
     expect(refused.headers.get('api-version')).toBe('1.0.0-beta')
   }
+})
+
+test('every answer of a gateway that drains says that its connection ends, refusals too', async () => {
+  const draining = await startTestGateway({ POSTERN_DRAIN_MS: '10000' })
+  const { value, hash } = generateKey()
+  const record = keyRecord({ hash, scopes: ['read:findings'] })
+  draining.keys.records.set(hash, { ...record, expiresAt: Date.now() + day })
+  await draining.untilReady()
+  closings.push(draining.close())
+  await draining.untilReady(false)
+  const connectionOf = async (path: string, key?: string): Promise<unknown> => {
+    const { status, headers } = await draining.get(path, key)
+    return [status, headers.get('connection')]
+  }
+  expect(await connectionOf('/api/v1/findings', value)).toEqual([200, 'close'])
+  expect(await connectionOf('/api/v1/whoami?x=1', value)).toEqual([400, 'close'])
+  expect(await connectionOf('/api/v1/findings')).toEqual([401, 'close'])
+  expect(await connectionOf('/api/v1/connectors', value)).toEqual([403, 'close'])
+  expect(await connectionOf('/api/v1/nothing', value)).toEqual([404, 'close'])
+  expect(await connectionOf('//', value)).toEqual([400, 'close'])
 })

@@ -72,10 +72,10 @@ describe('an access token', () => {
     expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)
   })
 
-  test('is answered nothing when the client has gone meanwhile', async () => {
+  test('is answered nothing, and told of, when the client has gone meanwhile', async () => {
     const { begin, said, crashes } = setUp({ check: valid, tenants: [foundTenant()] })
     begin(withToken).response.destroy()
     await settle()
-    expect([said, crashes]).toEqual([[], []])
+    expect([said, crashes]).toEqual([['gone'], []])
   })
 })

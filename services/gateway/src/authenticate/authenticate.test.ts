@@ -134,11 +134,11 @@ describe('a key that is not in memory', () => {
     expect([asked, taken]).toEqual([Array.from({ length: 5 }, () => hash), []])
   })
 
-  test('is answered nothing when the client has gone meanwhile', async () => {
+  test('is answered nothing, and told of, when the client has gone meanwhile', async () => {
     const { begin, said, crashes } = setUp({ lookups: [found()] })
     begin(withKey).response.destroy()
     await settle()
-    expect([said, crashes]).toEqual([[], []])
+    expect([said, crashes]).toEqual([['gone'], []])
   })
 
   test('whose look-up fails in a way that nobody thought of is told of', async () => {

@@ -21,6 +21,8 @@ export interface Outcomes {
   readonly accepted: (exchange: Exchange, principal: Principal, hasToken: boolean) => 'done' | Limits
   readonly refused: (exchange: Exchange, code: ProblemCode, answer: ProblemAnswer) => void
   readonly limited: (exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>) => void
+  /** The client went away before it was known who it is. */
+  readonly gone: (exchange: Exchange) => void
 }
 
 export type Authenticate = (exchange: Exchange, outcomes: Outcomes) => void
@@ -73,8 +75,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     let hasToken = false
     for (let round = 0; round < maxRounds; round += 1) {
       const entry = keys.find(hash) ?? (await lookUp(exchange, hash, outcomes))
+      if (entry === undefined) return
       // No await between here and the dispatch, save for tokens: then the round begins again.
-      if (entry === undefined || exchange.response.destroyed) return
+      if (exchange.response.destroyed) {
+        outcomes.gone(exchange)
+        return
+      }
       const next = judge(exchange, entry, hasToken, outcomes)
       if (next === 'done') return
       if (next === 'again') continue
@@ -142,7 +148,10 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     let hasToken = false
     for (let round = 0; round < maxRounds; round += 1) {
       const tenant = await tenants.obtain(check.token.tenantId)
-      if (exchange.response.destroyed) return
+      if (exchange.response.destroyed) {
+        outcomes.gone(exchange)
+        return
+      }
       if (tenant.kind === 'unavailable') break
       if (tenant.kind === 'unknown') {
         invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')

@@ -1,0 +1,49 @@
+import { IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
+import { expect, test } from 'vitest'
+import type { Exchange } from './exchange.ts'
+import { type Steps, createRequestHandler } from './handle-request.ts'
+
+function unasked(): never {
+  throw new Error('not asked for')
+}
+
+function setUp(given: Partial<Steps>) {
+  const crashed: [string, unknown][] = []
+  const gone: string[] = []
+  const handle = createRequestHandler({
+    match: () => ({ kind: 'none' }),
+    authenticate: unasked,
+    rateLimit: { limitsOf: unasked, tryTake: unasked, take: unasked },
+    callerHeaders: () => [],
+    serve: unasked,
+    clientAddress: () => '192.0.2.1',
+    requestId: (id) => id ?? 'new',
+    maxUrlBytes: 1000,
+    pressure: { isLate: false },
+    isDraining: () => false,
+    onRefusal: unasked,
+    onGone: ({ requestId }: Exchange) => void gone.push(requestId),
+    onCrash: ({ requestId }: Exchange, error: unknown) => void crashed.push([requestId, error]),
+    trace: undefined,
+    ...given,
+  })
+  const request = new IncomingMessage(new Socket())
+  Object.assign(request, { method: 'GET', url: '/api/v1/findings', httpVersionMajor: 1, httpVersionMinor: 1 })
+  request.rawHeaders.push('Host', 'a', 'X-Request-Id', 'its-own')
+  handle(request, new ServerResponse(request))
+  return { request, crashed, gone }
+}
+
+test('a request on which the gateway fails is told of with what is known of it', () => {
+  const error = new Error('a fault of ours')
+  const authenticate = (): never => {
+    throw error
+  }
+  expect(setUp({ authenticate }).crashed).toEqual([['its-own', error]])
+})
+
+test('a request of which nobody knows from where is not looked at, and is told of as of a client that went away', () => {
+  const { request, crashed, gone } = setUp({ clientAddress: () => '' })
+  expect([crashed, gone, request.socket.destroyed]).toEqual([[], ['its-own'], true])
+})
