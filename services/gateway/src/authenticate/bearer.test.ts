@@ -12,10 +12,17 @@ const jwk = { ...(await exportJWK(publicKey)), kid: 'one', alg: 'ES256', use: 's
 
 /** By path: what the provider answers. */
 const documents = new Map<string, object>()
+/** Paths that it was asked for. */
+const asked: string[] = []
+/** Questions are answered once this has come. */
+let answering = Promise.resolve()
 const server = createServer((request, response) => {
-  const document = documents.get(request.url ?? '')
-  response.writeHead(document === undefined ? 404 : 200, { 'content-type': 'application/json' })
-  response.end(JSON.stringify(document ?? {}))
+  asked.push(request.url ?? '')
+  void answering.then(() => {
+    const document = documents.get(request.url ?? '')
+    response.writeHead(document === undefined ? 404 : 200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify(document ?? {}))
+  })
 })
 let origin: string
 
@@ -33,6 +40,8 @@ afterEach(async () => {
   server.closeAllConnections()
   await closed.promise
   documents.clear()
+  asked.length = 0
+  answering = Promise.resolve()
 })
 
 /** A provider that is found where `name` says, less a slash at its end, and calls itself `calledItself`. */
@@ -118,6 +127,12 @@ describe('what a token says', () => {
   test.each([
     ['that names nobody', { sub: undefined }, 'The access token does not verify, or has expired.'],
     ['of another tenant claim', { postern_tenant: 'x' }, 'The access token lacks a tenant (postern_tenant).'],
+    ['of half a character', { sub: '\ud800' }, 'The subject of the access token is none that OpenID Connect has.'],
+    [
+      'of a subject too long',
+      { sub: 'x'.repeat(256) },
+      'The subject of the access token is none that OpenID Connect has.',
+    ],
     ['that has ended', { exp: 1 }, 'The access token does not verify, or has expired.'],
   ])('is refused with a reason where it is one %s', async (_what, changes, detail) => {
     publish(origin)
@@ -207,6 +222,48 @@ describe('as time goes on', () => {
     publish(origin)
     goOn(700)
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })
+  })
+})
+
+describe('a provider', () => {
+  test('is asked once for all tokens that wait for what it says, and told of once when it says nothing', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    answering = promise
+    const log: Record<string, unknown>[] = []
+    const { verify } = verifierFor(origin, log)
+    const text = await tokenOf(origin)
+    const checks = Array.from({ length: 20 }, async () => await verify(text))
+    await vi.waitFor(() => expect(asked).toHaveLength(1))
+    resolve()
+    expect(new Set((await Promise.all(checks)).map(({ kind }) => kind))).toEqual(new Set(['unavailable']))
+    expect([asked.length, log.length]).toEqual([1, 1])
+  })
+
+  test.each([
+    ['is no token', 'x'],
+    ['has no algorithm', `${Buffer.from('{}').toString('base64url')}.e30.x`],
+    ['has another one', `${Buffer.from('{"alg":"HS256"}').toString('base64url')}.e30.x`],
+  ])('is not asked for what %s', async (_what, text) => {
+    publish(origin)
+    expect(await verifierFor(origin).verify(text)).toMatchObject({ kind: 'invalid' })
+    expect(asked).toEqual([])
+  })
+
+  test('that has a new key may be asked for it a moment later: until then a token of it is not refused', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    publish(origin)
+    const { verify } = verifierFor(origin)
+    expect(await verify(await tokenOf(origin))).toMatchObject({ kind: 'valid' })
+    const next = await generateKeyPair('ES256')
+    documents.set('/keys', { keys: [jwk, { ...(await exportJWK(next.publicKey)), kid: 'two', alg: 'ES256' }] })
+    const text = await tokenOf(origin, {}, { kid: 'two' }, next.privateKey)
+    const unknown = await tokenOf(origin, {}, { kid: 'three' }, next.privateKey)
+    expect(await verify(text)).toEqual({ kind: 'unavailable' })
+    goOn(6)
+    expect(await verify(text)).toMatchObject({ kind: 'valid' })
+    goOn(6)
+    expect(await verify(unknown)).toMatchObject({ kind: 'invalid' })
+    vi.useRealTimers()
   })
 })
 

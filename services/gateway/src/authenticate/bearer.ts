@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Role, roles, uuidSchema } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
-import { type JWTPayload, createRemoteJWKSet, errors, jwtVerify } from 'jose'
+import { type JWTPayload, createRemoteJWKSet, customFetch, decodeProtectedHeader, errors, jwtVerify } from 'jose'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
@@ -34,6 +34,10 @@ const maxKnown = 10_000
 /** A token that was verified is not verified again for this long; its own expiry is checked each time. */
 const knownTtlMs = 30_000
 const discoveryTimeoutMs = 3000
+/** So often at most the provider's keys are read again for a token that names another one. */
+const keysReadEveryMs = 5000
+/** Characters of a subject (OpenID Connect Core §2). */
+const maxSubjectCharacters = 255
 
 const discoverySchema = z.object({ issuer: z.string(), jwks_uri: z.url() })
 
@@ -44,47 +48,93 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
     ttlMs: knownTtlMs,
     now: () => performance.now(),
   })
-  let keySet: ReturnType<typeof createRemoteJWKSet> | undefined
+  let keySet: Promise<KeySet> | undefined
+  // What is shared by many requests is told of once.
+  const told = new WeakSet<object>()
 
-  async function keys(): Promise<ReturnType<typeof createRemoteJWKSet>> {
-    keySet ??= createRemoteJWKSet(await discover(oidc.issuer), { timeoutDuration: discoveryTimeoutMs })
-    return keySet
+  /** One question for however many wait for its answer; one that fails is asked again by the next token. */
+  async function keys(): Promise<KeySet> {
+    keySet ??= openKeySet(oidc.issuer)
+    const asked = keySet
+    try {
+      return await asked
+    } catch (error) {
+      if (keySet === asked) keySet = undefined
+      throw error
+    }
   }
 
   return {
     verify: async (text) => {
       if (text.length > maxTokenCharacters) return { kind: 'invalid', detail: 'The access token is too long.' }
       const digest = hash('sha256', text, 'base64')
-      const before = known.get(digest)
-      if (before !== undefined && Date.now() < before.expiresAt) return { kind: 'valid', token: before }
+      const believed = known.get(digest)
+      if (believed !== undefined && Date.now() < believed.expiresAt) return { kind: 'valid', token: believed }
+      // Anybody can send what is no token at all: nobody is asked for it.
+      if (!mayVerify(text)) return unverified
+      let isReadSince: (() => boolean) | undefined
       try {
-        const { payload } = await jwtVerify(text, await keys(), {
+        const { find, reads } = await keys()
+        const before = reads()
+        isReadSince = () => reads() !== before
+        const { payload } = await jwtVerify(text, find, {
           issuer: oidc.issuer,
           audience: oidc.audience,
           algorithms,
           clockTolerance: clockToleranceSeconds,
           requiredClaims: ['exp', 'sub'],
         })
-        const token = readClaims(payload, oidc)
-        if (token === undefined) {
-          return { kind: 'invalid', detail: `The access token lacks a tenant (${oidc.tenantClaim}).` }
-        }
-        known.set(digest, token)
-        return { kind: 'valid', token }
+        const read = readClaims(payload, oidc)
+        if (typeof read === 'string') return { kind: 'invalid', detail: read }
+        known.set(digest, read)
+        return { kind: 'valid', token: read }
       } catch (error) {
-        if (isOfTheToken(error)) return { kind: 'invalid', detail: 'The access token does not verify, or has expired.' }
-        logger.warn({ event: 'token_check_unavailable', err: error })
+        // The provider may have a new key, which it was not yet asked for.
+        if (error instanceof errors.JWKSNoMatchingKey && isReadSince?.() === false) return { kind: 'unavailable' }
+        if (isOfTheToken(error)) return unverified
+        if (!(error instanceof Error && told.has(error))) logger.warn({ event: 'token_check_unavailable', err: error })
+        if (error instanceof Error) told.add(error)
         return { kind: 'unavailable' }
       }
     },
   }
 }
 
+const unverified = { kind: 'invalid', detail: 'The access token does not verify, or has expired.' } as const
+
+/** Whether it has the form of a token, signed in a way that is taken. */
+function mayVerify(text: string): boolean {
+  try {
+    return algorithms.includes(decodeProtectedHeader(text).alg ?? '')
+  } catch {
+    return false
+  }
+}
+
+interface KeySet {
+  readonly find: ReturnType<typeof createRemoteJWKSet>
+  /** How often the provider was asked for its keys. */
+  reads(): number
+}
+
+async function openKeySet(issuer: string): Promise<KeySet> {
+  let reads = 0
+  const find = createRemoteJWKSet(await discover(issuer), {
+    timeoutDuration: discoveryTimeoutMs,
+    cooldownDuration: keysReadEveryMs,
+    [customFetch]: async (url, options) => {
+      reads += 1
+      return await fetch(url, options)
+    },
+  })
+  return { find, reads: () => reads }
+}
+
 async function discover(issuer: string): Promise<URL> {
   // A slash at the end belongs to the name, not to this address (OIDC Discovery §4.1).
   const answer = await request(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
-    headersTimeout: discoveryTimeoutMs,
-    bodyTimeout: discoveryTimeoutMs,
+    // Of connecting too.
+    signal: AbortSignal.timeout(discoveryTimeoutMs),
   })
   if (answer.statusCode !== 200) {
     await answer.body.dump()
@@ -108,10 +158,15 @@ function isOfTheToken(error: unknown): boolean {
 
 const rolesSchema = z.array(z.string()).catch([])
 
-function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | undefined {
+/** What a token says, or why it says nothing that can be taken. */
+function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | string {
   const tenant = uuidSchema.safeParse(payload[oidc.tenantClaim])
-  const { sub, exp, name } = payload
-  if (!tenant.success || sub === undefined || sub === '' || exp === undefined) return undefined
+  const { sub = '', exp = 0, name } = payload
+  if (!tenant.success || sub === '') return `The access token lacks a tenant (${oidc.tenantClaim}).`
+  // It is signed for services, and stands in logs and rows as who has done it.
+  if (sub.length > maxSubjectCharacters || !sub.isWellFormed() || sub.includes('\0')) {
+    return 'The subject of the access token is none that OpenID Connect has.'
+  }
   const given = rolesSchema.parse(payload[oidc.rolesClaim])
   return {
     subject: sub,
