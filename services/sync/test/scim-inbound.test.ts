@@ -63,6 +63,8 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
     ['a removal of the userName', { op: 'remove', path: 'userName' }, 'invalidValue'],
     ['a removal of nothing', { op: 'remove' }, 'noTarget'],
     ['a text that is no flag', { op: 'replace', path: 'active', value: 'perhaps' }, 'invalidValue'],
+    ['an empty text that is no flag', { op: 'replace', path: 'active', value: '' }, 'invalidValue'],
+    ['the same without a path', { op: 'replace', value: { active: '' } }, 'invalidValue'],
   ])('a change of %s', async (_what, operation, scimType) => {
     const principal = admin()
     const { id, meta } = await create(principal)
@@ -128,6 +130,17 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
     expect((await scim(principal, 'GET', `/Users/${id}`)).status).toBe(200)
   })
 })
+
+test.each(['0001-01-01T00:00:00+01:00', '0000-01-01T00:00:00Z', '+200000-01-01T00:00:00Z', 'x'])(
+  'a time that there is not is no filter: %s',
+  async (time) => {
+    for (const list of ['Users', 'Groups']) {
+      const filter = encodeURIComponent(`meta.lastModified gt "${time}"`)
+      const answer = await scim(admin(), 'GET', `/${list}?filter=${filter}`)
+      expect(errorOf(answer)).toEqual([400, 'invalidFilter', expect.anything()])
+    }
+  },
+)
 
 test.each([
   ['userName eq "A1"', 1],

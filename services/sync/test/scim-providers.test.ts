@@ -74,6 +74,39 @@ describe('as Microsoft Entra ID does it', () => {
     expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'f2a1', active: false }])
   })
 
+  test.each([
+    ['a removal', 'PATCH', patch({ op: 'Remove', path: 'active' })],
+    ['a null', 'PATCH', patch({ op: 'Replace', path: 'active', value: null })],
+    ['a null among others', 'PATCH', patch({ op: 'Replace', value: { active: null, title: 'T' } })],
+    ['a whole user that leaves it out', 'PUT', { userName: 'ada@x.example', displayName: 'Ada' }],
+    ['a whole user that has it as null', 'PUT', { userName: 'ada@x.example', active: null }],
+  ])('who has left does not come back by %s of active', async (_what, method, body) => {
+    const principal = admin()
+    const { id } = await create(principal, { externalId: 'a', active: false })
+    const answer = await scim(principal, method, `/Users/${id}`, body)
+    expect([answer.status, answer.json]).toEqual([200, expect.objectContaining({ active: false })])
+    expect(await people(principal.tenantId)).toMatchObject([{ external_id: 'a', active: false }])
+  })
+
+  test.each([
+    ['is added', { op: 'Add', path: 'emails', value: [{ value: 'new@x.example', type: 'home', primary: true }] }],
+    ['is named by a filter', { op: 'Replace', path: 'emails[type eq "other"].primary', value: 'True' }],
+  ])('an address that %s as the primary one is that alone, and the person has it', async (_how, operation) => {
+    const principal = admin()
+    const work = { value: 'old@x.example', type: 'work', primary: true }
+    const { id } = await create(principal, {
+      externalId: 'a',
+      emails: [work, { value: 'other@x.example', type: 'other' }],
+    })
+    const { json } = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
+    const { emails } = z
+      .object({ emails: z.array(z.looseObject({ value: z.string(), primary: z.boolean().optional() })) })
+      .parse(json)
+    const chosen = operation.op === 'Add' ? 'new@x.example' : 'other@x.example'
+    expect(emails.filter(({ primary }) => primary === true).map(({ value }) => value)).toEqual([chosen])
+    expect(await people(principal.tenantId)).toMatchObject([{ email: chosen }])
+  })
+
   test('who is deleted and made anew is the same person; who gets the address of one who has left, is another', async () => {
     const principal = admin()
     const emails = [{ value: 'bo@x.example' }]

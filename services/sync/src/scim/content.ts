@@ -30,8 +30,11 @@ export interface Unit {
   readonly department: string | undefined
 }
 
-/** Reads a user as it was sent, or as a change has left it. Throws what SCIM calls `invalidValue`. */
-export function readUser(sent: unknown): User {
+/**
+ * Reads a user as it was sent, or as a change has left it, of one that was `active` so far: where nothing is said of that it stays, so
+ * that nobody who has left comes back by what was left out. Throws what SCIM calls `invalidValue`.
+ */
+export function readUser(sent: unknown, active = true): User {
   const parsed = scimUserInputSchema.safeParse(sent)
   if (!parsed.success) {
     throw problem('invalid_content', {
@@ -40,12 +43,12 @@ export function readUser(sent: unknown): User {
     })
   }
   const { schemas: _schemas, ...rest } = parsed.data
-  const facts = factsOf(parsed.data)
+  const facts = factsOf(parsed.data, active)
   const content = withoutEmpty({ ...rest, active: facts.active })
   return { content: isRecord(content) ? content : {}, facts }
 }
 
-function factsOf(user: ScimUserInput): UserFacts {
+function factsOf(user: ScimUserInput, active: boolean): UserFacts {
   const enterprise = user[enterpriseUrn]
   const division = some(enterprise?.division)
   const department = some(enterprise?.department)
@@ -54,7 +57,7 @@ function factsOf(user: ScimUserInput): UserFacts {
   return {
     userName: user.userName,
     externalId: user.externalId ?? undefined,
-    active: user.active ?? true,
+    active: user.active ?? active,
     email: email?.toLowerCase(),
     name: (some(user.displayName) ?? some(user.name?.formatted) ?? some(given.join(' ')) ?? user.userName).slice(
       0,

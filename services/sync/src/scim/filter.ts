@@ -104,7 +104,10 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: un
     }
     case 'time': {
       const time = new Date(String(value))
-      if (Number.isNaN(time.getTime())) throw invalid('must compare a time with a time')
+      // Years beyond four digits, and that before the first, are none in PostgreSQL.
+      if (Number.isNaN(time.getTime()) || !/^(?!0000)\d{4}-/.test(time.toISOString())) {
+        throw invalid('must compare a time with a time of the years 1 to 9999')
+      }
       const sign = signs[op]
       if (sign !== undefined) return `(${sql} ${sign} ${bind(time.toISOString())}::timestamptz)`
       break

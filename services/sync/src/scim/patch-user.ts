@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type ScimPatch, type ScimType, enterpriseUrn, userUrn } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { type Filter, parse, stringify } from 'scim2-parse-filter'
@@ -40,7 +41,9 @@ export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 
   for (const operation of Operations) {
     for (const each of resolve(operation, resource)) {
       try {
+        const before = resource
         resource = scimPatch(resource, [each], { mutateDocument: false, treatMissingAsAdd: true })
+        resource = withOnePrimary(before, resource)
       } catch (cause) {
         if (!(cause instanceof ScimError)) throw cause
         throw refused(cause.scimCode === 'noTarget' ? 'noTarget' : 'invalidPath', 'the operation cannot be done', cause)
@@ -82,8 +85,34 @@ function resolve(operation: Operation, resource: UserContent): ScimPatchOperatio
   })
 }
 
+const withPrimary = ['emails', 'phoneNumbers', 'addresses'] as const
+
+/** Where an entry has become the primary one, the others are that no longer (RFC 7644 §3.5.2). */
+function withOnePrimary<T extends UserContent>(before: UserContent, after: T): T {
+  const changed = withPrimary.flatMap((name) => {
+    const [earlier, entries] = [entriesOf(before, name), entriesOf(after, name)]
+    const primary = entries.filter(isPrimary)
+    if (primary.length < 2) return []
+    const stays = primary.findLast((entry) => !earlier.some((one) => isDeepStrictEqual(one, entry))) ?? primary[0]
+    return [
+      [name, entries.map((entry) => (isPrimary(entry) && entry !== stays ? { ...entry, primary: false } : entry))],
+    ]
+  })
+  return { ...after, ...Object.fromEntries(changed) }
+}
+
+function entriesOf(content: UserContent, name: string): readonly Readonly<Record<string, unknown>>[] {
+  const entries = content[name]
+  return Array.isArray(entries) ? entries.filter(isRecord) : []
+}
+
+function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
+  return String(primary).toLowerCase() === 'true'
+}
+
 /** Null takes away, as it does in the body of a user. A manager may be the id alone. */
 function assign(op: string, place: Place, value: unknown): ScimPatchOperation {
+  if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined && !isRecord(value)) {
     return { op: 'replace', path: `${place.path}.value`, value: String(value) }

@@ -62,12 +62,11 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
 
   contractRoute(app, scimReplaceUser, async (input) => {
     const { body, params, answer } = input
-    const user = readUser(body)
     const changed = await writeUser(
       deps,
       input,
       params.id,
-      () => user,
+      (before) => readUser(body, isActive(before)),
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
@@ -80,7 +79,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
       deps,
       input,
       params.id,
-      (before) => readUser(patchUser(before?.content ?? {}, body)),
+      (before) => readUser(patchUser(before?.content ?? {}, body), isActive(before)),
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
@@ -97,6 +96,10 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
     )
     return undefined
   })
+}
+
+function isActive(before: StoredUser | undefined): boolean {
+  return before === undefined || readUser(before.content).facts.active
 }
 
 function presentNow(user: StoredUser | undefined): ScimUser {
