@@ -102,16 +102,18 @@ test('a source that fails is read again later and later, until it works', async 
   expect(later).toBeGreaterThan(soon * 1.5)
 })
 
-test('a run that is cancelled while its source is read ends so, and applies nothing', async () => {
+test('a run that is cancelled while its source gives nothing more ends so, lets go of the source and applies nothing', async () => {
   const tenant = admin()
   const { promise: asked, resolve } = Promise.withResolvers<ServerResponse>()
   answers['/slow'] = (response) => resolve(response)
   const { run, now } = await begin(tenant, '/slow')
   const held = await asked
+  const letGo = new Promise((gone) => held.on('close', () => gone(held.writableFinished)))
+  held.write('[')
   const answer = await world.syncCaller(first.url).call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/cancel`)
   expect([answer.status, answer.json]).toMatchObject([202, { status: 'fetching', finished_at: null }])
-  held.end(rowsOf('Too late'))
   expect(await until(now, { status: 'cancelled' })).toMatchObject({ counts: { applied: 0 } })
+  expect(await letGo).toBe(false)
   expect(await entities(tenant)).toEqual([])
   const again = await world.syncCaller(first.url).call(tenant, 'POST', `/api/v1/sync-runs/${run.id}/cancel`)
   expect(again.status).toBe(409)

@@ -6,7 +6,7 @@ import { Counter, Gauge } from 'prom-client'
 
 const outcomes = ['succeeded', 'partial', 'failed', 'cancelled', 'needs_approval'] as const
 
-// Jobs of all tenants: the queue knows none. What is due later does not wait yet.
+// Jobs of all tenants. What is due later does not wait yet.
 const waitingRuns = {
   name: 'sync_waiting_runs',
   text: `select count(*)::int as runs, coalesce(extract(epoch from now() - min(start_after)), 0)::float8 as seconds

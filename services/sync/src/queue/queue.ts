@@ -36,13 +36,13 @@ export class QueueNotStarted extends Error {
 export interface Queue {
   /** Whether it takes jobs. */
   isStarted(): boolean
-  /** Has a run carried out. Rejects with a 503 problem where the queue does not start in time. */
-  sendRun(tx: JobTransaction, runId: string): Promise<void>
+  /** Has a run of a tenant carried out. Rejects with a 503 problem where the queue does not start in time. */
+  sendRun(tx: JobTransaction, tenantId: string, runId: string): Promise<void>
   /** Has a schedule looked at when it is due. */
   sendSchedule(tx: JobTransaction, connectorId: string, due: Date): Promise<void>
   /** Has the workers of this process look for jobs now; those of others look soon. */
   wake(): void
-  /** Starts so many workers. */
+  /** Starts so many workers; no tenant has all of them, where there are two or more. */
   work(workers: number, handlers: JobHandlers): Promise<void>
   /** Takes no more jobs, and waits for those under way. */
   close(): Promise<void>
@@ -107,12 +107,11 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
       cause: new QueueNotStarted(),
     })
   }
-  const workerIds: string[] = []
   return {
     isStarted: () => isStarted,
-    sendRun: async (tx, runId) => {
+    sendRun: async (tx, tenantId, runId) => {
       await startedInTime()
-      await boss.send(queueNames.run, { id: runId }, { db: within(tx) })
+      await boss.send(queueNames.run, { id: runId }, { group: { id: tenantId }, db: within(tx) })
     },
     sendSchedule: async (tx, connectorId, due) => {
       const waits = Math.max(0, Math.ceil((due.getTime() - Date.now()) / 1000))
@@ -126,7 +125,7 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
       await boss.send(queueNames.schedule, { id: connectorId, due: due.toISOString() }, options)
     },
     wake: () => {
-      for (const id of workerIds) boss.notifyWorker(id)
+      for (const { id, name } of boss.getWipData()) if (name === queueNames.run) boss.notifyWorker(id)
     },
     work: async (workers, handlers) => {
       await started
@@ -136,20 +135,19 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
         includeMetadata: true,
         batchSize: 1,
       } as const
-      for (let worker = 0; worker < workers; worker += 1) {
-        const workerId = await boss.work<{ id: string }, undefined, typeof options>(
-          queueNames.run,
-          options,
-          async ([job]) => {
-            if (job === undefined) return undefined
-            const isLast = job.retryCount >= job.retryLimit
-            await handlers.run(job.data.id, { signal: job.signal, isLast })
-            return undefined
-          },
-        )
-        workerIds.push(workerId)
-      }
       if (workers === 0) return
+      const shared = {
+        ...options,
+        localConcurrency: workers,
+        // Of a tenant, in this process: how many workers the others have, nobody knows. A job of the release before has no group, and no limit.
+        localGroupConcurrency: Math.max(1, workers - 1),
+      } as const
+      await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {
+        if (job === undefined) return undefined
+        const isLast = job.retryCount >= job.retryLimit
+        await handlers.run(job.data.id, { signal: job.signal, isLast })
+        return undefined
+      })
       await boss.work<{ id: string; due: string }, undefined, typeof options>(
         queueNames.schedule,
         options,

@@ -89,7 +89,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
       .write(context, async (tx) => {
         await deleteAbandonedUploads(tx)
         const id = await insertRun(tx, run)
-        await queue.sendRun(tx, id)
+        await queue.sendRun(tx, context.tenantId, id)
         answer.header('location', `/api/v1/sync-runs/${id}`)
         return await keep(tx, await present(tx, id))
       })
@@ -267,7 +267,7 @@ function decisionRoutes(app: App, deps: Parts): void {
         if (!(await approveStored(tx, params.id, body.diff_hash, body.reason))) {
           throw problem('diff_stale', { detail: 'The changes of the run are not those with this diff_hash.' })
         }
-        await queue.sendRun(tx, params.id)
+        await queue.sendRun(tx, context.tenantId, params.id)
         return await keep(tx, await present(tx, params.id))
       })
       .catch(refuseSecondRun)
@@ -316,7 +316,7 @@ function decisionRoutes(app: App, deps: Parts): void {
           actor: actorOf(context),
           requestId,
         })
-        await queue.sendRun(tx, id)
+        await queue.sendRun(tx, context.tenantId, id)
         answer.header('location', `/api/v1/sync-runs/${id}`)
         return await keep(tx, await present(tx, id))
       })

@@ -1,4 +1,5 @@
 import type { Logger } from '@postern/service-kit'
+import { parseAssertion } from '@postern/signed-context'
 import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
 import { insertRun, isRunUnderWay } from '../run/store.ts'
@@ -48,7 +49,7 @@ export async function runSchedule(
       actor: { type: 'connector', id: connectorId, label: connector.name },
       requestId: worker,
     })
-    await queue.sendRun(tx, id)
+    await queue.sendRun(tx, parseAssertion(assertion)?.tenantId ?? '', id)
     return id
   })
   logger.info({ event: 'sync_schedule_due', connector_id: connectorId, run_id: runId })

@@ -31,6 +31,7 @@ import { AssertionSource, Hold, RunCancelled, RunLost, RunRefused, TenantSuspend
 import { findInverse } from './find-inverse.ts'
 import { type Found, type Staged, comparisonOf, findChanges, validateTogether } from './plan.ts'
 import { type Read, beginStaging, stageSource } from './read-source.ts'
+import { whileWanted } from './while-wanted.ts'
 import { type TenantDb, advanceRun, holdWork, letWorkGo, takeOverRun } from './store.ts'
 
 export interface WorkerParts {
@@ -177,12 +178,19 @@ async function plan(parts: WorkerParts, hold: Hold, signal: AbortSignal): Promis
   if (openable?.connector.version !== connector.version) throw new Error('the connector was changed at this moment')
   const { tenantId } = await hold.asker()
   const secrets = openSecrets(secretRing, { tenantId, connectorId: connector.id }, openable.sealed)
-  const context = { config: connector.config, secrets, outbound, signal, limits }
+  const context = { config: connector.config, secrets, outbound, limits }
+  const rules = datasetRules[connector.dataset]
   const staged = await stage(
     parts,
     hold,
     async (remembered, isFirst) =>
-      await stageSource(hold, source, context, { rules: datasetRules[connector.dataset], remembered, isFirst }),
+      // A source may take its time over each byte, and nothing is written before it has given many.
+      await whileWanted(
+        hold,
+        signal,
+        async (wanted) =>
+          await stageSource(hold, source, { ...context, signal: wanted }, { rules, remembered, isFirst }),
+      ),
   )
   await validateTogether(hold, universe, staged.compared)
   return await findChanges(hold, universe, staged)

@@ -10,6 +10,7 @@ import {
   allowLongStatements,
   isSuspended,
   issueAssertion,
+  lookAtRun,
 } from './store.ts'
 
 /** Another worker has the run: whatever this one still wants to do is no longer its to do. */
@@ -89,6 +90,14 @@ export class Hold {
   async assertNotSuspended(): Promise<void> {
     if (await this.#db.system(async (tx) => await isSuspended(tx, this.run.id, this.worker)))
       throw new TenantSuspended()
+  }
+
+  /** Throws RunLost, RunCancelled and TenantSuspended where the run is not to go on. Writes nothing: may be asked beside a step. */
+  async assertWanted(): Promise<void> {
+    await this.assertNotSuspended()
+    const held = await this.read(async (tx) => await lookAtRun(tx, this.run.id, this.worker))
+    if (held === 'lost') throw new RunLost()
+    if (held === 'cancel-asked') throw new RunCancelled()
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {

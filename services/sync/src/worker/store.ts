@@ -146,6 +146,21 @@ export async function advanceRun(
   return row.cancel_asked ? 'cancel-asked' : 'held'
 }
 
+// Served by run_pk.
+const look = statement(
+  'sync_look_at_run',
+  `select r.cancel_asked
+  from sync.run r
+  where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')`,
+)
+
+/** How the run stands for the worker that holds it. Writes nothing. */
+export async function lookAtRun(tx: Tx, id: string, worker: string): Promise<'held' | 'cancel-asked' | 'lost'> {
+  const [row] = await tx.query<{ cancel_asked: boolean }>(look([id, worker]))
+  if (row === undefined) return 'lost'
+  return row.cancel_asked ? 'cancel-asked' : 'held'
+}
+
 const succeed = statement(
   'sync_connector_succeeded',
   `update sync.connector c
