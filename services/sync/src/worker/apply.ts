@@ -192,11 +192,7 @@ export async function finishApplied(
   const isApplied = hold.run.mode === 'apply'
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
   if (learns) {
-    for (let after = 0, last = await hold.read(async (tx) => await lastStagedRow(tx, hold.run.id)); after < last;) {
-      const range = { after, last: after + rowsAStep }
-      await uncancelled(hold.step(async (tx) => await learnRows(tx, comparison, range)))
-      after = range.last
-    }
+    await learnStaged(hold, rowsAStep)
     for (let after = learned; ;) {
       const last = await hold.read(async (tx) => await lastOfBlocks(tx, hold.run.id, after, blocksAStep))
       if (last === undefined) break
@@ -207,6 +203,25 @@ export async function finishApplied(
   }
   if (misses) await uncancelled(hold.step(async (tx) => await missRows(tx, comparison)))
   await tellSources(hold, universe)
+}
+
+/**
+ * Notes what a run has brought that ends amid its changes: else it is nobody's, and no later run finds it gone. What was made of blocks is
+ * noted with its batch. What the source has no longer is not noted: nobody knows how far the run was wanted.
+ */
+export async function learnApplied(hold: Hold, { rowsAStep }: Learning = usualLearning): Promise<void> {
+  if (hold.run.mode === 'apply' && hold.status === 'applying' && hold.counts.applied > 0)
+    await learnStaged(hold, rowsAStep)
+}
+
+/** Remembers of the rows that were staged one by one those that the universe has as they are. */
+async function learnStaged(hold: Hold, rowsAStep: number): Promise<void> {
+  const comparison: Comparison = comparisonOf(hold)
+  for (let after = 0, last = await hold.read(async (tx) => await lastStagedRow(tx, hold.run.id)); after < last;) {
+    const range = { after, last: after + rowsAStep }
+    await uncancelled(hold.step(async (tx) => await learnRows(tx, comparison, range)))
+    after = range.last
+  }
 }
 
 /** Notes that a run whose changes are applied has come to its end. */

@@ -24,6 +24,7 @@ import {
   endApplied,
   endRun,
   finishApplied,
+  learnApplied,
   usualPausesMs,
 } from './apply.ts'
 import { settleDoubt } from './batch.ts'
@@ -71,6 +72,7 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       throw error
     }
     await settle(parts, hold, attempt.isLast, attempt.signal)
+    await learn(parts, hold, attempt.isLast)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
     // A suspension is no fault of the source.
@@ -93,6 +95,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   if (hold === undefined) return
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
   await settle(parts, hold, true)
+  await learn(parts, hold, true)
   await endRun(hold, true, async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await tidyUp(parts, hold)
@@ -122,6 +125,14 @@ async function settle(parts: WorkerParts, hold: Hold, isLast: boolean, signal?: 
       await sleep(pauseMs, undefined, signal === undefined ? {} : { signal })
     }
   }
+}
+
+/** Notes what a run has brought that ends otherwise than by itself. The last attempt ends the run, whatever stands in the way. */
+async function learn({ logger, learning }: WorkerParts, hold: Hold, isLast: boolean): Promise<void> {
+  await learnApplied(hold, learning).catch((error: unknown) => {
+    if (!isLast || error instanceof RunLost) throw error
+    logger.warn({ event: 'sync_rows_unlearned', run_id: hold.run.id, err: error })
+  })
 }
 
 const retired = { code: 'connector_retired', message: 'The connector was retired before the run had begun.' }
