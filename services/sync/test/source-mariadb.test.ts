@@ -15,9 +15,9 @@ const statements = [
   // Who sets the server up has no name that a view could be read in.
   `create user owner@'%' identified by 'another-password';`,
   `grant all on erp.* to owner@'%';`,
-  'create table unit (id bigint primary key, name varchar(80), opened date, budget decimal(12,2), at timestamp, active boolean, note text);',
+  'create table unit (id bigint primary key, name varchar(80), opened date, budget decimal(12,2), at timestamp, active boolean, paid bit(1), flags bit(4), note text);',
   `set time_zone = '+00:00';`,
-  `insert into unit select 9007199254740993 + seq, concat('Unit ', seq, ' ☂'), '2026-03-29', 0.1 + seq, '2026-03-29 02:30:00', true, null from seq_1_to_1200;`,
+  `insert into unit select 9007199254740993 + seq, concat('Unit ', seq, ' ☂'), '2026-03-29', 0.1 + seq, '2026-03-29 02:30:00', true, seq % 2, b'0011', null from seq_1_to_1200;`,
   `create definer = owner@'%' view units as select * from unit order by id;`,
   `create definer = owner@'%' view slow as select id, sleep(60) as name from unit;`,
   `create definer = owner@'%' view \`long\` as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';`,
@@ -118,9 +118,12 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
         budget: '1.10',
         at: '2026-03-29 02:30:00',
         active: true,
+        paid: true,
+        flags: '\u0003',
         note: null,
       },
     })
+    expect(items[1]).toMatchObject({ values: { paid: false } })
   })
 
   test('is read in the columns that are named, with a long value as an error of its row', async () => {

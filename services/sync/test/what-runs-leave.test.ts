@@ -3,9 +3,11 @@ import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { isStale } from '../src/diff/stale.ts'
 import { openQueue } from '../src/queue/queue.ts'
 import { runSchedule } from '../src/schedule/due.ts'
+import { defineSourceType } from '../src/source/types.ts'
 import type { Universe } from '../src/push/universe.ts'
 import { csvOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
@@ -256,6 +258,25 @@ describe('a run that is under way', () => {
 
 const table = (column: string, ...cells: readonly string[]) =>
   [`external_id,name,type,${column}`, ...cells.map((cell, n) => `E${n},Entity ${n},process,${cell}`)].join('\n')
+
+test('a value that a database cannot hold, where a transformation takes none such, is an error of its row alone', async () => {
+  const tenant = admin()
+  const run = await start(tenant, await create(tenant, { dataset: 'people' }), 'any')
+  const source = defineSourceType({
+    type: 'csv',
+    configSchema: z.unknown(),
+    secretNames: [],
+    async *read() {
+      yield { kind: 'row' as const, row: 2, values: { external_id: 'A', name: 'A', active: 'yes' } }
+      yield { kind: 'row' as const, row: 3, values: { external_id: 'B', name: 'B', active: 'no\0' } }
+    },
+  })
+  await work(run, { sources: new Map([['csv', source]]) })
+  expect(await now(tenant, run)).toMatchObject({ status: 'partial', counts: { valid: 1, invalid: 1, applied: 1 } })
+  expect(await errorsOf(tenant, run)).toMatchObject([
+    { row: 3, source_key: 'B', field: 'active', code: 'invalid', value_excerpt: 'no' },
+  ])
+})
 
 test('a column that has got another name is warned of, and one that a row has left empty is not', async () => {
   const tenant = admin()

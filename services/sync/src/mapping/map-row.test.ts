@@ -23,6 +23,25 @@ describe('a row of a source', () => {
     expect(mapped).toMatchObject({ ok: false, faults: [{ field: 'type', code: 'invalid', excerpt: 'x'.repeat(80) }] })
   })
 
+  test('says of a value that no transformation takes what stood there, without what a database cannot hold', () => {
+    const map = createMapper(
+      [{ target: 'active', source: 'flag', transforms: [{ kind: 'map', values: { Y: 'yes' } }] }],
+      datasetRules.people,
+    )
+    const excerpt = (flag: unknown) => {
+      const mapped = map({ flag })
+      return mapped.ok ? expect.fail('is taken') : mapped.faults.find(({ field }) => field === 'active')?.excerpt
+    }
+    expect(['\0', 'a\0b', 'x'.repeat(100), '\ud800', { of: 1n }, 7n].map(excerpt)).toEqual([
+      '',
+      'ab',
+      'x'.repeat(80),
+      '\ufffd',
+      '{"of":"1"}',
+      '7',
+    ])
+  })
+
   test('is told what to mend in words of ours, whatever is wrong with it', () => {
     const values = {
       external_id: 'x'.repeat(256),

@@ -1,6 +1,7 @@
 import type { MappingRule } from '@postern/contracts'
 import { wordsOf } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
+import { excerptOf } from './excerpt.ts'
 import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
 
 /** A row as it can be taken in, or all that is wrong with it; its key, if it has one, is known in either case. */
@@ -196,11 +197,4 @@ function canonical(content: Readonly<Record<string, unknown>>): object {
     ...(Array.isArray(entities) && entities.length > 0 ? { entities } : {}),
     ...(typeof custom === 'object' && custom !== null && Object.keys(custom).length > 0 ? { custom } : {}),
   }
-}
-
-/** The beginning of a value, for the owner of the data. */
-export function excerptOf(value: unknown): string | null {
-  if (value === undefined || value === null) return null
-  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? '')
-  return [...text.replaceAll('\u0000', '').toWellFormed()].slice(0, 80).join('')
 }

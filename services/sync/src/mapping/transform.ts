@@ -1,4 +1,5 @@
 import type { Transform } from '@postern/contracts'
+import { excerptOf } from './excerpt.ts'
 
 /** What is wrong with one field of a row. */
 export interface FieldFault {
@@ -12,11 +13,11 @@ export interface FieldFault {
 /** A value that a transformation cannot take. */
 export class TransformRefused extends Error {
   override readonly name = 'TransformRefused'
-  readonly excerpt: string
+  readonly excerpt: string | null
 
   constructor(message: string, value: unknown) {
     super(message)
-    this.excerpt = [...String(value)].slice(0, 80).join('')
+    this.excerpt = excerptOf(value)
   }
 }
 

@@ -94,8 +94,10 @@ async function ask(connection: Connection, sql: string): Promise<void> {
 /** Numbers, dates and times as the database writes them: nothing is rounded and no day is shifted. */
 function asText(field: { type: string; length: number; string(): string | null }): string | boolean | null {
   const text = field.string()
-  // What MariaDB calls boolean.
-  return field.type === 'TINY' && field.length === 1 && text !== null ? text !== '0' : text
+  if (text === null || field.length !== 1) return text
+  // What MariaDB calls boolean, and one bit, which it gives as a byte.
+  if (field.type === 'TINY') return text !== '0'
+  return field.type === 'BIT' ? text !== '\0' : text
 }
 
 async function withinSilence<T>(waited: Promise<T>, maxMs: number, end: () => void): Promise<T> {

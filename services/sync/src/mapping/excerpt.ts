@@ -1,0 +1,11 @@
+/** The beginning of a value, for the owner of the data. Holds nothing that PostgreSQL takes for no text. */
+export function excerptOf(value: unknown): string | null {
+  if (value === undefined || value === null) return null
+  const said = typeof value === 'bigint' ? String(value) : value
+  const text = typeof said === 'string' ? said : (JSON.stringify(said, sayBigint) ?? '')
+  return [...text.replaceAll('\u0000', '').toWellFormed()].slice(0, 80).join('')
+}
+
+function sayBigint(_name: string, value: unknown): unknown {
+  return typeof value === 'bigint' ? String(value) : value
+}
