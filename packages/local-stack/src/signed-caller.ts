@@ -54,8 +54,13 @@ export interface SignedCaller {
 
 /** Signs what somebody else sends. */
 export interface RequestSigner {
-  /** The headers of a request without a body. They are believed once, and for half a minute. */
-  sign(principal: Principal, method: Dispatcher.HttpMethod, target: string): Readonly<Record<string, string>>
+  /** The headers of a request without a body. They are believed once, and for half a minute; the assertion is from `assertedAt`, milliseconds since the epoch. */
+  sign(
+    principal: Principal,
+    method: Dispatcher.HttpMethod,
+    target: string,
+    assertedAt?: number,
+  ): Readonly<Record<string, string>>
 }
 
 /** The operator of the platform: no tenant, all scopes come with the kind. */
@@ -78,6 +83,7 @@ export function createSignedCaller(options: SignedCallerOptions): SignedCaller &
     method: Dispatcher.HttpMethod,
     target: string,
     sent: Readonly<Record<string, string>> = {},
+    assertedAt = Date.now(),
   ): Record<string, string> => {
     const caller: Caller = {
       kind: 'api_key',
@@ -90,7 +96,7 @@ export function createSignedCaller(options: SignedCallerOptions): SignedCaller &
     const now = Date.now()
     const context = serializeContext(caller)
     const isUntenanted = caller.kind === 'service' && caller.tenantId === nilTenantId
-    const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, now)
+    const assertion = isUntenanted ? noAssertion : mintAssertion(assertionRing, caller.tenantId, assertedAt)
     const requestId = sent[requestIdHeader] ?? randomUUID()
     const { signatureInput, signature } = signer.sign(
       {
@@ -117,7 +123,7 @@ export function createSignedCaller(options: SignedCallerOptions): SignedCaller &
     }
   }
   return {
-    sign: (principal, method, target) => sign(principal, method, target),
+    sign: (principal, method, target, assertedAt) => sign(principal, method, target, {}, assertedAt),
     call: async (principal, method, target, { body, headers = {} } = {}) => {
       const payload = encodeBody(method, body)
       const answer = await connections.request({

@@ -9,11 +9,19 @@ export function answerDatabaseFailures(db: TenantDb): TenantDb {
   return {
     read: async (tenant, work) => await db.read(tenant, work).catch(refuse),
     write: async (tenant, work) => await db.write(tenant, work).catch(refuse),
-    follow: (tenant, list, size) => db.follow(tenant, list, size),
+    follow: (tenant, list, size) => followed(db.follow(tenant, list, size)),
     system: async (work) => await db.system(work).catch(refuse),
     ping: async (schema) => await db.ping(schema),
     close: async () => await db.close(),
     stats: () => db.stats(),
+  }
+}
+
+async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
+  try {
+    yield* batches
+  } catch (error) {
+    refuse(error)
   }
 }
 

@@ -32,6 +32,8 @@ export interface KeysUnderTest {
   readonly databaseUrl: string
   /** As the gateway forwards a person's request. */
   call(principal: Principal, method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
+  /** The headers of such a request without a body. */
+  readonly sign: ReturnType<typeof createTestCaller>['sign']
   /** As the operator's command. */
   operate(method: Method, target: string, options?: CallOptions): Promise<CallAnswer>
   /** As a gateway for itself. */
@@ -98,6 +100,7 @@ export async function startKeys({
     })
   const asService = open('keys')
   const asSuperuser = open('superuser')
+  const asPerson = callerOf('keys', rings.keys)
   const operatorCaller = callerOf('operator', rings.operator)
   const askAt = (baseUrl: string): KeysUnderTest['ask'] => {
     const caller = callerOf('internal', rings.internal, baseUrl)
@@ -107,7 +110,8 @@ export async function startKeys({
     url,
     cacheMac,
     databaseUrl: database.url('keys'),
-    call: callerOf('keys', rings.keys).call,
+    call: asPerson.call,
+    sign: asPerson.sign,
     operate: async (method, target, options) => await operatorCaller.call(operator, method, target, options),
     ask: askAt(url),
     stranger: callerOf('keys', randomRing('keys')),

@@ -1,4 +1,4 @@
-import { type RunChange, runSchema } from '@postern/contracts'
+import { type RunChange, connectorSchema, runChangeSchema, runErrorSchema, runSchema } from '@postern/contracts'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type Tx, openTenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -100,4 +100,39 @@ test('pages of changes that are kept in blocks leave none out, whatever PostgreS
   expect(await pagesOf(true)).toEqual(pages)
   expect(await pagesOf(false)).toEqual(pages)
   expect([await count(), await count(['create']), await count(['update'])]).toEqual([2500, 2500, 0])
+})
+
+test('exports are whole where most of the life of the assertion is over: they are read at one go then', async () => {
+  const run = await startRun('exported')
+  await world.rows(
+    `insert into sync.run_creation (tenant_id, run_id, first_row, last_row, rows, keys, parents, hashes, contents)
+    select $1, $2, min(n), max(n), array_agg(n order by n), array_agg('E' || n order by n), array_agg(null::text), array_agg(null::bytea),
+      string_agg('{"external_id":"E' || n || '"}', E'\\n' order by n)
+    from generate_series(1, 3000) as n
+    group by n / 1000`,
+    [tenant.tenantId, run],
+  )
+  await world.rows(`update sync.run set diff_hash = 'planned' where id = $1`, [run])
+  await world.rows(
+    `insert into sync.run_error (tenant_id, run_id, seq, code, message)
+    select $1, $2, n, 'invalid', 'It is wrong' from generate_series(1, 3000) as n`,
+    [tenant.tenantId, run],
+  )
+  const exported = async (target: string): Promise<readonly string[]> => {
+    const signed = world.syncCaller(sync.url).sign(tenant, 'GET', target, Date.now() - 40_000)
+    const answer = await fetch(`${sync.url}${target}`, { headers: { ...signed, accept: 'application/x-ndjson' } })
+    expect(answer.status).toBe(200)
+    return (await answer.text()).trimEnd().split('\n')
+  }
+  const changes = await exported(`/api/v1/sync-runs/${run}/changes`)
+  expect(changes.map((line) => runChangeSchema.parse(JSON.parse(line)).source_key)).toEqual(
+    Array.from({ length: 3000 }, (_none, at) => `E${at + 1}`),
+  )
+  const errors = await exported(`/api/v1/sync-runs/${run}/errors`)
+  expect(errors.map((line) => runErrorSchema.parse(JSON.parse(line)).seq)).toEqual(
+    Array.from({ length: 3000 }, (_none, at) => at + 1),
+  )
+  expect((await exported('/api/v1/sync-runs')).map((line) => runSchema.parse(JSON.parse(line)).id)).toContain(run)
+  const connectors = (await exported('/api/v1/connectors')).map((line) => connectorSchema.parse(JSON.parse(line)).key)
+  expect(connectors).toContain('exported')
 })

@@ -12,12 +12,12 @@ import { leaseMs } from '@postern/contracts/internal'
 import {
   type App,
   type RequestInfo,
-  allPages,
   contractList,
   contractRoute,
   each,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import { actorOf } from '../actor.ts'
 import type { Deps } from '../deps.ts'
@@ -85,12 +85,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       const { query, context } = input
       const page = openPage(input, listApiKeys, uuidSchema)
       const filter = { states: query.state, scopes: query.scope, label: query.label }
-      const keys = allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(context, async (tx) => listKeys(tx, filter, { after, limit })),
-        (key) => key.id,
-      )
+      const keys = wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listKeys(tx, filter, { after, limit }),
+        keyOf: ({ id }) => id,
+      })
       return each(keys, toApiKey)
     },
   })

@@ -1,5 +1,5 @@
 import { listApiKeyEvents, uuidSchema } from '@postern/contracts'
-import { type App, allPages, contractList, openPage, problem } from '@postern/service-kit'
+import { type App, contractList, openPage, problem, wholeList } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { countEvents, hasKey, listEvents } from './store.ts'
 
@@ -26,12 +26,12 @@ export function auditRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const { params, context } = input
       const page = openPage(input, listApiKeyEvents, uuidSchema)
       if (!(await db.read(context, async (tx) => hasKey(tx, params.id)))) throw problem('not_found')
-      yield* allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(context, async (tx) => listEvents(tx, params.id, { after, limit })),
-        (event) => event.id,
-      )
+      yield* wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listEvents(tx, params.id, { after, limit }),
+        keyOf: ({ id }) => id,
+      })
     },
   })
 }

@@ -1,5 +1,5 @@
 import { listMembers as listMembersRoute } from '@postern/contracts'
-import { type App, allPages, contractList, openPage } from '@postern/service-kit'
+import { type App, contractList, openPage, wholeList } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
 import { countMembers, listMembers } from './store.ts'
@@ -24,12 +24,12 @@ export function memberRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     all: (input) => {
       const page = openPage(input, listMembersRoute, position)
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(input.context, async (tx) => listMembers(tx, { after, limit })),
-        ({ id }) => id,
-      )
+      return wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listMembers(tx, { after, limit }),
+        keyOf: ({ id }) => id,
+      })
     },
   })
 }

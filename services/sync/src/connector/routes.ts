@@ -10,7 +10,6 @@ import {
 import { internalPaths } from '@postern/contracts/internal'
 import {
   type App,
-  allPages,
   assertIfMatch,
   contractList,
   contractRoute,
@@ -18,6 +17,7 @@ import {
   openPage,
   problem,
   wordsOf,
+  wholeList,
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
@@ -196,13 +196,12 @@ function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
     all: (input) => {
       const { context, query } = input
       const page = openPage(input, listConnectors, pageKey)
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) =>
-          await db.read(context, async (tx) => selectConnectors(tx, { key: query.key, after, limit })),
-        (connector) => connector.key,
-      )
+      return wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await selectConnectors(tx, { key: query.key, after, limit }),
+        keyOf: ({ key }) => key,
+      })
     },
   })
 }

@@ -15,12 +15,12 @@ import {
 import {
   type App,
   type RequestInfo,
-  allPages,
   bodyError,
   contractList,
   contractRoute,
   openPage,
   problem,
+  wholeList,
 } from '@postern/service-kit'
 import { z } from 'zod'
 import { isUploaded } from '../connector/rules.ts'
@@ -164,12 +164,12 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
     all: (input) => {
       const page = openPage(input, listRuns, uuidSchema)
       const filter: RunFilter = { connector: input.query.connector, statuses: input.query.status }
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => await db.read(input.context, async (tx) => listStored(tx, filter, after, limit)),
-        (run) => run.id,
-      )
+      return wholeList(db, input.context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listStored(tx, filter, after, limit),
+        keyOf: ({ id }) => id,
+      })
     },
   })
 
@@ -197,23 +197,16 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
       if (total !== undefined) page.total(total)
       return page.finish(changes, (change) => change.seq)
     },
-    all: (input) => {
+    all: async function* (input) {
       const { params, query, context } = input
       const page = openPage(input, listRunChanges, seqKey)
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => {
-          const [found, changes] = await db.read(
-            context,
-            async (tx) =>
-              await Promise.all([findRun(tx, params.id), listChanges(tx, params.id, query.op, after, limit)]),
-          )
-          if (found === undefined) throw problem('not_found')
-          return changes
-        },
-        (change) => change.seq,
-      )
+      if ((await db.read(context, async (tx) => await findRun(tx, params.id))) === undefined) throw problem('not_found')
+      yield* wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listChanges(tx, params.id, query.op, after, limit),
+        keyOf: ({ seq }) => seq,
+      })
     },
   })
 
@@ -234,22 +227,16 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
       if (total !== undefined) page.total(total)
       return page.finish(errors, (error) => error.seq)
     },
-    all: (input) => {
+    all: async function* (input) {
       const { params, context } = input
       const page = openPage(input, listRunErrors, seqKey)
-      return allPages(
-        page.after,
-        exportBatch,
-        async (after, limit) => {
-          const [found, errors] = await db.read(
-            context,
-            async (tx) => await Promise.all([findRun(tx, params.id), listErrors(tx, params.id, after, limit)]),
-          )
-          if (found === undefined) throw problem('not_found')
-          return errors
-        },
-        (error) => error.seq,
-      )
+      if ((await db.read(context, async (tx) => await findRun(tx, params.id))) === undefined) throw problem('not_found')
+      yield* wholeList(db, context, {
+        after: page.after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listErrors(tx, params.id, after, limit),
+        keyOf: ({ seq }) => seq,
+      })
     },
   })
 }
