@@ -109,6 +109,23 @@ describe('a source of JSON is refused', () => {
     expect(await refusal({ paging: { kind: 'page' } }, { maxBytes: 10_000 })).toBe('source_too_large')
   })
 
+  test('when it wants to be asked later than is waited for: it is asked once, and so is a token endpoint', async () => {
+    for (const status of [429, 503]) {
+      server.asked.length = 0
+      answers['/people'] = (_, response) => response.writeHead(status, { 'retry-after': '3600' }).end()
+      const failure = await failureOf('http_json', { config: { url: `${server.url}/people` }, outbound })
+      expect(failure).toMatchObject({ code: status === 429 ? 'source_throttles' : 'source_failing', retryable: true })
+      answers['/token'] = answers['/people']
+      const auth = { kind: 'oauth_client_credentials', token_url: `${server.url}/token`, client_id: 'postern' }
+      expect(await refusal({ auth }, {}, { client_secret: 'x' })).toBe(failure.code)
+      expect(server.asked).toEqual(['/people', '/token'])
+    }
+    server.asked.length = 0
+    answers['/people'] = (_, response) => response.writeHead(429, { 'retry-after': '0' }).end()
+    expect(await refusal()).toBe('source_throttles')
+    expect(server.asked).toHaveLength(5)
+  })
+
   test('when it breaks every time it is asked', async () => {
     answers['/people'] = (_, response) => response.destroy()
     expect(await refusal()).toBe('source_cut_off')

@@ -5,6 +5,8 @@ export class SourceFailure extends Error {
   readonly code: string
   /** Whether the same read may succeed a little later. */
   readonly retryable: boolean
+  /** The source has said that it cannot be asked now: only a later read may succeed. */
+  readonly isPutOff: boolean
   readonly row: number | undefined
   readonly field: string | undefined
 
@@ -14,6 +16,7 @@ export class SourceFailure extends Error {
     message: string,
     options: {
       readonly retryable?: boolean
+      readonly isPutOff?: boolean
       readonly row?: number
       readonly field?: string
       readonly cause?: unknown
@@ -22,6 +25,7 @@ export class SourceFailure extends Error {
     super(message, { cause: options.cause })
     this.code = code
     this.retryable = options.retryable ?? false
+    this.isPutOff = options.isPutOff ?? false
     this.row = options.row
     this.field = options.field
   }

@@ -43,7 +43,8 @@ function retryDelayMs({ headers }: OutboundAnswer, attempt: number): number {
 export function statusFailure({ status, url }: OutboundAnswer): SourceFailure {
   const { host } = new URL(url)
   const fail = (code: string, message: string, retryable = false): SourceFailure =>
-    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable })
+    // Whoever gives up after the answers that it has waited for, or before a wait that is too long, does not ask at once either.
+    new SourceFailure(code, `${host} answers ${status}: ${message}`, { retryable, isPutOff: putOff.has(status) })
   switch (status) {
     case 401:
     case 403:

@@ -59,7 +59,8 @@ export function createPageAsker(
       } catch (error) {
         const isTokenStale = tokens !== undefined && error instanceof SourceFailure && error.code === 'not_authorized'
         if (isTokenStale) tokens.forget()
-        const mayHelp = isTokenStale ? tries === 1 : error instanceof SourceFailure && error.retryable
+        const mayPass = error instanceof SourceFailure && error.retryable && !error.isPutOff
+        const mayHelp = isTokenStale ? tries === 1 : mayPass
         if (!mayHelp || tries === maxTries) throw error
         await wait(firstDelayMs * 2 ** (tries - 1), undefined, { signal })
       }
