@@ -17,6 +17,7 @@ import {
 import { startService } from '@postern/service-kit'
 import { openTenantDb } from '@postern/tenant-db'
 import { syncService } from '../src/service.ts'
+import type { SourceLimits } from '../src/source/types.ts'
 
 /** A database of its own, and the secrets that sync and universe share. */
 export async function makeWorld() {
@@ -64,9 +65,13 @@ export async function makeWorld() {
     rows: async (text: string, values: readonly unknown[] = []) =>
       await owner.system(async (tx) => await tx.query<Record<string, unknown>>({ text, values })),
     /** A sync service in this process that pushes to the given universe. */
-    startSync: async (universeUrl: string, extra: Record<string, string> = {}) => {
+    startSync: async (universeUrl: string, extra: Record<string, string> = {}, limits: Partial<SourceLimits> = {}) => {
       const env = { ...environment(universeUrl), POSTERN_CHECK_ANSWERS: 'on', ...extra }
-      return await startService(syncService, env, { writeLog })
+      const openDeps: typeof syncService.openDeps = async (...given) => {
+        const deps = await syncService.openDeps(...given)
+        return { ...deps, limits: { ...deps.limits, ...limits } }
+      }
+      return await startService({ ...syncService, openDeps }, env, { writeLog })
     },
     /** What a sync service of its own process is started with. */
     syncEnvironment: environment,

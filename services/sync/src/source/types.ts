@@ -147,8 +147,8 @@ async function* bounded<Schema extends z.ZodType, Item extends SourceItem | Sour
     // Whatever broke first when the read was ended, this is why.
     context.signal.throwIfAborted()
     if (!timeLimit.aborted) throw error
-    const minutes = Math.round(maxDurationMs / 60_000)
-    throw new SourceFailure('source_too_slow', `the source was not read to its end within ${minutes} minutes`, {
+    const time = maxDurationMs < 120_000 ? `${maxDurationMs / 1000} s` : `${Math.round(maxDurationMs / 60_000)} minutes`
+    throw new SourceFailure('source_too_slow', `the source was not read to its end within ${time}`, {
       retryable: true,
       cause: error,
     })

@@ -26,7 +26,7 @@ export type Secrets = Readonly<Record<string, string | undefined>>
 /** `password` for basic, `token` for bearer and header. */
 export const staticSecretNames: readonly string[] = ['password', 'token']
 
-/** The header that carries the credentials, if there are any. Throws a SourceFailure where a secret is missing. */
+/** The header that carries the credentials, if there are any. Throws a SourceFailure where a secret is missing, or can stand in none. */
 export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<Record<string, string>> {
   switch (auth.kind) {
     case 'none':
@@ -36,9 +36,9 @@ export function credentialHeaders(auth: StaticAuth, secrets: Secrets): Readonly<
       return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` }
     }
     case 'bearer':
-      return { authorization: `Bearer ${requireSecret(secrets, 'token')}` }
+      return { authorization: `Bearer ${requireHeaderSecret(secrets, 'token')}` }
     case 'header':
-      return { [auth.name.toLowerCase()]: requireSecret(secrets, 'token') }
+      return { [auth.name.toLowerCase()]: requireHeaderSecret(secrets, 'token') }
     default:
       return auth satisfies never
   }
@@ -50,4 +50,16 @@ export function requireSecret(secrets: Secrets, name: string): string {
     throw new SourceFailure('secret_missing', `the connector's secret \`${name}\` is not set: set it`)
   }
   return value
+}
+
+function requireHeaderSecret(secrets: Secrets, name: string): string {
+  const value = requireSecret(secrets, name)
+  if (isHeaderValue(value)) return value
+  const message = `the connector's secret \`${name}\` holds what no header can, a line end perhaps: set it again, without`
+  throw new SourceFailure('secret_invalid', message)
+}
+
+/** Whether a text can be sent in a header as it is, RFC 9110 section 5.5. */
+export function isHeaderValue(text: string): boolean {
+  return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(text)
 }

@@ -2,6 +2,7 @@ import { Configuration, allowInsecureRequests, clientCredentialsGrant, customFet
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 import { askWhilePutOff, statusFailure } from './ask.ts'
+import { isHeaderValue } from './authorize.ts'
 
 /** A client of an authorization server, RFC 6749 section 4.4. */
 interface ClientCredentials {
@@ -47,6 +48,7 @@ export function openTokenSource(
       const { host } = new URL(tokenUrl)
       try {
         const granted = await clientCredentialsGrant(configuration, scope === undefined ? {} : { scope })
+        if (!isHeaderValue(granted.access_token)) throw new Error('the access token can stand in no header')
         const seconds = granted.expires_in ?? 3600
         held = { value: granted.access_token, until: Date.now() + Math.max(0, seconds * 1000 - earlyMs) }
         return held.value
