@@ -223,6 +223,22 @@ describe('a table is read', () => {
     expect(await valuesOf(`id;name\n${row.repeat(20)}`)).toHaveLength(20)
   })
 
+  test('that its first row shows, behind lines without a value', async () => {
+    for (const blank of ['\n', '\r\n\r\n', ';\r\n', '\n;;\n\n']) {
+      expect(await valuesOf(`${blank}id;name\n1;a,b\n`)).toEqual([{ id: '1', name: 'a,b' }])
+    }
+  })
+
+  test('that its first line tells Excel, which is no row', async () => {
+    for (const line of ['sep=;\r\n', 'SEP=;\n', '"sep=;"\r', '\uFEFFsep=;\n']) {
+      const items = await readCsv(`${line}a,b;c,d,e\n1;2\n`)
+      expect(items).toEqual([{ kind: 'row', row: 2, values: { 'a,b': '1', 'c,d,e': '2' } }])
+    }
+    expect(await valuesOf('sep=;\nid\tname\n1\t2\n', { delimiter: '\t' })).toEqual([{ id: '1', name: '2' }])
+    expect(await failure('sep=;\n')).toMatchObject({ code: 'source_empty' })
+    expect(await valuesOf('id;name\nsep=,;2\n')).toEqual([{ id: 'sep=,', name: '2' }])
+  })
+
   test('with a separator inside a quoted name', async () => {
     expect(await valuesOf('"a,b,c";d\n1;2\n')).toEqual([{ 'a,b,c': '1', d: '2' }])
   })

@@ -8,7 +8,7 @@ import { type SourceContext, type SourceItem, type SourceTexts, type SourceType,
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { type Column, excerpt, readHeader } from './header.ts'
-import { type Records, findSeparator, parseRecords } from './parse.ts'
+import { type Records, findSeparator, parseRecords, readSeparatorLine } from './parse.ts'
 
 const configSchema = z.strictObject({
   /** Where the file is fetched from; one that is not set is uploaded with each run. */
@@ -51,9 +51,11 @@ async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<Sour
 
 async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, limits } = context
-  const { sample, text } = await peek(decodeText(openTable(context), config.encoding))
+  const { sample, rest } = await peek(decodeText(openTable(context), config.encoding))
   refuseOtherFormats(sample)
-  const delimiter = config.delimiter ?? (await findSeparator(sample.slice(0, sampleCharacters)))
+  const { said, length } = readSeparatorLine(sample)
+  const text = followedBy(sample.slice(length), rest)
+  const delimiter = config.delimiter ?? said ?? (await findSeparator(sample.slice(0, sampleCharacters)))
   const options = { delimiter, lenientQuotes: config.lenient_quotes, maxColumns: limits.maxColumns }
   let shape: Shape | undefined
   const maxLines = limits.maxRows * linesARow
@@ -206,17 +208,17 @@ function isEmpty(record: readonly string[]): boolean {
 
 const sampleCharacters = 65_536
 
-/** The beginning of a text, and the whole of it. */
+/** The beginning of a text, and what follows it. */
 async function peek(
   chunks: AsyncGenerator<string>,
-): Promise<{ readonly sample: string; readonly text: AsyncGenerator<string> }> {
+): Promise<{ readonly sample: string; readonly rest: AsyncGenerator<string> }> {
   let sample = ''
   while (sample.length < sampleCharacters) {
     const next = await chunks.next()
     if (next.done === true) break
     sample += next.value
   }
-  return { sample, text: followedBy(sample, chunks) }
+  return { sample, rest: chunks }
 }
 
 async function* followedBy(first: string, rest: AsyncGenerator<string>): AsyncGenerator<string> {

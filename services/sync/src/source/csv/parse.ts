@@ -218,11 +218,24 @@ async function* followedBy(first: string, rest: AsyncIterator<string>): AsyncGen
   for (let next = await rest.next(); next.done !== true; next = await rest.next()) yield next.value
 }
 
+/** How Excel is told the separator of a file, by a first line that it does not count among its rows. */
+const separatorLine = /^"?sep=([,;\t|])"?(?:\r\n|\n|\r)/i
+
+/** What a file says of its separator itself, and how many characters say so. */
+export function readSeparatorLine(sample: string): { readonly said: Separator | undefined; readonly length: number } {
+  const [line = '', named] = separatorLine.exec(sample) ?? []
+  return { said: separators.find((separator) => separator === named), length: line.length }
+}
+
+/** Lines without a value before the first row, whatever separates. */
+const blankLines = /^(?:[,;\t|]*[\r\n])+/
+
 /** The separator that cuts the first row of a text into the most cells. */
 export async function findSeparator(sample: string): Promise<Separator> {
   let best: { readonly separator: Separator; readonly cells: number } = { separator: ',', cells: 1 }
+  const rows = sample.replace(blankLines, '')
   for (const separator of separators) {
-    const cells = await countCells(sample, separator)
+    const cells = await countCells(rows, separator)
     if (cells > best.cells) best = { separator, cells }
   }
   return best.separator
