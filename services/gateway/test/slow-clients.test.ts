@@ -175,3 +175,24 @@ describe.concurrent('a client that keeps a connection busy with little is told s
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
   })
 })
+
+test('who sends just fast enough, over as many connections as there are to a service, holds up no other tenant', async () => {
+  const small = await startTestGateway({ POSTERN_UPSTREAM_CONNECTIONS: '4', POSTERN_CLIENT_TIMEOUT_MS: '120000' })
+  const other = generateKey()
+  const tenants = {
+    [hash]: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001',
+    [other.hash]: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002',
+  }
+  for (const [known, tenantId] of Object.entries(tenants)) {
+    const record = keyRecord({ hash: known, tenantId, scopes: ['*'] })
+    small.keys.records.set(known, { ...record, expiresAt: Date.now() + 86_400_000 })
+  }
+  await small.untilReady()
+  const drippers = Array.from({ length: 8 }, () => drip(small, 'a body of known length'))
+  await expect.poll(() => drippers.every(({ sent }) => sent() > 2)).toBe(true)
+  expect(await small.get('/api/v1/findings', other.value)).toMatchObject({ status: 200 })
+  for (const { finish } of drippers) finish()
+  const answers = await Promise.all(drippers.map(async ({ ended }) => await ended))
+  expect(new Set(answers.map((answer) => answer.slice(0, 12)))).toEqual(new Set(['HTTP/1.1 200']))
+  await small.close()
+})

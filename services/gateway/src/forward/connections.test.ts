@@ -83,9 +83,9 @@ class TestTurn extends Turn {
 }
 
 /** Sends a request and gives its status, or the code of its error. */
-async function send(connections: Connections, path = '/'): Promise<number | string> {
+async function send(connections: Connections, path = '/', tenantId = 'one'): Promise<number | string> {
   const turn = new TestTurn()
-  connections.dispatch({ method: 'GET', path, idempotent: false }, turn)
+  connections.dispatch({ method: 'GET', path, idempotent: false }, turn, tenantId)
   return await turn.outcome
 }
 
@@ -129,7 +129,7 @@ describe('a connection', () => {
     const turn = new TestTurn((controller) => {
       void nextTurn().then(() => controller.abort(new Error('the client went away')))
     })
-    connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, turn)
+    connections.dispatch({ method: 'GET', path: '/hang', idempotent: false }, turn, 'one')
     expect(await send(connections)).toBe(200)
     expect(await turn.outcome).toBe('the client went away')
   })
@@ -148,7 +148,7 @@ describe('where as many wait as may', () => {
     )
     const first = send(connections, '/hold')
     const waiting = new TestTurn()
-    connections.dispatch({ method: 'GET', path: '/waits', idempotent: false }, waiting)
+    connections.dispatch({ method: 'GET', path: '/waits', idempotent: false }, waiting, 'one')
     expect(await send(connections, '/too-many')).toBe('NoConnectionError')
     waiting.gaveUp = true
     const second = send(connections, '/instead')
@@ -174,13 +174,66 @@ test('one that waits patiently in front of others who have left keeps nobody out
   const patient = send(connections, '/patient')
   const left = [new TestTurn(), new TestTurn()]
   for (const turn of left) {
-    connections.dispatch({ method: 'GET', path: '/left', idempotent: false }, turn)
+    connections.dispatch({ method: 'GET', path: '/left', idempotent: false }, turn, 'one')
     turn.gaveUp = true
   }
   const next = send(connections, '/next')
   const response = await held.promise
   response.end('ok')
   expect(await Promise.all([first, patient, next])).toEqual([200, 200, 200])
+})
+
+/** A service that answers nothing before it is told to, but for who asks for `/quick`. */
+const holding = (held: ServerResponse[]): Service => {
+  return (request, response) => {
+    if (request.url === '/quick') response.end('ok')
+    else held.push(response)
+  }
+}
+const untilHeld = async (held: readonly ServerResponse[], count: number): Promise<void> =>
+  await expect.poll(() => held.length).toBe(count)
+
+describe('a tenant that takes all that it can get', () => {
+  test('has three quarters of the connections, and all others of what is left', async () => {
+    const held: ServerResponse[] = []
+    const { connections, seen } = await startService(16, holding(held))
+    const hogs = Array.from({ length: 30 }, async () => await send(connections, '/', 'hog'))
+    await untilHeld(held, 12)
+    expect(await send(connections, '/quick', 'other')).toBe(200)
+    const others = Array.from({ length: 10 }, async () => await send(connections, '/', 'second hog'))
+    await untilHeld(held, 15)
+    expect(await send(connections, '/quick', 'other')).toBe(200)
+    expect(seen.running).toBe(15)
+    while (held.length > 0) {
+      held.shift()?.end('ok')
+      await nextTurn()
+      if (held.length === 0) await expect.poll(() => held.length > 0 || seen.running === 0).toBe(true)
+    }
+    expect(new Set(await Promise.all([...hogs, ...others]))).toEqual(new Set([200]))
+  })
+
+  test('has three quarters of the places to wait as well, and is served in turn with those who wait beside it', async () => {
+    const held: ServerResponse[] = []
+    const order: string[] = []
+    const { connections } = await startService(1, holding(held), 8)
+    const told = async (tenantId: string): Promise<number | string> => {
+      const outcome = await send(connections, '/', tenantId)
+      order.push(tenantId)
+      return outcome
+    }
+    const hogs = Array.from({ length: 10 }, async () => await told('hog'))
+    const other = told('other')
+    const refused = ['hog', 'hog', 'hog']
+    await expect.poll(() => order).toEqual(refused)
+    for (let served = 1; served <= 8; served += 1) {
+      await untilHeld(held, 1)
+      held.shift()?.end('ok')
+      await expect.poll(() => order.length).toBe(refused.length + served)
+    }
+    expect(order.indexOf('other') - refused.length).toBeLessThanOrEqual(2)
+    expect(await other).toBe(200)
+    expect((await Promise.all(hogs)).filter((outcome) => outcome === 200)).toHaveLength(7)
+  })
 })
 
 test('connections that nobody has used for a while are given back, and made anew when they are needed', async () => {
@@ -231,7 +284,7 @@ test('a request whose own code fails gives its connection back all the same', as
     }
   }
   const turn = new Failing()
-  connections.dispatch({ method: 'GET', path: '/', idempotent: false }, turn)
+  connections.dispatch({ method: 'GET', path: '/', idempotent: false }, turn, 'one')
   expect(await turn.outcome).toBe(200)
   expect(await send(connections)).toBe(200)
   expect(seen.most).toBe(1)

@@ -3,8 +3,11 @@ import { NoConnectionError } from './upstream-errors.ts'
 
 /** The connections to one service. */
 export interface Connections {
-  /** Sends a request on a free connection at once, or on the next that becomes free. It fails where too many wait already. */
-  dispatch(options: Dispatcher.DispatchOptions, turn: Turn): void
+  /**
+   * Sends a request on a free connection at once, or on the next that becomes free, in turn with other tenants. It fails where too many
+   * wait already.
+   */
+  dispatch(options: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void
   /** Gives back the memory of connections that were not used since the last call. */
   prune(): void
   /** Connections that take up memory, open or not. */
@@ -20,6 +23,15 @@ interface Waiting {
 
 /** Headers of an answer by their lower-case names. */
 export type AnswerHeaders = Readonly<Record<string, string | string[] | undefined>>
+
+/**
+ * Of what is free, a tenant may have three times as much: three quarters of all while it is alone, and where others have much, less.
+ * Something is always left for who comes next (dynamic thresholds; Choudhury and Hahne, 1998): requests that drip in, or
+ * answers that are read slowly, hold up nobody but their own tenant.
+ */
+function mayHaveMore(has: number, free: number): boolean {
+  return has < 3 * free
+}
 
 /** Of each service. */
 export interface ConnectionLimits {
@@ -40,40 +52,95 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   const all = new Set<Client>()
   /** The least that were free at once since the last prune: so many at the bottom of the stack were not used. */
   let leastFree = 0
-  let waiting: Waiting[] = []
+  let busy = 0
+  /** Connections in use, by tenant. */
+  const inUse = new Map<string, number>()
+  /** By tenant, in the order of their turns. */
+  const waiting = new Map<string, Waiting[]>()
+  let waitingCount = 0
 
-  function release(client: Client): void {
-    if (waiting.length === 0) free.push(client)
+  function release(client: Client, tenantId: string): void {
+    if (waitingCount === 0) giveBack(client, tenantId)
     // Not from within the client's own report of an end: it is still at work on it.
-    else setImmediate(serveNext, client)
+    else setImmediate(serveNext, client, tenantId)
   }
 
-  function serveNext(client: Client): void {
-    forgetEnded()
-    const next = waiting.shift()
-    if (next === undefined) free.push(client)
-    else start(client, next.options, next.turn)
+  function giveBack(client: Client, tenantId: string): void {
+    busy -= 1
+    const left = (inUse.get(tenantId) ?? 0) - 1
+    if (left > 0) inUse.set(tenantId, left)
+    else inUse.delete(tenantId)
+    free.push(client)
+  }
+
+  function serveNext(client: Client, tenantId: string): void {
+    giveBack(client, tenantId)
+    while (serveOne());
+  }
+
+  /** Serves who has waited longest of the tenant whose turn it is, if any may be served. */
+  function serveOne(): boolean {
+    for (const [tenantId, requests] of waiting) {
+      forgetEnded(tenantId, requests)
+      const [next] = requests
+      if (next === undefined || !isFreeFor(tenantId)) continue
+      requests.shift()
+      waitingCount -= 1
+      waiting.delete(tenantId)
+      if (requests.length > 0) waiting.set(tenantId, requests)
+      start(next.options, next.turn, tenantId)
+      return true
+    }
+    return false
   }
 
   /** Those who have given up need no connection any more. */
-  function forgetEnded(): void {
-    while (waiting[0]?.turn.isOver() === true) waiting.shift()
+  function forgetEnded(tenantId: string, requests: Waiting[]): void {
+    while (requests[0]?.turn.isOver() === true) {
+      requests.shift()
+      waitingCount -= 1
+    }
+    if (requests.length === 0) waiting.delete(tenantId)
   }
 
-  function wait(request: Dispatcher.DispatchOptions, turn: Turn): void {
+  function isFreeFor(tenantId: string): boolean {
+    return mayHaveMore(inUse.get(tenantId) ?? 0, limits.connections - busy)
+  }
+
+  function wait(request: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void {
+    const mayWait = () => mayHaveMore(waiting.get(tenantId)?.length ?? 0, limits.waiting - waitingCount)
     // The first may be patient while all behind it have left.
-    if (waiting.length >= limits.waiting) waiting = waiting.filter((other) => !other.turn.isOver())
-    if (waiting.length >= limits.waiting) turn.refuse()
-    else waiting.push({ options: request, turn })
+    if (!mayWait()) keepPatient()
+    if (!mayWait()) {
+      turn.refuse()
+      return
+    }
+    const requests = waiting.get(tenantId) ?? []
+    requests.push({ options: request, turn })
+    waiting.set(tenantId, requests)
+    waitingCount += 1
   }
 
-  function start(client: Client, request: Dispatcher.DispatchOptions, turn: Turn): void {
-    turn.begin(client, release)
+  function keepPatient(): void {
+    waitingCount = 0
+    for (const [tenantId, requests] of waiting) {
+      const patient = requests.filter(({ turn }) => !turn.isOver())
+      if (patient.length === 0) waiting.delete(tenantId)
+      else waiting.set(tenantId, patient)
+      waitingCount += patient.length
+    }
+  }
+
+  function start(request: Dispatcher.DispatchOptions, turn: Turn, tenantId: string): void {
+    const client = free.pop() ?? open()
+    if (free.length < leastFree) leastFree = free.length
+    busy += 1
+    inUse.set(tenantId, (inUse.get(tenantId) ?? 0) + 1)
+    turn.begin(client, tenantId, release)
     client.dispatch(request, turn)
   }
 
-  function open(): Client | undefined {
-    if (all.size === limits.connections) return undefined
+  function open(): Client {
     // With 1, a client calls itself busy while its only request runs, and tells everyone when it no longer is. Two never
     // run at once all the same: it gets its next request when the one before has ended.
     const client = new Client(origin, { ...options, pipelining: 2 })
@@ -82,11 +149,9 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
   }
 
   return {
-    dispatch: (request, turn) => {
-      const client = free.pop() ?? open()
-      if (free.length < leastFree) leastFree = free.length
-      if (client === undefined) wait(request, turn)
-      else start(client, request, turn)
+    dispatch: (request, turn, tenantId) => {
+      if (isFreeFor(tenantId)) start(request, turn, tenantId)
+      else wait(request, turn, tenantId)
     },
     prune: () => {
       for (const client of free.splice(0, leastFree)) {
@@ -110,11 +175,13 @@ export function openConnections(origin: string, limits: ConnectionLimits, option
  */
 export abstract class Turn implements Dispatcher.DispatchHandler {
   #client: Client | undefined
-  #release: ((client: Client) => void) | undefined
+  #tenantId = ''
+  #release: ((client: Client, tenantId: string) => void) | undefined
 
   /** To be called by the connections alone, just before the request is dispatched. */
-  begin(client: Client, release: (client: Client) => void): void {
+  begin(client: Client, tenantId: string, release: (client: Client, tenantId: string) => void): void {
     this.#client = client
+    this.#tenantId = tenantId
     this.#release = release
   }
 
@@ -158,6 +225,6 @@ export abstract class Turn implements Dispatcher.DispatchHandler {
     const client = this.#client
     if (client === undefined) return
     this.#client = undefined
-    this.#release?.(client)
+    this.#release?.(client, this.#tenantId)
   }
 }

@@ -87,6 +87,7 @@ export function forward(forwarding: Forwarding): void {
       idempotent: false,
     },
     handler,
+    exchange.principal?.tenantId ?? '',
   )
   handler.awaitConnection()
 }

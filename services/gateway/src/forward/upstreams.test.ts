@@ -48,7 +48,7 @@ test('an idle connection is closed by the gateway, before a service that drains 
     const connected = Promise.withResolvers<Socket>()
     server.once('connection', connected.resolve)
     const turn = new Ending()
-    upstreams.targets.findings.pool.dispatch({ method: 'GET', path: '/', idempotent: false }, turn)
+    upstreams.targets.findings.pool.dispatch({ method: 'GET', path: '/', idempotent: false }, turn, '')
     const socket = await connected.promise
     await turn.end
     await expect(once(socket, 'end')).resolves.toBeDefined()
