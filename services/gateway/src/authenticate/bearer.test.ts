@@ -233,7 +233,7 @@ describe('a provider', () => {
     const { verify } = verifierFor(origin, log)
     const text = await tokenOf(origin)
     const checks = Array.from({ length: 20 }, async () => await verify(text))
-    await vi.waitFor(() => expect(asked).toHaveLength(1))
+    await vi.waitFor(() => expect(asked).toHaveLength(1), { timeout: 20_000 })
     resolve()
     expect(new Set((await Promise.all(checks)).map(({ kind }) => kind))).toEqual(new Set(['unavailable']))
     expect([asked.length, log.length]).toEqual([1, 1])
