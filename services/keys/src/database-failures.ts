@@ -25,12 +25,19 @@ async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
   }
 }
 
-/** The clock of the database was set back between the statement that has read it and the one that uses what was read. */
-const clockWasSetBack = 'api_key_created_now'
+/**
+ * What was read is no longer so: the clock of the database was set back, or the policy changed, between the statement that has read it and the one
+ * that uses what was read. Asked again, it is decided on what is so now.
+ */
+const overtaken: ReadonlySet<string | undefined> = new Set([
+  'api_key_created_now',
+  'api_key_within_maximum',
+  'api_key_within_required_addresses',
+])
 
 function refuse(cause: unknown): never {
   const { kind, constraint } = sqlError(cause)
-  switch (constraint === clockWasSetBack ? 'unavailable' : kind) {
+  switch (overtaken.has(constraint) ? 'unavailable' : kind) {
     case 'unavailable':
     case 'timeout':
     case 'serialization':

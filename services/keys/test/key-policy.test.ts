@@ -5,7 +5,7 @@ import { type KeysUnderTest, failureOf, keyBody, newKey, newTenant, path, sql, s
 
 let service: KeysUnderTest
 beforeAll(async () => {
-  service = await startKeys()
+  service = await startKeys({ holdsLocks: true })
 })
 afterAll(async () => await service.close())
 
@@ -160,4 +160,26 @@ describe('PostgreSQL keeps the policy, whatever the service does:', () => {
     )
     expect(rows).toEqual([{ version: 2 }])
   })
+})
+
+test('a key that is made while the policy becomes stricter is none that it forbids: asked again, it is refused with a reason', async () => {
+  const admin = await newTenant(service)
+  const locked = Promise.withResolvers<void>()
+  const released = Promise.withResolvers<void>()
+  const holding = service.asSuperuser.system(async (tx) => {
+    await tx.execute(sql('lock table keys.api_key in share mode'))
+    locked.resolve()
+    await released.promise
+  })
+  await locked.promise
+  const making = make(admin, { expires_in: '1y' })
+  const waiting = sql(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
+  await expect
+    .poll(async () => (await service.asSuperuser.system(async (tx) => await tx.query(waiting))).length)
+    .toBe(1)
+  expect((await setPolicy(admin, { max_key_days: 30 })).status).toBe(200)
+  released.resolve()
+  await holding
+  expect(await making).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+  expect(await make(admin, { expires_in: '1y' })).toMatchObject({ status: 422 })
 })

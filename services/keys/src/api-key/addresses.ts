@@ -4,15 +4,27 @@ type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 
 /**
  * Gives an address range in the one form in which it is stored and compared: with its prefix, host bits cleared, IPv4 in
- * IPv6 clothing (`::ffff:a.b.c.d`) as IPv4. Undefined when the text is no address or range.
+ * IPv6 clothing (`::ffff:a.b.c.d`) as IPv4. Undefined when the text is no address or range, or one in the deprecated form for IPv4 addresses in
+ * IPv6 (`::a.b.c.d`, RFC 4291 §2.5.5.1): PostgreSQL writes it otherwise than it was given, and readers take it for IPv4.
  */
 export function canonicalRange(text: string): string | undefined {
   const range = parseRange(text)
   if (range === undefined) return undefined
   const [address, prefix] = range
+  if (address instanceof ipaddr.IPv6 && isDeprecated(address, prefix)) return undefined
   return address instanceof ipaddr.IPv4
     ? `${ipaddr.IPv4.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toString()}/${prefix}`
     : `${ipaddr.IPv6.networkAddressFromCIDR(`${address.toString()}/${prefix}`).toRFC5952String()}/${prefix}`
+}
+
+function isDeprecated(address: ipaddr.IPv6, prefix: number): boolean {
+  const [last = 0, ...rest] = address.parts.toReversed()
+  // The unspecified and the loopback address are none of them.
+  return (
+    prefix > 96 &&
+    address.parts.slice(0, 6).every((part) => part === 0) &&
+    !(prefix === 128 && last <= 1 && rest[0] === 0)
+  )
 }
 
 /** Whether every address that the new list lets in was let in by the old one. An empty list lets in all. */
@@ -36,6 +48,8 @@ function parseRange(text: string): Range | undefined {
   const [addressText = '', prefixText, ...more] = text.split('/')
   // Strict, because the library is not: it reads `1.2.3` as 1.2.0.3, and Number reads an empty prefix as 0, all addresses.
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(addressText) || ipaddr.IPv6.isValid(addressText)
+  // The library takes this for an IPv4 address.
+  if (/^::[\d.]+\.[\d.]+$/.test(addressText)) return undefined
   const isPrefix = prefixText === undefined || /^\d{1,3}$/.test(prefixText)
   if (more.length > 0 || !isAddress || !isPrefix || addressText.includes('%')) return undefined
   const address = ipaddr.parse(addressText)

@@ -32,8 +32,8 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
       const isSame =
         next.maxKeyDays === current.maxKeyDays &&
         JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
-      if (isSame) return current
-      await setKeyPolicy(tx, next, actor)
+      if (!isSame) await setKeyPolicy(tx, next, actor)
+      // Also where nothing changes: who has waited for another change does not see yet by whom it was.
       return (await findKeyPolicy(tx)) ?? current
     })
     log.info({ event: 'key_policy_set', version: policy.version, actor_type: actor.type, actor_id: actor.id })
