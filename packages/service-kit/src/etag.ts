@@ -11,13 +11,21 @@ function withoutWeakness(etag: string): string {
   return etag.startsWith('W/') ? etag.slice(2) : etag
 }
 
-/** Demands `If-Match` with the resource's tag: 428 when it is missing, 412 when the resource has changed since. */
-export function assertIfMatch({ raw }: Pick<RequestInfo, 'raw'>, etag: string): void {
+/**
+ * Demands `If-Match` with the resource's tag: 428 when it is missing, 412 when the resource has changed since. In strong
+ * comparison (RFC 9110 §13.1.1): of what a weak tag names nobody knows whether it is the same to the byte.
+ */
+export function assertIfMatch({ raw }: { readonly raw: Pick<RequestInfo['raw'], 'headers'> }, etag: string): void {
   const given = raw.headers['if-match']
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
   }
-  if (!matchesEtag(given, etag)) {
+  if (!holdsStrongly(given, etag)) {
     throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
   }
+}
+
+function holdsStrongly(list: string, etag: string): boolean {
+  const tags = list.split(',').map((tag) => tag.trim())
+  return tags.includes('*') || (!etag.startsWith('W/') && tags.includes(etag))
 }

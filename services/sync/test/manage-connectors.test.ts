@@ -99,6 +99,7 @@ describe('setting up a connector', () => {
     const patch = async (headers: Record<string, string>) =>
       await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, { body: { name: 'Renamed' }, headers })
     expect((await patch({})).status).toBe(428)
+    expect((await patch({ 'if-match': `W/${etag}` })).status).toBe(412)
     const changed = await patch({ 'if-match': etag })
     expect([changed.status, connectorSchema.parse(changed.json).name]).toEqual([200, 'Renamed'])
     expect((await patch({ 'if-match': etag })).status).toBe(412)

@@ -1,0 +1,46 @@
+import { expect, test } from 'vitest'
+import { assertIfMatch, matchesEtag } from './etag.ts'
+import { ProblemError } from './problem.ts'
+
+/** The code with which a change is refused whose `If-Match` is this, of a resource with the tag `"1"`. */
+function refusalOf(given: string | undefined, etag = '"1"'): string | undefined {
+  try {
+    assertIfMatch({ raw: { headers: given === undefined ? {} : { 'if-match': given } } }, etag)
+    return undefined
+  } catch (error) {
+    if (error instanceof ProblemError) return error.code
+    throw error
+  }
+}
+
+test('a change has to say of what it is one', () => {
+  expect(refusalOf(undefined)).toBe('precondition_required')
+})
+
+test.each(['"2"', '"11"', '1', '', '"1', '"2", "3"', 'w/"1"'])(
+  'If-Match %j names another state of the resource',
+  (given) => {
+    expect(refusalOf(given)).toBe('precondition_failed')
+  },
+)
+
+test.each(['W/"1"', 'W/"1", "2"', '"2", W/"1"'])('a weak tag names no state to change: If-Match %j', (given) => {
+  expect(refusalOf(given)).toBe('precondition_failed')
+  expect(refusalOf(given, 'W/"1"')).toBe('precondition_failed')
+})
+
+test.each(['"1"', ' "1" ', '"2", "1"', '"2","1"', 'W/"1", "1"', '*', ' * '])(
+  'If-Match %j lets the change be made',
+  (given) => {
+    expect(refusalOf(given)).toBeUndefined()
+  },
+)
+
+test.each(['"1"', 'W/"1"', '"2", W/"1"', '*'])('whoever has %j need not be sent it again', (given) => {
+  expect(matchesEtag(given, '"1"')).toBe(true)
+  expect(matchesEtag(given, 'W/"1"')).toBe(true)
+})
+
+test.each(['"2"', 'W/"2"', '1', ''])('whoever has %j does not have it', (given) => {
+  expect(matchesEtag(given, '"1"')).toBe(false)
+})
