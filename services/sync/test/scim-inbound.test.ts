@@ -153,6 +153,8 @@ test.each([
   ['meta.lastModified gt "2020-01-01T00:00:00Z"', 2],
   [`${enterpriseUrn}:department pr`, 1],
   [`userName eq "'; drop table sync.scim_user; --"`, 0],
+  [String.raw`userName eq "CORP\bo"`, 1],
+  [String.raw`userName eq "CORP\\bo"`, 1],
 ])('users are found by %s', async (filter, found) => {
   const principal = admin()
   await create(principal, {
@@ -161,7 +163,7 @@ test.each([
     name: { familyName: 'Lund' },
   })
   await create(principal, {
-    userName: 'a2',
+    userName: String.raw`CORP\bo`,
     externalId: 'e2',
     active: false,
     emails: [{ value: 'b@y.example', type: 'home' }],

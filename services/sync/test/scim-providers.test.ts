@@ -107,6 +107,69 @@ describe('as Microsoft Entra ID does it', () => {
     expect(await people(principal.tenantId)).toMatchObject([{ email: chosen }])
   })
 
+  test.each([
+    ['a part of a value that there is not', { op: 'Remove', path: 'emails[type eq "home"].value' }],
+    ['such a value', { op: 'Remove', path: 'emails[type eq "home"]' }],
+    ['it, by an empty text', { op: 'Replace', path: 'phoneNumbers[type eq "fax"].value', value: '' }],
+    ['it, by null', { op: 'Replace', path: 'addresses[type eq "home"].locality', value: null }],
+  ])('what is not there is gone already, and what else is asked for is done: %s', async (_what, operation) => {
+    const principal = admin()
+    const emails = [{ value: 'ada@x.example', type: 'work' }]
+    const { id } = await create(principal, { emails, phoneNumbers: [{ value: 'tel:+1-201', type: 'work' }] })
+    const answer = await scim(
+      principal,
+      'PATCH',
+      `/Users/${id}`,
+      patch(operation, { op: 'Add', path: 'title', value: 'T' }),
+    )
+    expect([answer.status, answer.json]).toMatchObject([200, { title: 'T', emails }])
+  })
+
+  test('values are told apart by a filter in any case, whatever stands in them', async () => {
+    const principal = admin()
+    const { id } = await create(principal, {
+      emails: [{ value: 'ada@x.example', type: 'work' }],
+      phoneNumbers: [
+        { value: 'tel:+1-201', type: 'work' },
+        { value: 'tel:+1-202', type: 'home' },
+      ],
+    })
+    const changes = patch(
+      { op: 'Replace', path: 'emails[type eq "Work"].value', value: 'lund@x.example' },
+      { op: 'Remove', path: 'phoneNumbers[value eq "tel:+1-201" and not (type eq "home")]' },
+      { op: 'Add', path: 'phoneNumbers', value: { value: 'tel:+1-203', type: 'fax' } },
+    )
+    expect((await scim(principal, 'PATCH', `/Users/${id}`, changes)).json).toMatchObject({
+      emails: [{ value: 'lund@x.example', type: 'work' }],
+      phoneNumbers: [
+        { value: 'tel:+1-202', type: 'home' },
+        { value: 'tel:+1-203', type: 'fax' },
+      ],
+    })
+  })
+
+  test('a group is another one as soon as a member has another name, or is deleted', async () => {
+    const principal = admin()
+    const [ada, bo] = [await create(principal, { displayName: 'Ada' }), await create(principal)]
+    const members = [{ value: ada.id }, { value: bo.id }]
+    const { id } = resource.parse((await scim(principal, 'POST', '/Groups', { displayName: 'Audit', members })).json)
+    const read = async (known = '""') =>
+      await scim(principal, 'GET', `/Groups/${id}`, undefined, { 'if-none-match': known })
+    const first = (await read()).headers['etag']
+    expect((await read(first)).status).toBe(304)
+    await scim(principal, 'PATCH', `/Users/${ada.id}`, patch({ op: 'Replace', path: 'displayName', value: 'Ada L.' }))
+    const second = await read(first)
+    expect([second.status, second.json]).toMatchObject([
+      200,
+      {
+        members: expect.arrayContaining([{ value: ada.id, display: 'Ada L.', type: 'User', $ref: expect.anything() }]),
+      },
+    ])
+    await scim(principal, 'DELETE', `/Users/${bo.id}`)
+    const third = await read(second.headers['etag'])
+    expect([third.status, third.json]).toMatchObject([200, { members: [{ value: ada.id }] }])
+  })
+
   test('who is deleted and made anew is the same person; who gets the address of one who has left, is another', async () => {
     const principal = admin()
     const emails = [{ value: 'bo@x.example' }]

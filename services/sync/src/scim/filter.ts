@@ -120,6 +120,10 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: un
       const [left, right] = kind === 'text' ? [`lower(${sql})`, 'lower({})'] : [sql, '{}']
       const given = right.replace('{}', () => `${bind(String(value))}::text`)
       const sign = signs[op]
+      // Texts are as in JSON, and many providers send them as they are: a pair of backslashes may be one.
+      const single = String(value).replaceAll('\\\\', '\\')
+      if (op === 'eq' && single !== value)
+        return `(${left} in (${given}, ${right.replace('{}', () => `${bind(single)}::text`)}))`
       if (op === 'ne') return `(${sql} is null or ${left} <> ${given})`
       if (sign !== undefined) return `(${left} ${sign} ${given})`
       if (op === 'co') return `(strpos(${left}, ${given}) > 0)`

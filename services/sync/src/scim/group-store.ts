@@ -106,7 +106,13 @@ const update = statement(
   where g.id = $1::uuid`,
 )
 const empty = statement('sync_scim_empty_group', 'delete from sync.scim_member m where m.group_id = $1::uuid')
-const withdraw = statement('sync_scim_withdraw_group', 'delete from sync.scim_member m where m.member_id = $1::uuid')
+const withdraw = statement(
+  'sync_scim_withdraw_group',
+  `with gone as (delete from sync.scim_member m where m.member_id = $1::uuid returning m.group_id)
+  update sync.scim_group g
+  set updated_at = now(), version = g.version + 1
+  where g.id in (select gone.group_id from gone) and g.id <> $1::uuid`,
+)
 const remove = statement('sync_scim_delete_group', 'delete from sync.scim_group g where g.id = $1::uuid')
 
 export interface GroupNames {

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type ScimPatch, type ScimType, enterpriseUrn, userUrn } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
-import { type Filter, parse, stringify } from 'scim2-parse-filter'
+import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
 import { type Attribute, commonAttributes, enterpriseSchema, userSchema } from './attributes.ts'
 import { type UserContent, isRecord } from './content.ts'
@@ -27,7 +27,8 @@ interface Place {
   readonly root: string
   readonly isExtension: boolean
   readonly attribute: Attribute
-  readonly hasFilter: boolean
+  /** Of the values that are meant. */
+  readonly filter: Filter | undefined
   readonly part: Attribute | undefined
 }
 
@@ -42,8 +43,10 @@ export function patchUser(content: UserContent, { Operations }: Pick<ScimPatch, 
     for (const each of resolve(operation, resource)) {
       try {
         const before = resource
-        resource = scimPatch(resource, [each], { mutateDocument: false, treatMissingAsAdd: true })
-        resource = withOnePrimary(before, resource)
+        const { marked, operation: marking } = markMeant(resource, each)
+        if (marking === undefined) continue
+        resource = scimPatch(marked, [marking], { mutateDocument: false, treatMissingAsAdd: true })
+        resource = withOnePrimary(before, withoutMarks(resource))
       } catch (cause) {
         if (!(cause instanceof ScimError)) throw cause
         throw refused(cause.scimCode === 'noTarget' ? 'noTarget' : 'invalidPath', 'the operation cannot be done', cause)
@@ -62,7 +65,32 @@ interface Operation {
   readonly value?: unknown
 }
 
-function resolve(operation: Operation, resource: UserContent): ScimPatchOperation[] {
+/** An operation, and where it points. */
+interface Resolved {
+  readonly operation: ScimPatchOperation
+  readonly place: Place
+}
+
+/** Stands in the values that a filter means, while the library is at work. No attribute has such a name. */
+const markName = 'posternMeant'
+
+/**
+ * The filter of a path is not the library's matter, which compares in one case alone (RFC 7643 §2.2) and splits a path at each colon: the values that it means are marked, and the
+ * path names the mark. What means nothing is left as it was, for the library to make what it can of it; undefined where nothing is to be taken away.
+ */
+function markMeant<T extends UserContent>(
+  resource: T,
+  { operation, place: { filter, root, isExtension, part } }: Resolved,
+): { readonly marked: T; readonly operation: ScimPatchOperation | undefined } {
+  if (filter === undefined || isExtension) return { marked: resource, operation }
+  const meant = new Set(entriesOf(resource, root).filter((entry) => isMeant(entry, filter)))
+  if (meant.size === 0) return { marked: resource, operation: operation.op === 'remove' ? undefined : operation }
+  const entries = entriesOf(resource, root).map((entry) => (meant.has(entry) ? { ...entry, [markName]: true } : entry))
+  const path = `${root}[${markName} eq true]${part === undefined ? '' : `.${part.name}`}`
+  return { marked: { ...resource, [root]: entries }, operation: { ...operation, path } }
+}
+
+function resolve(operation: Operation, resource: UserContent): Resolved[] {
   const op = operation.op.toLowerCase()
   const { path, value } = operation
   if (op === 'remove') {
@@ -70,7 +98,7 @@ function resolve(operation: Operation, resource: UserContent): ScimPatchOperatio
     const place = placeOf(path)
     // What is not there is gone already.
     if (place === undefined || !isPresent(place, resource)) return []
-    return [{ op: 'remove', path: place.path }]
+    return [{ operation: { op: 'remove', path: place.path }, place }]
   }
   if (path !== undefined && path.toLowerCase() !== enterpriseUrn.toLowerCase()) {
     const place = placeOf(path)
@@ -83,6 +111,68 @@ function resolve(operation: Operation, resource: UserContent): ScimPatchOperatio
     const at = path === undefined ? placeOf(name) : placeOf(`${enterpriseUrn}:${name}`)
     return at === undefined ? [] : [assign(op, at, inner)]
   })
+}
+
+function withoutMarks<T extends UserContent>(resource: T): T {
+  const multiple = userSchema.attributes.filter(({ multi }) => multi === true)
+  const cleared = multiple.flatMap(({ name }) => {
+    const entries = resource[name]
+    return Array.isArray(entries) ? [[name, entries.map(withoutMark)] as const] : []
+  })
+  return { ...resource, ...Object.fromEntries(cleared) }
+}
+
+function withoutMark(entry: unknown): unknown {
+  if (!isRecord(entry)) return entry
+  const { [markName]: _mark, ...rest } = entry
+  return rest
+}
+
+/** Whether a filter means a value (RFC 7644 §3.4.2.2). Texts are compared in any case: no part of these attributes says otherwise. */
+function isMeant(entry: Readonly<Record<string, unknown>>, filter: Filter): boolean {
+  switch (filter.op) {
+    case 'and':
+      return filter.filters.every((each) => isMeant(entry, each))
+    case 'or':
+      return filter.filters.some((each) => isMeant(entry, each))
+    case 'not':
+      return !isMeant(entry, filter.filter)
+    case '[]':
+      return false
+    case 'pr':
+      return (entry[filter.attrPath] ?? '') !== ''
+    default:
+      return compares(comparable(entry[filter.attrPath]), filter.op, comparable(filter.compValue))
+  }
+}
+
+function comparable(value: unknown): string {
+  return value === undefined || value === null ? '' : String(value).toLowerCase()
+}
+
+function compares(left: string, op: Compare['op'], right: string): boolean {
+  switch (op) {
+    case 'eq':
+      return left === right
+    case 'ne':
+      return left !== right
+    case 'co':
+      return left.includes(right)
+    case 'sw':
+      return left.startsWith(right)
+    case 'ew':
+      return left.endsWith(right)
+    case 'gt':
+      return left > right
+    case 'ge':
+      return left >= right
+    case 'lt':
+      return left < right
+    case 'le':
+      return left <= right
+    default:
+      return op satisfies never
+  }
 }
 
 const withPrimary = ['emails', 'phoneNumbers', 'addresses'] as const
@@ -111,13 +201,20 @@ function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** Null takes away, as it does in the body of a user. A manager may be the id alone. */
-function assign(op: string, place: Place, value: unknown): ScimPatchOperation {
+function assign(op: string, place: Place, value: unknown): Resolved {
+  return { operation: operationOf(op, place, value), place }
+}
+
+function operationOf(op: string, place: Place, value: unknown): ScimPatchOperation {
   if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
   if (place.attribute.name === 'manager' && place.part === undefined && !isRecord(value)) {
     return { op: 'replace', path: `${place.path}.value`, value: String(value) }
   }
-  return { op: op === 'add' ? 'add' : 'replace', path: place.path, value }
+  // One value alone stands for a list of it, where a list is meant.
+  const isOne =
+    place.attribute.multi === true && place.filter === undefined && place.part === undefined && isRecord(value)
+  return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
 }
 
 function isPresent({ root, isExtension, attribute }: Place, resource: UserContent): boolean {
@@ -153,14 +250,15 @@ function placeOf(path: string): Place | undefined {
   const [partName, ...beyond] = after
   const part = partName === undefined ? undefined : find(attribute?.parts ?? [], partName)
   if (attribute === undefined || beyond.length > 0 || (partName !== undefined && part === undefined)) throw noSuch(path)
-  const filter = bracket === -1 ? '' : `[${filterOf(path.slice(bracket + 1, close), attribute)}]`
+  const filter = bracket === -1 ? undefined : filterOf(path.slice(bracket + 1, close), attribute)
+  const chosen = filter === undefined ? '' : `[${stringify(filter)}]`
   const prefix = isExtension ? `${enterpriseUrn}:` : ''
   return {
-    path: `${prefix}${attribute.name}${filter}${part === undefined ? '' : `.${part.name}`}`,
+    path: `${prefix}${attribute.name}${chosen}${part === undefined ? '' : `.${part.name}`}`,
     root: attribute.name,
     isExtension,
     attribute,
-    hasFilter: filter !== '',
+    filter,
     part,
   }
 }
@@ -170,14 +268,14 @@ function find(attributes: readonly Attribute[], name: string): Attribute | undef
 }
 
 /** The filter in the names of our schema. */
-function filterOf(text: string, attribute: Attribute): string {
+function filterOf(text: string, attribute: Attribute): Filter {
   let filter: Filter
   try {
     filter = parse(text)
   } catch (cause) {
     throw refused('invalidFilter', 'the filter in the path cannot be read', cause)
   }
-  return stringify(renamed(filter, attribute))
+  return renamed(filter, attribute)
 }
 
 function renamed(filter: Filter, attribute: Attribute): Filter {

@@ -293,7 +293,19 @@ const remove = statement(
   set deleted_at = now(), active = false, updated_at = now(), version = u.version + 1
   where u.id = $1::uuid and u.version = $2::integer and u.deleted_at is null`,
 )
-const leave = statement('sync_scim_leave_groups', 'delete from sync.scim_member m where m.member_id = $1::uuid')
+const leave = statement(
+  'sync_scim_leave_groups',
+  `with gone as (delete from sync.scim_member m where m.member_id = $1::uuid returning m.group_id)
+  update sync.scim_group g
+  set updated_at = now(), version = g.version + 1
+  where g.id in (select gone.group_id from gone)`,
+)
+const touchGroups = statement(
+  'sync_scim_touch_groups',
+  `update sync.scim_group g
+  set updated_at = now(), version = g.version + 1
+  where g.id in (select m.group_id from sync.scim_member m where m.member_id = $1::uuid)`,
+)
 
 /** The unique indexes have the last word on names. */
 export async function insertUser(tx: Tx, id: string, personKey: string, row: UserRow): Promise<void> {
@@ -312,6 +324,11 @@ export async function insertUser(tx: Tx, id: string, personKey: string, row: Use
       manager ?? null,
     ]),
   )
+}
+
+/** The groups of a user are others where they show another name of it. */
+export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
+  await tx.execute(touchGroups([id]))
 }
 
 /** Writes a user that is still of this version; false where it is not. */

@@ -19,6 +19,7 @@ import {
   listInhabited,
   sqlError,
   takeEmail,
+  touchGroupsOf,
   touchUser,
   updateUser,
 } from './store.ts'
@@ -176,6 +177,7 @@ async function keepUser<T>(
         else if (before !== undefined && !(await deleteUser(tx, before.id, before.version))) return { done: false }
       } else if (!isDeepStrictEqual(after.content, before.content)) {
         if (!(await updateUser(tx, id, before.version, rowOf(after)))) return { done: false }
+        if (shownName(before.content) !== shownName(after.content)) await touchGroupsOf(tx, id)
       } else if (hasTold && !(await touchUser(tx, id, before.version))) return { done: false }
       const email = after?.facts.email
       if (email !== undefined) await takeEmail(tx, email, personKey)
@@ -185,6 +187,11 @@ async function keepUser<T>(
     if (sqlError(error).kind !== 'unique') throw error
     throw notUnique('/userName', 'or the externalId, is that of a user who was made at the same moment')
   }
+}
+
+/** As the groups of a user show it. */
+function shownName({ displayName, userName }: User['content']): unknown {
+  return displayName ?? userName
 }
 
 function rowOf({ content, facts }: User) {
