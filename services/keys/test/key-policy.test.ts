@@ -162,24 +162,50 @@ describe('PostgreSQL keeps the policy, whatever the service does:', () => {
   })
 })
 
-test('a key that is made while the policy becomes stricter is none that it forbids: asked again, it is refused with a reason', async () => {
-  const admin = await newTenant(service)
+describe('what happens while the policy is changed', () => {
+  test('a key that is made while it becomes stricter is none that it forbids: asked again, it is refused with a reason', async () => {
+    const admin = await newTenant(service)
+    const keys = await holdUp('keys.api_key')
+    const making = make(admin, { expires_in: '1y' })
+    await keys.waiters(1)
+    expect((await setPolicy(admin, { max_key_days: 30 })).status).toBe(200)
+    await keys.letGo()
+    expect(await making).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
+    expect(await make(admin, { expires_in: '1y' })).toMatchObject({ status: 422 })
+  })
+
+  test('an equal change that had to wait says who made the first, and makes none itself', async () => {
+    const admin = await newTenant(service)
+    const trail = await holdUp('keys.key_policy_event')
+    const first = setPolicy(admin, { max_key_days: 30 })
+    await trail.waiters(1)
+    const second = setPolicy({ ...admin, id: 'bo', label: 'Bo' }, { max_key_days: 30 })
+    await trail.waiters(2)
+    await trail.letGo()
+    expect((await first).json).toMatchObject({ version: 2, changed_by: { id: 'ada' } })
+    expect((await second).json).toEqual((await first).json)
+  })
+})
+
+/** Makes whoever writes to a table wait until it is let go. */
+async function holdUp(table: string) {
   const locked = Promise.withResolvers<void>()
   const released = Promise.withResolvers<void>()
   const holding = service.asSuperuser.system(async (tx) => {
-    await tx.execute(sql('lock table keys.api_key in share mode'))
+    await tx.execute(sql(`lock table ${table} in share mode`))
     locked.resolve()
     await released.promise
   })
   await locked.promise
-  const making = make(admin, { expires_in: '1y' })
   const waiting = sql(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
-  await expect
-    .poll(async () => (await service.asSuperuser.system(async (tx) => await tx.query(waiting))).length)
-    .toBe(1)
-  expect((await setPolicy(admin, { max_key_days: 30 })).status).toBe(200)
-  released.resolve()
-  await holding
-  expect(await making).toMatchObject({ status: 503, headers: { 'retry-after': '1' } })
-  expect(await make(admin, { expires_in: '1y' })).toMatchObject({ status: 422 })
-})
+  return {
+    waiters: async (count: number) =>
+      await expect
+        .poll(async () => (await service.asSuperuser.system(async (tx) => await tx.query(waiting))).length)
+        .toBe(count),
+    letGo: async () => {
+      released.resolve()
+      await holding
+    },
+  }
+}
