@@ -33,6 +33,8 @@ export function isNarrowerOrEqualList(newList: readonly string[], oldList: reado
   if (newList.length === 0) return false
   const oldRanges = oldList.map(parseRange)
   return newList.every((text) => {
+    // Also what is stored from before, in a form that is taken no more: a key that has it can still be changed.
+    if (oldList.includes(text)) return true
     const range = parseRange(text)
     return range !== undefined && oldRanges.some((old) => old !== undefined && contains(old, range))
   })

@@ -152,6 +152,16 @@ describe('a change', () => {
     })
   })
 
+  test('of a key with a range that is given to none any more leaves it, or takes it away', () => {
+    const older = { ...current, addresses: ['::10.0.0.0/104', '203.0.113.0/24'] }
+    expect(decideChange(older, { label: 'y' })).toMatchObject({ changes: { label: { from: 'x', to: 'y' } } })
+    expect(decideChange(older, { scopes: ['read:findings'] })).toMatchObject({ isNarrowing: true })
+    for (const addresses of [['203.0.113.0/24'], ['::10.0.0.0/104']]) {
+      expect(decideChange(older, { addresses })).toMatchObject({ isNarrowing: true })
+    }
+    expect(decideChange(older, { addresses: ['10.0.0.0/8'] })).toMatchObject({ kind: 'refused' })
+  })
+
   test('to a date that cannot be read is refused', () => {
     expect(decideChange(current, { expiresAt: new Date(Number.NaN) }).kind).toBe('refused')
   })
