@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import { describe, expect, test } from 'vitest'
-import { createAddressMatcher, createClientAddress, parseAddressRanges, unreadableAddress } from './addresses.ts'
+import { createAddressMatcher, createClientAddress, parseAddressRanges } from './addresses.ts'
 
 function socketOf(remoteAddress: string): Socket {
   return Object.defineProperty(new Socket(), 'remoteAddress', { value: remoteAddress })
@@ -74,15 +74,16 @@ describe('the address of a client', () => {
     (forwardedFor) => {
       let told = 0
       const addressOf = createClientAddress(['10.0.0.0/8'], () => (told += 1))
-      const addresses = [addressOf(socketOf('10.0.0.1'), forwardedFor), addressOf(socketOf('10.0.0.1'), forwardedFor)]
-      expect(addresses).toEqual([unreadableAddress, unreadableAddress])
+      const addresses = Array.from({ length: 3 }, () => addressOf(socketOf('10.0.0.1'), forwardedFor))
+      expect(addresses).toEqual(['unknown', 'unknown', 'unknown'])
       expect(told).toBe(1)
-      expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])(unreadableAddress)).toBe(false)
+      expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])('unknown')).toBe(false)
     },
   )
 
   test('is that of the proxy when it names none', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '')).toBe('10.0.0.1')
+    expect(behindProxies(socketOf('10.0.0.1'), ' ')).toBe('10.0.0.1')
     expect(behindProxies(socketOf('10.0.0.1'), undefined)).toBe('10.0.0.1')
   })
 

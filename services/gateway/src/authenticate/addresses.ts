@@ -36,12 +36,12 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
 }
 
 /** Stands for the address of a client whose proxy writes none that can be read. It is in no range. */
-export const unreadableAddress = 'unknown'
+const unreadableAddress = 'unknown'
 
 /**
  * Gives a function that finds the client's address: that of the connection or, when it is a trusted proxy's, the last
  * address in X-Forwarded-For that no trusted proxy has, without the port that some write behind it. What stands to the left of it
- * anyone could have written. `unreadableAddress` where none can be read, of which `onUnreadable` is told the first time; empty where the connection is gone.
+ * anyone could have written. `unknown` where none can be read, of which `onUnreadable` is told the first time; empty where the connection is gone.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],

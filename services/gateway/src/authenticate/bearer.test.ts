@@ -139,6 +139,12 @@ describe('what a token says', () => {
     expect(await verifierFor(origin).verify(await tokenOf(origin, changes))).toEqual({ kind: 'invalid', detail })
   })
 
+  test('may name somebody by 255 characters', async () => {
+    publish(origin)
+    const sub = 'x'.repeat(255)
+    expect(await verifierFor(origin).verify(await tokenOf(origin, { sub }))).toMatchObject({ token: { subject: sub } })
+  })
+
   test('may be 8192 characters long, and no longer', async () => {
     publish(origin)
     const { verify } = verifierFor(origin)
@@ -252,7 +258,8 @@ describe('a provider', () => {
   test('that has a new key may be asked for it a moment later: until then a token of it is not refused', async () => {
     vi.useFakeTimers({ toFake: ['Date'] })
     publish(origin)
-    const { verify } = verifierFor(origin)
+    const log: Record<string, unknown>[] = []
+    const { verify } = verifierFor(origin, log)
     expect(await verify(await tokenOf(origin))).toMatchObject({ kind: 'valid' })
     const next = await generateKeyPair('ES256')
     documents.set('/keys', { keys: [jwk, { ...(await exportJWK(next.publicKey)), kid: 'two', alg: 'ES256' }] })
@@ -264,6 +271,8 @@ describe('a provider', () => {
     goOn(6)
     expect(await verify(unknown)).toMatchObject({ kind: 'invalid' })
     vi.useRealTimers()
+    // Anybody can name a key that there is not.
+    expect(log).toEqual([])
   })
 })
 

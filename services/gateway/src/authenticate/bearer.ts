@@ -48,36 +48,29 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
     ttlMs: knownTtlMs,
     now: () => performance.now(),
   })
-  let keySet: Promise<KeySet> | undefined
+  let keySet: Promise<FindKey> | undefined
   // What is shared by many requests is told of once.
   const told = new WeakSet<object>()
 
   /** One question for however many wait for its answer; one that fails is asked again by the next token. */
-  async function keys(): Promise<KeySet> {
-    keySet ??= openKeySet(oidc.issuer)
-    const asked = keySet
-    try {
-      return await asked
-    } catch (error) {
-      if (keySet === asked) keySet = undefined
+  async function keys(): Promise<FindKey> {
+    keySet ??= openKeySet(oidc.issuer).catch((error: unknown) => {
+      keySet = undefined
       throw error
-    }
+    })
+    return await keySet
   }
 
   return {
     verify: async (text) => {
       if (text.length > maxTokenCharacters) return { kind: 'invalid', detail: 'The access token is too long.' }
       const digest = hash('sha256', text, 'base64')
-      const believed = known.get(digest)
-      if (believed !== undefined && Date.now() < believed.expiresAt) return { kind: 'valid', token: believed }
+      const before = known.get(digest)
+      if (before !== undefined && Date.now() < before.expiresAt) return { kind: 'valid', token: before }
       // Anybody can send what is no token at all: nobody is asked for it.
       if (!mayVerify(text)) return unverified
-      let isReadSince: (() => boolean) | undefined
       try {
-        const { find, reads } = await keys()
-        const before = reads()
-        isReadSince = () => reads() !== before
-        const { payload } = await jwtVerify(text, find, {
+        const { payload } = await jwtVerify(text, await keys(), {
           issuer: oidc.issuer,
           audience: oidc.audience,
           algorithms,
@@ -89,11 +82,10 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
         known.set(digest, read)
         return { kind: 'valid', token: read }
       } catch (error) {
-        // The provider may have a new key, which it was not yet asked for.
-        if (error instanceof errors.JWKSNoMatchingKey && isReadSince?.() === false) return { kind: 'unavailable' }
+        if (error instanceof NotAskedFor) return { kind: 'unavailable' }
         if (isOfTheToken(error)) return unverified
-        if (!(error instanceof Error && told.has(error))) logger.warn({ event: 'token_check_unavailable', err: error })
-        if (error instanceof Error) told.add(error)
+        if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
+        told.add(Object(error))
         return { kind: 'unavailable' }
       }
     },
@@ -105,19 +97,19 @@ const unverified = { kind: 'invalid', detail: 'The access token does not verify,
 /** Whether it has the form of a token, signed in a way that is taken. */
 function mayVerify(text: string): boolean {
   try {
-    return algorithms.includes(decodeProtectedHeader(text).alg ?? '')
+    const { alg } = decodeProtectedHeader(text)
+    return algorithms.some((taken) => taken === alg)
   } catch {
     return false
   }
 }
 
-interface KeySet {
-  readonly find: ReturnType<typeof createRemoteJWKSet>
-  /** How often the provider was asked for its keys. */
-  reads(): number
-}
+/** The provider may have the key by now: it was not asked since the token is here. */
+class NotAskedFor extends Error {}
 
-async function openKeySet(issuer: string): Promise<KeySet> {
+type FindKey = Extract<Parameters<typeof jwtVerify>[1], (...args: never[]) => unknown>
+
+async function openKeySet(issuer: string): Promise<FindKey> {
   let reads = 0
   const find = createRemoteJWKSet(await discover(issuer), {
     timeoutDuration: discoveryTimeoutMs,
@@ -127,7 +119,15 @@ async function openKeySet(issuer: string): Promise<KeySet> {
       return await fetch(url, options)
     },
   })
-  return { find, reads: () => reads }
+  return async (header, token) => {
+    const before = reads
+    try {
+      return await find(header, token)
+    } catch (error) {
+      if (error instanceof errors.JWKSNoMatchingKey && reads === before) throw new NotAskedFor()
+      throw error
+    }
+  }
 }
 
 async function discover(issuer: string): Promise<URL> {

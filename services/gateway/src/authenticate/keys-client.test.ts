@@ -7,7 +7,7 @@ import { internalPaths } from '@postern/contracts/internal'
 import { createVerifier, nilTenantId, parseKeyRing } from '@postern/signed-context'
 import { afterEach, describe, expect, test } from 'vitest'
 import { fakeClocks, keyRecord, leaseAnswer } from '../../test/builders.ts'
-import { openKeysClient } from './keys-client.ts'
+import { ContentRefused, openKeysClient } from './keys-client.ts'
 
 const ring = parseKeyRing(`k1:${randomBytes(32).toString('base64url')}`)
 const hash = 'a'.repeat(64)
@@ -277,6 +277,16 @@ test('a report of usage is waited for longer than a look-up: who gave up would s
   await expect(client.findKey(hash)).rejects.toBeInstanceOf(Error)
   for (const response of held) response.writeHead(204).end()
   await expect(reported).resolves.toBeUndefined()
+})
+
+async function failureAt(status: number): Promise<unknown> {
+  const { client } = await startBelieving(() => ({ status }))
+  return await client.reportUsage({ uses: [], denials: [] }).catch((error: unknown) => error)
+}
+
+test('a report of which a line is never taken is told from one that could not be taken now', async () => {
+  expect(await failureAt(422)).toEqual(new ContentRefused('the keys service takes no such content'))
+  expect(await failureAt(500)).toEqual(new Error('the keys service answered 500'))
 })
 
 test('a report whose connection breaks off is not sent again by itself: it may have been counted', async () => {
