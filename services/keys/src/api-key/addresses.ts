@@ -51,7 +51,7 @@ function parseRange(text: string): Range | undefined {
   // Strict, because the library is not: it reads `1.2.3` as 1.2.0.3, and Number reads an empty prefix as 0, all addresses.
   const isAddress = ipaddr.IPv4.isValidFourPartDecimal(addressText) || ipaddr.IPv6.isValid(addressText)
   // The library takes this for an IPv4 address.
-  if (/^::[\d.]+\.[\d.]+$/.test(addressText)) return undefined
+  if (addressText.includes('.') && /^::[\d.]+$/.test(addressText)) return undefined
   const isPrefix = prefixText === undefined || /^\d{1,3}$/.test(prefixText)
   if (more.length > 0 || !isAddress || !isPrefix || addressText.includes('%')) return undefined
   const address = ipaddr.parse(addressText)
