@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { mkdir, stat, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Readable } from 'node:stream'
+import { PassThrough, Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
@@ -164,6 +164,30 @@ describe('a piece is refused and adds nothing', () => {
     }
     expect((await head(principal, target)).headers['upload-offset']).toBe('0')
   })
+})
+
+test('who asks for the upload of somebody else ends no piece that its sender is sending', async () => {
+  const principal = { ...uploader(), id: randomUUID() }
+  const target = await created(principal, 10)
+  const body = new PassThrough()
+  body.write('abcde')
+  const sending = append(principal, target, 0, body)
+  const size = async () => await sizeOf(principal.tenantId, target.split('/').at(-1) ?? '').catch(() => 0)
+  await expect.poll(size).toBe(5)
+  for (const other of [uploader(), { ...principal, id: randomUUID() }]) {
+    expect((await head(other, target)).status).toBe(404)
+    expect((await append(other, target, 0, 'ab')).status).toBe(404)
+    expect((await service.caller.call(other, 'DELETE', target, { headers: tus })).status).toBe(404)
+  }
+  body.end('fghij')
+  expect(await sending).toMatchObject({ status: 204, headers: { 'upload-offset': '10' } })
+})
+
+test('a resumable upload whose type its sender does not know is of none', async () => {
+  const principal = uploader()
+  const target = await created(principal, 3, `filename ${base64('a.xyz')},filetype `)
+  const { headers } = await append(principal, target, 0, 'a,b')
+  expect(decodeJwt(headers['postern-receipt'] ?? '')).toMatchObject({ content_type: 'application/octet-stream' })
 })
 
 describe('a resumable upload', () => {

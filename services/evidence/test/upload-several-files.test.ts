@@ -269,6 +269,15 @@ describe('an upload of several files', () => {
     expect(await service.filesIn(`blobs/${principal.tenantId}`)).toHaveLength(9)
   })
 
+  test.each([
+    ['two that are larger together', [700_000, 700_000]],
+    ['one that is just as large', [1_048_576]],
+  ])('may each be as large as one file may be: %s', async (_what, sizes) => {
+    const files = sizes.map((size, at) => file(`${at}.csv`, Buffer.alloc(size, 'a')))
+    const { body, headers } = form(...files)
+    expect(receiptsOf(await send(uploader(), { body, headers })).map(({ size_bytes: size }) => size)).toEqual(sizes)
+  })
+
   test('may have a name in both forms, as .NET sends it', async () => {
     const head = "Content-Disposition: form-data; name=file; filename=a.csv; filename*=utf-8''%C3%BC.csv\r\n"
     const [receipt] = receiptsOf(await send(uploader(), form({ ...file('', 'a'), head })))

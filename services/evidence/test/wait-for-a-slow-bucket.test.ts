@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { type IncomingMessage, get } from 'node:http'
 import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import { problemSchema, receiptSchema } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -156,5 +159,27 @@ test('a bucket that takes longer than a sender may is told as what it is, 503 an
     expect([status, problemSchema.parse(json).code]).toEqual([503, 'service_unavailable'])
     expect(headers['retry-after']).toBe('5')
   }
+  await service.stop()
+})
+
+test('who reads evidence from a bucket may pause for longer than the bucket may, and gets it whole', async () => {
+  const service = await startOnSlowBucket({ POSTERN_BLOB_S3_TIMEOUT_MS: '1000' })
+  const principal = { ...uploader(), scopes: ['write:evidence'] }
+  // More than the buffers of connections hold.
+  const large = randomBytes(40 * 1024 * 1024)
+  const { id } = await uploaded(service.caller, principal, large)
+  const auditor = { tenantId: principal.tenantId, kind: 'user', id: 'ada', label: 'Ada', roles: ['auditor'] } as const
+  const target = `/api/v1/evidence-files/${id}/content`
+  const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>()
+  get(`${service.url}${target}`, { headers: service.caller.sign(auditor, 'GET', target), agent: false }, resolve).once(
+    'error',
+    reject,
+  )
+  const answer = await promise
+  expect(answer.statusCode).toBe(200)
+  await once(answer, 'readable')
+  const pausedAt = performance.now()
+  await expect.poll(() => performance.now() - pausedAt).toBeGreaterThan(3000)
+  expect(sha256(await buffer(answer))).toBe(sha256(large))
   await service.stop()
 })

@@ -18,6 +18,7 @@ import {
   NotFound,
   PutObjectCommand,
   S3Client,
+  type S3ClientConfig,
   S3ServiceException,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
@@ -86,7 +87,8 @@ const noRoomNames: ReadonlySet<string> = new Set(['QuotaExceeded', 'Insufficient
  */
 export function openS3Objects(config: S3Config): S3Objects {
   const { bucket: Bucket, prefix, timeoutMs, checksums } = config
-  const client = new S3Client({
+  const agents = { httpAgent: { maxSockets, keepAlive: true }, httpsAgent: { maxSockets, keepAlive: true } }
+  const options: S3ClientConfig = {
     region: config.region,
     forcePathStyle: config.pathStyle,
     ...(config.endpoint === undefined ? {} : { endpoint: config.endpoint }),
@@ -94,13 +96,13 @@ export function openS3Objects(config: S3Config): S3Objects {
     // Servers other than Amazon's know the newer checksums seldom: they are sent when asked for.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: {
-      connectionTimeout: 2_000,
-      socketTimeout: timeoutMs,
-      httpAgent: { maxSockets, keepAlive: true },
-      httpsAgent: { maxSockets, keepAlive: true },
-    },
+  }
+  const client = new S3Client({
+    ...options,
+    requestHandler: { connectionTimeout: 2_000, socketTimeout: timeoutMs, ...agents },
   })
+  // That limit would also count while a socket is held up by who reads what comes over it.
+  const reader = new S3Client({ ...options, requestHandler: { connectionTimeout: 2_000, ...agents } })
   const keyOf = (key: string) => prefix + key
   const inTime = () => ({ abortSignal: AbortSignal.timeout(timeoutMs) })
   const checksumOf = (bytes: Uint8Array) =>
@@ -126,9 +128,13 @@ export function openS3Objects(config: S3Config): S3Objects {
     sizeOf: async (key) => (await find(key))?.sizeBytes,
     find,
     read: async (key) => {
-      const { Body } = await asking(client.send(new GetObjectCommand({ Bucket, Key: keyOf(key) })))
+      const begun = new AbortController()
+      const late = setTimeout(() => begun.abort(new Error('the store has not begun to answer')), timeoutMs)
+      const command = new GetObjectCommand({ Bucket, Key: keyOf(key) })
+      const asked = reader.send(command, { abortSignal: begun.signal }).finally(() => clearTimeout(late))
+      const { Body } = await asking(asked)
       if (!(Body instanceof Readable)) throw new TypeError('an object must be read as a stream')
-      return Readable.from(chunksOf(Body), { highWaterMark: 1 })
+      return Readable.from(chunksOf(Body, timeoutMs), { highWaterMark: 1 })
     },
     delete: remove,
     deleteAll: async (keys) => {
@@ -207,7 +213,10 @@ export function openS3Objects(config: S3Config): S3Objects {
       await asking(client.send(command, inTime()))
       return new Date(date)
     },
-    close: () => client.destroy(),
+    close: () => {
+      client.destroy()
+      reader.destroy()
+    },
   }
 }
 
@@ -221,15 +230,22 @@ function dateOf(response: unknown): number {
   return Date.parse(headers['date'] ?? '')
 }
 
-async function* chunksOf(body: Readable): AsyncGenerator {
+/** The store must not stand still for longer than `idleMs`. Who reads may: then nobody waits for the store. */
+async function* chunksOf(body: Readable, idleMs: number): AsyncGenerator {
+  const chunks = body[Symbol.asyncIterator]()
   try {
-    for await (const chunk of body) {
+    for (;;) {
+      const timer = setTimeout(() => body.destroy(new Error('the store stands still')), idleMs)
+      const next: IteratorResult<unknown> = await chunks.next().finally(() => clearTimeout(timer))
+      if (next.done === true) return
       // What its connection has read is memory of its own beside the chunk, whoever gives that one back.
-      if (Buffer.isBuffer(chunk)) countPassedBytes(chunk.length)
-      yield chunk
+      if (Buffer.isBuffer(next.value)) countPassedBytes(next.value.length)
+      yield next.value
     }
   } catch (error) {
     throw unavailable(error)
+  } finally {
+    await chunks.return?.()
   }
 }
 

@@ -85,7 +85,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, readUpload, async (input) => {
     const { context, params, answer } = input
     begin(answer, input.raw.headers)
-    return await turns.take(params.id, async () => {
+    return await turns.take(turnOf(context, params.id), async () => {
       const upload = await orAskAgain(takeOver(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
       await tell(input, upload)
@@ -104,7 +104,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
       if (given !== undefined && checksum === undefined) {
         throw badHeader('Upload-Checksum', 'must be sha256 or sha1 and a digest in base64')
       }
-      return await turns.take(params.id, async (signal) => {
+      return await turns.take(turnOf(context, params.id), async (signal) => {
         const isChecked = checksum !== undefined
         const { upload, turn } = await orAskAgain(
           takeOver(
@@ -152,7 +152,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
 
   contractRoute(app, deleteUploadRoute, async ({ context, requestId, params, raw, answer }) => {
     begin(answer, raw.headers)
-    return await turns.take(params.id, async () => {
+    return await turns.take(turnOf(context, params.id), async () => {
       await takeOver(deps, context, params.id, async (tx, upload) => {
         if (upload.receiptJws !== undefined) {
           throw problem('conflict', { detail: 'The upload is complete. Evidence that was received stays.' })
@@ -224,6 +224,12 @@ function begin(answer: AnswerControl, headers: RequestInfo['raw']['headers']): v
   }
 }
 
+/** Of whose upload it is: who asks for that of somebody else has a queue of its own, and holds nobody up before it is told that there is none. */
+function turnOf(context: RequestInfo['context'], uploadId: string): string {
+  const { type, id } = actorOf(context)
+  return JSON.stringify([context.tenantId, type, id, uploadId])
+}
+
 function own(context: RequestInfo['context'], uploadId: string) {
   return { uploadId, actor: actorOf(context) }
 }
@@ -261,7 +267,9 @@ function readCreation(
     const [fault] = inputErrors(fileName.error, 'parameter')
     throw badHeader('Upload-Metadata', `filename: ${fault?.detail ?? 'is not a file name'}`)
   }
-  const contentType = metadata.filetype ?? 'application/octet-stream'
+  // Browsers send an empty one where they do not know it.
+  const { filetype = '' } = metadata
+  const contentType = filetype === '' ? 'application/octet-stream' : filetype
   const kind = judgeFile(fileName.data, contentType, allowedTypes)
   if (!kind.accepted) throw refused(kind.refusal)
   const details = parseDetails(metadata.metadata === undefined ? {} : parseJsonBody(Buffer.from(metadata.metadata)))

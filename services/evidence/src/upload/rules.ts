@@ -1,3 +1,4 @@
+import { maxFilesAtOnce } from '@postern/contracts'
 import { type ContentDigest, parseContentDigest } from './content-digest.ts'
 import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
@@ -46,14 +47,17 @@ function refuse(refusal: UploadRefusal): { readonly accepted: false; readonly re
   return { accepted: false, refusal }
 }
 
-/** Judges a body of several parts by its head; its files are judged one by one, by `judgeFile`. */
+/** The heads of parts, their boundaries and the metadata take less. */
+const besideFilesBytes = 1024 * 1024
+
+/** Judges a body of several parts by its head; its files are judged one by one, by `judgeFile`, and none is taken beyond `maxBytes`. */
 export function judgeMultipartHead(head: UploadHead, maxBytes: number): Judged<{ readonly contentLength?: number }> {
   for (const [header, value] of digestsOf(head)) {
     if (value === undefined) continue
     const reason = 'is not checked for multipart/form-data: give sha256 in metadata'
     return refuse({ why: 'content_digest', header, reason })
   }
-  return judgeBodyHead(head, maxBytes)
+  return judgeBodyHead(head, maxFilesAtOnce * maxBytes + besideFilesBytes)
 }
 
 function digestsOf(head: UploadHead): readonly (readonly [DigestHeader, string | undefined])[] {
