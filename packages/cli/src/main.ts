@@ -6,8 +6,13 @@ import { join } from 'node:path'
 const home = process.env['POSTERN_HOME'] ?? join(import.meta.dirname, '..', '..', '..', '.postern')
 if (existsSync(home)) enableCompileCache(join(home, 'cache', 'node'))
 
-// `postern keys list | head` is no fault of anybody.
-process.stdout.on('error', () => process.exit())
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // `postern keys list | head` is no fault of anybody.
+  if (error.code === 'EPIPE') process.exit()
+  const why = `the output cannot be written (${error.code ?? 'unknown'}). What was asked for may be done; a key that was made is shown to nobody: revoke it`
+  process.stderr.write(`postern: ${why}\n`)
+  process.exit(1)
+})
 
 const { run } = await import('./run.ts')
 process.exitCode = await run(process.argv.slice(2), process.env, {

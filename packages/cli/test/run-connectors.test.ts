@@ -1,5 +1,9 @@
-import { writeFile } from 'node:fs/promises'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { open, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text as textOf } from 'node:stream/consumers'
 import { runSchema } from '@postern/contracts'
 import { PosternProblem, createPosternClient } from '@postern/client'
 import { type TestStack, randomRing, startTestStack } from '@postern/local-stack/testing'
@@ -49,12 +53,26 @@ async function carriedOut(args: string[], { input = '', isTerminal = false }) {
 
 const rows = (count: number) => ['Id;Name', ...Array.from({ length: count }, (_, n) => `${n};Person ${n}`)].join('\r\n')
 
+test('what cannot be written is told, and the exit code is not that of what is done', async () => {
+  const full = await open('/dev/full', 'w')
+  const main = join(import.meta.dirname, '..', 'src', 'main.ts')
+  const args = ['--conditions=@postern/source', main, '--help']
+  const child = spawn(process.execPath, args, { stdio: ['ignore', full.fd, 'pipe'] })
+  const [said, [code]] = await Promise.all([textOf(child.stderr ?? Readable.from([])), once(child, 'exit')])
+  await full.close()
+  expect([code, said]).toEqual([1, expect.stringMatching(/^postern: the output cannot be written \(ENOSPC\)/)])
+})
+
 describe('connectors, through the gateway', () => {
   test('that are not there, or are given no file, are refused', async () => {
     expect(await postern('connectors', 'run', 'nothing')).toMatchObject({ code: 4 })
     expect(await postern('connectors', 'run', 'nothing', '--file', '/does/not/exist')).toMatchObject({ code: 2 })
     environment['POSTERN_API_KEY'] = ''
     expect(await postern('connectors', 'list')).toMatchObject({ code: 2, err: /POSTERN_API_KEY/ })
+    environment['POSTERN_API_KEY'] = 'postern_short'
+    const malformed = await postern('connectors', 'list')
+    expect(malformed).toMatchObject({ code: 2, err: expect.stringContaining('POSTERN_API_KEY') })
+    expect(malformed.err).not.toContain('short')
     environment['POSTERN_API_KEY'] = (await stack.createKey(await stack.createTenant(), { scopes: ['*'] })).key
     expect(await postern('connectors', 'list')).toMatchObject({ code: 0 })
   })

@@ -116,13 +116,20 @@ export function openChanges(connection: Connection): Changes {
   return {
     read: async (query = {}, options = {}) => await read(query, options),
     catchUp: async function* catchUp(query = {}, options = {}) {
+      let told = query.since
+      let before = query.since
       let page = await read(query, options)
       // An empty page that leads on has passed much that the key may not read; at the end the link stays what it is.
-      for (let before = query.since; page.changes.length > 0 || (before !== 'now' && page.next !== before);) {
-        if (page.changes.length > 0) yield page
+      while (page.changes.length > 0 || (before !== 'now' && page.next !== before)) {
+        if (page.changes.length > 0) {
+          yield page
+          told = page.next
+        }
         before = page.next
         page = await read({ ...query, since: before }, options)
       }
+      // What was passed over is kept for a month: whoever went on from before it would be told one day that it is gone.
+      if (page.next !== told) yield page
     },
   }
 }

@@ -196,3 +196,19 @@ describe('a list', () => {
     expect(seen).toHaveLength(1)
   })
 })
+
+/** Of which the key sees nothing: each reading passes 100 changes, up to 500. */
+function hidden(_request: IncomingMessage, response: ServerResponse): void {
+  const asked = new URL(seen.at(-1)?.url ?? '', origin).searchParams.get('since')
+  const next = asked === 'now' ? 500 : Math.min(500, Number(asked) + 100)
+  response.setHeader('link', `</api/v1/changes?since=${next}>; rel="next"`).end('[]')
+}
+
+describe('the feed of changes', () => {
+  test('says where to go on, also where all that it has passed is nothing to the key', async () => {
+    answer = hidden
+    expect(await collect(client.changes.catchUp({ since: '100' }))).toEqual([{ changes: [], next: '500' }])
+    expect(await collect(client.changes.catchUp({ since: 'now' }))).toEqual([{ changes: [], next: '500' }])
+    expect(await collect(client.changes.catchUp({ since: '500' }))).toEqual([])
+  })
+})

@@ -161,11 +161,24 @@ async function openFile(path: string): Promise<ReadableStream<Uint8Array>> {
 /** Asks the gateway with the key of the settings; what it refuses is told as every command tells it. */
 export async function asking<T>(context: CommandContext, work: (client: PosternClient) => Promise<T>): Promise<T> {
   const { url, key } = await readGatewaySettings(context.env)
+  const client = openClient(url, key)
   try {
-    return await work(createPosternClient({ baseUrl: url, key }))
+    return await work(client)
   } catch (error) {
     if (error instanceof PosternProblem) throw refusedBy(error.problem)
     if (error instanceof TypeError) throw unavailable(`${url} does not answer`, error)
+    if (error instanceof DOMException && error.name === 'TimeoutError') {
+      throw unavailable(`${url} has not answered in time: whether it has done what was asked is not known`, error)
+    }
     throw error
+  }
+}
+
+function openClient(baseUrl: string, key: string): PosternClient {
+  try {
+    return createPosternClient({ baseUrl, key })
+  } catch {
+    // What was given is never shown: it may be a part of a key.
+    throw usage('POSTERN_API_KEY must be a whole API key: postern_ and 49 characters')
   }
 }
