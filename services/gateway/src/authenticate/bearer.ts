@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Role, roles, uuidSchema } from '@postern/contracts'
 import type { Logger } from '@postern/service-kit'
-import { type JWTPayload, createRemoteJWKSet, customFetch, decodeProtectedHeader, errors, jwtVerify } from 'jose'
+import { type JWTPayload, createRemoteJWKSet, decodeProtectedHeader, errors, jwtVerify } from 'jose'
 import { request } from 'undici'
 import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
@@ -34,7 +34,10 @@ const maxKnown = 10_000
 /** A token that was verified is not verified again for this long; its own expiry is checked each time. */
 const knownTtlMs = 30_000
 const discoveryTimeoutMs = 3000
-/** So often at most the provider's keys are read again for a token that names another one. */
+/**
+ * So often at most the provider's keys are read again for a token that names another one. Until then such a token is refused: anybody can
+ * make one up, and 503 for it would let strangers spend what the platform promises of its errors.
+ */
 const keysReadEveryMs = 5000
 /** Characters of a subject (OpenID Connect Core §2). */
 const maxSubjectCharacters = 255
@@ -82,7 +85,6 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
         known.set(digest, read)
         return { kind: 'valid', token: read }
       } catch (error) {
-        if (error instanceof NotAskedFor) return { kind: 'unavailable' }
         if (isOfTheToken(error)) return unverified
         if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
         told.add(Object(error))
@@ -104,30 +106,13 @@ function mayVerify(text: string): boolean {
   }
 }
 
-/** The provider may have the key by now: it was not asked since the token is here. */
-class NotAskedFor extends Error {}
-
-type FindKey = Extract<Parameters<typeof jwtVerify>[1], (...args: never[]) => unknown>
+type FindKey = ReturnType<typeof createRemoteJWKSet>
 
 async function openKeySet(issuer: string): Promise<FindKey> {
-  let reads = 0
-  const find = createRemoteJWKSet(await discover(issuer), {
+  return createRemoteJWKSet(await discover(issuer), {
     timeoutDuration: discoveryTimeoutMs,
     cooldownDuration: keysReadEveryMs,
-    [customFetch]: async (url, options) => {
-      reads += 1
-      return await fetch(url, options)
-    },
   })
-  return async (header, token) => {
-    const before = reads
-    try {
-      return await find(header, token)
-    } catch (error) {
-      if (error instanceof errors.JWKSNoMatchingKey && reads === before) throw new NotAskedFor()
-      throw error
-    }
-  }
 }
 
 async function discover(issuer: string): Promise<URL> {
