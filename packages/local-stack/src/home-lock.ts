@@ -75,5 +75,5 @@ function ignoreMissing(error: unknown): void {
 async function isStart(pid: number): Promise<boolean> {
   if (pid === process.pid || pid === 0 || !isAlive(pid)) return false
   const command = await commandOf(pid)
-  return command === undefined || /\bstart\.ts\b|vitest/.test(command)
+  return command === undefined || /\bstart\.(?:ts|mjs)\b|vitest/.test(command)
 }

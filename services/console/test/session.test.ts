@@ -44,6 +44,17 @@ describe('a session', () => {
     expect((await callApi(browser)).status).toBe(401)
   })
 
+  test('can be ended by the provider for as long as it may live, and not only until it would have ended unused', async () => {
+    await system.signedIn()
+    const redis = new Redis(system.redis.url)
+    const ways = (await redis.keys('postern:console:*')).filter((key) => !key.includes(':session:'))
+    const owners = ways.filter((key) => /:(?:subject|sid):/.test(key))
+    const lives = await Promise.all(owners.map(async (key) => await redis.pttl(key)))
+    redis.disconnect()
+    expect(owners.map((key) => key.split(':')[2]).toSorted()).toEqual(expect.arrayContaining(['sid', 'subject']))
+    for (const life of lives) expect(life).toBeGreaterThan(11 * hour)
+  })
+
   test('lies in Redis under a digest and sealed: neither its id nor a token nor a name is to be read there', async () => {
     const browser = await system.signedIn()
     await callApi(browser)

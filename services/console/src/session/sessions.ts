@@ -38,7 +38,11 @@ export function createSessions(store: SessionStore, limits: Config['session'], n
       const [id, createdAt] = [randomId(), now()]
       const content = { ...given, createdAt, csrfToken: randomId() }
       const session = sessionOf(id, content, createdAt)
-      await store.create(id, content, { seenAt: createdAt, endsAt: session.idleExpiresAt })
+      await store.create(id, content, {
+        seenAt: createdAt,
+        endsAt: session.idleExpiresAt,
+        lastEndsAt: session.expiresAt,
+      })
       return session
     },
     find: async (id) => {

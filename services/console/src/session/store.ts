@@ -6,7 +6,7 @@ import type { Seal } from './seal.ts'
 
 /** Sessions as they lie in Redis: under the SHA-256 of their id, sealed with it. */
 export interface SessionStore {
-  create(id: string, content: SessionContent, times: Times): Promise<void>
+  create(id: string, content: SessionContent, times: FirstTimes): Promise<void>
   find(id: string): Promise<{ readonly content: SessionContent; readonly seenAt: number } | undefined>
   /** Notes a use. Changes nothing when the session has ended meanwhile. */
   touch(id: string, times: Times): Promise<void>
@@ -28,6 +28,12 @@ export interface Times {
   readonly endsAt: number
 }
 
+/** Of a session that begins. */
+export interface FirstTimes extends Times {
+  /** When it ends however much it is used: until then the provider can end it. */
+  readonly lastEndsAt: number
+}
+
 export type Owner =
   | { readonly kind: 'subject'; readonly issuer: string; readonly value: string }
   | { readonly kind: 'sid'; readonly issuer: string; readonly value: string }
@@ -44,13 +50,13 @@ const unlockScript = `if redis.call('get', KEYS[1]) == ARGV[1] then redis.call('
 /** Each script and transaction names one key, so that a cluster can hold them. */
 export function createSessionStore(redis: RedisConnection, seal: Seal, randomId: () => string): SessionStore {
   return {
-    create: async (id, content, { seenAt, endsAt }) => {
+    create: async (id, content, { seenAt, endsAt, lastEndsAt }) => {
       const digest = digestOf(id)
       const key = sessionKey(digest)
       await redis.run(async (commands) => {
         // First the ways to find it: a session that the provider cannot end must not exist.
         for (const owner of ownersOf(content)) {
-          await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), endsAt).exec()
+          await commands.multi().sadd(ownerKey(owner), digest).pexpireat(ownerKey(owner), lastEndsAt).exec()
         }
         const sealed = seal.close(JSON.stringify(content), key, id)
         await commands.multi().hset(key, { content: sealed, seen: seenAt }).pexpireat(key, endsAt).exec()
