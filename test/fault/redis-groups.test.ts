@@ -109,7 +109,7 @@ async function storedBy(
 async function expectSessionsToWork(sessions: SessionStore): Promise<void> {
   const subject = randomUUID()
   const [now, issuer] = [Date.now(), 'https://sign-in.example']
-  const times = { seenAt: now, endsAt: now + 3_600_000 }
+  const times = { seenAt: now, endsAt: now + 3_600_000, lastEndsAt: now + 3_600_000 }
   // In a cluster they lie on several nodes, and the ways to find them on others.
   const begun = Array.from({ length: 12 }, (_none, index) => ({
     id: randomId(),

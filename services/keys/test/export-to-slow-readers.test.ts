@@ -54,7 +54,7 @@ test.each(lists)(
           () => true,
           () => false,
         )
-    await expect.poll(isBelieved).toBe(false)
+    await expect.poll(isBelieved, { timeout: 30_000 }).toBe(false)
     const lines = (await text(answer)).trimEnd().split('\n')
     expect(lines.length).toBeGreaterThanOrEqual(rows)
     expect(new Set(lines).size).toBe(lines.length)
