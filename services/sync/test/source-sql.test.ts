@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { connect, createServer } from 'node:net'
+import { type Socket, connect, createServer } from 'node:net'
 import { pipeline } from 'node:stream'
 import { TLSSocket } from 'node:tls'
 import { type TestDatabase, createTestDatabase } from '@postern/local-stack/testing'
@@ -196,6 +196,43 @@ async function startTlsBefore(port: number, certificate: { key: string; cert: st
   if (address === null || typeof address === 'string') throw new Error('it listens nowhere')
   return { port: address.port, close: () => server.close() }
 }
+
+/** Passes on what the server answers, and does `then` behind the first bytes that have `text` in them. */
+async function startAnswersBefore(port: number, text: string, then: (client: Socket) => void) {
+  const server = createServer((client: Socket) => {
+    const behind: Socket = connect(port, '127.0.0.1')
+    client.on('error', () => void behind.destroy())
+    client.on('close', () => void behind.destroy())
+    client.pipe(behind)
+    behind.on('error', () => void client.destroy())
+    behind.on('data', (bytes) => {
+      client.write(bytes)
+      if (!bytes.includes(text)) return
+      behind.removeAllListeners('data')
+      behind.pause()
+      then(client)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (address === null || typeof address === 'string') throw new Error('it listens nowhere')
+  return { port: address.port, close: () => server.close() }
+}
+
+test.each([
+  ['ends between two parts of the view', 'Unit 20', (client: Socket) => void client.end(), 'source_unreachable'],
+  ['ends behind the last row', 'SELECT 2', (client: Socket) => void client.end(), 'source_unreachable'],
+  ['stands still', 'Unit 20', () => undefined, 'source_too_slow'],
+] as const)('a view is not waited for whose connection %s', async (_what, text, then, code) => {
+  const view = text.startsWith('SELECT') ? 'nested' : 'units'
+  const before = await startAnswersBefore(where.port, text, then)
+  try {
+    expect(await refusal({ port: before.port, view }, { limits: { maxSilenceMs: 2000 } })).toBe(code)
+  } finally {
+    before.close()
+  }
+})
 
 test('a view is read over TLS, from a server whose certificate is trusted and has its name', async () => {
   const certificate = await makeCertificate(['erp.test'])

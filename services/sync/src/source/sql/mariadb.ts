@@ -1,9 +1,9 @@
 import { type Socket, connect } from 'node:net'
 import { type Connection, type ConnectionOptions, type RowDataPacket, createConnection } from 'mysql2'
-import { SourceFailure } from '../failure.ts'
 import { watchBytes } from '../watch-bytes.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
+import { withinSilence } from './within-silence.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are held before the reader asks for them. */
@@ -98,19 +98,4 @@ function asText(field: { type: string; length: number; string(): string | null }
   // What MariaDB calls boolean, and one bit, which it gives as a byte.
   if (field.type === 'TINY') return text !== '0'
   return field.type === 'BIT' ? text !== '\0' : text
-}
-
-async function withinSilence<T>(waited: Promise<T>, maxMs: number, end: () => void): Promise<T> {
-  const { promise, reject } = Promise.withResolvers<never>()
-  const timer = setTimeout(() => {
-    end()
-    const message = 'the database took too long over a part of the view'
-    reject(new SourceFailure('source_too_slow', message, { retryable: true }))
-  }, maxMs)
-  waited.catch(() => undefined)
-  try {
-    return await Promise.race([waited, promise])
-  } finally {
-    clearTimeout(timer)
-  }
 }

@@ -5,6 +5,7 @@ import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
+import { withinSilence } from './within-silence.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
@@ -44,22 +45,23 @@ export async function* readPostgres({
   })
   // What breaks between two questions reaches the next one.
   client.on('error', () => undefined)
-  const stop = (): void => void client.end()
+  const stop = (): void => void socket.destroy()
+  const inTime = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, limits.maxSilenceMs, stop)
   signal.addEventListener('abort', stop, { once: true })
   try {
     await client.connect()
-    await client.query('begin transaction isolation level repeatable read read only')
+    await inTime(client.query('begin transaction isolation level repeatable read read only'))
     const list = columns === undefined ? '*' : columns.map(escapeIdentifier).join(', ')
     const text = `select ${list} from ${escapeIdentifier(schema)}.${escapeIdentifier(view)}`
     const cursor = client.query(new Cursor<Record<string, unknown>>(text))
     for (let batch = firstRows; ;) {
-      const rows = await cursor.read(batch)
+      const rows = await inTime(nextRows(client, cursor, batch))
       const size = bytes.page()
       if (rows.length === 0) break
       batch = Math.max(1, Math.min(mostRows, Math.floor((rows.length * limits.maxPageBytes) / (8 * size))))
       yield* rows
     }
-    await client.query('commit')
+    await inTime(client.query('commit'))
   } catch (error) {
     signal.throwIfAborted()
     throw bytes.failure() ?? sqlFailure(error, { host, state: error instanceof DatabaseError ? error.code : undefined })
@@ -67,6 +69,22 @@ export async function* readPostgres({
     bytes.end()
     signal.removeEventListener('abort', stop)
     await client.end().catch(() => undefined)
+  }
+}
+
+/** The cursor tells nobody of a connection that ends between the last row and the end of the question. */
+async function nextRows<T>(client: Client, cursor: Cursor<T>, count: number): Promise<T[]> {
+  const { promise, resolve, reject } = Promise.withResolvers<T[]>()
+  const onEnd = () => reject(new Error('the connection has ended'))
+  client.once('end', onEnd)
+  cursor.read(count, (error, rows) => {
+    if (error === null || error === undefined) resolve(rows)
+    else reject(error)
+  })
+  try {
+    return await promise
+  } finally {
+    client.off('end', onEnd)
   }
 }
 
