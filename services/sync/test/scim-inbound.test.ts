@@ -19,6 +19,13 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
     ],
     ['a filter that is none', 'GET', '/Users?filter=userName', undefined, [400, 'invalidFilter', 'filter']],
     [
+      'a filter by a flag that is none',
+      'GET',
+      '/Users?filter=active%20eq%20%22%22',
+      undefined,
+      [400, 'invalidFilter', 'filter'],
+    ],
+    [
       'a filter by what is not kept',
       'GET',
       '/Users?filter=password%20eq%20%22x%22',
@@ -155,6 +162,12 @@ test.each([
   [`userName eq "'; drop table sync.scim_user; --"`, 0],
   [String.raw`userName eq "CORP\bo"`, 1],
   [String.raw`userName eq "CORP\\bo"`, 1],
+  [String.raw`userName sw "CORP\\b"`, 1],
+  [String.raw`userName co "P\b"`, 1],
+  [String.raw`userName ne "CORP\\bo"`, 1],
+  [String.raw`userName eq "\u00611"`, 1],
+  [String.raw`userName sw "CORP\\" and active eq "False"`, 1],
+  [String.raw`userName eq "\u0000" or userName eq "\ud800" or userName eq "0"`, 0],
 ])('users are found by %s', async (filter, found) => {
   const principal = admin()
   await create(principal, {

@@ -226,6 +226,19 @@ describe('as Microsoft Entra ID does it', () => {
   })
 })
 
+test('a group that shows another name of a group in it has a new version', async () => {
+  const principal = admin()
+  const make = async (body: object) => resource.parse((await scim(principal, 'POST', '/Groups', body)).json)
+  const inner = await make({ displayName: 'Inner' })
+  const outer = await make({ displayName: 'Outer', members: [{ value: inner.id }] })
+  const read = async () => await scim(principal, 'GET', `/Groups/${outer.id}`)
+  const before = await read()
+  await scim(principal, 'PATCH', `/Groups/${inner.id}`, patch({ op: 'Replace', value: { displayName: 'Renamed' } }))
+  const after = await read()
+  expect(after.json).toMatchObject({ members: [{ display: 'Renamed' }] })
+  expect(after.headers['etag']).not.toBe(before.headers['etag'])
+})
+
 test('as Okta does it: a page of users, a whole user put back, and a push of members', async () => {
   const principal = admin()
   const users = [await create(principal), await create(principal), await create(principal)]

@@ -1,5 +1,6 @@
 import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse } from 'scim2-parse-filter'
+import { type TextMeanings, takeTexts } from './filter-texts.ts'
 
 /** An attribute that can be filtered by: the SQL of its value, and how it compares. */
 export interface FilterColumn {
@@ -35,6 +36,8 @@ const maxTerms = 20
 export function toCondition(filter: string | undefined, table: FilterTable, first: number): Condition {
   if (filter === undefined) return { text: 'true', values: [] }
   const values: unknown[] = []
+  const { filter: rest, texts } = takeTexts(filter)
+  const meaningsOf = (place: string): TextMeanings => texts[Number(place)] ?? [place]
   let terms = 0
   const bind = (value: unknown): string => {
     values.push(value)
@@ -57,17 +60,17 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
       default: {
         const path = pathOf(node.attrPath)
         const column = columns[path]
-        if (column !== undefined) return compare(column, node, bind)
+        if (column !== undefined) return compare(column, node, { bind, meaningsOf })
         // `emails.value eq "x"`, and `emails eq "x"`, mean any of the values.
         const [name = '', part = 'value'] = path.split('.')
         const list = lists[name]
         const inner = list?.parts[part]
         if (list === undefined || inner === undefined) throw unknown(node.attrPath)
-        return list.some.replace('{}', () => compare(inner, node, bind))
+        return list.some.replace('{}', () => compare(inner, node, { bind, meaningsOf }))
       }
     }
   }
-  return { text: convert(parseFilter(filter), table.columns, table.lists), values }
+  return { text: convert(parseFilter(rest), table.columns, table.lists), values }
 }
 
 function parseFilter(filter: string): Filter {
@@ -86,24 +89,35 @@ function pathOf(attrPath: string): string {
 
 type Comparison = Compare | Extract<Filter, { op: 'pr' }>
 
-function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: unknown) => string): string {
+interface Values {
+  /** Makes a parameter of the value, and gives its name. */
+  bind(value: unknown): string
+  /** Of a text, as the parser has it. */
+  meaningsOf(place: string): TextMeanings
+}
+
+function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meaningsOf }: Values): string {
   const { op } = node
   if (op === 'pr') return `(${sql} is not null)`
-  const value = 'compValue' in node ? node.compValue : null
-  if (value === null) {
+  const given = 'compValue' in node ? node.compValue : null
+  const meanings: TextMeanings = typeof given === 'string' ? meaningsOf(given) : [String(given)]
+  const [value] = meanings
+  if (given === null) {
     if (op === 'eq') return `(${sql} is null)`
     if (op === 'ne') return `(${sql} is not null)`
     throw invalid('null can only be equal, or not')
   }
   switch (kind) {
     case 'flag': {
-      const flag = typeof value === 'boolean' ? value : String(value).toLowerCase() === 'true'
+      // Some providers write it as a text, and with a capital.
+      const flag = flags[value.toLowerCase()]
+      if (flag === undefined) throw invalid('must compare a flag with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
       if (op === 'ne') return `(${sql} <> ${bind(flag)}::boolean)`
       break
     }
     case 'time': {
-      const time = new Date(String(value))
+      const time = new Date(value)
       // Years beyond four digits, and that before the first, are none in PostgreSQL.
       if (Number.isNaN(time.getTime()) || !/^(?!0000)\d{4}-/.test(time.toISOString())) {
         throw invalid('must compare a time with a time of the years 1 to 9999')
@@ -113,22 +127,20 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: un
       break
     }
     case 'id':
-      if (op === 'eq') return `(${sql}::text = ${bind(String(value).toLowerCase())}::text)`
+      if (op === 'eq') return `(${sql}::text = ${bind(value.toLowerCase())}::text)`
       break
     case 'text':
     case 'exact': {
       const [left, right] = kind === 'text' ? [`lower(${sql})`, 'lower({})'] : [sql, '{}']
-      const given = right.replace('{}', () => `${bind(String(value))}::text`)
+      const texts = meanings.map((text) => right.replace('{}', () => `${bind(text)}::text`))
+      const any = (condition: (text: string) => string) => `(${texts.map(condition).join(' or ')})`
       const sign = signs[op]
-      // Texts are as in JSON, and many providers send them as they are: a pair of backslashes may be one.
-      const single = String(value).replaceAll('\\\\', '\\')
-      if (op === 'eq' && single !== value)
-        return `(${left} in (${given}, ${right.replace('{}', () => `${bind(single)}::text`)}))`
-      if (op === 'ne') return `(${sql} is null or ${left} <> ${given})`
-      if (sign !== undefined) return `(${left} ${sign} ${given})`
-      if (op === 'co') return `(strpos(${left}, ${given}) > 0)`
-      if (op === 'sw') return `(starts_with(${left}, ${given}))`
-      if (op === 'ew') return `(right(${left}, char_length(${given})) = ${given})`
+      if (op === 'eq') return `(${left} in (${texts.join(', ')}))`
+      if (op === 'ne') return `(${sql} is null or ${left} not in (${texts.join(', ')}))`
+      if (sign !== undefined) return `(${left} ${sign} ${texts[0]})`
+      if (op === 'co') return any((text) => `strpos(${left}, ${text}) > 0`)
+      if (op === 'sw') return any((text) => `starts_with(${left}, ${text})`)
+      if (op === 'ew') return any((text) => `right(${left}, char_length(${text})) = ${text}`)
       break
     }
     default:
@@ -136,6 +148,8 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, bind: (value: un
   }
   throw invalid(`${op} does not suit the attribute`)
 }
+
+const flags: Partial<Record<string, boolean>> = { true: true, false: false }
 
 const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
 

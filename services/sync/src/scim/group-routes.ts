@@ -33,7 +33,7 @@ import {
   updateGroup,
 } from './group-store.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
-import { type Tx, sqlError } from './store.ts'
+import { type Tx, sqlError, touchGroupsOf } from './store.ts'
 
 /** Groups of an identity provider (RFC 7643 §4.2): kept for it, and no part of the universe. */
 export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -117,6 +117,7 @@ async function change(db: Deps['db'], input: Input, steps: readonly GroupStep[])
     }
     const isRenamed = names.displayName !== before.displayName || names.externalId !== (before.externalId ?? undefined)
     if (moved > 0 || isRenamed) await updateGroup(tx, before.id, names)
+    if (names.displayName !== before.displayName) await touchGroupsOf(tx, before.id)
     return await read(tx, before.id)
   })
   const group = await written.catch(refuseTaken)

@@ -326,7 +326,7 @@ export async function insertUser(tx: Tx, id: string, personKey: string, row: Use
   )
 }
 
-/** The groups of a user are others where they show another name of it. */
+/** The groups of a user or a group are others where they show another name of it. */
 export async function touchGroupsOf(tx: Tx, id: string): Promise<void> {
   await tx.execute(touchGroups([id]))
 }
