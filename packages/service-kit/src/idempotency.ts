@@ -1,8 +1,9 @@
-import { type Hash, createHash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { Transform, pipeline } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import type { TenantContext } from '@postern/signed-context'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type BodyHash, boundaryOf, createBodyHash } from './body-hash.ts'
 import type { Logger } from './logger.ts'
 import { bodyError } from './input-errors.ts'
 import { problem } from './problem.ts'
@@ -88,7 +89,7 @@ const keyPattern = /^[\x21-\x7e]{1,255}$/
 
 declare module 'fastify' {
   interface FastifyRequest {
-    bodyHash: Hash | undefined
+    bodyHash: BodyHash | undefined
   }
 }
 
@@ -99,7 +100,7 @@ export async function hashBody(
   payload: NodeJS.ReadableStream,
 ): Promise<NodeJS.ReadableStream> {
   if (request.headers[idempotencyHeader] === undefined) return payload
-  const hash = createHash('sha256')
+  const hash = createBodyHash(boundaryOf(request.headers['content-type']))
   request.bodyHash = hash
   const tap = new Transform({
     transform: (chunk: Buffer, _encoding, done) => {
@@ -159,7 +160,7 @@ export async function beginAttempt(
     fingerprint: hashOf([
       request.method,
       request.raw.url,
-      request.headers['content-type'] ?? null,
+      typeOf(request.headers['content-type']),
       request.headers['content-digest'] ?? null,
       // The answer was for who could do and read this much: to a key that was narrowed since, it is another request.
       context.scopes.toSorted(),
@@ -279,7 +280,14 @@ function hashOf(parts: readonly unknown[]): Buffer {
 
 /** Of what has arrived so far: the whole body, once it was parsed or read to its end. */
 function digestOf({ bodyHash }: FastifyRequest): string {
-  return (bodyHash ?? createHash('sha256')).copy().digest('hex')
+  return (bodyHash ?? createBodyHash(undefined)).digest()
+}
+
+/** A form that is sent again has another boundary, and is the same request. */
+function typeOf(contentType: string | undefined): string | null {
+  if (contentType === undefined) return null
+  const boundary = boundaryOf(contentType)
+  return boundary === undefined ? contentType : 'multipart/form-data'
 }
 
 async function readToEnd(body: unknown): Promise<void> {

@@ -17,10 +17,16 @@ export const file = (fileName: string, content: string | Buffer, contentType = '
 
 export const metadata = (value: unknown): FormPart => ({ name: 'metadata', content: JSON.stringify(value) })
 
-const boundary = 'a-boundary-of-the-tests'
+interface Form {
+  readonly body: Buffer
+  readonly headers: { 'content-type': string }
+}
 
 /** The parts as a body, with its content type. */
-export function form(...parts: readonly FormPart[]): { body: Buffer; headers: { 'content-type': string } } {
+export const form = (...parts: readonly FormPart[]): Form => formWith('a-boundary-of-the-tests', ...parts)
+
+/** The same with a boundary of one's own. */
+export function formWith(boundary: string, ...parts: readonly FormPart[]): Form {
   const pieces = parts.flatMap(({ name, content, fileName, contentType, head }) => {
     const named = fileName === undefined ? '' : `; filename="${fileName}"`
     const typed = contentType === undefined ? '' : `Content-Type: ${contentType}\r\n`

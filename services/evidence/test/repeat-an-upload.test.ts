@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { file, formWith, metadata } from './form.ts'
 import { startEvidence, upload, uploader } from './support.ts'
 
 let evidence: Awaited<ReturnType<typeof startEvidence>>
@@ -18,6 +19,23 @@ describe('an upload that is sent twice with one Idempotency-Key', () => {
     expect([first.status, second.status]).toEqual([201, 201])
     expect(second.text).toBe(first.text)
     expect(second.headers['idempotent-replayed']).toBe('true')
+    expect(await filesOf(principal.tenantId)).toHaveLength(1)
+  })
+
+  test('as a form is received once, whatever boundary its sender draws, and is another with another part', async () => {
+    const principal = uploader()
+    const key = { 'idempotency-key': randomUUID() }
+    const send = async (note: string) => {
+      const { body, headers } = formWith(randomUUID(), metadata({ description: note }), file('a.csv', 'a,b\n'))
+      return await evidence.caller.call(principal, 'POST', '/api/v1/evidence', {
+        body,
+        headers: { ...headers, ...key },
+      })
+    }
+    const [first, second, other] = [await send('one'), await send('one'), await send('two')]
+    expect([first.status, second.status, second.headers['idempotent-replayed']]).toEqual([201, 201, 'true'])
+    expect(second.text).toBe(first.text)
+    expect(other).toMatchObject({ status: 422, json: { code: 'idempotency_key_reused' } })
     expect(await filesOf(principal.tenantId)).toHaveLength(1)
   })
 

@@ -1,0 +1,86 @@
+import { createHash } from 'node:crypto'
+
+/** What a body comes to, as it arrives. */
+export interface BodyHash {
+  update(chunk: Uint8Array): void
+  /** Of what has arrived so far, in hexadecimal. */
+  digest(): string
+}
+
+/** As senders write it; none of those in use draws fewer than 16 characters. */
+const formPattern = /^multipart\/form-data *; *boundary=(?:"([^"\\]{16,70})"|([^\s"\\;,]{16,70}))$/i
+
+/** Boundaries that are looked for, far more than a form that is taken has; what comes behind them is hashed as it is. */
+const maxBoundaries = 1000
+
+/**
+ * The boundary of a form (RFC 2046, section 5.1.1), which its sender draws at random each time that it sends the form; undefined
+ * where the body is no form.
+ */
+export function boundaryOf(contentType: string | undefined): string | undefined {
+  const [, quoted, plain] = formPattern.exec(contentType ?? '') ?? []
+  return quoted ?? plain
+}
+
+/** SHA-256 of a body; with a boundary, of what stands between the boundaries. */
+export function createBodyHash(boundary: string | undefined): BodyHash {
+  const hash = createHash('sha256')
+  if (boundary === undefined) {
+    return { update: (chunk) => void hash.update(chunk), digest: () => hash.copy().digest('hex') }
+  }
+  const delimiter = Buffer.from(`--${boundary}`, 'latin1')
+  /** What may be the beginning of a delimiter. */
+  let tail = Buffer.alloc(0)
+  let length = 0
+  let found = 0
+  const take = (bytes: Uint8Array) => {
+    hash.update(bytes)
+    length += bytes.byteLength
+  }
+  const endPart = (bytes: Uint8Array) => {
+    take(bytes)
+    // The length in its place: no other division into parts comes to the same.
+    hash.update(lengthBytes(length))
+    length = 0
+    found += 1
+  }
+  const nextIn = (bytes: Buffer) => (found < maxBoundaries ? bytes.indexOf(delimiter) : -1)
+  /** What follows the delimiter that began in the tail, or all of it where none did. */
+  const passTail = (chunk: Buffer): Buffer => {
+    if (tail.length === 0) return chunk
+    if (chunk.length < delimiter.length) return Buffer.concat([tail, chunk])
+    const border = Buffer.concat([tail, chunk.subarray(0, delimiter.length - 1)])
+    const at = nextIn(border)
+    if (at < 0) {
+      take(tail)
+      return chunk
+    }
+    endPart(border.subarray(0, at))
+    return chunk.subarray(at + delimiter.length - tail.length)
+  }
+  return {
+    update: (chunk) => {
+      let rest = passTail(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+      for (let at = nextIn(rest); at >= 0; at = nextIn(rest)) {
+        endPart(rest.subarray(0, at))
+        rest = rest.subarray(at + delimiter.length)
+      }
+      const whole = Math.max(0, rest.length - delimiter.length + 1)
+      take(rest.subarray(0, whole))
+      // A copy: who reads the chunk next may let its memory go.
+      tail = Buffer.from(rest.subarray(whole))
+    },
+    digest: () =>
+      hash
+        .copy()
+        .update(tail)
+        .update(lengthBytes(length + tail.length))
+        .digest('hex'),
+  }
+}
+
+function lengthBytes(length: number): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigUInt64BE(BigInt(length))
+  return bytes
+}
