@@ -323,6 +323,7 @@ create policy tenant_only on evidence.upload as restrictive for all to postern_e
 grant delete, insert, select, update on table evidence.upload to postern_evidence;
 grant select (tenant_id) on table evidence.upload to postern_evidence_definer;
 grant select (id) on table evidence.upload to postern_evidence_definer;
+grant select (expires_at) on table evidence.upload to postern_evidence_definer;
 grant select (receipt_jws) on table evidence.upload to postern_evidence_definer;
 comment on table evidence.upload is 'A resumable upload, for as long as its sender may ask about it; receipt_jws once it is recorded as a file.';
 comment on column evidence.upload.turn is 'The turn that was given out last.';
@@ -489,7 +490,8 @@ AS $function$
     select from evidence.upload as u
      where u.tenant_id = tenant
        and u.id = upload_is_open.upload_id
-       and u.receipt_jws is null)
+       and u.receipt_jws is null
+       and u.expires_at > now())
 $function$;
 alter routine evidence.upload_is_open(uuid,uuid) owner to postern_evidence_definer;
 grant execute on routine evidence.upload_is_open(uuid,uuid) to postern_evidence;

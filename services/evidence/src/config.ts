@@ -73,6 +73,9 @@ const clamavAddress = z.string().transform((text, context): ClamavOptions['addre
 
 const hourMs = 60 * 60 * 1000
 
+/** The longest that a resumable upload may be let take, in milliseconds. */
+export const maxResumableMs = 30 * 24 * hourMs
+
 /** Reads the settings of the evidence service. Throws a ConfigurationError that names every fault and no value. */
 export function readConfig(env: Environment): Config {
   const values = parseEnvironment(env, {
@@ -94,7 +97,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_EVIDENCE_TENANT_QUOTA_BYTES: settings
       .integer({ min: 0, max: Number.MAX_SAFE_INTEGER, fallback: 0 })
       .transform((bytes) => (bytes === 0 ? undefined : bytes)),
-    POSTERN_EVIDENCE_RESUMABLE_MS: settings.integer({ min: 1000, max: 30 * 24 * hourMs, fallback: 24 * hourMs }),
+    POSTERN_EVIDENCE_RESUMABLE_MS: settings.integer({ min: 1000, max: maxResumableMs, fallback: 24 * hourMs }),
     POSTERN_EVIDENCE_STALL_MS: settings.integer({ min: 100, max: hourMs, fallback: 60_000 }),
     // 0 is for tests. Anything else below would let a sweep take what its upload is about to record.
     POSTERN_EVIDENCE_ABANDONED_AFTER_MS: settings

@@ -209,6 +209,7 @@ describe('what an upload has left behind', () => {
       'file_decision.file_id',
       'file_decision.kind',
       'file_decision.tenant_id',
+      'upload.expires_at',
       'upload.id',
       'upload.receipt_jws',
       'upload.tenant_id',

@@ -5,7 +5,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
 import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { decodeJwt, decodeProtectedHeader } from 'jose'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { makeEnvironment, sha256, startEvidence, startEvidenceWithUniverse, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
@@ -312,6 +312,30 @@ describe('a resumable upload', () => {
   })
 })
 
+test('an upload that another replica goes on with keeps what has arrived, also where the older request sends too much', async () => {
+  const environment = await makeEnvironment()
+  const [older, newer] = [await startEvidence({}, {}, environment), await startEvidence({}, {}, environment)]
+  const principal = uploader()
+  const { headers } = await create(principal, 8, metadataOf(), older.caller)
+  const target = headers['location'] ?? ''
+  const piece = { ...tus, 'content-type': 'application/offset+octet-stream' }
+  const body = new PassThrough()
+  body.write('abcde')
+  const sending = older.caller.call(principal, 'PATCH', target, { body, headers: { ...piece, 'upload-offset': '0' } })
+  const path = join(environment.blobDirectory, 'partial', principal.tenantId, `${target.split('/').at(-1)}.1`)
+  await vi.waitFor(async () => expect((await stat(path)).size).toBe(5), { timeout: 30_000, interval: 20 })
+  const asked = await newer.caller.call(principal, 'HEAD', target, { headers: tus })
+  expect(asked.headers['upload-offset']).toBe('5')
+  body.end('far too much')
+  expect((await sending).status).toBe(413)
+  const last = { body: 'fgh', headers: { ...piece, 'upload-offset': '5' } }
+  const ended = await newer.caller.call(principal, 'PATCH', target, last)
+  expect([ended.status, ended.headers['upload-offset']]).toEqual([204, '8'])
+  expect(decodeJwt(ended.headers['postern-receipt'] ?? '')).toMatchObject({ sha256: sha256('abcdefgh') })
+  await newer.stop()
+  await older.close()
+})
+
 describe('a resumable upload that takes too long', () => {
   test('is not there any more, and its bytes go with the next sweep', async () => {
     const environment = await makeEnvironment()
@@ -333,5 +357,32 @@ describe('a resumable upload that takes too long', () => {
     const second = await startEvidence(short, {}, environment)
     await second.close()
     expect(second.logs.join('')).toContain('"event":"partial_swept","files":1')
+  })
+
+  test('is as long as it was when it began: a setting that was made shorter since takes none of its bytes', async () => {
+    const environment = await makeEnvironment()
+    const principal = uploader()
+    const first = await startEvidence({}, {}, environment)
+    const targets: string[] = []
+    for (let count = 0; count < 2; count += 1) {
+      const { headers } = await create(principal, 4, metadataOf(), first.caller)
+      targets.push(headers['location'] ?? '')
+    }
+    const [kept = '', expired = ''] = targets
+    const piece = { ...tus, 'content-type': 'application/offset+octet-stream', 'upload-offset': '0' }
+    const pathOf = (target: string) =>
+      join(environment.blobDirectory, 'partial', principal.tenantId, `${target.split('/').at(-1)}.1`)
+    for (const target of targets) {
+      await first.caller.call(principal, 'PATCH', target, { body: 'ab', headers: piece })
+      const aWhileAgo = Date.now() / 1000 - 7200
+      await utimes(pathOf(target), aWhileAgo, aWhileAgo)
+    }
+    await first.rows('update evidence.upload set expires_at = now() where id = $1', [expired.split('/').at(-1) ?? ''])
+    await first.stop()
+    const second = await startEvidence({ POSTERN_EVIDENCE_RESUMABLE_MS: '60000' }, {}, environment)
+    await vi.waitFor(async () => await expect(stat(pathOf(expired))).rejects.toThrow('ENOENT'), { timeout: 30_000 })
+    const last = { body: 'cd', headers: { ...piece, 'upload-offset': '2' } }
+    expect(await second.caller.call(principal, 'PATCH', kept, last)).toMatchObject({ status: 204 })
+    await second.close()
   })
 })

@@ -65,6 +65,7 @@ export async function append(
   } finally {
     stall.stop()
     signal.removeEventListener('abort', onAbort)
-    if (!isWhole && (checksum !== undefined || length > atMost)) await writer.rollBack()
+    // Of a piece without one, bytes may count already: another replica may have taken over.
+    if (!isWhole && checksum !== undefined) await writer.rollBack()
   }
 }

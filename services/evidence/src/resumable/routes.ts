@@ -33,7 +33,7 @@ import { parseDetails } from '../upload/take.ts'
 import { append } from './append.ts'
 import { createCompletion } from './complete.ts'
 import { isTooLarge, parseBytes, parseChecksum, parseMetadata, speaksTus } from './rules.ts'
-import { type ResumableUpload, deleteUpload, expireUploads, insertUpload } from './store.ts'
+import { type ResumableUpload, deleteUpload, endTurn, expireUploads, insertUpload } from './store.ts'
 import { giveBack, takeOver, takeTurn } from './turn.ts'
 import { createTurns } from './turns.ts'
 
@@ -134,6 +134,12 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
         let length = 0
         try {
           await append(raw.body, writer, { atMost, checksum, stallMs: limits.stallMs, signal })
+        } catch (error) {
+          if (error instanceof ProblemError && error.code === 'content_too_large') {
+            // None of it counts, unless another replica has ended the turn before: what it has counted stays.
+            await reading(async () => db.write(context, async (tx) => await endTurn(tx, upload.id, turn, 0)))
+          }
+          throw error
         } finally {
           // What broke off is counted by the request that goes on.
           length = await writer.close()

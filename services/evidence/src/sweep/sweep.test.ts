@@ -49,7 +49,7 @@ const answering = (row: Record<string, unknown>) => {
 }
 
 const hour = 3_600_000
-const limits = { abandonedAfterMs: hour, resumableForMs: 24 * hour, sweepEveryMs: hour }
+const limits = { abandonedAfterMs: hour, sweepEveryMs: hour }
 
 /** So many entries of one tenant, with what becomes of each. */
 function leftovers(count: number) {

@@ -3,7 +3,7 @@ import type { Logger } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { type BlobStore, type SettlingBlob, ofEach } from '../blob/blob-store.ts'
 import type { PartialStore, PartialUpload } from '../blob/partial-store.ts'
-import type { Config } from '../config.ts'
+import { type Config, maxResumableMs } from '../config.ts'
 import { isAbandonedRecorded, isUploadOpen, lockAbandoned } from './store.ts'
 
 /** Entries and uploads that are done with in a round. More than that are left to the next. */
@@ -28,17 +28,13 @@ export interface Sweep {
 
 /**
  * Takes away what uploads have left behind, of all tenants, every `sweepEveryMs`. What never was whole is judged by its age
- * alone: in `incoming/` once before this resolves, and pieces that have expired. What the database must be asked about is whole
- * files between the store and the database, and pieces of resumable uploads that are recorded or gone. Where the database or
+ * alone: in `incoming/` once before this resolves, and pieces older than any upload may be. What the database must be asked about
+ * is whole files between the store and the database, and pieces of resumable uploads that are recorded, expired or gone. Where the database or
  * the store does not answer, nothing is taken away.
  */
 export async function sweepRegularly(
   { db, blobs, partials }: Parts,
-  {
-    abandonedAfterMs,
-    resumableForMs,
-    sweepEveryMs,
-  }: Pick<Config, 'abandonedAfterMs' | 'resumableForMs' | 'sweepEveryMs'>,
+  { abandonedAfterMs, sweepEveryMs }: Pick<Config, 'abandonedAfterMs' | 'sweepEveryMs'>,
   { logger, now }: { readonly logger: Logger; readonly now: () => number },
 ): Promise<Sweep> {
   const closing = new AbortController()
@@ -50,8 +46,8 @@ export async function sweepRegularly(
       if (count > 0) logger.info({ event: 'incoming_swept', files: count })
     },
     async () => {
-      // Nothing was added for longer than an upload may take as a whole: its row has expired before.
-      const expired = await partials.sweep(await before(resumableForMs))
+      // Nothing was added for longer than any setting lets an upload take: whatever it was when the upload began, its row has expired.
+      const expired = await partials.sweep(await before(maxResumableMs))
       if (expired > 0) logger.info({ event: 'partial_swept', files: expired })
     },
   ]
