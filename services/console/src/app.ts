@@ -77,13 +77,19 @@ function newRequestId(): string {
 
 /** Cookies are set for one host: under another name of ours a sign-in would not find its way back. */
 function sendToOrigin(app: FastifyInstance, { origin }: Pick<Config, 'origin'>): void {
-  const { host } = new URL(origin)
+  const { host, protocol } = new URL(origin)
   app.addHook('onRequest', async (request, reply) => {
     const path = request.raw.url ?? '/'
     const isNavigation = request.method === 'GET' && !/^\/(?:api|assets)\//.test(path) && path !== '/auth/session'
-    const isElsewhere = isNavigation && request.headers.host !== host && /^\/(?!\/)[\x21-\x7e]*$/.test(path)
+    const isElsewhere =
+      isNavigation && hostOf(protocol, request.headers.host) !== host && /^\/(?!\/)[\x21-\x7e]*$/.test(path)
     if (isElsewhere) await reply.redirect(origin + path, 302)
   })
+}
+
+/** As a browser writes it: without the port that goes without saying. */
+function hostOf(protocol: string, header: string | undefined): string | undefined {
+  return header === undefined ? undefined : URL.parse(`${protocol}//${header}`)?.host
 }
 
 function logRequests(app: FastifyInstance, logger: Logger): void {

@@ -1,4 +1,5 @@
 import { type TestBrowser, createTestBrowser } from '@postern/local-stack/testing'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type HostileProvider, type Misdeed, client, startHostileProvider } from './hostile-provider.ts'
 import { type ConsoleSystem, codeOf, startConsoleSystem, tenants } from './support.ts'
@@ -101,6 +102,27 @@ describe('a logout token ends no session', () => {
     expect((await post(token)).status).toBe(400)
     expect(await isSignedIn(next)).toBe(true)
   })
+})
+
+test('a logout token whose sessions could not be ended is taken when the provider sends it again', async () => {
+  const browser = createTestBrowser()
+  await signIn(browser, {})
+  const token = await provider.logoutToken()
+  const redis = new Redis(system.redis.url)
+  const all = await redis.keys('postern:console:*')
+  const types = await Promise.all(all.map(async (key) => await redis.type(key)))
+  const ways = all.filter((_key, index) => types[index] === 'set')
+  // Of another type than it has: what asks for it is refused by Redis.
+  for (const way of ways) {
+    await redis.rename(way, `aside:${way}`)
+    await redis.set(way, '')
+  }
+  expect((await post(token)).status).toBeGreaterThanOrEqual(500)
+  expect(await isSignedIn(browser)).toBe(true)
+  for (const way of ways) await redis.rename(`aside:${way}`, way)
+  redis.disconnect()
+  expect((await post(token)).status).toBe(200)
+  expect(await isSignedIn(browser)).toBe(false)
 })
 
 test('while the provider is away nobody new is signed in, and whoever is works on', async () => {

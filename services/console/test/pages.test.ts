@@ -48,6 +48,19 @@ async function get(path: string, headers: Readonly<Record<string, string>> = {})
   return { status: answer.statusCode, headers: answer.headers, bytes: Buffer.from(await answer.body.arrayBuffer()) }
 }
 
+test.each([
+  ['with the port that goes without saying', 'console.example:443', 200],
+  ['in capitals', 'Console.Example', 200],
+  ['of another port', 'console.example:8443', 302],
+  ['of nobody', 'a host', 302],
+])('who asks by a name %s: %s is %d', async (_what, host, status) => {
+  const answer = await get('/keys', { host })
+  expect([answer.status, answer.headers.location]).toEqual([
+    status,
+    status === 302 ? 'https://console.example/keys' : undefined,
+  ])
+})
+
 describe('the pages', () => {
   test('every address of the app is the page, with a nonce of its own and nothing inline', async () => {
     const nonces = new Set<string>()

@@ -17,6 +17,8 @@ export interface SessionStore {
   removeOf(owner: Owner): Promise<number>
   /** True once for each mark, within its life. */
   markOnce(mark: string, lifeMs: number): Promise<boolean>
+  /** Whether there is such a mark. */
+  isMarked(mark: string): Promise<boolean>
   /** A lock that ends by itself. Gives its release, or undefined while another has it. */
   lock(id: string, lifeMs: number): Promise<(() => Promise<void>) | undefined>
   ping(): Promise<void>
@@ -94,6 +96,8 @@ export function createSessionStore(redis: RedisConnection, seal: Seal, randomId:
       const key = `${prefix}:used:${digestOf(mark)}`
       return (await redis.run(async (commands) => await commands.set(key, '1', 'PX', lifeMs, 'NX'))) === 'OK'
     },
+    isMarked: async (mark) =>
+      (await redis.run(async (commands) => await commands.exists(`${prefix}:used:${digestOf(mark)}`))) > 0,
     lock: async (id, lifeMs) => {
       const key = `${prefix}:refresh:${digestOf(id)}`
       const mine = randomId()

@@ -109,8 +109,8 @@ export function signInRoutes(
     scope.post('/auth/backchannel-logout', async (request) => {
       const body = logoutBody.safeParse(request.body)
       const notice = body.success ? await provider.readLogoutToken(body.data.logout_token).catch(toProblem) : undefined
-      const lifeMs = logoutTokenLifeSeconds * 2000
-      if (notice === undefined || !(await store.markOnce(JSON.stringify([notice.issuer, notice.id]), lifeMs))) {
+      const mark = JSON.stringify([notice?.issuer, notice?.id])
+      if (notice === undefined || (await store.isMarked(mark))) {
         logger.warn({ event: 'logout_notice_refused' })
         throw problem('bad_request', { detail: 'The logout token is not one of the provider’s, or was used.' })
       }
@@ -120,6 +120,8 @@ export function signInRoutes(
         sid === undefined
           ? await sessions.endOf({ kind: 'subject', issuer, value: subject ?? '' })
           : await sessions.endOf({ kind: 'sid', issuer, value: sid })
+      // Marked when it has done what it is for: one that failed half way is sent again, and must be taken then.
+      await store.markOnce(mark, logoutTokenLifeSeconds * 2000)
       logger.info({ event: 'signed_out_by_provider', sessions: ended })
       return {}
     })

@@ -1,7 +1,7 @@
-import { useRef, useState } from 'react'
+import { useState } from 'react'
 import { Radio, RadioGroup } from 'react-aria-components/RadioGroup'
 import { Label } from 'react-aria-components/Label'
-import { ApiProblem } from '../api/request.ts'
+import { createAttempt } from '../api/attempt.ts'
 import { type Connector, startRun } from '../api/sync.ts'
 import { navigate } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
@@ -27,7 +27,7 @@ export function RunDialog({ connector, onClose }: Props) {
   const [isMissing, setMissing] = useState(false)
   const [isBusy, setBusy] = useState(false)
   const [failure, setFailure] = useState<unknown>()
-  const attempt = useRef(crypto.randomUUID())
+  const [attempt] = useState(createAttempt)
   const isUploaded = needsFile(connector)
 
   const start = async () => {
@@ -36,10 +36,14 @@ export function RunDialog({ connector, onClose }: Props) {
     setBusy(true)
     setFailure(undefined)
     try {
-      const run = await startRun(connector.id, { mode, file }, attempt.current)
+      const run = await startRun(
+        connector.id,
+        { mode, file },
+        attempt.idOf([mode, file?.name, file?.size, file?.lastModified]),
+      )
       navigate(`/connectors/runs/${run.id}`)
     } catch (error) {
-      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      attempt.failed(error)
       setFailure(error)
       setBusy(false)
     }

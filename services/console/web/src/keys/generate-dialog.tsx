@@ -1,9 +1,9 @@
 import type { CalendarDate } from '@internationalized/date'
-import { type FormEvent, useId, useRef, useState } from 'react'
+import { type FormEvent, useId, useState } from 'react'
 import { Button as AriaButton } from 'react-aria-components/Button'
 import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
+import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, type Expiry, type GrantableScope, createKey } from '../api/keys.ts'
-import { ApiProblem } from '../api/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
@@ -45,7 +45,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const [failure, setFailure] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
   const [made, setMade] = useState<CreatedApiKey>()
-  const attempt = useRef(crypto.randomUUID())
+  const [attempt] = useState(createAttempt)
   const { maxDays, requiredAddresses } = policy
   const mustNameAddresses = requiredAddresses.length > 0
 
@@ -78,22 +78,19 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
     }
     setBusy(true)
     try {
-      const created = await createKey(
-        {
-          label: label.trim(),
-          expires_in: expiry,
-          ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day).toISOString() } : {}),
-          scopes,
-          allowed_addresses: ranges,
-        },
-        attempt.current,
-      )
+      const wanted = {
+        label: label.trim(),
+        expires_in: expiry,
+        ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day).toISOString() } : {}),
+        scopes,
+        allowed_addresses: ranges,
+      }
+      const created = await createKey(wanted, attempt.idOf(wanted))
       const { key: _value, ...apiKey } = created
       onMade(apiKey)
       setMade(created)
     } catch (error) {
-      // A refusal has made nothing: what is sent after it has been mended is another request.
-      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      attempt.failed(error)
       setFailure(error)
     } finally {
       setBusy(false)

@@ -1,6 +1,6 @@
-import { useRef, useState } from 'react'
+import { useState } from 'react'
+import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
-import { ApiProblem } from '../api/request.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -39,21 +39,21 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [failure, setFailure] = useState<unknown>()
   const [made, setMade] = useState<{ readonly created: CreatedApiKey; readonly oldEnd: string }>()
   const { maxDays } = useKeyPolicy()
-  const attempt = useRef(crypto.randomUUID())
+  const [attempt] = useState(createAttempt)
 
   const rotate = async () => {
     setBusy(true)
     setFailure(undefined)
     try {
       const body = { overlap, ...(life === 'same' ? {} : { expires_in: life }) }
-      const created = await rotateKey(apiKey.id, body, attempt.current)
+      const created = await rotateKey(apiKey.id, body, attempt.idOf(body))
       const overlapMs = overlaps.find(({ value }) => value === overlap)?.ms ?? 0
       const end = Math.min(Date.parse(apiKey.expires_at), Date.parse(created.created_at) + overlapMs)
       const { key: _value, ...successor } = created
       onRotated(successor)
       setMade({ created, oldEnd: new Date(end).toISOString() })
     } catch (error) {
-      if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+      attempt.failed(error)
       setFailure(error)
     } finally {
       setBusy(false)

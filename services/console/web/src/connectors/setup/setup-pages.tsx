@@ -1,5 +1,5 @@
-import { useCallback, useRef } from 'react'
-import { ApiProblem } from '../../api/request.ts'
+import { useCallback, useState } from 'react'
+import { createAttempt } from '../../api/attempt.ts'
 import { type TaggedConnector, changeConnector, createConnector, getConnector } from '../../api/sync.ts'
 import { AdminsOnly } from '../../keys/admins-only.tsx'
 import { navigate } from '../../router.tsx'
@@ -16,7 +16,7 @@ import { changeOf, creationOf, draftOf, newDraft } from './draft.ts'
 /** A new connector. */
 export function NewConnectorPage() {
   const { session } = useSession()
-  const attempt = useRef(crypto.randomUUID())
+  const [attempt] = useState(createAttempt)
   if (!session.roles.includes('admin')) return <AdminsOnly title="New connector" what="connectors" />
   return (
     <Page
@@ -30,12 +30,12 @@ export function NewConnectorPage() {
         columns={[]}
         onCancel={() => navigate('/connectors')}
         onSave={async (draft) => {
+          const wanted = creationOf(draft)
           try {
-            const { id } = await createConnector(creationOf(draft), attempt.current)
+            const { id } = await createConnector(wanted, attempt.idOf(wanted))
             navigate(`/connectors/${id}`)
           } catch (error) {
-            // A refusal has made nothing: what is sent after it has been mended is another request.
-            if (error instanceof ApiProblem) attempt.current = crypto.randomUUID()
+            attempt.failed(error)
             throw error
           }
         }}
