@@ -5,7 +5,7 @@ export const exitCodes = {
   unexpected: 1,
   /** The command line or the settings are wrong; nothing was sent. */
   usage: 2,
-  /** The server refused (4xx), and nothing has changed; or what was to be verified is not true. */
+  /** The server refused (4xx), and nothing has changed; or what was to be verified is not true; or a run came to no good end. */
   refused: 3,
   /** There is no such tenant or key. */
   notFound: 4,
@@ -20,7 +20,8 @@ Exit codes:
   0  done
   1  something unexpected
   2  the command line or a setting is wrong; nothing was sent
-  3  refused by the server; nothing has changed (verify-log: the log is not what was signed)
+  3  refused by the server; nothing has changed (verify-log: the log is not what was signed;
+     connectors: the run has failed, was cancelled, or waits for approval)
   4  no such tenant or key
   5  nothing answers, or the outcome is not confirmed: the line says what to do
 

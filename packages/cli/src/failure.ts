@@ -40,7 +40,7 @@ export function failed(line: string, cause: unknown): Failure {
   return local(exitCodes.unexpected, 'failed', line, cause)
 }
 
-/** What was to be verified is not true. */
+/** What was to be verified is not true. `members` go into the document, and may say its `code`. */
 export function contradicted(line: string, members: Readonly<Record<string, unknown>>): Failure {
   return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }

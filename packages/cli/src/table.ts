@@ -32,6 +32,7 @@ function lengthOf(text: string): number {
   return Array.from(text).length
 }
 
-function printable(text: string): string {
+/** The text without what would steer a terminal. */
+export function printable(text: string): string {
   return text.replaceAll(/[\p{Cc}\p{Cs}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu, '?')
 }

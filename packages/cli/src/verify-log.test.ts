@@ -178,6 +178,8 @@ describe('verify-log', () => {
 
   test.each([
     ['no checkpoint', 'checkpoints', ['']],
+    ['a line that is no checkpoint', 'checkpoints', [checkpoint(log).jws, '{']],
+    ['a checkpoint that lacks its signature', 'checkpoints', [checkpoint(log), { ...checkpoint(log), jws: undefined }]],
     ['no keys', 'keys.json', ['[]']],
   ] as const)('says nothing of the log when there is %s: exit code 2', async (_what, name, lines) => {
     await write(name, lines)
@@ -193,6 +195,11 @@ describe('verify-log', () => {
     expect(await verify()).toEqual({ exitCode: 0, out: 'true: 5 entries of 1 findings, 2 checkpoints\n', err: '' })
     const { out } = await verify('--json')
     expect(JSON.parse(out)).toEqual({ is_intact: true, entries: 5, findings: 1, checkpoints: 2, root: rootOf(log) })
+  })
+
+  test('takes a checkpoint as people keep it: indented', async () => {
+    await write('checkpoints', [JSON.stringify(checkpoint(log), undefined, 2)])
+    expect(await verify()).toMatchObject({ exitCode: 0, out: 'true: 5 entries of 1 findings, 1 checkpoints\n' })
   })
 
   /** Entries 3 to 5 with another text, and every hash made to fit. */

@@ -104,20 +104,24 @@ describe('connectors, through the gateway', () => {
     const second = await carriedOut(watched, { isTerminal: true })
     // Each line in the place of the one before.
     const [start, ...lines] = second.err.split('\r\u001B[2K')
-    expect([start, lines.at(-1)]).toEqual(['', 'needs_approval  100 rows, 0 with errors\n'])
+    expect([start, lines.at(-1)]).toEqual([
+      '',
+      expect.stringMatching(/^needs_approval {2}100 rows, 0 with errors\npostern: the run goes beyond a limit/),
+    ])
     expect(lines.slice(0, -1).join('')).not.toContain('\n')
-    expect(second.out).toMatch(/status +needs_approval\n/)
+    expect([second.code, second.out]).toEqual([3, expect.stringMatching(/status +needs_approval\n/)])
     expect(second.out).toMatch(/beyond +max_deactivate: 200, allowed 50/)
     const [waiting] = await client.sync.runs.list({ status: 'needs_approval' }).all()
     expect(waiting?.connector_id).toBe(made.id)
     const id = waiting?.id ?? ''
     const other = await postern('connectors', 'approve', id, '--diff-hash', '0'.repeat(64))
     expect(other).toMatchObject({ code: 3 })
-    expect((await postern('connectors', 'cancel', id)).out).toMatch(/status +cancelled\n/)
+    const ended = await postern('connectors', 'cancel', id)
+    expect([ended.code, ended.out]).toEqual([0, expect.stringMatching(/status +cancelled\n/)])
     expect(await postern('connectors', 'cancel', id)).toMatchObject({ code: 3 })
     await expect(client.sync.runs.cancel(id)).rejects.toThrow(PosternProblem)
     const third = await postern('connectors', 'run', 'people', '--file', file, '--watch', '--json')
-    expect(third.err).toBe('')
+    expect([third.code, JSON.parse(third.err)]).toEqual([3, expect.objectContaining({ code: 'run_needs_approval' })])
     const { id: again, diff_hash: hash } = runSchema.parse(JSON.parse(third.out))
     const approved = await postern('connectors', 'approve', again, '--diff-hash', hash ?? '', '--watch')
     expect([approved.code, approved.out]).toEqual([0, expect.stringMatching(/status +succeeded\n/)])

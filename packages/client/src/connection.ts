@@ -1,4 +1,4 @@
-import { rememberEtag } from './etag.ts'
+import { queryTextOf, rememberEtag, rememberQuery } from './etag.ts'
 import { type AnswerOf, type BodyOf, type OperationName, type QueryOf, operations } from './operations.ts'
 import { PosternProblem, readProblem } from './problem.ts'
 import { type Repeatable, type RetryOptions, isPassing, wait, waitBefore } from './retry.ts'
@@ -39,6 +39,8 @@ export interface CallInput<N extends OperationName> extends CallOptions {
   /** Parameters of the path, by name. */
   readonly params?: Readonly<Record<string, string>>
   readonly query?: QueryOf<N>
+  /** In place of a query: what was read before, to be asked for with the query of then. */
+  readonly like?: object
   readonly body?: BodyOf<N>
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -79,14 +81,17 @@ export function connect(options: ConnectionOptions): Connection {
   const authorize = authorizer(options)
   const { origin } = base
 
-  async function attempt({ method, target, headers = {}, body, signal, isLong }: Request): Promise<Response> {
+  async function attempt(
+    { method, target, headers = {}, body, signal, isLong }: Request,
+    authorization: string,
+  ): Promise<Response> {
     const limits = [
       ...(signal === undefined ? [] : [signal]),
       ...(isLong === true ? [] : [AbortSignal.timeout(timeoutMs)]),
     ]
     return await fetch(`${origin}${target}`, {
       method,
-      headers: { accept: 'application/json', ...headers, authorization: await authorize() },
+      headers: { accept: 'application/json', ...headers, authorization },
       // An answer never redirects; whoever does is not Postern, and does not get the key.
       redirect: 'error',
       ...(limits.length === 0 ? {} : { signal: AbortSignal.any(limits) }),
@@ -101,8 +106,10 @@ export function connect(options: ConnectionOptions): Connection {
     for (let retry = 1; ; retry += 1) {
       let failure: unknown
       let waitMs: number | undefined
+      // What fails here has sent nothing, and is not the API's: it is not for this to try again.
+      const authorization = await authorize()
       try {
-        const answer = await attempt(request)
+        const answer = await attempt(request, authorization)
         if (answer.ok || answer.status === 304) return await take(answer)
         const problem = await readProblem(answer)
         failure = problem
@@ -126,11 +133,15 @@ export function connect(options: ConnectionOptions): Connection {
   return {
     send: async (request) => await tried(request, (answer) => answer),
     receive,
-    call: async (name, { params = {}, query, body, headers = {}, signal }) => {
+    call: async <N extends OperationName>(
+      name: N,
+      { params = {}, query, like, body, headers = {}, signal }: CallInput<N>,
+    ) => {
       const [method, path] = operations[name]
+      const asked = like === undefined ? queryOf(query ?? {}) : queryTextOf(like)
       const answer = await receive({
         method,
-        target: `${fillPath(path, params)}${queryOf(query ?? {})}`,
+        target: `${fillPath(path, params)}${asked}`,
         headers: {
           ...(body === undefined ? {} : { 'content-type': contentTypeOf(method) }),
           ...once(method),
@@ -139,7 +150,9 @@ export function connect(options: ConnectionOptions): Connection {
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
         signal,
       })
-      return readJson(answer)
+      const value = readJson<AnswerOf<N>>(answer)
+      rememberQuery(value, asked)
+      return value
     },
     targetOf: (url) => {
       const parsed = new URL(url, origin)

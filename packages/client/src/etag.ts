@@ -12,3 +12,15 @@ export function etagOf(resource: object): string | undefined {
 export function rememberEtag(value: unknown, etag: string | null): void {
   if (typeof value === 'object' && value !== null && etag !== null) tags.set(value, etag)
 }
+
+const queries = new WeakMap<object, string>()
+
+/** Remembers the query that a value was asked for with, as `?expand=…`, for as long as somebody holds it. */
+export function rememberQuery(value: unknown, query: string): void {
+  if (typeof value === 'object' && value !== null && query !== '') queries.set(value, query)
+}
+
+/** The query that a value was asked for with; empty where there was none. */
+export function queryTextOf(value: object): string {
+  return queries.get(value) ?? ''
+}

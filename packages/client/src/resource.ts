@@ -19,7 +19,10 @@ export interface MoveOptions extends CallOptions {
 /** A resource that is read by itself. */
 export interface Readable<Value> {
   get(address: string, options?: CallOptions): Promise<Value>
-  /** The same value when nothing has changed since it was read (and then next to nothing is sent), else what it is now. */
+  /**
+   * The same value when nothing has changed since it was read (and then next to nothing is sent), else what it is now, with
+   * as much beside it as it was read with.
+   */
   refresh(value: Value & { readonly id: string }, options?: CallOptions): Promise<Value>
 }
 
@@ -66,7 +69,8 @@ export function readable<N extends OperationName>(
       const tag = etagOf(value)
       const address: unknown = parameter === 'id' ? value.id : Reflect.get(value, parameter)
       const headers = tag === undefined ? {} : { 'if-none-match': tag }
-      const read = await connection.call(get, { params: { [parameter]: String(address) }, headers, signal })
+      const params = { [parameter]: String(address) }
+      const read = await connection.call(get, { params, like: value, headers, signal })
       return read ?? value
     },
   }

@@ -173,6 +173,25 @@ describe('a request is sent again', () => {
   })
 })
 
+test('where no token is to be had nothing is sent, and nobody is asked for one again', async () => {
+  let asked = 0
+  const token = async (): Promise<string> => {
+    asked += 1
+    return await Promise.reject(new Error('signed out'))
+  }
+  await expect(createPosternClient({ baseUrl, token }).findings.get('1')).rejects.toThrow('signed out')
+  expect([asked, seen]).toEqual([1, []])
+})
+
+const answerless: Step = () => undefined
+
+test('an answer that does not come in its time is asked for again, and then a DOMException', async () => {
+  steps = [answerless, answerless]
+  const { findings } = createPosternClient({ baseUrl, key, timeoutMs: 50, retries: 1, maxWaitMs: 1 })
+  await expect(findings.get('1')).rejects.toMatchObject({ name: 'TimeoutError' })
+  expect(seen).toHaveLength(2)
+})
+
 test('waits grow, are spread by chance, follow Retry-After, and have an end', () => {
   const least = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 0))
   const most = [1, 2, 3, 20].map((retry) => waitBefore(retry, undefined, 60_000, () => 1))

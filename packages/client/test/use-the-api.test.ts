@@ -82,6 +82,13 @@ describe('through the gateway', () => {
     })
     await expect(all.findings.update(id, { severity: 'critical' })).rejects.toThrow('give its entity tag')
 
+    const expanded = await all.findings.get(id, { expand: ['action_plans'] })
+    expect(await all.findings.refresh(expanded)).toBe(expanded)
+    await all.findings.update(id, { severity: 'medium' }, { ifMatch: etagOf(changed) ?? '' })
+    const now = await all.findings.refresh(expanded)
+    expect(now).toMatchObject({ severity: 'medium', action_plans: [] })
+    expect(await all.findings.refresh(now)).toBe(now)
+
     let tries = 0
     const edited = await all.findings.edit(id, ({ custom }) => {
       tries += 1

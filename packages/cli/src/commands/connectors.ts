@@ -7,7 +7,7 @@ import { contradicted, refusedBy, unavailable, usage } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
-import { moment, sheet, table } from '../table.ts'
+import { moment, printable, sheet, table } from '../table.ts'
 import { allTenants } from './tenants.ts'
 
 /** `connectors list` */
@@ -52,12 +52,22 @@ export async function runConnector(context: CommandContext, key: string, options
   showRun(context, run, options)
 }
 
-/** Prints a run. Throws where it has failed. */
+/** Prints a run. Throws where it has ended, or stands, without what was asked for. */
 export function showRun(context: CommandContext, run: Run, { json }: OutputOptions): void {
   if (json) printJson(context, run)
   else context.print(sheetOf(run))
-  if (run.status === 'failed') {
-    throw contradicted(`the run has failed: ${run.failure?.message ?? 'no reason was given'}`, { run: run.id })
+  switch (run.status) {
+    case 'failed': {
+      const reason = printable(run.failure?.message ?? 'no reason was given')
+      throw contradicted(`the run has failed: ${reason}`, { code: 'run_failed', run: run.id })
+    }
+    case 'needs_approval': {
+      const line = 'the run goes beyond a limit, and waits for approval: nothing is changed until then'
+      throw contradicted(line, { code: 'run_needs_approval', run: run.id })
+    }
+    case 'cancelled':
+      throw contradicted('the run was cancelled', { code: 'run_cancelled', run: run.id })
+    default:
   }
 }
 
@@ -127,7 +137,8 @@ function number(value: number): string {
   return value.toLocaleString('en')
 }
 
-function sheetOf(run: Run): string {
+/** What is to be said of a run. */
+export function sheetOf(run: Run): string {
   const { counts } = run
   return sheet([
     ['run', run.id],

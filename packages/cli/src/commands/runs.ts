@@ -3,7 +3,7 @@ import type { ConnectorTest, MissingRow, Run, RunError } from '@postern/contract
 import { contradicted } from '../failure.ts'
 import { type CommandContext, type OutputOptions, printJson } from '../session.ts'
 import { moment, table } from '../table.ts'
-import { asking, fileBody, showRun, watch } from './connectors.ts'
+import { asking, fileBody, sheetOf, showRun, watch } from './connectors.ts'
 
 /** `connectors test`: what the first rows of its source are, and what they become. */
 export async function testConnector(
@@ -110,7 +110,9 @@ export async function rollbackRun(context: CommandContext, run: string, options:
 
 /** `connectors cancel` */
 export async function cancelRun(context: CommandContext, run: string, options: OutputOptions): Promise<void> {
-  await decide(context, options, async (client) => await client.sync.runs.cancel(run))
+  const cancelled = await asking(context, async (client) => await client.sync.runs.cancel(run))
+  if (options.json) printJson(context, cancelled)
+  else context.print(sheetOf(cancelled))
 }
 
 async function decide(

@@ -13,7 +13,7 @@ export async function verifyLog(
   path: string,
   options: OutputOptions & { readonly checkpoints: string; readonly jwks: string },
 ): Promise<void> {
-  const checkpoints = checkpointsOf(await read(options.checkpoints))
+  const checkpoints = checkpointsOf(options.checkpoints, await read(options.checkpoints))
   // A chain alone can be written anew from its first entry on: without a checkpoint there is nothing to hold it against.
   if (checkpoints.length === 0) throw usage(`${options.checkpoints} holds no checkpoint`)
   const keys = keySetOf(await read(options.jwks))
@@ -60,14 +60,26 @@ const checkpointFaults: Readonly<Record<Exclude<ExportReport['checkpoints'][numb
   'not-signed-by-these-keys': 'is no checkpoint that these keys have signed',
 }
 
-/** One checkpoint a line: the JWS itself, or what the API answered with it. */
-function checkpointsOf(text: string): { jws: string; line: number }[] {
+/** The form of a compact JWS (RFC 7515, section 7.1), whatever is in it. */
+const jwsPattern = /^[\w-]+\.[\w-]+\.[\w-]*$/
+
+/** One checkpoint a line: the JWS itself, or what the API answered with it. A file with one of these may have it indented. */
+function checkpointsOf(path: string, text: string): { jws: string; line: number }[] {
+  const only = jwsOf(text.trim())
+  if (only !== undefined) return [{ jws: only, line: 1 }]
   return text.split('\n').flatMap((line, index) => {
     const trimmed = line.trim()
     if (trimmed === '') return []
-    const jws = logCheckpointSchema.safeParse(parseJson(trimmed)).data?.jws ?? trimmed
+    const jws = jwsOf(trimmed)
+    if (jws === undefined) {
+      throw usage(`${path} line ${index + 1} is no checkpoint: one a line is read, its JWS or what the API answered`)
+    }
     return [{ jws, line: index + 1 }]
   })
+}
+
+function jwsOf(text: string): string | undefined {
+  return jwsPattern.test(text) ? text : logCheckpointSchema.safeParse(parseJson(text)).data?.jws
 }
 
 function keySetOf(text: string): KeySet | undefined {
