@@ -2,22 +2,12 @@
 // enough Node (Linux), pnpm and the locked packages into the clone, and then runs the command with them.
 import { spawn, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import {
-  existsSync,
-  mkdirSync,
-  openSync,
-  closeSync,
-  readFileSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { runCheck, runFix } from './check.mjs'
+import { exclusively } from './exclusively.mjs'
 import { ensurePrograms, findPrograms } from './programs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
@@ -157,55 +147,9 @@ function installPackages(pnpm, node, state) {
 }
 
 /** Runs `work` while no other process of this clone does. */
-function exclusively(work) {
+function alone(work) {
   mkdirSync(tools, { recursive: true })
-  const lock = join(tools, 'lock')
-  let told = false
-  for (;;) {
-    try {
-      const file = openSync(lock, 'wx')
-      writeSync(file, String(process.pid))
-      closeSync(file)
-      break
-    } catch (error) {
-      if (error.code !== 'EEXIST') throw error
-    }
-    const holder = lockHolder(lock)
-    if (holder === undefined) continue
-    if (!told) say(`waiting for the installation that process ${holder} does`)
-    told = true
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
-  }
-  const release = () => rmSync(lock, { force: true })
-  // Ctrl-C during an installation reaches npm or pnpm too, which then fail; the lock goes with us in any case.
-  process.once('exit', release)
-  try {
-    return work()
-  } finally {
-    release()
-    process.off('exit', release)
-  }
-}
-
-/** The live process that holds the lock; undefined when it is free now, having been removed if its holder is gone. */
-function lockHolder(lock) {
-  let text
-  try {
-    text = readFileSync(lock, 'utf8')
-  } catch {
-    return undefined
-  }
-  const pid = Number(text)
-  // Empty for the moment between its creation and the number.
-  if (text === '') return 'unknown'
-  try {
-    process.kill(pid, 0)
-    return pid
-  } catch (error) {
-    if (error.code === 'EPERM') return pid
-    rmSync(lock, { force: true })
-    return undefined
-  }
+  return exclusively(join(tools, 'lock'), work, say)
 }
 
 /** Makes sure of Node, pnpm and packages; gives the Node to use. Nothing is written when all is there. */
@@ -214,7 +158,7 @@ function prepare() {
   const version = node.install ? manifest.config.node.pin : process.versions.node
   const isReady = () => existsSync(node.path) && isInstalled(dependencyState(version))
   if (isReady()) return node.path
-  exclusively(() => {
+  alone(() => {
     if (isReady()) return
     if (!existsSync(node.path)) node.install()
     const pnpm = pnpmPlan()
@@ -327,14 +271,14 @@ function fromProgram(name) {
 
 function programs(node) {
   const found = findPrograms()
-  return found.isBuilt ? found : exclusively(() => ensurePrograms(node))
+  return found.isBuilt ? found : alone(() => ensurePrograms(node))
 }
 
 /** What an installation runs, from the lock file, as pnpm tells it. */
 function inventory(args) {
   return async ({ env }, more) => {
     const { path, install } = pnpmPlan()
-    if (!existsSync(path)) exclusively(install)
+    if (!existsSync(path)) alone(install)
     return await follow(path, [...args, ...more], { cwd: root, env })
   }
 }

@@ -28,15 +28,21 @@ const programs = {
 /** Builds are kept for a week, since processes that were started from one may still read parts of it. */
 const keptMs = 7 * 86_400_000
 
+/** By hand: `recursive` came with Node 18.17, and this runs on the Node of the machine. */
+function filesUnder(parent) {
+  return readdirSync(parent, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(parent, entry.name)
+    return entry.isDirectory() ? filesUnder(path) : [path]
+  })
+}
+
 function sourceFiles() {
   const files = []
   for (const group of ['packages', 'services']) {
     for (const name of readdirSync(join(root, group))) {
       const source = join(root, group, name, 'src')
       if (!existsSync(source)) continue
-      for (const entry of readdirSync(source, { recursive: true })) {
-        if (/(?<!\.test)\.ts$/.test(entry)) files.push(join(source, entry))
-      }
+      files.push(...filesUnder(source).filter((path) => /(?<!\.test)\.ts$/.test(path)))
     }
   }
   return [...files, join(root, 'pnpm-lock.yaml'), own]
