@@ -37,6 +37,8 @@ export default defineConfig({
     fileParallelism: false,
     testTimeout: 600_000,
     hookTimeout: 300_000,
+    // As in the configuration of the other tests: vitest itself waits a second.
+    expect: { poll: { timeout: 30_000 } },
     reporters: ['default'],
   },
 })
