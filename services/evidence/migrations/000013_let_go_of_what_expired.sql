@@ -1,5 +1,6 @@
 -- How long a resumable upload may take is in its row, and the setting may since have become shorter: pieces that seem old to
 -- the setting may be those of an upload that has days yet. So the row is asked, and only what no row can be waiting for goes by age.
+-- suits the running release: it asks this for its sweep alone, and has let nobody go on with what has expired.
 
 grant select (expires_at) on table evidence.upload to postern_evidence_definer;
 
