@@ -355,3 +355,21 @@ describe('listing people', () => {
     expect(problemSchema.parse(answer.json).errors?.map((error) => error.parameter)).toContain(parameter)
   })
 })
+
+test('nobody reviews a test of their own, in whatever way the two are named', async () => {
+  const tenant = newTenant()
+  await pushPeople(tenant, [person('ada', { email: 'ada@x.example' }), person('bo', { email: 'bo@x.example' })])
+  const [ada, bo] = await listPeople(tenant)
+  const rows = [
+    procedure('A', { tester: { person_id: ada?.id }, reviewer: { email: 'bo@x.example' } }),
+    procedure('B', { tester: { person_id: ada?.id }, reviewer: { email: 'Ada@x.example' } }),
+    procedure('C', { tester: { email: 'bo@x.example' }, reviewer: { person_id: bo?.id, email: 'other@x.example' } }),
+  ]
+  const refused = await pushProcedures(tenant, rows)
+  expect([refused.status, problemSchema.parse(refused.json).errors?.map(({ pointer }) => pointer)]).toEqual([
+    422,
+    ['/test_procedures/1/reviewer', '/test_procedures/2/reviewer'],
+  ])
+  expect(await listProcedures(tenant)).toEqual([])
+  expect((await pushProcedures(tenant, rows.slice(0, 1))).status).toBe(200)
+})

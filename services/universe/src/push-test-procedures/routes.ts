@@ -3,8 +3,21 @@ import { type ApplyEntitiesAnswer, applyTestProceduresBodySchema, internalPaths 
 import { type App, internalRoute } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { actorOf, maxBodyBytes, refuse } from '../push/routes.ts'
-import { faultsOfTestProcedures, procedureStatusFault, unknownEntityFault } from './rules.ts'
-import { type Tx, applyTestProcedures, listStatuses, listUnknownEntities, lockTestProcedures } from './store.ts'
+import {
+  faultsOfTestProcedures,
+  namedInTwoWays,
+  ownReviewFault,
+  procedureStatusFault,
+  unknownEntityFault,
+} from './rules.ts'
+import {
+  type Tx,
+  applyTestProcedures,
+  listOwnReviews,
+  listStatuses,
+  listUnknownEntities,
+  lockTestProcedures,
+} from './store.ts'
 
 /** Taking in test procedures that the sync service pushes: all rows or none. */
 export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -29,15 +42,21 @@ export function pushTestProcedureRoutes(app: App, { db }: Pick<Deps, 'db'>): voi
 
 async function apply(tx: Tx, rows: readonly PushedTestProcedure[], createdBy: CreatedBy): Promise<ApplyEntitiesAnswer> {
   const keys = rows.map(({ external_id }) => external_id)
-  const [, unknown, statuses] = await Promise.all([
+  const [, unknown, statuses, own] = await Promise.all([
     lockTestProcedures(tx),
     listUnknownEntities(tx, rows),
     listStatuses(tx, keys),
+    listOwnReviews(tx, namedInTwoWays(rows)),
   ])
   const stuck = rows.flatMap(({ external_id, status }, index) => {
     const fault = procedureStatusFault(index, statuses.get(external_id) ?? status, status)
     return fault === undefined ? [] : [fault]
   })
-  refuse([...unknown.map(({ index, place }) => unknownEntityFault(index, place)), ...stuck], 'test_procedures')
+  const faults = [
+    ...unknown.map(({ index, place }) => unknownEntityFault(index, place)),
+    ...stuck,
+    ...own.map(ownReviewFault),
+  ]
+  refuse(faults, 'test_procedures')
   return await applyTestProcedures(tx, rows, createdBy)
 }

@@ -22,9 +22,30 @@ function faultsOfRow(row: PushedTestProcedure, index: number): RowFault[] {
     faults.push({ index, field: 'sample_size', code: 'out_of_range', detail: 'must not exceed `population_size`' })
   }
   if (tester !== undefined && reviewer !== undefined && isSamePerson(tester, reviewer)) {
-    faults.push({ index, field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' })
+    faults.push(ownReviewFault(index))
   }
   return faults
+}
+
+export function ownReviewFault(index: number): RowFault {
+  return { index, field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' }
+}
+
+/** Of a row, the id by which it names the one and the address by which it names the other: the people know whether that is one person. */
+export interface NamedInTwoWays {
+  readonly index: number
+  readonly id: string
+  readonly email: string
+}
+
+/** Where a tester and a reviewer can be compared by the tenant's people alone. */
+export function namedInTwoWays(rows: readonly PushedTestProcedure[]): NamedInTwoWays[] {
+  return rows.flatMap(({ tester, reviewer }, index) =>
+    [
+      { index, id: tester?.person_id, email: reviewer?.email },
+      { index, id: reviewer?.person_id, email: tester?.email },
+    ].flatMap(({ id, email }) => (id === undefined || email === undefined ? [] : [{ index, id, email }])),
+  )
 }
 
 function isSamePerson(one: PersonRef, other: PersonRef): boolean {

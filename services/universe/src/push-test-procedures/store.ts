@@ -3,6 +3,7 @@ import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
 import { compareAsSets, statement } from '../list/store.ts'
 import { maxFaults } from '../push/rules.ts'
+import type { NamedInTwoWays } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -27,6 +28,20 @@ export async function listUnknownEntities(
 ): Promise<{ readonly index: number; readonly place: number }[]> {
   const named = JSON.stringify(rows.map(({ entities }, index) => ({ index, entity_keys: entities })))
   return await tx.query(unknownEntities([named, maxFaults]))
+}
+
+/** The rows in which the tester and the reviewer, named in two ways, are one of the tenant's people. */
+export async function listOwnReviews(tx: Tx, named: readonly NamedInTwoWays[]): Promise<number[]> {
+  if (named.length === 0) return []
+  const rows = await tx.query<{ index: number }>(
+    ownReviews([
+      named.map(({ index }) => index),
+      named.map(({ id }) => id),
+      named.map(({ email }) => email),
+      maxFaults,
+    ]),
+  )
+  return rows.map(({ index }) => index)
 }
 
 /** Makes the rows that are new and changes those that differ. Call it under the lock, with entities that exist. */
@@ -85,6 +100,16 @@ const named = `
     from jsonb_to_recordset($1::jsonb) as pushed (index integer, entity_keys text[])
     cross join unnest(pushed.entity_keys) with ordinality as one (key, at)
   )`
+
+// person_pk, once a row.
+const ownReviews = statement(
+  'universe_own_reviews_of_test_procedures',
+  `select distinct named.index
+  from unnest($1::integer[], $2::uuid[], $3::text[]) as named (index, id, email)
+  join universe.person p on p.id = named.id and p.email = lower(named.email)
+  order by named.index
+  limit $4`,
+)
 
 const unknownEntities = statement(
   'universe_unknown_entities_of_test_procedures',
