@@ -79,14 +79,36 @@ describe('following changes is refused', () => {
     expect(await findings.call(one, 'GET', next)).toMatchObject({ status: 200 })
   })
 
-  test('with a cursor behind the end of the feed', async () => {
+  test('with 410 once the database was brought back as it was before, however much has changed since', async () => {
     const principal = reader()
     await document(principal)
-    const { next } = await pull(principal)
-    const cursor = new URL(next, 'http://x').searchParams.get('since') ?? ''
-    const [binding] = z.array(z.unknown()).parse(JSON.parse(Buffer.from(cursor, 'base64url').toString()))
-    const forged = Buffer.from(JSON.stringify([binding, '99', null])).toString('base64url')
-    expect(await findings.call(principal, 'GET', `${feed}?since=${forged}`)).toMatchObject({ status: 400 })
+    const kept = await pull(principal)
+    await document(principal)
+    const lost = await pull(principal)
+    // As a restore does it: the last transaction has never been.
+    await write(async (tx) => {
+      const ofLast = 'position = (select last_position from tenancy.change_head where tenant_id = $1)'
+      const inTenant = `with gone as (delete from tenancy.change_batch where tenant_id = $1 and ${ofLast} returning id)
+        delete from tenancy.change where tenant_id = $1 and batch_id in (select id from gone)`
+      await tx.execute({ text: inTenant, values: [principal.tenantId] })
+      const back = 'update tenancy.change_head set last_position = last_position - 1 where tenant_id = $1'
+      await tx.execute({ text: back, values: [principal.tenantId] })
+    })
+    const codeOf = async (next: string) => {
+      const { status, json } = await findings.call(principal, 'GET', next)
+      return [status, z.object({ code: z.string() }).safeParse(json).data?.code]
+    }
+    expect(await codeOf(lost.next)).toEqual([410, 'cursor_expired'])
+    await document(principal, 'In its place')
+    expect(await codeOf(lost.next)).toEqual([410, 'cursor_expired'])
+    await document(principal, 'And one more')
+    expect(await codeOf(lost.next)).toEqual([410, 'cursor_expired'])
+    expect((await pull(principal, kept.next)).changes).toHaveLength(4)
+    // A cursor of the release before does not say whose its position is.
+    const since = new URL(kept.next, 'http://x').searchParams.get('since') ?? ''
+    const parts = z.array(z.unknown()).parse(JSON.parse(Buffer.from(since, 'base64url').toString()))
+    const older = Buffer.from(JSON.stringify(parts.slice(0, 3))).toString('base64url')
+    expect((await pull(principal, `${feed}?since=${older}`)).changes).toHaveLength(4)
   })
 
   test('with 410 once what is behind the cursor is no longer kept', async () => {

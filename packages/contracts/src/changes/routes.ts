@@ -66,7 +66,7 @@ export const listChanges = defineRoute({
   access: { kind: 'any-scope', scopes: ['read:findings', 'read:universe'] },
   tag: 'Changes',
   summary: 'Follow what changes',
-  description: `Every change of a resource that the caller may read, in the order of their commits, deletions included. Follow \`rel="next"\` of \`Link\`, which is always there, for as long as you like: the feed leaves nothing out, and may repeat a change. Where half a million changes lie between that the caller may not read, a page is empty before the end: at the end the link stays the same. To begin, ask with \`since=now\`, keep the link, read the lists, and follow the link from then on. Changes are kept for ${changesKeptDays} days; a cursor of before is answered with 410.
+  description: `Every change of a resource that the caller may read, in the order of their commits, deletions included. Follow \`rel="next"\` of \`Link\`, which is always there, for as long as you like: the feed leaves nothing out, and may repeat a change. Where half a million changes lie between that the caller may not read, a page is empty before the end: at the end the link stays the same. To begin, ask with \`since=now\`, keep the link, read the lists, and follow the link from then on. Changes are kept for ${changesKeptDays} days; a cursor of before is answered with 410, and so is one of a time that a restore of the database has undone: begin anew.
 
 What has changed is read where its kind is: ${Object.entries(changePaths)
     .map(([kind, path]) => `\`${kind}\` at \`${path}\``)

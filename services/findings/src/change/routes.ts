@@ -8,6 +8,7 @@ import {
   type FeedPlace,
   type StoredChange,
   findBounds,
+  findMark,
   findWalkEnd,
   listChanges,
   walkLength,
@@ -18,9 +19,9 @@ export function changeRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   contractRoute(app, listRoute, async ({ query, context, answer, raw }) => {
     const given = query.since === undefined || query.since === 'now' ? undefined : readCursor(query.since, context)
     const kinds = readableKinds(context)
-    let after = given ?? { position: '0', ordinal: null }
+    let after: FeedPlace = given ?? { position: '0', ordinal: null, mark: null }
     let walked = await walkOn(db, context, query.since === 'now' ? undefined : { after, kinds, limit: query.limit })
-    if (given !== undefined) assertKept(given, walked.bounds)
+    if (given !== undefined) assertKept(given, walked.bounds, walked.mark)
     // Much may lie between two changes that the caller may read: an empty page is the end, or far on.
     for (let walks = 1; walked.page.length === 0 && walked.isCut && walks < mostWalks; walks += 1) {
       after = walked.next
@@ -46,17 +47,23 @@ async function walkOn(
   readonly page: readonly StoredChange[]
   readonly next: FeedPlace
   readonly isCut: boolean
+  /** The mark of the position behind which it begins. */
+  readonly mark: string | undefined
 }> {
   const wanted = from === undefined ? undefined : { ...from, limit: from.limit + 1, walk: walkLength }
-  const [bounds, rows] = await db.read(context, async (tx) =>
-    Promise.all([findBounds(tx), wanted === undefined ? [] : listChanges(tx, wanted)]),
+  const [bounds, rows, mark] = await db.read(context, async (tx) =>
+    Promise.all([
+      findBounds(tx),
+      wanted === undefined ? [] : listChanges(tx, wanted),
+      from === undefined ? undefined : findMark(tx, from.after.position),
+    ]),
   )
   const last = from === undefined ? undefined : rows.at(from.limit - 1)
   if (from === undefined || wanted === undefined) {
-    return { bounds, page: [], next: { position: bounds.last, ordinal: null }, isCut: false }
+    return { bounds, page: [], next: endOf(bounds), isCut: false, mark }
   }
   if (rows.length === wanted.limit && last !== undefined) {
-    return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true }
+    return { bounds, page: rows.slice(0, from.limit), next: last, isCut: true, mark }
   }
   // Where it ends is asked for with what it holds, in one state of the database: what has come since must not lie between.
   return await db.read(context, async (tx) => {
@@ -69,10 +76,15 @@ async function walkOn(
     return {
       bounds: then,
       page: page.slice(0, from.limit),
-      next: cut ?? end ?? { position: then.last, ordinal: null },
+      next: cut ?? end ?? endOf(then),
       isCut: cut !== undefined || end !== undefined,
+      mark,
     }
   })
+}
+
+function endOf({ last, lastMark }: FeedBounds): FeedPlace {
+  return { position: last, ordinal: null, mark: lastMark }
 }
 
 function readableKinds(context: RequestInfo['context']): ChangeKind[] {
@@ -86,12 +98,17 @@ function isKind(text: string): text is ChangeKind {
 
 /**
  * Refuses a place behind which changes are gone. A place in the middle of the last transaction that was removed is one:
- * the rest of it cannot be told any more.
+ * the rest of it cannot be told any more. So is one that another transaction has now, or that is behind the end: the database was
+ * brought back as it was before, and what was read from then on has not happened. `mark`: that of the position as it is now.
  */
-function assertKept({ position, ordinal }: FeedPlace, { last, pruned }: FeedBounds): void {
-  // No position was ever given out there: the cursor is not one of ours.
-  if (BigInt(position) > BigInt(last)) throw refuseCursor()
-  if (BigInt(position) > BigInt(pruned) || (BigInt(position) === BigInt(pruned) && ordinal === null)) return
+function assertKept(
+  { position, ordinal, mark: known }: FeedPlace,
+  { last, pruned }: FeedBounds,
+  mark: string | undefined,
+): void {
+  const isThere = BigInt(position) <= BigInt(last)
+  const isBehindAll = BigInt(position) === BigInt(pruned) && ordinal === null
+  if (isThere && (isBehindAll || (BigInt(position) > BigInt(pruned) && (known === null || known === mark)))) return
   throw problem('cursor_expired', {
     detail: 'Ask with since=now, keep the link, read the lists anew, and follow the link from then on.',
   })
@@ -99,14 +116,16 @@ function assertKept({ position, ordinal }: FeedPlace, { last, pruned }: FeedBoun
 
 // A cursor is bound to its tenant, so that it cannot be used for another by mistake. It holds nothing secret: positions
 // are counted for each tenant alone.
-const cursorSchema = z.tuple([
-  z.string(),
-  z.string().regex(/^(?:0|[1-9][0-9]{0,17})$/),
-  z
-    .int()
-    .min(1)
-    .max(2 ** 31 - 1)
-    .nullable(),
+const positionSchema = z.string().regex(/^(?:0|[1-9][0-9]{0,17})$/)
+const ordinalSchema = z
+  .int()
+  .min(1)
+  .max(2 ** 31 - 1)
+  .nullable()
+// The release before gave three members.
+const cursorSchema = z.union([
+  z.tuple([z.string(), positionSchema, ordinalSchema]),
+  z.tuple([z.string(), positionSchema, ordinalSchema, z.string().regex(/^[\w-]{11}$/)]),
 ])
 
 function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
@@ -118,11 +137,12 @@ function readCursor(text: string, context: RequestInfo['context']): FeedPlace {
   }
   const cursor = cursorSchema.safeParse(value)
   if (!cursor.success || cursor.data[0] !== bindingOf(context)) throw refuseCursor()
-  return { position: cursor.data[1], ordinal: cursor.data[2] }
+  return { position: cursor.data[1], ordinal: cursor.data[2], mark: cursor.data[3] ?? null }
 }
 
-function writeCursor({ position, ordinal }: FeedPlace, context: RequestInfo['context']): string {
-  return Buffer.from(JSON.stringify([bindingOf(context), position, ordinal])).toString('base64url')
+function writeCursor({ position, ordinal, mark }: FeedPlace, context: RequestInfo['context']): string {
+  const parts = [bindingOf(context), position, ordinal, ...(mark === null ? [] : [mark])]
+  return Buffer.from(JSON.stringify(parts)).toString('base64url')
 }
 
 function bindingOf({ tenantId }: RequestInfo['context']): string {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Change, ChangeKind } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 
@@ -6,10 +7,13 @@ export interface FeedPlace {
   /** A bigint, as text. */
   readonly position: string
   readonly ordinal: number | null
+  /** Tells the transaction that has the position from another that has it. Where there is none, or a cursor of the release before does not say it: null. */
+  readonly mark: string | null
 }
 
 export interface StoredChange extends FeedPlace {
   readonly ordinal: number
+  readonly mark: string
   readonly kind: ChangeKind
   readonly resourceId: string
   readonly change: Change['change']
@@ -21,19 +25,44 @@ export interface StoredChange extends FeedPlace {
 export interface FeedBounds {
   readonly last: string
   readonly pruned: string
+  /** The mark of the last position; null where it is kept no longer. */
+  readonly lastMark: string | null
 }
 
-/** The bounds of the tenant's feed. Served by change_head_pk. */
+/** The bounds of the tenant's feed. Served by change_head_pk and change_batch_position_unique. */
 export async function findBounds(tx: Tx): Promise<FeedBounds> {
-  const [row] = await tx.query<{ last_position: string; pruned_position: string }>({
+  const [row] = await tx.query<{ last_position: string; pruned_position: string; last_batch: string | null }>({
     name: 'findings_feed_bounds',
     text: `
-      select h.last_position, h.pruned_position
+      select h.last_position, h.pruned_position, b.id as last_batch
         from tenancy.change_head as h
+        left join tenancy.change_batch as b on b.tenant_id = h.tenant_id and b.position = h.last_position
        where h.tenant_id = (select tenancy.tenant_id())`,
     values: [],
   })
-  return { last: row?.last_position ?? '0', pruned: row?.pruned_position ?? '0' }
+  return {
+    last: row?.last_position ?? '0',
+    pruned: row?.pruned_position ?? '0',
+    lastMark: row === undefined || row.last_batch === null ? null : markOf(row.last_batch),
+  }
+}
+
+/** The mark of a position; undefined where there is none, or none any more. Served by change_batch_position_unique. */
+export async function findMark(tx: Tx, position: string): Promise<string | undefined> {
+  const [row] = await tx.query<{ id: string }>({
+    name: 'findings_feed_batch',
+    text: `
+      select b.id
+        from tenancy.change_batch as b
+       where b.tenant_id = (select tenancy.tenant_id())
+         and b.position = $1::bigint`,
+    values: [position],
+  })
+  return row === undefined ? undefined : markOf(row.id)
+}
+
+function markOf(batch: string): string {
+  return createHash('sha256').update(batch).digest('base64url').slice(0, 11)
 }
 
 /** How far a statement looks for changes of the kinds that are asked for: less than it may take long for. */
@@ -51,7 +80,7 @@ export async function listChanges(
     limit,
     walk,
   }: {
-    readonly after: FeedPlace
+    readonly after: Omit<FeedPlace, 'mark'>
     readonly kinds: readonly ChangeKind[]
     readonly limit: number
     readonly walk: number
@@ -60,6 +89,7 @@ export async function listChanges(
   const rows = await tx.query<{
     position: string
     ordinal: number
+    batch: string
     kind: ChangeKind
     resource_id: string
     change: Change['change']
@@ -70,7 +100,7 @@ export async function listChanges(
     text: `
       select near.*
         from (
-          select b.position, c.ordinal, c.kind, c.resource_id, c.change, c.version, b.committed_at
+          select b.position, c.ordinal, b.id as batch, c.kind, c.resource_id, c.change, c.version, b.committed_at
           ${behind}
           limit $5
         ) as near
@@ -82,6 +112,7 @@ export async function listChanges(
   return rows.map((row) => ({
     position: row.position,
     ordinal: row.ordinal,
+    mark: markOf(row.batch),
     kind: row.kind,
     resourceId: row.resource_id,
     change: row.change,
@@ -101,11 +132,15 @@ const behind = `
            order by b.position, c.ordinal`
 
 /** The place of the last of so many changes behind a place, whatever their kinds; undefined where there are fewer. */
-export async function findWalkEnd(tx: Tx, after: FeedPlace, walk: number): Promise<FeedPlace | undefined> {
-  const [row] = await tx.query<{ position: string; ordinal: number }>({
+export async function findWalkEnd(
+  tx: Tx,
+  after: Omit<FeedPlace, 'mark'>,
+  walk: number,
+): Promise<FeedPlace | undefined> {
+  const [row] = await tx.query<{ position: string; ordinal: number; batch: string }>({
     name: 'findings_feed_walk_end',
-    text: `select b.position, c.ordinal ${behind} offset $3 limit 1`,
+    text: `select b.position, c.ordinal, b.id as batch ${behind} offset $3 limit 1`,
     values: [after.position, after.ordinal ?? maxOrdinal, walk - 1],
   })
-  return row
+  return row === undefined ? undefined : { position: row.position, ordinal: row.ordinal, mark: markOf(row.batch) }
 }
