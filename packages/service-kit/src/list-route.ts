@@ -38,7 +38,7 @@ export function contractList<const R extends Route, Item extends object>(
   const names = columns ?? columnsOf(route)
   registerContract(app, route, async (input) => {
     assertExpandable(input)
-    if (input.mediaType === 'application/json') return await page(input)
+    if (input.mediaType === 'application/json') return await pageThatFits(page, input)
     const items = await begun(checked(app, route, all(input)))
     // A HEAD asks for no more than whether there would be an answer.
     const fields = fieldsAsked(input.query)
@@ -89,6 +89,53 @@ function assertExpandable({
   }
 }
 
+/** By how much fewer are asked for where they were too many bytes. */
+const fewer = 8
+
+/** Whether a statement was refused as its rows are more bytes than it may bring: tenant-db's ResultTooLarge, which a service need not have. */
+export function isTooLarge(error: unknown): boolean {
+  return error instanceof Error && error.name === 'ResultTooLarge'
+}
+
+/** A page of fewer than were asked for where they would be more bytes than fit: `Link` leads on from there. */
+async function pageThatFits<R extends Route, Item>(
+  page: ListHandlers<R, Item>['page'],
+  input: ContractInput<R>,
+): Promise<AnswerBody<R> | JsonTexts> {
+  try {
+    return await page(input)
+  } catch (error) {
+    const limit: unknown = Reflect.get(Object(input.query), 'limit')
+    if (!isTooLarge(error) || typeof limit !== 'number' || limit === 1) throw error
+    const query = { ...Object(input.query), limit: Math.max(1, Math.floor(limit / fewer)) }
+    return await pageThatFits(page, { ...input, query })
+  }
+}
+
+/**
+ * Reads parts of at most `size`, fewer at a time where they would be too many bytes, and more again where they are not.
+ * HOT PATH of exports: what is read is given as it is.
+ */
+function adaptiveReader<Item>(size: number): (load: (count: number) => Promise<readonly Item[]>) => Promise<{
+  readonly items: readonly Item[]
+  readonly isLast: boolean
+}> {
+  let count = size
+  return async (load) => {
+    for (;;) {
+      try {
+        const items = await load(count)
+        const isLast = items.length < count
+        count = Math.min(size, count * 2)
+        return { items, isLast }
+      } catch (error) {
+        if (!isTooLarge(error) || count === 1) throw error
+        count = Math.max(1, Math.floor(count / fewer))
+      }
+    }
+  }
+}
+
 /** The items of a list that is read page by page: `load` gives those behind a key, at most `size` of them. */
 export async function* allPages<Item, Key>(
   after: Key | undefined,
@@ -97,11 +144,13 @@ export async function* allPages<Item, Key>(
   keyOf: (item: Item) => Key,
 ): AsyncGenerator<Item> {
   let from = after
+  const read = adaptiveReader<Item>(size)
   for (;;) {
-    const items = await load(from, size)
+    const behind = from
+    const { items, isLast } = await read(async (count) => await load(behind, count))
     yield* items
     const last = items.at(-1)
-    if (last === undefined || items.length < size) return
+    if (last === undefined || isLast) return
     from = keyOf(last)
   }
 }
@@ -141,12 +190,15 @@ export async function* wholeList<Item, Key, Tx>(
   const { size, list, keyOf } = parts
   const until = ((parseAssertion(context.assertion)?.expiresAt ?? 0) - followedWithSeconds) * 1000
   let { after } = parts
+  const read = adaptiveReader<Item>(size)
   while (Date.now() < until) {
     const from = after
-    const items = await source.read(context, async (tx) => list(tx, from, size))
+    const { items, isLast } = await read(
+      async (count) => await source.read(context, async (tx) => list(tx, from, count)),
+    )
     yield* items
     const last = items.at(-1)
-    if (last === undefined || items.length < size) return
+    if (last === undefined || isLast) return
     after = keyOf(last)
   }
   const from = after

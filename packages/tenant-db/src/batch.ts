@@ -40,6 +40,17 @@ export function queryOf(
   return query
 }
 
+/** Has a statement let go of the rows behind so many bytes as they come; gives whether there were any. */
+export function bounded(query: SentQuery, maxBytes: number): () => boolean {
+  let bytes = 0
+  const take = query.handleDataRow.bind(query)
+  query.handleDataRow = (message) => {
+    if (typeof message === 'object' && message !== null && 'length' in message) bytes += Number(message.length)
+    if (bytes <= maxBytes) take(message)
+  }
+  return () => bytes > maxBytes
+}
+
 /** Sends a statement by itself. */
 export function send(client: PoolClient, query: SentQuery): void {
   client.query(query)

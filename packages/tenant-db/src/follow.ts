@@ -8,6 +8,10 @@ import { DatabaseUnavailable } from './sql-error.ts'
 const longestMs = 3_600_000
 /** Far less than idle_in_transaction_session_timeout: whoever reads slowly must not lose the transaction. */
 const stayAwakeMs = 3_000
+/** Rows that are asked for at first, when nobody knows how long they are. */
+const firstRows = 8
+/** About so much is held in memory at a time. */
+const partBytes = 4 * 1024 * 1024
 /** How long one waits for another to end. */
 const placeWithinMs = 15_000
 
@@ -16,7 +20,8 @@ const placeWithinMs = 15_000
  * time: `list` is called for each batch, and the statement that it then issues brings the next rows. PostgreSQL has
  * believed the assertion when the cursor was opened, hence it need not live as long as the reading does.
  *
- * It holds a connection all the while, so at most a quarter of them are used for it at once.
+ * It holds a connection all the while, so at most a quarter of them, and two at the least, are used for it at once, and no more
+ * than half of these by one tenant: readers may take their time, and others have their nights too.
  */
 export async function* follow<Item>(
   pool: Pool,
@@ -25,7 +30,7 @@ export async function* follow<Item>(
   list: (tx: Tx) => Promise<readonly Item[]>,
   size: number,
 ): AsyncGenerator<readonly Item[]> {
-  const leave = await enter(pool)
+  const leave = await enter(pool, tenantOf(assertion))
   try {
     const session = new Session(await acquire(pool), queryTimeoutMs)
     const awake = setInterval(() => {
@@ -53,12 +58,16 @@ async function* batches<Item>(
   await session.execute({ text: 'set local cursor_tuple_fraction = 0.00001', values: [] })
   let isOpen = false
   let isOver = false
+  let count = firstRows
   const tx: Tx = {
     query: async <Row extends QueryResultRow>({ text, values }: Parameters<Tx['query']>[0]) => {
       if (!isOpen) await session.execute({ text: `declare following no scroll cursor for ${text}`, values })
       isOpen = true
-      const rows = await session.query<Row>({ text: `fetch forward ${size} from following`, values: [] })
-      isOver = rows.length < size
+      const wanted = Math.min(size, count)
+      const rows = await session.query<Row>({ text: `fetch forward ${wanted} from following`, values: [] })
+      isOver = rows.length < wanted
+      // By what these were: rows are as long as tenants write them, and a part of them is held in memory.
+      count = Math.max(1, Math.min(2 * wanted, Math.floor((partBytes * rows.length) / (1 + lengthOf(rows)))))
       return rows
     },
     execute: async () => await Promise.reject(new Error('only one statement that reads can be followed')),
@@ -70,33 +79,79 @@ async function* batches<Item>(
   }
 }
 
+/** About how long rows are: their texts. */
+function lengthOf(rows: readonly QueryResultRow[]): number {
+  let length = 0
+  for (const row of rows) {
+    for (const value of Object.values(row)) {
+      if (typeof value === 'string') length += value.length
+      else if (typeof value === 'object' && value !== null) length += JSON.stringify(value).length
+    }
+  }
+  return length
+}
+
+interface Waiting {
+  readonly tenant: string
+  readonly enter: () => void
+}
+
 interface Places {
   free: number
-  readonly waiting: (() => void)[]
+  readonly mostOfOne: number
+  /** Places that are held, by tenant. */
+  readonly held: Map<string, number>
+  readonly waiting: Waiting[]
 }
 
 const placesOf = new WeakMap<Pool, Places>()
 
+function newPlaces(pool: Pool): Places {
+  const free = Math.max(2, Math.floor(pool.options.max / 4))
+  return { free, mostOfOne: Math.floor(free / 2), held: new Map(), waiting: [] }
+}
+
 /** Waits for a place among those that hold a connection for long; gives what frees it again. */
-async function enter(pool: Pool): Promise<() => void> {
-  const places = placesOf.get(pool) ?? { free: Math.max(1, Math.floor(pool.options.max / 4)), waiting: [] }
+async function enter(pool: Pool, tenant: string): Promise<() => void> {
+  const places = placesOf.get(pool) ?? newPlaces(pool)
   placesOf.set(pool, places)
-  const leave = (): void => {
-    const next = places.waiting.shift()
-    if (next === undefined) places.free += 1
-    else next()
-  }
-  if (places.free > 0) {
+  const { held, waiting } = places
+  const mayEnter = (who: string): boolean => places.free > 0 && (held.get(who) ?? 0) < places.mostOfOne
+  const take = (): void => {
     places.free -= 1
+    held.set(tenant, (held.get(tenant) ?? 0) + 1)
+  }
+  const leave = (): void => {
+    places.free += 1
+    const left = (held.get(tenant) ?? 1) - 1
+    if (left === 0) held.delete(tenant)
+    else held.set(tenant, left)
+    const next = waiting.findIndex((other) => mayEnter(other.tenant))
+    if (next >= 0) waiting.splice(next, 1)[0]?.enter()
+  }
+  if (mayEnter(tenant)) {
+    take()
     return leave
   }
   const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const here: Waiting = {
+    tenant,
+    enter: () => {
+      take()
+      resolve()
+    },
+  }
   const timer = setTimeout(() => {
-    places.waiting.splice(places.waiting.indexOf(resolve), 1)
+    waiting.splice(waiting.indexOf(here), 1)
     reject(new DatabaseUnavailable('too many long readings at once'))
   }, placeWithinMs)
-  places.waiting.push(resolve)
+  waiting.push(here)
   await promise
   clearTimeout(timer)
   return leave
+}
+
+/** As the gateway has named it: for whose sake others wait. Who it is for the data, PostgreSQL decides. */
+function tenantOf(assertion: string): string {
+  return assertion.split('.')[2] ?? ''
 }

@@ -155,7 +155,8 @@ export interface AssertionSecret {
 }
 
 /**
- * Stores a secret, or replaces the one with the same key id. `migratorConnectionString` is of the migrator, after the
+ * Stores a secret, or replaces the one with the same key id. One that was ended stays ended where no end is given: an operator has
+ * put it out, and a migration must not bring it back. `migratorConnectionString` is of the migrator, after the
  * tenancy schema was migrated.
  */
 export async function setAssertionSecret(
@@ -169,9 +170,9 @@ export async function setAssertionSecret(
      values ($1, $2, $3)
      on conflict (key_id) do update
         set secret = excluded.secret,
-            not_after = excluded.not_after
+            not_after = coalesce(excluded.not_after, assertion_secret.not_after)
       where (assertion_secret.secret, assertion_secret.not_after)
-            is distinct from (excluded.secret, excluded.not_after)`,
+            is distinct from (excluded.secret, coalesce(excluded.not_after, assertion_secret.not_after))`,
     [keyId, secret, notAfter ?? null],
   )
 }

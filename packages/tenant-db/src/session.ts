@@ -1,9 +1,9 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { type SentQuery, queryOf, send, sendTogether } from './batch.ts'
+import { type SentQuery, bounded, queryOf, send, sendTogether } from './batch.ts'
 import { destroy, isAltered, whyLost } from './pool.ts'
-import { DatabaseTimeout, DatabaseUnavailable, sqlError } from './sql-error.ts'
+import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
 /** A statement and its parameters. With a name it is prepared once a connection; a name always has the same text. */
 export interface Statement {
@@ -16,6 +16,11 @@ export interface Statement {
    * work. Not for conditions that leave themselves out, as in `$1 is null or …`.
    */
   readonly plannedOnce?: boolean
+  /**
+   * How many bytes its rows may have together; of more it is told with ResultTooLarge, and what is behind is let go as it comes. For
+   * lists whose rows are as long as tenants write them: a page of a thousand may be larger than the memory.
+   */
+  readonly maxBytes?: number
 }
 
 /** The open transaction. It ends with the function that it was given to; a statement issued later rejects. */
@@ -199,10 +204,10 @@ export class Session implements Tx {
       )
     }
     this.#issued += 1
-    const { text, values, name, plannedOnce = false } = statement
+    const { text, values, name, plannedOnce = false, maxBytes } = statement
     this.#prepare(plannedOnce)
     // A copy: pg reads them later where it waits for its turn.
-    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take)
+    return this.#promise<Row, T>({ text, values: [...values], ...(name === undefined ? {} : { name }) }, take, maxBytes)
   }
 
   #prepare(plansOnce: boolean): void {
@@ -215,12 +220,17 @@ export class Session implements Tx {
     this.#plansOnce = plansOnce
   }
 
-  #promise<Row extends QueryResultRow, T>(statement: SentStatement, take: (result: QueryResult<Row>) => T): Promise<T> {
+  #promise<Row extends QueryResultRow, T>(
+    statement: SentStatement,
+    take: (result: QueryResult<Row>) => T,
+    maxBytes?: number,
+  ): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>()
-    this.#send<Row>(statement, (error, result) => {
+    const settle = (error: unknown, result?: QueryResult<Row>): void => {
       if (result === undefined) reject(error)
       else resolve(take(result))
-    })
+    }
+    this.#send<Row>(statement, settle, maxBytes)
     // Whoever has it may be waiting for another one, and its failure must not end the process then.
     promise.catch(ignore)
     return promise
@@ -230,6 +240,7 @@ export class Session implements Tx {
   #send<Row extends QueryResultRow>(
     statement: SentStatement,
     settle: (error: unknown, result?: QueryResult<Row>) => void,
+    maxBytes?: number,
   ): void {
     this.#startWaiting()
     const announced = statements.hasSubscribers ? announce(statement) : undefined
@@ -241,6 +252,7 @@ export class Session implements Tx {
       this.#stopWaiting()
       announced?.ended?.(error)
       if (error) settle(this.#failed(error))
+      else if (isTooLarge()) settle(new ResultTooLarge(`the rows are more than ${maxBytes} bytes`))
       else {
         // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- pg's, of the statement whose rows are such
         const result = answer as QueryResult<Row>
@@ -248,6 +260,7 @@ export class Session implements Tx {
         settle(undefined, result)
       }
     })
+    const isTooLarge = maxBytes === undefined ? never : bounded(query, maxBytes)
     if (this.#gathered === undefined) send(this.#client, query)
     else this.#gathered.push(query)
   }
@@ -304,6 +317,10 @@ export class Session implements Tx {
 }
 
 function ignore(): void {}
+
+function never(): boolean {
+  return false
+}
 
 /** A server that begins no transaction is there for nobody: one that has become a standby refuses to begin one that writes. */
 function cannotBegin(error: unknown): unknown {

@@ -35,6 +35,11 @@ export class DatabaseTimeout extends Error {
   override readonly name = 'DatabaseTimeout'
 }
 
+/** The rows of a statement are more bytes than it may bring (`Statement.maxBytes`): to be asked for in smaller parts. Nothing else of the transaction has failed. */
+export class ResultTooLarge extends Error {
+  override readonly name = 'ResultTooLarge'
+}
+
 /** The schema of the service is not there, or its role may read nothing of it: migrations have not been run. */
 export class NotMigrated extends Error {
   override readonly name = 'NotMigrated'

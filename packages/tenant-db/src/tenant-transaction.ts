@@ -4,7 +4,7 @@ import type { PoolOptions } from './pool.ts'
 import { acquire, openPool } from './pool.ts'
 import type { Tx } from './session.ts'
 import { Session } from './session.ts'
-import { DatabaseUnavailable, NotMigrated, type SqlErrorKind, sqlError } from './sql-error.ts'
+import { DatabaseUnavailable, NotMigrated, ResultTooLarge, type SqlErrorKind, sqlError } from './sql-error.ts'
 
 /** What the gateway has minted for this request and PostgreSQL verifies. */
 export interface TenantAssertion {
@@ -66,6 +66,8 @@ export function openTenantDb(options: TenantDbOptions): TenantDb {
   const { queryTimeoutMs, observer } = options
   let closed: Promise<void> | undefined
   const note = (error: unknown): never => {
+    // Nothing is wrong with the database.
+    if (error instanceof ResultTooLarge) throw error
     observer?.failed(sqlError(error).kind)
     throw error
   }

@@ -183,6 +183,13 @@ describe('keys of assertions', () => {
     expect(await names(db, tables.mint(tenantA))).toEqual(['of A'])
   })
 
+  test('one that was ended stays ended when it is stored again, as by migrations while it is in the ring still', async () => {
+    const leaked = { keyId: 'leaked', secret: randomBytes(32) }
+    await setAssertionSecret(tables.database.url('migrator'), { ...leaked, notAfter: new Date(Date.now() - 1000) })
+    await setAssertionSecret(tables.database.url('migrator'), leaked)
+    await expectRefused(db, tables.mint(tenantA, leaked).assertion)
+  })
+
   test('those that are not named end ten minutes from now, but for those that have an end', async () => {
     const url = tables.database.url('migrator')
     const [kept, gone, ending] = ['kept', 'gone', 'soon'].map((keyId) => ({ keyId, secret: randomBytes(32) }))

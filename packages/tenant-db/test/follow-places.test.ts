@@ -37,7 +37,10 @@ function fakePool(max: number) {
 }
 
 const list = async (tx: Tx): Promise<unknown[]> => await tx.query(sql('select n from numbers where n > $1', 0))
-const read = (pool: Pool): AsyncGenerator<readonly unknown[]> => follow(pool, 600_000, 'v1.a', list, 2)
+let readers = 0
+/** Reads for a tenant; for one more each time, where none is named. */
+const read = (pool: Pool, tenant = `t${(readers += 1)}`): AsyncGenerator<readonly unknown[]> =>
+  follow(pool, 600_000, `v1.a.${tenant}.1.m`, list, 2)
 
 describe('a list that is followed', () => {
   test('is one cursor, from which each batch is fetched, and its connection serves nobody after it', async () => {
@@ -55,6 +58,32 @@ describe('a list that is followed', () => {
     ])
     await rows.return(undefined)
     expect([clients[0]?.isDestroyed, clients[0]?.released]).toEqual([true, [true]])
+  })
+
+  test('is fetched in parts that fit into memory, however long its rows are', async () => {
+    const { pool, clients } = fakePool(4)
+    let length = 1_000_000
+    const long = follow(pool, 600_000, 'v1.a.b.1.m', list, 100)
+    const known = (text: string) => {
+      const count = Number(/^fetch forward (\d+)/.exec(text)?.[1] ?? 0)
+      const found = Array.from({ length: count }, () => ({ text: 'x'.repeat(length), more: { n: 1 } }))
+      return count === 0 ? ordinary(text) : { command: 'FETCH', rows: found, rowCount: count }
+    }
+    const { connect } = pool
+    Object.assign(pool, {
+      connect: async () => {
+        const client = await connect()
+        Object.assign(clients.at(-1) ?? {}, { known })
+        return client
+      },
+    })
+    const counts: number[] = []
+    for (const next of [1_000_000, 10, 10, 10, 10, 10, 10, 10]) {
+      counts.push(((await long.next()).value ?? []).length)
+      length = next
+    }
+    expect(counts).toEqual([8, 4, 4, 8, 16, 32, 64, 100])
+    await long.return(undefined)
   })
 
   test('keeps its transaction awake while it is read, and no longer', async () => {
@@ -99,10 +128,11 @@ describe('a list that is followed', () => {
 
 describe('of the connections of a pool', () => {
   test.each([
-    [1, 1],
-    [4, 1],
-    [7, 1],
+    [1, 2],
+    [4, 2],
+    [7, 2],
     [8, 2],
+    [12, 3],
     [20, 5],
   ])('of which there are %i, %i may be held by what is followed', async (max, places) => {
     const { pool, clients } = fakePool(max)
@@ -119,6 +149,8 @@ describe('of the connections of a pool', () => {
 
   test('one is waited for in turn, for a quarter of a minute, and then it is said that there is none', async () => {
     const { pool, clients } = fakePool(1)
+    const other = read(pool)
+    await other.next()
     const [first, second, third] = [read(pool), read(pool), read(pool)]
     await first.next()
     const late = second.next().catch((error: unknown) => error)
@@ -131,17 +163,20 @@ describe('of the connections of a pool', () => {
     // Who has given up gets no place, and takes none.
     await first.return(undefined)
     expect((await inTime).done).toBe(false)
-    expect(clients).toHaveLength(2)
+    expect(clients).toHaveLength(3)
     await vi.advanceTimersByTimeAsync(20_000)
     expect((await third.next()).done).toBe(false)
     await third.return(undefined)
     const fourth = read(pool)
     expect((await fourth.next()).done).toBe(false)
     await fourth.return(undefined)
+    await other.return(undefined)
   })
 
   test('who has got one takes nobody else’s place in the row when its own patience would have ended', async () => {
     const { pool } = fakePool(1)
+    const other = read(pool)
+    await other.next()
     const [first, second, third] = [read(pool), read(pool), read(pool)]
     await first.next()
     const inTime = second.next()
@@ -153,6 +188,23 @@ describe('of the connections of a pool', () => {
     await second.return(undefined)
     expect((await last).done).toBe(false)
     await third.return(undefined)
+    await other.return(undefined)
+  })
+
+  test('a tenant holds half of the places at most, and whoever waits behind it goes first', async () => {
+    const { pool, clients } = fakePool(1)
+    const [slow, again, other] = [read(pool, 'a'), read(pool, 'a'), read(pool, 'b')]
+    await slow.next()
+    const late = again.next()
+    await vi.advanceTimersByTimeAsync(1000)
+    expect((await other.next()).done).toBe(false)
+    expect(clients).toHaveLength(2)
+    await other.return(undefined)
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(clients).toHaveLength(2)
+    await slow.return(undefined)
+    expect((await late).done).toBe(false)
+    await again.return(undefined)
   })
 
   test('a place is free again when no connection could be had', async () => {

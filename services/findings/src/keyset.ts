@@ -92,14 +92,14 @@ export function keysetList<Sort extends string, Item extends { readonly id: stri
         const where = written(conditions, leading.length + 1)
         const used = leading.length + where.values.length
         const text = textOf(sort, where.text, used, `$${used + values.length + 2}`)
-        return { text, values: [...leading, ...where.values, ...values, id, limit] }
+        return { text, values: [...leading, ...where.values, ...values, id, limit], maxBytes: mostBytes }
       }
       const key = `${name}_${sort}_${size}`
       const text =
         bare.get(key) ??
         `select * from (${textOf(sort, 'true', leading.length, String(size))}) page limit $${leading.length + values.length + 2}`
       bare.set(key, text)
-      return { name: key, text, values: [...leading, ...values, id, limit], plannedOnce: true }
+      return { name: key, text, values: [...leading, ...values, id, limit], plannedOnce: true, maxBytes: mostBytes }
     },
     keyOf: (item, sort) => ({ values: orders[sort].valuesOf(item), id: item.id }),
     keySchema: (sort) => {
@@ -183,6 +183,17 @@ export function ofFindings(addresses: readonly ResourceAddress[] | undefined): C
           union all select f.id from findings.finding f where f.external_id = any(${externalIds}::text[])))`,
     },
   ]
+}
+
+/**
+ * Bytes that the rows of one statement may have: a finding, or an entry of the log, is as long as its authors write it, some
+ * megabytes at the most, and a thousand of them would fit into no memory. A page is then shorter, a part of an export smaller.
+ */
+export const mostBytes = 16 * 1024 * 1024
+
+/** A statement that brings many rows, prepared once a connection. */
+export function listStatement(name: string, text: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text, values, maxBytes: mostBytes })
 }
 
 /** A statement that is prepared once a connection. */

@@ -1,6 +1,6 @@
 import type { ExpandedFinding, Expansion, Finding } from '@postern/contracts'
 import type { EntityNamesAnswer } from '@postern/contracts/internal'
-import type { RequestInfo } from '@postern/service-kit'
+import { type RequestInfo, isTooLarge, problem } from '@postern/service-kit'
 import type { TenantDb } from '@postern/tenant-db'
 import { planAsRead } from '../action-plan/rules.ts'
 import { listFirstPlans } from '../action-plan/store.ts'
@@ -31,13 +31,18 @@ export async function expand(
   const [[recommendations, plans, log], entities] = await Promise.all([
     ids.length === 0 || !wanted.some((part) => part !== 'entities')
       ? []
-      : db.read(request.context, async (tx) =>
-          Promise.all([
-            wants.has('recommendations') ? listFirstRecommendations(tx, ids, most) : undefined,
-            wants.has('action_plans') ? listFirstPlans(tx, ids, most) : undefined,
-            wants.has('log') ? listLastEntries(tx, ids, most) : undefined,
-          ]),
-        ),
+      : db
+          .read(request.context, async (tx) =>
+            Promise.all([
+              wants.has('recommendations') ? listFirstRecommendations(tx, ids, most) : undefined,
+              wants.has('action_plans') ? listFirstPlans(tx, ids, most) : undefined,
+              wants.has('log') ? listLastEntries(tx, ids, most) : undefined,
+            ]),
+          )
+          .catch((error: unknown) => {
+            // Of several, a page of fewer may do.
+            throw isTooLarge(error) && ids.length === 1 ? tooMuch(error) : error
+          }),
     wants.has('entities') ? namesOf(universe, request, findings) : undefined,
   ])
   const [recommendationsOf, plansOf, logOf] = [
@@ -54,6 +59,14 @@ export async function expand(
     ...(entities === undefined ? {} : { entities: shown(entities, entity_ids, request.context) }),
   })
   return new Map(findings.map((finding) => [finding.id, partsOf(finding)]))
+}
+
+function tooMuch(cause: unknown): Error {
+  return problem('bad_request', {
+    detail: 'What belongs to the finding is too much for one answer. Ask for it by its own list.',
+    errors: [{ parameter: 'expand', code: 'too_big', detail: 'is more than fits into one answer' }],
+    cause,
+  })
 }
 
 type NamedEntity = EntityNamesAnswer['entities'][number]

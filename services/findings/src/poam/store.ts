@@ -2,7 +2,7 @@ import type { EvidenceRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { jsonText } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
-import { statement } from '../keyset.ts'
+import { listStatement, statement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
 /** The action plans of findings but those that nobody will carry out. */
@@ -24,8 +24,8 @@ export interface Piece {
   readonly after: number
 }
 
-/** Entries of a log that are one piece. */
-export const entriesOfPiece = 50
+/** Entries of a log that are one piece: an entry may be long. */
+export const entriesOfPiece = 5
 
 /** What a piece says: what its part needs is there. */
 export interface StoredPiece {
@@ -90,7 +90,7 @@ const lastEntries = statement(
 
 // Where it is followed, the numbers of the pieces are sorted and nothing else: what a piece says is read when it is its
 // turn, by finding_pk, recommendation_number_unique, action_plan_of_finding_unique, tracker_log_seq_unique, tracker_log_with_evidence.
-const pieces = statement(
+const pieces = listStatement(
   'poam_pieces',
   `select
     piece.part,

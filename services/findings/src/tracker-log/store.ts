@@ -2,7 +2,7 @@ import type { CreatedBy, LogEntry, LogKind } from '@postern/contracts'
 import { logKinds } from '@postern/contracts'
 import { emptyRoot, hashOf, nextRoot, sealEntry } from '@postern/log-chain'
 import type { Tx } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { listStatement, statement } from '../keyset.ts'
 import type { LogDraft } from './rules.ts'
 
 /** The end of a tenant's log. */
@@ -296,7 +296,7 @@ const insertEntries = statement(
 )
 
 // tracker_log_seq_unique
-const listOfFinding = statement(
+const listOfFinding = listStatement(
   'log_list_of_finding',
   `select l.seq, l.entry, l.hash
   from findings.tracker_log l
@@ -306,7 +306,7 @@ const listOfFinding = statement(
 )
 
 // tracker_log_seq_unique, backwards.
-const lastOfFindings = statement(
+const lastOfFindings = listStatement(
   'log_last_of_findings',
   `select near.entry, near.hash
   from unnest($1::uuid[]) as wanted (id)

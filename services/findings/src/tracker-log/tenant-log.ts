@@ -1,6 +1,6 @@
 import { type LogEntry, type LogKind, logKinds, maxLogWalk } from '@postern/contracts'
 import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
-import { statement } from '../keyset.ts'
+import { listStatement, mostBytes, statement } from '../keyset.ts'
 import { type LogRow, findLogEnd, toEntry } from './store.ts'
 
 /** The entries of a tenant that are asked for: all of them where nothing is said. No index serves either. */
@@ -25,6 +25,7 @@ export async function pageOfTenantLog(
 ): Promise<{ readonly entries: readonly LogEntry[]; readonly onward: number | undefined }> {
   const entries: LogEntry[] = []
   let from = after
+  let length = 0
   while (from < after + maxLogWalk) {
     const [start, to] = [from, from + stretch]
     const [end, rows] = await db.read(tenant, async (tx) =>
@@ -36,8 +37,11 @@ export async function pageOfTenantLog(
       ]),
     )
     entries.push(...rows.map(toEntry))
+    for (const { entry } of rows) length += entry.length
     if (entries.length >= limit || end.position <= to) return { entries, onward: undefined }
     from = to
+    // What several stretches bring together has a bound too.
+    if (length > mostBytes / 2) break
   }
   return { entries, onward: from }
 }
@@ -89,7 +93,7 @@ export async function listTenantLog(
 const isWanted = '(l.kind = any($1::text[]) and ($2::text[] is null or l.actor_id = any($2)))'
 
 // tracker_log_pk, from one position to another.
-const listStretch = statement(
+const listStretch = listStatement(
   'log_list_stretch',
   `select l.entry, l.hash
   from findings.tracker_log l
@@ -107,7 +111,7 @@ const countStretch = statement(
 )
 
 // tracker_log_pk
-const listSteps = statement(
+const listSteps = listStatement(
   'log_list_steps',
   `select l.position, case when ${isWanted} then l.entry end as entry, l.hash
   from findings.tracker_log l

@@ -1,18 +1,30 @@
 import type { LogVerification } from '@postern/contracts'
 import { type Anchor, parseEntry, verifyFindingLog } from '@postern/log-chain'
+import { isTooLarge } from '@postern/service-kit'
 import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
 import { type StoredEntry, listFindingEntries } from './store.ts'
 
-/** Entries that a check of a chain holds in memory at a time. */
+/** Entries that a check of a chain holds in memory at a time, where they are not long. */
 const batch = 500
 
 /** Checks the chain of a finding from its first entry. What is stored is not trusted: it may be no entry at all. */
 export async function verifyLog(db: TenantDb, tenant: TenantAssertion, findingId: string): Promise<LogVerification> {
   let last: Anchor = { seq: 0, hash: null }
   let entries = 0
+  let limit = batch
   for (;;) {
     const { seq: after } = last
-    const rows = await db.read(tenant, async (tx) => listFindingEntries(tx, findingId, { after, limit: batch }))
+    const bounds = { after, limit }
+    const rows = await db
+      .read(tenant, async (tx) => listFindingEntries(tx, findingId, bounds))
+      .catch((error: unknown) => {
+        if (!isTooLarge(error) || limit === 1) throw error
+        return undefined
+      })
+    if (rows === undefined) {
+      limit = Math.max(1, Math.floor(limit / 8))
+      continue
+    }
     const read = rows.map(readEntry)
     const broken = read.indexOf(undefined)
     const checked = verifyFindingLog(
@@ -23,7 +35,7 @@ export async function verifyLog(db: TenantDb, tenant: TenantAssertion, findingId
     last = checked.last
     const fault =
       checked.fault ?? (broken === -1 ? null : ({ seq: rows[broken]?.seq ?? 0, problem: 'content' } as const))
-    if (fault !== null || rows.length < batch) {
+    if (fault !== null || rows.length < limit) {
       return { finding_id: findingId, is_intact: fault === null, entries, last_hash: last.hash, fault }
     }
   }

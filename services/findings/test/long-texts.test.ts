@@ -1,0 +1,101 @@
+import { findingSchema, logEntrySchema, problemSchema } from '@postern/contracts'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
+import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
+
+let service: FindingsUnderTest
+let tenant: Principal
+let id: string
+/** Changes of all texts, each of which leaves an entry of some 0.8 MB in the log: more of them than one answer may have. */
+const changes = 24
+
+beforeAll(async () => {
+  service = await startFindings()
+  tenant = newTenant()
+  id = findingSchema.parse((await service.call(tenant, 'POST', path, { body: findingBody() })).json).id
+  const fields = ['condition', 'criteria', 'cause', 'consequence']
+  for (let count = 0; count < changes; count += 1) {
+    const text = `${count} ${'x'.repeat(99_000)}`
+    const body = Object.fromEntries(fields.map((field) => [field, text]))
+    const answer = await service.call(tenant, 'PATCH', `${path}/${id}`, { body, headers: { 'if-match': '*' } })
+    if (answer.status !== 200) throw new Error(`the finding was not changed: ${answer.text.slice(0, 200)}`)
+  }
+})
+afterAll(async () => await service.close())
+
+const all = Array.from({ length: changes + 1 }, (_, index) => index + 1)
+
+/** All of a list, and how many each of its pages has. */
+async function walk<T>(first: string, schema: z.ZodType<T>): Promise<{ items: T[]; sizes: number[] }> {
+  const items: T[] = []
+  const sizes: number[] = []
+  for (let next: string | undefined = first; next !== undefined;) {
+    const answer = await service.call(tenant, 'GET', next)
+    expect([answer.status, answer.text.slice(0, 200)]).toEqual([200, expect.any(String)])
+    const page = z.array(schema).parse(answer.json)
+    items.push(...page)
+    sizes.push(page.length)
+    next = /^<([^>]+)>; rel="next"$/.exec(answer.headers['link'] ?? '')?.[1]
+  }
+  return { items, sizes }
+}
+
+describe('of what is longer than an answer may be', () => {
+  test.each([
+    ['the log of a finding', () => `${path}/${id}/log?limit=100`],
+    ['the log of the tenant', () => '/api/v1/remediation-log?limit=1000'],
+  ])('%s comes in shorter pages, and is whole', async (_what, target) => {
+    const { items, sizes } = await walk(target(), logEntrySchema)
+    expect(items.map(({ seq }) => seq)).toEqual(all)
+    expect(Math.max(...sizes)).toBeLessThan(all.length)
+  })
+
+  test('findings come in shorter pages, and are whole', async () => {
+    const text = 'y'.repeat(99_000)
+    const long = findingBody({ condition: text, criteria: text, cause: text, consequence: text })
+    const others = newTenant()
+    const made: string[] = []
+    for (let count = 0; count < 45; count += 1) {
+      const answer = await service.call(others, 'POST', path, { body: long })
+      made.push(findingSchema.parse(answer.json).id)
+    }
+    const mine = tenant
+    tenant = others
+    const { items, sizes } = await walk(`${path}?limit=200&sort=created_at`, findingSchema)
+    tenant = mine
+    expect(items.map((finding) => finding.id)).toEqual(made)
+    expect(Math.max(...sizes)).toBeLessThan(made.length)
+  })
+
+  test('an export is whole', async () => {
+    const answer = await service.call(tenant, 'GET', '/api/v1/remediation-log', {
+      headers: { accept: 'application/x-ndjson' },
+    })
+    const lines = answer.text.trimEnd().split('\n')
+    expect(lines.map((line) => logEntrySchema.parse(JSON.parse(line)).seq)).toEqual(all)
+  })
+
+  test('the chain is checked to its end', async () => {
+    const { json } = await service.call(tenant, 'GET', `${path}/${id}/log/verify`)
+    expect(json).toMatchObject({ is_intact: true, entries: all.length })
+  })
+
+  test('a finding is not expanded by it: it has a list of its own', async () => {
+    const answer = await service.call(tenant, 'GET', `${path}/${id}?expand=log`)
+    expect([answer.status, problemSchema.parse(answer.json).errors]).toEqual([
+      400,
+      [{ parameter: 'expand', code: 'too_big', detail: expect.any(String) }],
+    ])
+  })
+
+  test('a plan of action and milestones is whole', async () => {
+    const answer = await service.call(tenant, 'GET', '/api/v1/exports/poam.json?status=draft,open')
+    const shape = z.object({
+      'plan-of-action-and-milestones': z.object({
+        risks: z.array(z.object({ 'risk-log': z.object({ entries: z.array(z.unknown()) }) })),
+      }),
+    })
+    const document = shape.parse(JSON.parse(answer.text))['plan-of-action-and-milestones']
+    expect(document.risks.map((risk) => risk['risk-log'].entries.length)).toEqual([all.length])
+  })
+})
