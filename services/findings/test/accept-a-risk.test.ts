@@ -86,6 +86,27 @@ describe('a risk accepted until a day', () => {
     })
   })
 
+  test('is opened also where another cannot be, which is told of', async () => {
+    const tenant = newTenant()
+    const [stuck, finding] = [await accepted(tenant, day(0)), await accepted(tenant, day(0))]
+    await service.asSuperuser.system(async (tx) => {
+      const text = `alter table findings.finding add constraint stuck check (id <> '${stuck.id}' or status <> 'open') not valid`
+      await tx.execute({ text, values: [] })
+    })
+    await on(day(2), async () => {
+      for (const expected of ['open', 'open']) {
+        const found = z.array(findingSchema).parse(await read(tenant, path))
+        const statuses = new Map(found.map(({ id, status }) => [id, status]))
+        expect([statuses.get(finding.id), statuses.get(stuck.id)]).toEqual([expected, 'risk_accepted'])
+      }
+      const told = service.logs.filter((line) => line.includes('acceptance_not_reopened'))
+      expect(told.filter((line) => line.includes(stuck.id))).not.toEqual([])
+    })
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute({ text: 'alter table findings.finding drop constraint stuck', values: [] })
+    })
+  })
+
   test('stays as it is where another tenant asks', async () => {
     const [tenant, other] = [newTenant(), newTenant()]
     const finding = await accepted(tenant, day(1))

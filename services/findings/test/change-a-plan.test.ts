@@ -68,7 +68,9 @@ describe('changing an action plan', () => {
     const silent = await patch(tenant, plan.id, { due_date: day(60) })
     expect([silent.status, pointers(silent.json)]).toEqual([422, ['/extension_reason', '/extension_approved_by']])
     const told = { due_date: day(60), extension_reason: 'Vendor is late.', extension_approved_by: { name: 'Cleo' } }
-    expect((await patch(tenant, plan.id, told)).status).toBe(200)
+    expect((await patch(tenant, plan.id, { ...told, title: 'Another' })).status).toBe(200)
+    const ofTitle = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?kind=field_change`))
+    expect(ofTitle.map(({ body, changes }) => [body, changes.map(({ field }) => field)])).toEqual([[null, ['title']]])
     const extend = async (to: string, reason = 'Again.') =>
       await service.call(tenant, 'POST', `${plans}/${plan.id}/extensions`, {
         body: { to, reason, approved_by: { name: 'Cleo' } },

@@ -56,6 +56,19 @@ describe('changing many findings', () => {
     expect(await findingsOf(tenant)).toEqual([])
   })
 
+  test('an upsert of all that there is goes through what was cancelled, as long as that stays as it is', async () => {
+    const tenant = newTenant()
+    const item = { ...findingBody({ title: 'As it is' }), external_id: 'C-1' }
+    expect(codesOf(await bulk(tenant, path, [item]))).toEqual([201])
+    const [made] = await findingsOf(tenant)
+    const cancel = { to: 'cancelled', reason: 'Raised in error.' }
+    await service.call(tenant, 'POST', `${path}/${made?.id}/status`, { body: cancel })
+    const other = { ...findingBody(), external_id: 'C-2' }
+    expect(codesOf(await bulk(tenant, path, [item, other], 'atomic'))).toEqual([200, 201])
+    const changed = { ...item, title: 'Changed' }
+    expect(codesOf(await bulk(tenant, path, [changed, other]))).toEqual(['conflict', 200])
+  })
+
   test('an item is a merge patch, of objects within it too, and leaves what it does not name', async () => {
     const tenant = newTenant()
     const response = { agreement: 'partially', text: 'In part.', responded_at: null }

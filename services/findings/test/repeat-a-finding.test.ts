@@ -56,6 +56,25 @@ describe('a finding that repeats another', () => {
     await expect(past).rejects.toMatchObject({ constraint: 'finding_repeats_what_has_ended' })
   })
 
+  test('goes on as any other when what it repeats is opened again', async () => {
+    const tenant = newTenant()
+    const closed = await closedFinding(service, tenant)
+    const made = findingSchema.parse((await document(tenant, { repeat_of_id: closed.id })).json)
+    const reopened = await service.call(tenant, 'POST', `${path}/${closed.id}/status`, {
+      body: { to: 'open', reason: 'Seen again' },
+    })
+    expect(reopened).toMatchObject({ status: 200 })
+    const patched = await service.call(tenant, 'PATCH', `${path}/${made.id}`, {
+      body: { title: 'Changed' },
+      headers: { 'if-match': '*' },
+    })
+    expect(patched).toMatchObject({ status: 200, json: { title: 'Changed', repeat_of_id: closed.id } })
+    const cancelled = await service.call(tenant, 'POST', `${path}/${made.id}/status`, {
+      body: { to: 'cancelled', reason: 'Not one' },
+    })
+    expect(cancelled).toMatchObject({ status: 200 })
+  })
+
   test('is told the severity that it should have, which is not set', async () => {
     const tenant = newTenant()
     const { id } = await closedFinding(service, tenant, { severity: 'high' })

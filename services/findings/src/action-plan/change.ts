@@ -94,7 +94,10 @@ export async function changePlan(
   // The percentage goes with the status where there is one.
   const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
   const changes = changesBetween(before, after, fields)
-  const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id, body: reason })
+  // The reason is of the due date, and of nothing else that changes with it.
+  const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id }).map((draft) =>
+    draft.kind === 'due_date_change' ? { ...draft, body: reason } : draft,
+  )
   if (isMoved) {
     const { reason: why, note, verified_by, evidence_refs = [], percent_complete } = patch
     const request = { to, reason: why, note, verified_by, evidence_refs, percent_complete }

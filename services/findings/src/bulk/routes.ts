@@ -21,7 +21,13 @@ import {
   proposePlan,
 } from '../action-plan/change.ts'
 import type { Deps } from '../deps.ts'
-import { changeFinding, documentFinding, moveFinding, problemOfFinding } from '../finding/change.ts'
+import {
+  changeFinding,
+  documentFinding,
+  isUnchanged as isUnchangedFinding,
+  moveFinding,
+  problemOfFinding,
+} from '../finding/change.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf } from '../request.ts'
 import { type ReferenceCheck, referenceCheck } from '../reference/check.ts'
@@ -115,6 +121,10 @@ async function applyFinding(
   }
   assertItemVersion(version, before.version)
   assertKnown(fields, before)
+  // A push of all that there is holds what was cancelled as well.
+  if (before.status === 'cancelled' && isUnchangedFinding(before, fields)) {
+    return { isNew: false, resource: before, drafts: [] }
+  }
   const changed = await changeFinding(tx, before, fields)
   if (status !== 'open' || before.status !== 'draft') {
     return { isNew: false, resource: changed.finding, drafts: changed.drafts }

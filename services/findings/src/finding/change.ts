@@ -45,6 +45,12 @@ export async function changeFinding(tx: Tx, before: StoredFinding, patch: Update
   return { finding, drafts: draftsOf(changes, { findingId: before.id }) }
 }
 
+/** Whether a patch leaves a finding as it is. */
+export function isUnchanged(before: StoredFinding, patch: UpdateFinding): boolean {
+  const { after, error } = patched(before, patch)
+  return error === undefined && changesBetween(before, after, patchedFields).length === 0
+}
+
 /** Whether a closed finding becomes one that is closed with evidence only. The database asks the same (finding_closing_evidence). */
 function becomesUnproved(before: StoredFinding, after: StoredFinding): boolean {
   return before.status === 'closed' && needsEvidence(after) && !needsEvidence(before)

@@ -1,5 +1,6 @@
 import { type Logger, ProblemError } from '@postern/service-kit'
-import type { TenantAssertion, TenantDb } from '@postern/tenant-db'
+import type { TenantAssertion, TenantDb, Tx } from '@postern/tenant-db'
+import { attempt } from '../../bulk/store.ts'
 import { type CalendarDate, nextDay } from '../rules.ts'
 import { recorderFor } from '../../tracker-log/record.ts'
 import type { LogDraft } from '../../tracker-log/rules.ts'
@@ -50,7 +51,7 @@ export function reopeningExpired(
         if (sealed.today !== today) of.delete(tenantId)
       })
       .catch(orLogged('day_not_sealed'))
-      .then(async () => await reopenAll(db, tenant, tenantId, today, parts.checkpoints))
+      .then(async () => await reopenAll(db, tenant, { ...parts, tenantId, today }))
       .catch(orLogged('acceptances_not_reopened'))
     begun.set(tenantId, sweep)
     return sweep
@@ -76,39 +77,61 @@ function tenantOf({ assertion }: TenantAssertion): string {
 async function reopenAll(
   db: TenantDb,
   tenant: TenantAssertion,
-  tenantId: string,
-  today: CalendarDate,
-  checkpoints: CheckpointSigner,
+  {
+    tenantId,
+    today,
+    checkpoints,
+    logger,
+  }: {
+    readonly tenantId: string
+    readonly today: CalendarDate
+    readonly checkpoints: CheckpointSigner
+    readonly logger: Logger
+  },
 ): Promise<void> {
+  // One that cannot be opened keeps none of the others accepted, and is not tried again before tomorrow.
+  const failed = new Set<string>()
   const record = recorderFor({ actor: { type: 'system', id: 'postern', label: 'Postern' }, tenantId }, checkpoints)
   for (;;) {
-    const ids = await db.read(tenant, async (tx) => listExpired(tx, today, batch))
+    const expired = await db.read(tenant, async (tx) => listExpired(tx, today, batch + failed.size))
+    const ids = expired.filter((id) => !failed.has(id))
     if (ids.length === 0) return
     await db.write(tenant, async (tx) => {
       const drafts: LogDraft[] = []
       for (const id of ids) {
-        const before = await lockFinding(tx, { by: 'id', id })
-        const until = before?.accepted_until
-        // Another process may have been quicker.
-        if (before?.status !== 'risk_accepted' || until === undefined || until === null || until >= today) continue
-        const after = moved(before, { to: 'open', evidence_refs: [] })
-        const opened = await updateFinding(tx, before, after)
-        const followed = await followPlansUnderWay(tx, opened, before.status, await findProgress(tx, id))
-        drafts.push({
-          findingId: id,
-          kind: 'system',
-          body: `The risk was accepted until ${until}.`,
-          changes: [
-            { field: 'status', from: before.status, to: after.status },
-            { field: 'accepted_until', from: until, to: null },
-            { field: 'accepted_by', from: before.accepted_by, to: null },
-          ],
-          occurredAt: new Date(`${nextDay(until)}T00:00:00Z`),
-        })
-        drafts.push(...followed.drafts)
+        try {
+          drafts.push(...(await attempt(tx, async () => await reopen(tx, id, today))))
+        } catch (error) {
+          failed.add(id)
+          logger.error({ event: 'acceptance_not_reopened', tenant_id: tenantId, finding_id: id, err: error })
+        }
       }
       await record(tx, drafts)
     })
-    if (ids.length < batch) return
+    if (expired.length < batch) return
   }
+}
+
+/** Opens one finding whose acceptance is over; gives what to log of it, nothing where another process was quicker. */
+async function reopen(tx: Tx, id: string, today: CalendarDate): Promise<readonly LogDraft[]> {
+  const before = await lockFinding(tx, { by: 'id', id })
+  const until = before?.accepted_until
+  if (before?.status !== 'risk_accepted' || until === undefined || until === null || until >= today) return []
+  const after = moved(before, { to: 'open', evidence_refs: [] })
+  const opened = await updateFinding(tx, before, after)
+  const followed = await followPlansUnderWay(tx, opened, before.status, await findProgress(tx, id))
+  return [
+    {
+      findingId: id,
+      kind: 'system',
+      body: `The risk was accepted until ${until}.`,
+      changes: [
+        { field: 'status', from: before.status, to: after.status },
+        { field: 'accepted_until', from: until, to: null },
+        { field: 'accepted_by', from: before.accepted_by, to: null },
+      ],
+      occurredAt: new Date(`${nextDay(until)}T00:00:00Z`),
+    },
+    ...followed.drafts,
+  ]
 }
