@@ -65,7 +65,7 @@ async function entities(tenant: Principal): Promise<unknown[]> {
   return await world.rows('select name, version from universe.entity where tenant_id = $1', [tenant.tenantId])
 }
 
-const jobOf = `select state::text, retry_count, extract(epoch from start_after - now())::float as waits
+const jobOf = `select state::text, retry_count, output ->> 'message' as said, output::text as whole, extract(epoch from start_after - now())::float as waits
   from queue.job where name = 'sync-run' and data ->> 'id' = $1`
 
 test('a source that fails is read again later and later, until it works', async () => {
@@ -81,7 +81,7 @@ test('a source that fails is read again later and later, until it works', async 
     const job = await vi.waitFor(
       async () => {
         const [found] = await world.rows(jobOf, [run.id])
-        expect(found).toMatchObject({ state: 'retry', retry_count: attempt })
+        expect(found).toMatchObject({ state: 'retry', retry_count: attempt, said: 'the attempt has failed' })
         return found
       },
       { timeout: 90_000, interval: 100 },

@@ -145,19 +145,19 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
       await boss.work<{ id: string }, undefined, typeof shared>(queueNames.run, shared, async ([job]) => {
         if (job === undefined) return undefined
         const isLast = job.retryCount >= job.retryLimit
-        await handlers.run(job.data.id, { signal: job.signal, isLast })
+        await orNameless(handlers.run(job.data.id, { signal: job.signal, isLast }))
         return undefined
       })
       await boss.work<{ id: string; due: string }, undefined, typeof options>(
         queueNames.schedule,
         options,
         async ([job]) => {
-          if (job !== undefined) await handlers.schedule(job.data.id, new Date(job.data.due))
+          if (job !== undefined) await orNameless(handlers.schedule(job.data.id, new Date(job.data.due)))
           return undefined
         },
       )
       await boss.work<{ id: string }, undefined, typeof options>(queueNames.lost, options, async ([job]) => {
-        if (job !== undefined) await handlers.lost(job.data.id)
+        if (job !== undefined) await orNameless(handlers.lost(job.data.id))
         return undefined
       })
     },
@@ -180,6 +180,21 @@ async function startInTheEnd(boss: PgBoss, logger: Logger, signal: AbortSignal):
       await sleep(startAgainMs, undefined, { signal }).catch(() => undefined)
     }
   }
+}
+
+/**
+ * The queue keeps what a job has failed with, where no row belongs to a tenant: what a source has said, and its rows with it, must
+ * not be there. The log has said it.
+ */
+async function orNameless(work: Promise<void>): Promise<void> {
+  let isDone = false
+  try {
+    await work
+    isDone = true
+  } catch {
+    // What there is to say stands in the run, and in the log.
+  }
+  if (!isDone) throw new Error('the attempt has failed')
 }
 
 function within(tx: JobTransaction) {
