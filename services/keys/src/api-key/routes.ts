@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { generateKey } from '@postern/api-key'
 import {
   createApiKey,
@@ -225,9 +226,11 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     if (overlapMs >= overlapWithoutWaitMs) {
       await enforcer.announceKey(old.hash)
     } else {
-      // The new key is in this answer alone: it is given also when the old one's end could not be confirmed.
-      await enforcer.enforceKey(old.hash).catch((error: unknown) => {
+      // The new key is in this answer alone: it is given also when the old one's end could not be confirmed, but not before the last
+      // lease that was granted without it is over.
+      await enforcer.enforceKey(old.hash).catch(async (error: unknown) => {
         log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
+        await sleep(leaseMs)
       })
     }
     answer.header('cache-control', 'no-store')
