@@ -194,7 +194,23 @@ describe('verify-log', () => {
   test('says that a log is true, with checkpoints as JWS or as the API answers them', async () => {
     expect(await verify()).toEqual({ exitCode: 0, out: 'true: 5 entries of 1 findings, 2 checkpoints\n', err: '' })
     const { out } = await verify('--json')
-    expect(JSON.parse(out)).toEqual({ is_intact: true, entries: 5, findings: 1, checkpoints: 2, root: rootOf(log) })
+    expect(JSON.parse(out)).toEqual({
+      is_intact: true,
+      entries: 5,
+      unsigned: 0,
+      findings: 1,
+      checkpoints: 2,
+      root: rootOf(log),
+    })
+  })
+
+  test('says how many entries nobody has vouched for yet: they are chained, which whoever writes can do anew', async () => {
+    await write('checkpoints', [checkpoint(log.slice(0, 2))])
+    expect(await verify()).toMatchObject({
+      exitCode: 0,
+      out: 'true: 5 entries of 1 findings, 1 checkpoints; the last 3 are behind every checkpoint: chained, and not signed\n',
+    })
+    expect(JSON.parse((await verify('--json')).out)).toMatchObject({ unsigned: 3 })
   })
 
   test('takes a checkpoint as people keep it: indented', async () => {

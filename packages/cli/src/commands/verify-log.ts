@@ -37,14 +37,23 @@ export async function verifyLog(
           ],
     ),
   ]
-  const counts = { entries: report.entries, findings: report.findings, checkpoints: checkpoints.length }
+  const signed = report.checkpoints.flatMap(({ outcome, checkpoint }) =>
+    outcome === 'agrees' && checkpoint !== undefined ? [checkpoint.position] : [],
+  )
+  // Whoever can write to the database can chain entries anew: those behind the last checkpoint nobody has vouched for yet.
+  const unsigned = report.entries - Math.max(0, ...signed)
+  const counts = { entries: report.entries, unsigned, findings: report.findings, checkpoints: checkpoints.length }
   if (!report.isIntact) {
     const line = faults.map((fault) => `${fault.file} line ${fault.line}: ${fault.problem}`).join('; ')
     throw contradicted(line, { faults, ...counts, root: report.root })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
-  else
-    context.print(`true: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints`)
+  else {
+    const behind = unsigned === 0 ? '' : `; the last ${unsigned} are behind every checkpoint: chained, and not signed`
+    context.print(
+      `true: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints${behind}`,
+    )
+  }
 }
 
 const entryFaults: Readonly<Record<ExportReport['faults'][number]['problem'], string>> = {
@@ -56,7 +65,8 @@ const entryFaults: Readonly<Record<ExportReport['faults'][number]['problem'], st
 
 const checkpointFaults: Readonly<Record<Exclude<ExportReport['checkpoints'][number]['outcome'], 'agrees'>, string>> = {
   contradicts: 'the log up to here is another than the one that was signed',
-  'beyond-export': 'the export ends before this checkpoint',
+  'beyond-export':
+    'the export ends before this checkpoint: entries are missing, or it was made before the checkpoint was',
   'not-signed-by-these-keys': 'is no checkpoint that these keys have signed',
 }
 
