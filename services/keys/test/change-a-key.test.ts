@@ -275,4 +275,28 @@ describe('a rotated key', () => {
       expect(await getKey(service, admin, old.id)).toMatchObject({ state: 'expired' })
     })
   })
+
+  test('without an overlap answers, where the database fails meanwhile, no sooner than the leases of before are over', async () => {
+    const admin = await newTenant(service)
+    const rename = async (from: string, to: string) =>
+      await service.asSuperuser.system(async (tx) => {
+        await tx.execute({ text: `alter function keys.${from}(bytea) rename to ${to}`, values: [] })
+      })
+    await whileLeased(async () => {
+      const old = await newKey(service, admin)
+      const gateway = await new LeaseHolder(service.ask).take()
+      await rename('last_key_change', 'gone')
+      try {
+        expect((await rotate(admin, old.id, { overlap: '0s' })).status).toBe(201)
+        const left = await service.asSuperuser.system(async (tx) => {
+          const text = 'select from keys.gateway_lease where lease_until > clock_timestamp()'
+          return await tx.query({ text, values: [] })
+        })
+        expect(left).toEqual([])
+      } finally {
+        await rename('gone', 'last_key_change')
+        await gateway.release()
+      }
+    })
+  })
 })

@@ -230,7 +230,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       // lease that was granted without it is over.
       await enforcer.enforceKey(old.hash).catch(async (error: unknown) => {
         log.warn({ event: 'rotation_unconfirmed', key_id: old.id, err: error })
-        await sleep(leaseMs)
+        await sleep(leaseMs + 500)
       })
     }
     answer.header('cache-control', 'no-store')
