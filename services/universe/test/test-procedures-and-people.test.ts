@@ -373,3 +373,16 @@ test('nobody reviews a test of their own, in whatever way the two are named', as
   expect(await listProcedures(tenant)).toEqual([])
   expect((await pushProcedures(tenant, rows.slice(0, 1))).status).toBe(200)
 })
+
+test('procedures with long texts come in shorter pages, and are whole', async () => {
+  const tenant = newTenant()
+  const text = 'x'.repeat(20_000)
+  const rows = Array.from({ length: 450 }, (_, index) =>
+    procedure(`P${String(index).padStart(3, '0')}`, { objective: text, procedure_text: text }),
+  )
+  expect((await pushProcedures(tenant, rows)).status).toBe(200)
+  const first = z.array(z.unknown()).parse((await get(tenant, `${procedures}?limit=1000&sort=reference`)).json)
+  expect(first.length).toBeLessThan(rows.length)
+  const seen = await pagesOf(tenant, `${procedures}?limit=1000&sort=reference`)
+  expect(seen.map(({ external_id }) => external_id)).toEqual(rows.map(({ external_id }) => external_id))
+})

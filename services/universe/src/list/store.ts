@@ -8,6 +8,9 @@ export interface ListKey {
   readonly tie: string | number
 }
 
+/** Bytes that the rows of a page may have: their texts are as long as sources write them. A page of more is shorter. */
+const mostBytes = 16 * 1024 * 1024
+
 /** What a list can be sorted by: an expression that an index ends with, before the column that breaks ties. */
 interface SortColumn {
   readonly expression: string
@@ -60,6 +63,7 @@ export function listStatements<const Sort extends string>(parts: ListParts<Sort>
           order by ${expression} ${direction}, ${tie.column} ${direction}
           limit $${filters + 3}`,
         values: [...values, edge.value, edge.tie, limit],
+        maxBytes: mostBytes,
       }
     },
     keySchema: (order) => {
