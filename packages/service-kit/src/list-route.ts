@@ -272,7 +272,8 @@ function asCsv(items: AsyncIterable<unknown>, columns: readonly string[]): Reada
     record_delimiter: 'windows',
     // By itself it quotes the whole delimiter alone, and many readers take half of it for one.
     quoted_match: /[\r\n]/,
-    cast: { boolean: csvText, object: csvText },
+    // A line feed hides a formula from what escapes them, and not from every reader.
+    cast: { boolean: csvText, object: csvText, string: (text) => (text.startsWith('\n') ? `'${text}` : text) },
   })
   // Before anything is found: a list that begins late has begun. Names of members need no quotes.
   csv.push(`${columns.join(',')}\r\n`)

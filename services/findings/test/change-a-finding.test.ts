@@ -153,6 +153,16 @@ describe('changing a finding', () => {
       updated_at: changed.updated_at,
     })
     expect((await service.call(tenant, 'GET', `${path}/${finding.id}`)).json).toEqual(changed)
+    const log = await service.call(tenant, 'GET', `${path}/${finding.id}/log?kind=field_change`)
+    expect(
+      z
+        .array(logEntrySchema)
+        .parse(log.json)[0]
+        ?.changes.filter(({ field }) => field.includes('custom')),
+    ).toEqual([
+      { field: 'custom.a', from: 1, to: null },
+      { field: 'custom.c', from: null, to: 'new' },
+    ])
   })
 
   test('merges objects within it too, and what is left of them must be whole', async () => {

@@ -56,6 +56,31 @@ describe('changing many findings', () => {
     expect(await findingsOf(tenant)).toEqual([])
   })
 
+  test('an upsert of what is not there makes it once, also where another makes it after both have looked', async () => {
+    const tenant = newTenant()
+    expect(codesOf(await bulk(tenant, path, [findingBody()]))).toEqual([201])
+    const send = async (title: string) =>
+      await bulk(tenant, path, [{ ...findingBody({ title }), external_id: 'N-1' }], 'atomic')
+    const waiting = async () =>
+      await service.asSuperuser.system(async (tx) => {
+        const text = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        return await tx.query({ text, values: [] })
+      })
+    let sent: ReturnType<typeof send>[] = []
+    // Who makes a finding waits for the numbers of its tenant, behind the look for one that is there.
+    await service.asSuperuser.system(async (tx) => {
+      await tx.query({
+        text: 'select from findings.reference_counter where tenant_id = $1 for update',
+        values: [tenant.tenantId],
+      })
+      sent = ['one', 'two'].map(send)
+      await expect.poll(waiting).toHaveLength(2)
+    })
+    const results = await Promise.all(sent)
+    expect(results.flatMap(codesOf).toSorted()).toEqual([200, 201])
+    expect(await findingsOf(tenant)).toHaveLength(2)
+  })
+
   test('an upsert of all that there is goes through what was cancelled, as long as that stays as it is', async () => {
     const tenant = newTenant()
     const item = { ...findingBody({ title: 'As it is' }), external_id: 'C-1' }

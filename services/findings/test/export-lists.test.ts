@@ -86,6 +86,8 @@ describe('a list as NDJSON or CSV', () => {
       const body = { ...findingBody(), title, custom: { n: 1 }, owner: { name: 'Ada' } }
       expect((await service.call(tenant, 'POST', path, { body })).status).toBe(201)
     }
+    const body = findingBody({ condition: '\n=1+1' })
+    expect((await service.call(tenant, 'POST', path, { body })).status).toBe(201)
     const answer = await get(tenant, `${path}?sort=created_at`, 'text/csv')
     expect(answer.headers['content-disposition']).toBe('attachment; filename="findings.csv"')
     for (const cell of [
@@ -96,6 +98,7 @@ describe('a list as NDJSON or CSV', () => {
       `"a, ""b"""`,
       `"{""n"":1}"`,
       'false',
+      `"'\n=1+1"`,
     ]) {
       expect(answer.text).toContain(`,${cell},`)
     }

@@ -20,6 +20,7 @@ import {
   problemOfPlan,
   proposePlan,
 } from '../action-plan/change.ts'
+import { brokenConstraint as brokenPlan } from '../action-plan/store.ts'
 import type { Deps } from '../deps.ts'
 import {
   changeFinding,
@@ -28,7 +29,7 @@ import {
   moveFinding,
   problemOfFinding,
 } from '../finding/change.ts'
-import { lockFinding } from '../finding/store.ts'
+import { brokenConstraint, lockFinding } from '../finding/store.ts'
 import { actorOf } from '../request.ts'
 import { type ReferenceCheck, referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
@@ -55,6 +56,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
         addressesOf: (items) => ({ findings: items.flatMap((item) => addressOf(item) ?? []), plans: [] }),
         apply: async (tx, item) => await applyFinding(tx, link(item), { actor, today, assertKnown }),
         problemOf: problemOfFinding,
+        isOvertaken: (error) => brokenConstraint(error) === 'finding_external_id_unique',
       },
     )
   })
@@ -78,6 +80,7 @@ export function bulkRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'checkpoint
         }),
         apply: async (tx, item) => await applyPlan(tx, link(item), { actor, assertKnown }),
         problemOf: (error) => problemOfPlan(error),
+        isOvertaken: (error) => brokenPlan(error) === 'action_plan_external_id_unique',
       },
     )
   })

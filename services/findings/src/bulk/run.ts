@@ -34,6 +34,8 @@ export interface BulkKind<Item> {
   /** Carries out one item. What it throws is translated by `problemOf`; a problem below 500 refuses the item alone. */
   apply(tx: Tx, item: Item): Promise<AppliedItem>
   problemOf(error: unknown): unknown
+  /** Whether the item found nothing, and another request has made it since: tried again, it finds that. */
+  isOvertaken(error: unknown): boolean
 }
 
 export interface BulkRequest<Item> {
@@ -57,7 +59,7 @@ export async function runBulk<Item>(
     keep(tx: Tx, results: BulkResult[]): Promise<BulkResult[]>
   },
   { db, record, today }: { readonly db: TenantDb; readonly record: Recorder; readonly today: string },
-  { addressesOf, apply, problemOf }: BulkKind<Item>,
+  { addressesOf, apply, problemOf, isOvertaken }: BulkKind<Item>,
 ): Promise<BulkResult[]> {
   const { mode, items } = body
   if (items.length > maxBulkItems) {
@@ -79,7 +81,11 @@ export async function runBulk<Item>(
           continue
         }
         try {
-          const applied = await attempt(tx, async () => await apply(tx, parsed.item))
+          const tried = async () => await attempt(tx, async () => await apply(tx, parsed.item))
+          const applied = await tried().catch(async (error: unknown) => {
+            if (!isOvertaken(error)) throw error
+            return await tried()
+          })
           drafts.push(...applied.drafts)
           results.push(resultOf(index, applied, today))
         } catch (error) {

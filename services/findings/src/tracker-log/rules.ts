@@ -26,7 +26,10 @@ const kindOfField: ReadonlyMap<string, LogKind> = new Map([
   ['percent_complete', 'progress'],
 ])
 
-/** Which of the named fields differ, with both values. */
+/**
+ * Which of the named fields differ, with both values. Of `custom` each of its own fields by itself, as `custom.name`: it may hold
+ * much, and the log, which never shrinks, says what has changed and not what has stayed.
+ */
 export function changesBetween<T extends object>(
   before: T,
   after: T,
@@ -34,7 +37,22 @@ export function changesBetween<T extends object>(
 ): FieldChange[] {
   return fields
     .filter((field) => !isDeepStrictEqual(before[field], after[field]))
-    .map((field) => ({ field, from: before[field], to: after[field] }))
+    .flatMap((field) =>
+      field === 'custom'
+        ? ownChanges(field, new Map(Object.entries(before[field] ?? {})), new Map(Object.entries(after[field] ?? {})))
+        : [{ field, from: before[field], to: after[field] }],
+    )
+}
+
+function ownChanges(
+  field: string,
+  before: ReadonlyMap<string, unknown>,
+  after: ReadonlyMap<string, unknown>,
+): FieldChange[] {
+  const names = [...new Set([...before.keys(), ...after.keys()])]
+  return names
+    .filter((name) => !isDeepStrictEqual(before.get(name), after.get(name)))
+    .map((name) => ({ field: `${field}.${name}`, from: before.get(name) ?? null, to: after.get(name) ?? null }))
 }
 
 /** What a move of a status says: the reason, the note, or both; undefined where nothing is said. */
