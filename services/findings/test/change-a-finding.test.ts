@@ -210,6 +210,12 @@ describe('changing a finding', () => {
     expect(again.headers['etag']).toBe(answer.headers['etag'])
     const [created, ...changes] = await logOf(tenant, finding.id)
     expect(created).toMatchObject({ seq: 1, kind: 'created', actor: finding.created_by })
+    // What later changes will have been changes of.
+    expect(created?.changes).toEqual([
+      { field: 'status', from: null, to: 'draft' },
+      { field: 'severity', from: null, to: finding.severity },
+      { field: 'target_date', from: null, to: finding.target_date },
+    ])
     expect(changes.map(({ kind, changes: fields }) => [kind, fields])).toEqual([
       ['field_change', [{ field: 'title', from: finding.title, to: 'New' }]],
       ['owner_change', [{ field: 'owner', from: null, to: { name: 'Bo' } }]],

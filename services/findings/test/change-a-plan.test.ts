@@ -93,10 +93,20 @@ describe('changing an action plan', () => {
     const late = actionPlanSchema.parse(await read(tenant, `${plans}/${plan.id}`))
     service.setToday(undefined)
     expect(late).toMatchObject({ is_overdue: true, days_overdue: 10, days_late_vs_original: 70 })
+    const agreed = { field: 'extension_approved_by', from: null, to: { name: 'Cleo' } }
     const log = z.array(logEntrySchema).parse(await read(tenant, `${path}/${finding.id}/log?kind=due_date_change`))
     expect(log.map(({ body, changes }) => [body, changes])).toEqual([
-      ['Vendor is late.', [{ field: 'due_date', from: day(30), to: day(60) }]],
-      ['Again.', [{ field: 'due_date', from: day(60), to: day(90) }]],
+      ['Vendor is late.', [{ field: 'due_date', from: day(30), to: day(60) }, agreed]],
+      ['Again.', [{ field: 'due_date', from: day(60), to: day(90) }, agreed]],
+    ])
+    const [created] = z
+      .array(logEntrySchema)
+      .parse(await read(tenant, `${path}/${finding.id}/log?kind=created`))
+      .filter(({ action_plan_id: of }) => of === plan.id)
+    expect(created?.changes).toEqual([
+      { field: 'status', from: null, to: 'proposed' },
+      { field: 'owner', from: null, to: plan.owner },
+      { field: 'due_date', from: null, to: day(30) },
     ])
   })
 

@@ -55,7 +55,17 @@ const silent: Omit<DemoEntry, 'at' | 'kind'> = {
 function entriesOf(finding: Unlogged): DemoEntry[] {
   const first = finding.status === 'draft' ? 'draft' : 'open'
   const entries: DemoEntry[] = [
-    { ...silent, at: finding.createdAt, kind: 'created', changes: [{ field: 'status', from: null, to: first }] },
+    {
+      ...silent,
+      at: finding.createdAt,
+      kind: 'created',
+      changes: [
+        change('status', null, first),
+        change('severity', null, finding.severity),
+        change('owner', null, finding.owner),
+        change('target_date', null, finding.targetOn),
+      ],
+    },
     ...finding.recommendations.flatMap(ofRecommendation),
     ...finding.plans.flatMap((plan) => ofPlan(plan, finding)),
   ]
@@ -95,17 +105,25 @@ function ofRecommendation({ id, createdAt, moves }: DemoRecommendation): DemoEnt
   ]
 }
 
-function ofPlan({ id, createdAt, extensions, moves }: DemoPlan, finding: Unlogged): DemoEntry[] {
+function ofPlan({ id, createdAt, owner, dueOn, extensions, moves }: DemoPlan, finding: Unlogged): DemoEntry[] {
   const about = { ...silent, planId: id }
   let [from, percent] = ['proposed', 0]
   return [
-    { ...about, at: createdAt, kind: 'created', changes: [change('status', null, from)] },
+    {
+      ...about,
+      at: createdAt,
+      kind: 'created',
+      changes: [change('status', null, from), change('owner', null, owner), change('due_date', null, dueOn)],
+    },
     ...extensions.map((extension): DemoEntry => ({
       ...about,
       at: extension.at,
       kind: 'due_date_change',
       body: extension.reason,
-      changes: [change('due_date', extension.from, extension.to)],
+      changes: [
+        change('due_date', extension.from, extension.to),
+        change('extension_approved_by', null, extension.approvedBy),
+      ],
     })),
     ...moves.map((move): DemoEntry => {
       const entry: DemoEntry = {

@@ -13,7 +13,7 @@ import { lockFinding, updateFinding } from '../finding/store.ts'
 import { notComparable } from '../four-eyes.ts'
 import { followPlans } from '../recommendation/derive.ts'
 import { invalidContent, orTakenId } from '../request.ts'
-import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
+import { type LogDraft, changesBetween, draftsOf, firstValues, saidWith } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
 import {
   type StoredPlan,
@@ -60,7 +60,7 @@ export async function proposePlan(
   if (faults.length > 0) throw invalidContent(faults)
   if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
   const plan = await insertActionPlan(tx, finding.id, body, createdBy)
-  const changes = [{ field: 'status', from: null, to: plan.status }]
+  const changes = firstValues(plan, ['status', 'owner', 'due_date'])
   const created: LogDraft = { findingId: finding.id, actionPlanId: plan.id, kind: 'created', changes }
   // Work is left, on what was implemented, too.
   const followed = plan.recommendation_ids.length === 0 ? [] : await followPlans(tx, finding.id)
@@ -73,6 +73,19 @@ export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean 
   const { after, error } = patchedPlan(plan, patch)
   const isSilent = unusedMembers(plan, patch).length === 0
   return !isMoved && isSilent && error === undefined && changesBetween(plan, after, planFields).length === 0
+}
+
+/** What is logged of a due date that moves: why, and who agreed to it. */
+export function extensionDraft(
+  about: Pick<LogDraft, 'findingId' | 'actionPlanId'>,
+  from: string,
+  { to, reason, approvedBy }: NewExtension,
+): LogDraft {
+  const changes = [
+    { field: 'due_date', from, to },
+    { field: 'extension_approved_by', from: null, to: approvedBy },
+  ]
+  return { ...about, kind: 'due_date_change', body: reason, changes }
 }
 
 /** Applies a merge patch to a held plan that can change, and moves its status where the patch names another. */
@@ -94,9 +107,12 @@ export async function changePlan(
   // The percentage goes with the status where there is one.
   const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')
   const changes = changesBetween(before, after, fields)
-  // The reason is of the due date, and of nothing else that changes with it.
-  const drafts = draftsOf(changes, { findingId: finding.id, actionPlanId: before.id }).map((draft) =>
-    draft.kind === 'due_date_change' ? { ...draft, body: reason } : draft,
+  const about = { findingId: finding.id, actionPlanId: before.id }
+  // The reason is of the due date, and of nothing else that changes with it; so is who has agreed.
+  const drafts = draftsOf(changes, about).map((draft) =>
+    draft.kind === 'due_date_change' && extension !== undefined
+      ? extensionDraft(about, before.due_date, extension)
+      : draft,
   )
   if (isMoved) {
     const { reason: why, note, verified_by, evidence_refs = [], percent_complete } = patch

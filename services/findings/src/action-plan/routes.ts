@@ -24,9 +24,16 @@ import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, requireIfMatch } from '../request.ts'
 import { referenceCheck } from '../reference/check.ts'
 import { recorderOf } from '../tracker-log/record.ts'
-import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
 import { peopleLinker } from '../universe/link-people.ts'
-import { assertChangeable, changePlan, holdPlan, movePlan, problemOfPlan, proposePlan } from './change.ts'
+import {
+  assertChangeable,
+  changePlan,
+  extensionDraft,
+  holdPlan,
+  movePlan,
+  problemOfPlan,
+  proposePlan,
+} from './change.ts'
 import { type StoredPlan, planAsRead, planStub } from './rules.ts'
 import { actionPlanList, countActionPlans, findActionPlan, listActionPlans, updateActionPlan } from './store.ts'
 
@@ -201,9 +208,9 @@ export function actionPlanRoutes(
           throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
         }
         const { to, reason, approved_by: approvedBy } = body
-        const saved = await updateActionPlan(tx, plan, plan, { to, reason, approvedBy, createdBy: actorOf(context) })
-        const changes = changesBetween(plan, saved, ['due_date'])
-        await record(tx, draftsOf(changes, { findingId: finding.id, actionPlanId: plan.id, body: reason }))
+        const extension = { to, reason, approvedBy, createdBy: actorOf(context) }
+        const saved = await updateActionPlan(tx, plan, plan, extension)
+        await record(tx, [extensionDraft({ findingId: finding.id, actionPlanId: plan.id }, plan.due_date, extension)])
         return await input.keep(tx, answered(input, saved))
       })
       .catch((error: unknown) => refusedPlan(error, '/reason'))

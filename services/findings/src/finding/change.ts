@@ -2,7 +2,7 @@ import type { ChangeFindingStatus, CreateFinding, CreatedBy, InputError, UpdateF
 import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import { invalidContent, orTakenId } from '../request.ts'
-import { type LogDraft, changesBetween, draftsOf, saidWith } from '../tracker-log/rules.ts'
+import { type LogDraft, changesBetween, draftsOf, firstValues, saidWith } from '../tracker-log/rules.ts'
 import { assertMove } from '../transitions.ts'
 import {
   type CalendarDate,
@@ -28,7 +28,7 @@ export async function documentFinding(tx: Tx, body: CreateFinding, createdBy: Cr
   const faults = creationFaults(body)
   if (faults.length > 0) throw invalidContent(faults)
   const made = await insertFinding(tx, { fields: body, createdBy, targetDays: targetDaysBySeverity[body.severity] })
-  const changes = [{ field: 'status', from: null, to: made.status }]
+  const changes = firstValues(made, ['status', 'severity', 'owner', 'target_date'])
   return { finding: made, drafts: [{ findingId: made.id, kind: 'created', changes }] }
 }
 

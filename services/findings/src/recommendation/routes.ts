@@ -22,7 +22,7 @@ import { findingOf } from '../finding/find.ts'
 import { lockFinding } from '../finding/store.ts'
 import { actorOf, assertVersion, entityTag, invalidContent, mayRead, orTakenId, requireIfMatch } from '../request.ts'
 import { recorderOf } from '../tracker-log/record.ts'
-import { changesBetween, draftsOf } from '../tracker-log/rules.ts'
+import { changesBetween, draftsOf, firstValues } from '../tracker-log/rules.ts'
 import { followPlans } from './derive.ts'
 import {
   allowedMoves,
@@ -124,7 +124,7 @@ export function recommendationRoutes(
         if (finding.status === 'cancelled') throw problem('conflict', { detail: 'A cancelled finding never changes.' })
         const priority = body.priority ?? priorityBySeverity[finding.severity]
         const made = await insertRecommendation(tx, finding.id, { ...body, priority }, actorOf(context))
-        const changes = [{ field: 'text', from: null, to: made.text }]
+        const changes = firstValues(made, ['text', 'priority'])
         await record(tx, [{ findingId: finding.id, recommendationId: made.id, kind: 'created', changes }])
         answer.header('location', `/api/v1/recommendations/${made.id}`)
         return await input.keep(tx, answered(input, made))

@@ -55,6 +55,13 @@ function ownChanges(
     .map((name) => ({ field: `${field}.${name}`, from: before.get(name) ?? null, to: after.get(name) ?? null }))
 }
 
+/** What the named fields hold from the beginning: later changes say what they were before, and this is what they were at first. */
+export function firstValues<T extends object>(made: T, fields: readonly (keyof T & string)[]): FieldChange[] {
+  return fields
+    .filter((field) => made[field] !== null && made[field] !== undefined)
+    .map((field) => ({ field, from: null, to: made[field] }))
+}
+
 /** What a move of a status says: the reason, the note, or both; undefined where nothing is said. */
 export function saidWith({
   reason,
