@@ -2,6 +2,7 @@ import { type RunChange, connectorSchema, runChangeSchema, runErrorSchema, runSc
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import { type Tx, openTenantDb } from '@postern/tenant-db'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { z } from 'zod'
 import { countChanges, listChanges } from '../src/diff/list-store.ts'
 import { admin, makeWorld } from './support.ts'
 
@@ -135,4 +136,36 @@ test('exports are whole where most of the life of the assertion is over: they ar
   expect((await exported('/api/v1/sync-runs')).map((line) => runSchema.parse(JSON.parse(line)).id)).toContain(run)
   const connectors = (await exported('/api/v1/connectors')).map((line) => connectorSchema.parse(JSON.parse(line)).key)
   expect(connectors).toContain('exported')
+})
+
+test('changes of long texts come in shorter pages, and are whole, page by page and as an export', async () => {
+  const run = await startRun('long-texts')
+  await world.rows(
+    `insert into sync.run_change (tenant_id, run_id, seq, op, source_key, before, after)
+    select $1, $2, n, 'update', 'E' || n, jsonb_build_object('description', repeat('x', 20000)),
+      jsonb_build_object('description', repeat('y', 20000))
+    from generate_series(1, 900) as n`,
+    [tenant.tenantId, run],
+  )
+  const all = Array.from({ length: 900 }, (_none, at) => at + 1)
+  const caller = world.syncCaller(sync.url)
+  const pages: number[][] = []
+  for (let next: string | undefined = `/api/v1/sync-runs/${run}/changes?limit=1000`; next !== undefined;) {
+    const answer = await caller.call(tenant, 'GET', next)
+    expect(answer.status).toBe(200)
+    pages.push(
+      z
+        .array(runChangeSchema)
+        .parse(answer.json)
+        .map(({ seq }) => seq),
+    )
+    next = /^<([^>]+)>; rel="next"/.exec(answer.headers['link'] ?? '')?.[1]
+  }
+  expect(pages.length).toBeGreaterThan(1)
+  expect(pages.flat()).toEqual(all)
+  const target = `/api/v1/sync-runs/${run}/changes`
+  const signed = caller.sign(tenant, 'GET', target)
+  const answer = await fetch(`${sync.url}${target}`, { headers: { ...signed, accept: 'application/x-ndjson' } })
+  const lines = (await answer.text()).trimEnd().split('\n')
+  expect(lines.map((line) => runChangeSchema.parse(JSON.parse(line)).seq)).toEqual(all)
 })

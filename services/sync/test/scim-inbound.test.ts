@@ -278,3 +278,36 @@ test('the service says what of SCIM it does', async () => {
     expect((await scim(principal, 'GET', `/${name}/none`)).status).toBe(404)
   }
 })
+
+test('a list of large groups has fewer a page, and leaves none out', async () => {
+  const tenant = admin()
+  await world.rows(
+    `with person as (
+      insert into sync.scim_user (tenant_id, id, user_name, person_key, active, content)
+      select $1, gen_random_uuid(), 'u' || n, 'u' || n, true, '{}' from generate_series(1, 20000) as n
+      returning id
+    ), made as (
+      insert into sync.scim_group (tenant_id, id, display_name)
+      select $1, gen_random_uuid(), 'All ' || n from generate_series(1, 3) as n
+      returning id
+    )
+    insert into sync.scim_member (tenant_id, group_id, member_id)
+    select $1, made.id, person.id from made cross join person`,
+    [tenant.tenantId],
+  )
+  const listed = z.object({
+    totalResults: z.number(),
+    itemsPerPage: z.number(),
+    Resources: z.array(z.object({ displayName: z.string(), members: z.array(z.unknown()).optional() })),
+  })
+  const first = listed.parse((await scim(tenant, 'GET', '/Groups?count=200')).json)
+  const second = listed.parse(
+    (await scim(tenant, 'GET', `/Groups?count=200&startIndex=${first.itemsPerPage + 1}`)).json,
+  )
+  expect([first.totalResults, first.itemsPerPage, second.itemsPerPage]).toEqual([3, 2, 1])
+  const groups = [...first.Resources, ...second.Resources]
+  expect(groups.map(({ displayName }) => displayName).toSorted()).toEqual(['All 1', 'All 2', 'All 3'])
+  expect(groups.map(({ members }) => members?.length)).toEqual([20_000, 20_000, 20_000])
+  const brief = listed.parse((await scim(tenant, 'GET', '/Groups?count=200&excludedAttributes=members')).json)
+  expect(brief.itemsPerPage).toBe(3)
+})

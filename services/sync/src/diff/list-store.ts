@@ -35,6 +35,9 @@ const countAllChanges = statement(
     ) as total`,
 )
 
+/** Bytes that the rows of a page may have: both sides of a change are as long as sources write them. A page of more is shorter. */
+const mostBytes = 16 * 1024 * 1024
+
 interface ChangeRow extends Omit<RunChange, 'applied_at'> {
   readonly applied_at: Date | null
 }
@@ -46,9 +49,10 @@ export async function listChanges(
   after: number | undefined,
   limit: number,
 ): Promise<RunChange[]> {
-  const rows = await tx.query<ChangeRow & { [column: string]: unknown }>(
-    selectChanges([runId, after ?? 0, ops ?? null, limit]),
-  )
+  const rows = await tx.query<ChangeRow & { [column: string]: unknown }>({
+    ...selectChanges([runId, after ?? 0, ops ?? null, limit]),
+    maxBytes: mostBytes,
+  })
   return rows.map((row) => ({
     seq: row.seq,
     op: row.op,

@@ -31,9 +31,13 @@ import {
   referenceTo,
   removeMembers,
   updateGroup,
+  withinMembers,
 } from './group-store.ts'
 import { type GroupStep, stepsOf } from './patch-group.ts'
 import { type Tx, sqlError, touchGroupsOf } from './store.ts'
+
+/** Members in one page of groups: a page of more is shorter, and `itemsPerPage` says so (RFC 7644, 3.4.2.4). */
+const maxMembersListed = 50_000
 
 /** Groups of an identity provider (RFC 7643 §4.2): kept for it, and no part of the universe. */
 export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -41,9 +45,10 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     const page = pageOf(query, maxScimCount)
     const condition = toCondition(query.filter, groupFilters, 1)
     return await db.write(context, async (tx) => {
-      const { total, groups } = await listGroups(tx, condition, page)
-      const ids = isLeftOut('members', query) ? [] : groups.map(({ id }) => id)
-      const members = await listMembers(tx, ids)
+      const { total, groups: found } = await listGroups(tx, condition, page)
+      const isBrief = isLeftOut('members', query)
+      const groups = isBrief ? found : await withinMembers(tx, found, maxMembersListed)
+      const members = await listMembers(tx, isBrief ? [] : groups.map(({ id }) => id))
       const shown = groups.map((group) => project(present(group, members.get(group.id) ?? []), query))
       return listOf(total, page.startIndex, shown)
     })

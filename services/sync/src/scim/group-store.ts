@@ -41,15 +41,17 @@ export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undef
   return row
 }
 
-// Served by scim_member_pk, and the primary keys of who is a member.
+// Served by scim_member_pk, and the primary keys of who is a member. That a user is deleted is asked behind the joins: PostgreSQL knows
+// nothing yet of what a provider has just written, and would take an index of those that are not for as good as the primary key.
 const members = statement(
   'sync_scim_list_members',
   `select m.group_id as "groupId", m.member_id as id, case when u.id is null then 'Group' else 'User' end as type,
     coalesce(u.content ->> 'displayName', u.user_name, inner_group.display_name) as display
   from sync.scim_member m
-  left join sync.scim_user u on u.id = m.member_id and u.deleted_at is null
-  left join sync.scim_group inner_group on inner_group.id = m.member_id
-  where m.group_id = any ($1::uuid[]) and (u.id is not null or inner_group.id is not null)
+  left join sync.scim_user u on u.tenant_id = m.tenant_id and u.id = m.member_id
+  left join sync.scim_group inner_group on inner_group.tenant_id = m.tenant_id and inner_group.id = m.member_id
+  where m.group_id = any ($1::uuid[])
+    and (inner_group.id is not null or (u.id is not null and u.deleted_at is null))
   order by m.group_id, m.member_id`,
 )
 
@@ -171,6 +173,29 @@ export async function addMembers(tx: Tx, groupId: string, ids: readonly string[]
 
 export async function removeMembers(tx: Tx, groupId: string, ids: readonly string[] | 'all'): Promise<number> {
   return await tx.execute(ids === 'all' ? empty([groupId]) : part([groupId, ids]))
+}
+
+// scim_member_pk
+const countEach = statement(
+  'sync_scim_count_members_each',
+  `select m.group_id as "groupId", count(*)::integer as total
+  from sync.scim_member m
+  where m.group_id = any ($1::uuid[])
+  group by m.group_id`,
+)
+
+/** The first of some groups, of which one at least, that have no more than so many members in all. */
+export async function withinMembers(
+  tx: Tx,
+  groups: readonly StoredGroup[],
+  most: number,
+): Promise<readonly StoredGroup[]> {
+  if (groups.length <= 1) return groups
+  const rows = await tx.query<{ groupId: string; total: number }>(countEach([groups.map(({ id }) => id)]))
+  const totals = new Map(rows.map(({ groupId, total }) => [groupId, total]))
+  let left = most
+  const end = groups.findIndex(({ id }) => (left -= totals.get(id) ?? 0) < 0)
+  return end === -1 ? groups : groups.slice(0, Math.max(1, end))
 }
 
 export async function countMembers(tx: Tx, groupId: string): Promise<number> {
