@@ -19,6 +19,7 @@ import {
   newHome,
   query,
   retireAssertionKey,
+  revokedSince,
   start,
   stop,
   takeBaseBackup,
@@ -38,6 +39,8 @@ const protections = `
 const bytes = Buffer.from('What the committee has seen.')
 const sha256 = createHash('sha256').update(bytes).digest('hex')
 
+const input = { label: 'x', scopes: ['*'], expires_in: '30d' }
+
 let before: System
 let own: { readonly id: string }
 let other: { readonly id: string }
@@ -50,7 +53,6 @@ beforeAll(async () => {
   const call = asOperator(before)
   own = idSchema.parse(await call(internalPaths.tenants, { slug: 'own', name: 'Own' }))
   other = idSchema.parse(await call(internalPaths.tenants, { slug: 'other', name: 'Other' }))
-  const input = { label: 'x', scopes: ['*'], expires_in: '30d' }
   ownKey = keySchema.parse(await call('/api/v1/api-keys', input, own.id))
   otherKey = keySchema.parse(await call('/api/v1/api-keys', input, other.id))
   for (const { key } of [ownKey, otherKey])
@@ -129,11 +131,14 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
     if (typeof client === 'string') return
     const file = join(await newHome(), 'postern.dump')
     const then = await titles(before, ownKey.key)
+    const leaked = keySchema.parse(await asOperator(before)('/api/v1/api-keys', input, own.id))
+    const backedUpAt = new Date()
     await client.run('pg_dump', ['--format=custom', `--file=${file}`, before.superuser('postern')])
     const home = await newHome()
     await cp(join(before.home, 'blobs'), join(home, 'blobs'), { recursive: true })
     await cp(join(before.home, 'secrets'), join(home, 'secrets'), { recursive: true })
     await document(before, ownKey.key, 'Later than the dump')
+    await asOperator(before)(`/api/v1/api-keys/${leaked.id}/revoke`, { reason: 'leaked' }, own.id)
     await retireAssertionKey(home)
 
     const secrets = await openSecrets(join(home, 'secrets'))
@@ -162,7 +167,16 @@ describe.skipIf(typeof client === 'string')('a dump', () => {
     } finally {
       await postgres.stop()
     }
+    // Nothing is open before what was revoked since is revoked again: the backup knows the key as a good one.
+    const closed = await start(home, {}, { isOpen: false })
+    const revoked = await revokedSince(before, backedUpAt)
+    expect(revoked).toEqual([{ id: leaked.id, tenantId: own.id }])
+    for (const { id, tenantId } of revoked)
+      await asOperator(closed)(`/api/v1/api-keys/${id}/revoke`, { reason: 'repeated after a restore' }, tenantId)
+    await stop(closed)
     const after = await start(home)
+    const refused = await send(after.gateway, '/api/v1/findings', { key: leaked.key })
+    expect([refused.status, refused.json]).toEqual([401, expect.objectContaining({ code: 'key_revoked' })])
     await expectRestored(after, then)
     await stop(after)
   }, 240_000)

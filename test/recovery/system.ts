@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -10,7 +10,7 @@ import { Client } from 'pg'
 import { expect } from 'vitest'
 import { z } from 'zod'
 
-/** A running system in a folder, as `npm start` makes it. */
+/** A running system in a folder, as `npm start` makes it. One that is not open has no gateway. */
 export interface System {
   readonly home: string
   readonly stack: Stack
@@ -21,7 +21,11 @@ export interface System {
 const homes: string[] = []
 const running: Stack[] = []
 
-export async function start(home: string, env: Readonly<Record<string, string>> = {}): Promise<System> {
+export async function start(
+  home: string,
+  env: Readonly<Record<string, string>> = {},
+  { isOpen = true }: { readonly isOpen?: boolean } = {},
+): Promise<System> {
   const ports = {
     postgres: await findFreePort(),
     redis: await findFreePort(),
@@ -32,7 +36,7 @@ export async function start(home: string, env: Readonly<Record<string, string>> 
       evidence: await findFreePort(),
       sync: await findFreePort(),
     },
-    gateways: [{ port: await findFreePort(), adminPort: await findFreePort() }],
+    gateways: isOpen ? [{ port: await findFreePort(), adminPort: await findFreePort() }] : [],
   }
   const stack = await startStack({ home, ports, durable: true, env, log: () => undefined })
   running.push(stack)
@@ -78,6 +82,20 @@ export function asOperator({ stack }: System) {
     if (answer.status >= 300) throw new Error(answer.text)
     return answer.json
   }
+}
+
+const noteSchema = z.looseObject({ event: z.string(), time: z.string(), key_id: z.string(), tenant_id: z.string() })
+
+/** Which keys were revoked since a time, as the log of the keys service tells. */
+export async function revokedSince({ home }: System, since: Date): Promise<{ id: string; tenantId: string }[]> {
+  const lines = (await readFile(join(home, 'logs', 'keys.log'), 'utf8'))
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
+  return lines.flatMap((line) => {
+    const { data } = noteSchema.safeParse(JSON.parse(line))
+    const isMeant = data?.event === 'key_revoked' && data.time >= since.toISOString()
+    return isMeant ? [{ id: data.key_id, tenantId: data.tenant_id }] : []
+  })
 }
 
 export async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
