@@ -260,6 +260,7 @@ create table keys.revocation (
   version integer not null,
   revoked boolean not null,
   at timestamp with time zone not null default clock_timestamp(),
+  mark_before text,
   constraint revocation_pk PRIMARY KEY (seq),
   constraint revocation_hash_of_key CHECK (((hash IS NOT NULL) = (kind = 'key'::text))),
   constraint revocation_kind_known CHECK ((kind = ANY (ARRAY['key'::text, 'tenant'::text])))
@@ -274,14 +275,17 @@ create policy postern_keys_definer_select on keys.revocation as permissive for s
 create policy tenant_only on keys.revocation as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
 grant delete, insert, select on table keys.revocation to postern_keys_definer;
 comment on table keys.revocation is 'What gateways must forget, in commit order. kind key: records of the hash below version; kind tenant: those of the tenant.';
+comment on column keys.revocation.mark_before is 'the mark up to the entry before; null where it was made before logs were marked';
 
 create table keys.revocation_seq (
   single boolean not null default true,
   seq bigint not null default 0,
+  mark text not null default encode(sha256(convert_to((gen_random_uuid())::text, 'UTF8'::name)), 'hex'::text),
   constraint revocation_seq_pk PRIMARY KEY (single),
   constraint revocation_seq_one_row CHECK (single)
 );
 grant select, update on table keys.revocation_seq to postern_keys_definer;
+comment on column keys.revocation_seq.mark is 'SHA-256, in hex, of the mark before and the last entry: "mark seq kind hash-or-tenant version revoked", in UTF-8';
 
 create table keys.tenant (
   tenant_id uuid not null default uuidv7(),
@@ -411,6 +415,48 @@ $function$;
 alter routine keys.find_tenant(uuid) owner to postern_keys_definer;
 grant execute on routine keys.find_tenant(uuid) to postern_keys;
 
+CREATE OR REPLACE FUNCTION keys.follow_log(cursor_seq bigint, cursor_mark text, at_most integer)
+ RETURNS TABLE(log_seq bigint, mark text, reset boolean, entries jsonb, now_ms bigint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  with log as (
+    select c.seq,
+           coalesce((select pg_catalog.min(r.seq) from keys.revocation as r), c.seq + 1) - 1 as before_first
+      from keys.revocation_seq as c
+     where c.single),
+  start as (
+    select log.seq,
+           cursor_seq is not null
+             and (cursor_seq > log.seq
+               or cursor_seq < log.before_first
+               or coalesce(keys.mark_at(cursor_seq) <> cursor_mark, false)) as reset
+      from log),
+  entry as (
+    select r.seq, r.kind, r.tenant_id, r.hash, r.version, r.revoked
+      from keys.revocation as r
+     where r.seq > (select case when cursor_seq is null or start.reset then 0 else cursor_seq end from start)
+     order by r.seq
+     limit at_most)
+  select start.seq,
+         keys.mark_at((
+           select case when pg_catalog.count(*) < at_most then start.seq else pg_catalog.max(entry.seq) end from entry)),
+         start.reset,
+         coalesce((
+           select pg_catalog.jsonb_agg(case entry.kind
+                    when 'key' then pg_catalog.jsonb_build_object('kind', 'key', 'seq', entry.seq,
+                      'hash', pg_catalog.encode(entry.hash, 'hex'), 'version', entry.version, 'revoked', entry.revoked)
+                    else pg_catalog.jsonb_build_object('kind', 'tenant', 'seq', entry.seq,
+                      'tenantId', entry.tenant_id, 'version', entry.version)
+                  end order by entry.seq)
+             from entry), '[]'),
+         pg_catalog.floor(extract(epoch from pg_catalog.clock_timestamp()) * 1000)::pg_catalog.int8
+    from start
+$function$;
+alter routine keys.follow_log(bigint,text,integer) owner to postern_keys_definer;
+grant execute on routine keys.follow_log(bigint,text,integer) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.forget_leases(gone uuid[], last_grants uuid[])
  RETURNS void
  LANGUAGE sql
@@ -424,6 +470,41 @@ AS $function$
 $function$;
 alter routine keys.forget_leases(uuid[],uuid[]) owner to postern_keys_definer;
 grant execute on routine keys.forget_leases(uuid[],uuid[]) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.grant_lease(for_gateway uuid, for_name text, cursor_seq bigint, cursor_mark text, lease_ms integer)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  insert into keys.gateway_lease as l (gateway, name, acked, lease_until, grant_id)
+  select for_gateway, for_name, cursor_seq, pg_catalog.clock_timestamp() + lease_ms * interval '1 millisecond',
+         pg_catalog.gen_random_uuid()
+    from keys.revocation_seq as c
+   where c.seq = cursor_seq
+     and c.mark = coalesce(cursor_mark, c.mark)
+      on conflict (gateway) do update
+     set name = excluded.name,
+         acked = greatest(l.acked, excluded.acked),
+         lease_until = greatest(l.lease_until, excluded.lease_until),
+         grant_id = excluded.grant_id,
+         released = false;
+  if found then
+    return true;
+  end if;
+  -- It lags again, but what it has applied it has applied: who waits for an earlier entry need wait no longer.
+  update keys.gateway_lease as l
+     set acked = cursor_seq
+   where l.gateway = for_gateway
+     and l.acked < cursor_seq
+     and cursor_seq <= (select c.seq from keys.revocation_seq as c where c.single)
+     and (cursor_mark is null or coalesce(keys.mark_at(cursor_seq), cursor_mark) = cursor_mark);
+  return false;
+end
+$function$;
+alter routine keys.grant_lease(uuid,text,bigint,text,integer) owner to postern_keys_definer;
+grant execute on routine keys.grant_lease(uuid,text,bigint,text,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.guard_api_key()
  RETURNS trigger
@@ -583,23 +664,48 @@ CREATE OR REPLACE FUNCTION keys.log_change()
 AS $function$
 declare
   next bigint;
+  before text;
+  told text;
 begin
   -- A revocation that was answered must survive a crash, also where somebody has relaxed the server for speed.
   if pg_catalog.current_setting('synchronous_commit') = 'off' then
     perform pg_catalog.set_config('synchronous_commit', 'local', true);
   end if;
-  update keys.revocation_seq as c set seq = c.seq + 1 where c.single returning c.seq into strict next;
+  select c.seq + 1, c.mark into strict next, before from keys.revocation_seq as c where c.single for update;
   if tg_table_name = 'api_key' then
-    insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked)
-    values (next, 'key', new.tenant_id, new.hash, new.version, new.revoked_at is not null);
+    insert into keys.revocation (seq, kind, tenant_id, hash, version, revoked, mark_before)
+    values (next, 'key', new.tenant_id, new.hash, new.version, new.revoked_at is not null, before);
+    told := pg_catalog.concat_ws(' ', 'key', pg_catalog.encode(new.hash, 'hex'), new.version,
+              case when new.revoked_at is null then 0 else 1 end);
   else
-    insert into keys.revocation (seq, kind, tenant_id, version, revoked)
-    values (next, 'tenant', new.tenant_id, new.version, new.status = 'suspended');
+    insert into keys.revocation (seq, kind, tenant_id, version, revoked, mark_before)
+    values (next, 'tenant', new.tenant_id, new.version, new.status = 'suspended', before);
+    told := pg_catalog.concat_ws(' ', 'tenant', new.tenant_id, new.version, 0);
   end if;
+  update keys.revocation_seq as c
+     set seq = next,
+         mark = pg_catalog.encode(
+           pg_catalog.sha256(pg_catalog.convert_to(pg_catalog.concat_ws(' ', before, next, told), 'UTF8')), 'hex')
+   where c.single;
   return null;
 end
 $function$;
 alter routine keys.log_change() owner to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.mark_at(wanted bigint)
+ RETURNS text
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select case c.seq
+           when wanted then c.mark
+           else (select r.mark_before from keys.revocation as r where r.seq = wanted + 1)
+         end
+    from keys.revocation_seq as c
+   where c.single
+$function$;
+alter routine keys.mark_at(bigint) owner to postern_keys_definer;
 
 CREATE OR REPLACE FUNCTION keys.narrows_addresses(new_list cidr[], old_list cidr[])
  RETURNS boolean

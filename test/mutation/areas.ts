@@ -24,6 +24,7 @@ const rules = [
   'key-lookup',
   'keys-client',
   'lease',
+  'log-mark',
   'short-memory',
   'together',
 ] as const

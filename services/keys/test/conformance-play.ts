@@ -21,7 +21,9 @@ interface Renewal {
 }
 
 /** How often which answers were given, in all sequences, and to gateways that were starting or came with another cursor than theirs. */
-export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, elsewhere: 0 }
+export const answered = { granted: 0, partial: 0, reset: 0, neither: 0, starting: 0, elsewhere: 0, another: 0 }
+
+const isOfAnother = (lag: number): boolean => lag === 10
 
 /** Plays to the keys service and to its model, and notes where they differ. */
 export class Play {
@@ -33,7 +35,7 @@ export class Play {
   readonly renewals: Renewal[] = []
   readonly #gateways = [randomUUID(), randomUUID(), randomUUID()]
   /** What each has applied, as its last answer said. */
-  readonly #cursors = new Map<string, number | null>()
+  readonly #cursors = new Map<string, { readonly seq: number; readonly mark: string | null }>()
   /** A transaction that has changed something and waits to be ended. */
   #open: { end(how: 'commit' | 'rollback'): Promise<void> } | undefined
 
@@ -118,12 +120,20 @@ export class Play {
     await this.#watch.close()
   }
 
-  /** `lag`: it comes with a cursor of before, or of nothing it could know. */
+  /** `lag`: it comes with a cursor of before, or of nothing it could know, or with that of another log. */
   async renew(gateway: string, lag: number): Promise<void> {
     if (this.renewals.some((each) => each.gateway === gateway)) return
-    const known = this.#cursors.get(gateway) ?? null
-    const cursor = known === null || lag === 0 ? known : lag === 9 ? known + 7 : Math.max(0, known - lag)
-    const request = { gateway, name: 'test', cursor }
+    const known = this.#cursors.get(gateway)
+    const cursor =
+      known === undefined
+        ? null
+        : isOfAnother(lag)
+          ? known.seq
+          : lag === 9
+            ? known.seq + 7
+            : Math.max(0, known.seq - lag)
+    const mark = cursor !== known?.seq ? null : isOfAnother(lag) ? 'f'.repeat(64) : known.mark
+    const request = { gateway, name: 'test', cursor, mark }
     let commit: (() => boolean) | undefined
     let granted = false
     let expected: LeaseAnswer | undefined
@@ -137,7 +147,8 @@ export class Play {
     const gates = createGates(this.#service.asService)
     const answer = answerLease({ db: gates.db, leaseWatch: this.#watch.watch }, request, modelEntries)
     if (cursor === null) answered.starting += 1
-    else if (cursor !== known) answered.elsewhere += 1
+    else if (isOfAnother(lag)) answered.another += 1
+    else if (cursor !== known?.seq) answered.elsewhere += 1
     answer.then(gates.ended, gates.ended)
     const renewal = { gateway, modelled, expected: () => expected, answer, advance: gates.advance }
     this.renewals.push(renewal)
@@ -178,7 +189,7 @@ export class Play {
       { ...given, revocations: given.revocations.map(told) },
       { ...wanted, revocations: (expected()?.revocations ?? []).map(told) },
     )
-    this.#cursors.set(gateway, given.cursor)
+    this.#cursors.set(gateway, { seq: given.cursor, mark: given.mark ?? null })
     const isPartial = given.revocations.length === modelEntries
     answered[given.granted ? 'granted' : given.reset ? 'reset' : isPartial ? 'partial' : 'neither'] += 1
   }

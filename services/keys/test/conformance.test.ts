@@ -40,7 +40,7 @@ interface Sabotage {
 async function startOver(sabotage: WatchSabotage): Promise<Play> {
   await bySuperuser(service, 'delete from keys.gateway_lease')
   await bySuperuser(service, 'delete from keys.revocation')
-  await bySuperuser(service, 'update keys.revocation_seq set seq = 0')
+  await bySuperuser(service, `update keys.revocation_seq set seq = 0, mark = repeat('0', 64)`)
   const keys = await Promise.all(
     [1, 2].map(async () => {
       const admin = await newTenant(service)
@@ -69,7 +69,7 @@ const spans = [1, 500, 999, 1000, 1001, 1999, 2000, 2001]
 /** Every lease ends meanwhile, and in the longest the log. */
 const longSpans = [410_000, 2_400_000, 2_400_000]
 const kinds = ['revoke', 'narrow', 'narrow', 'tenant', 'tenant'] as const
-const lags = [0, 0, 0, 0, 1, 2, 9]
+const lags = [0, 0, 0, 0, 1, 2, 9, 10]
 
 function pick<T>(all: readonly T[], index: number): T {
   const one = all[index % all.length]
@@ -169,29 +169,39 @@ describe('the keys service answers what its model answers', () => {
 describe('the sequences find a keys service', () => {
   const sabotages: Readonly<Record<string, Sabotage>> = {
     'that grants leases to gateways which lag': {
-      routine: 'keys.renew_lease',
+      routine: 'keys.grant_lease',
       from: 'where c.seq = cursor_seq',
       to: 'where c.seq >= cursor_seq',
     },
     'that takes back what a gateway has applied': {
-      routine: 'keys.renew_lease',
+      routine: 'keys.grant_lease',
       from: 'acked = greatest(l.acked, excluded.acked)',
       to: 'acked = excluded.acked - 1',
     },
     'that does not note what a gateway which lags has applied': {
-      routine: 'keys.renew_lease',
+      routine: 'keys.grant_lease',
       from: 'l.acked < cursor_seq',
       to: 'false',
     },
     'that leaves out the first entry after a cursor': {
-      routine: 'keys.read_log',
+      routine: 'keys.follow_log',
       from: 'else cursor_seq end',
       to: 'else cursor_seq + 1 end',
     },
     'that follows a cursor from before its log': {
-      routine: 'keys.read_log',
+      routine: 'keys.follow_log',
       from: 'or cursor_seq < log.before_first',
       to: '',
+    },
+    'that goes on where a gateway knows another log': {
+      routine: 'keys.follow_log',
+      from: 'or coalesce(keys.mark_at(cursor_seq) <> cursor_mark, false)',
+      to: '',
+    },
+    'that marks all logs alike': {
+      routine: 'keys.log_change',
+      from: "concat_ws(' ', before, next, told)",
+      to: "concat_ws(' ', next, told)",
     },
     'that forgets entries too soon': {
       routine: 'keys.prune_log',

@@ -25,7 +25,7 @@ function open(role: 'keys' | 'superuser' = 'keys') {
 test('leases are counted while PostgreSQL tells of them, and are none while it does not', async () => {
   const metrics = createMetrics('keys')
   const db = open()
-  const gateway = { gateway: crypto.randomUUID(), name: 'one', cursor: 0, leaseMs: 3_600_000 }
+  const gateway = { gateway: crypto.randomUUID(), name: 'one', cursor: 0, mark: null, leaseMs: 3_600_000 }
   expect(await db.system(async (tx) => await renewLease(tx, gateway))).toBe(true)
   const housekeeping = startHousekeeping({
     db,

@@ -58,6 +58,7 @@ describe('a lease is refused', () => {
     { gateway: crypto.randomUUID(), name: 'x', cursor: -1 },
     { gateway: crypto.randomUUID(), name: 'x', cursor: 1.5 },
     { gateway: crypto.randomUUID(), name: 'x' },
+    { gateway: crypto.randomUUID(), name: 'x', cursor: 1, mark: 'x' },
   ])('to a request that is none: %j', async (body) => {
     expect((await service.ask(internalPaths.leases, body)).status).toBe(422)
   })
@@ -83,6 +84,7 @@ describe('a lease is refused', () => {
     expect(after?.acked).toBe(before?.acked)
     expect(after?.left_ms).toBeLessThan(before?.left_ms ?? 0)
     gateway.cursor = answer.cursor
+    gateway.mark = answer.mark
     expect((await gateway.renew()).granted).toBe(true)
     await gateway.release()
   })
@@ -94,6 +96,40 @@ describe('a lease is refused', () => {
     gateway.cursor = at + 1000
     const answer = await gateway.renew()
     expect(answer).toMatchObject({ granted: false, reset: true, cursor: at })
+    expect((await gateway.renew()).granted).toBe(true)
+    await gateway.release()
+  })
+
+  test('to a gateway that knows another entry by the last number: a server took over that had lost it, and gave its number again', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    await revokeOneWithout(gateway)
+    await gateway.renew()
+    const known = gateway.cursor
+    await loseLastEntry()
+    const { hash } = await revokeOneWithout(gateway)
+    const answer = await gateway.renew({ apply: false })
+    expect(answer).toMatchObject({ granted: false, reset: true, cursor: known })
+    expect(answer.revocations.at(-1)).toMatchObject({ seq: known, hash })
+    // Nobody may believe that it has applied what it has not heard of.
+    expect((await leaseOf(gateway))?.acked).toBeLessThan(known ?? 0)
+    // Nor where entries have followed.
+    await revokeOneWithout(gateway)
+    expect(await gateway.renew({ apply: false })).toMatchObject({ granted: false, reset: true })
+    expect((await leaseOf(gateway))?.acked).toBeLessThan(known ?? 0)
+    gateway.cursor = null
+    gateway.mark = null
+    await gateway.take()
+    await gateway.release()
+  })
+
+  test('to no gateway for its mark where nobody knows it any more: the entry behind it was made before logs were marked', async () => {
+    const gateway = await new LeaseHolder(service.ask).take()
+    await revokeOneWithout(gateway)
+    await service.asSuperuser.system(
+      async (tx) => await tx.execute(sql('update keys.revocation set mark_before = null')),
+    )
+    const answer = await gateway.renew()
+    expect(answer).toMatchObject({ granted: false, reset: false })
     expect((await gateway.renew()).granted).toBe(true)
     await gateway.release()
   })
@@ -130,6 +166,34 @@ describe('a lease is refused', () => {
     }
     expect(told).toEqual(hashes)
   })
+})
+
+/** What a standby that had not heard of it yet makes of the log when it takes over. */
+async function loseLastEntry(): Promise<void> {
+  await service.asSuperuser.system(async (tx) => {
+    const [lost] = await tx.query<{ seq: string; mark: string }>(
+      sql(
+        `delete from keys.revocation where seq = (select seq from keys.revocation_seq)
+         returning seq, mark_before as mark`,
+      ),
+    )
+    await tx.execute(sql('update keys.revocation_seq set seq = $1::bigint - 1, mark = $2', lost?.seq, lost?.mark))
+    await tx.execute(sql('update keys.gateway_lease set acked = least(acked, $1::bigint - 1)', lost?.seq))
+  })
+}
+
+test('a gateway of the release before, which knows of no marks, is answered as then', async () => {
+  const gateway = new LeaseHolder(service.ask)
+  gateway.mark = undefined
+  expect(await gateway.renew()).not.toHaveProperty('mark')
+  expect(await gateway.renew()).toEqual({
+    granted: true,
+    revocations: [],
+    cursor: gateway.cursor,
+    reset: false,
+    now: expect.any(Number),
+  })
+  await gateway.release()
 })
 
 async function revokeOneWithout(gateway: LeaseHolder) {
@@ -174,7 +238,7 @@ test('a log of more than an answer holds is told in several, and who knows most 
   await gateway.release()
 
   const looked = await service.asSuperuser.system(async (tx) => {
-    await tx.query(sql('select from keys.read_log($1, 0, 5000)', (gateway.cursor ?? 0) - 1))
+    await tx.query(sql('select from keys.follow_log($1, null, 5000)', (gateway.cursor ?? 0) - 1))
     const [row] = await tx.query<{ rows: number }>(
       sql(
         `select (seq_tup_read + idx_tup_fetch)::float8 as rows
@@ -230,6 +294,7 @@ describe('a lease', () => {
     expect((await gateway.renew({ apply: false })).granted).toBe(false)
     expect((await leaseOf(gateway))?.acked).toBe(first + 1)
     gateway.cursor = first
+    gateway.mark = null
     await gateway.renew({ apply: false })
     expect((await leaseOf(gateway))?.acked).toBe(first + 1)
     await gateway.release()

@@ -201,6 +201,8 @@ export async function lookUp(service: KeysUnderTest, hash: string) {
 export class LeaseHolder {
   readonly gateway: string = crypto.randomUUID()
   cursor: number | null = null
+  /** Of the log up to the cursor. Undefined: as a gateway of the release before. */
+  mark: string | null | undefined = null
   readonly #ask: KeysUnderTest['ask']
 
   constructor(ask: KeysUnderTest['ask']) {
@@ -209,10 +211,12 @@ export class LeaseHolder {
 
   /** Renews and, unless told not to, applies the answer. */
   async renew({ apply = true }: { apply?: boolean } = {}) {
-    const { gateway, cursor } = this
-    const { json } = await this.#ask(internalPaths.leases, { gateway, name: 'test', cursor })
+    const { gateway, cursor, mark } = this
+    const { json } = await this.#ask(internalPaths.leases, { gateway, name: 'test', cursor, mark })
     const answer = leaseAnswerSchema.parse(json)
-    if (apply) this.cursor = answer.cursor
+    if (!apply) return answer
+    this.cursor = answer.cursor
+    this.mark = answer.mark
     return answer
   }
 

@@ -70,11 +70,20 @@ export const revocationSchema = z.discriminatedUnion('kind', [
 ])
 export type Revocation = z.infer<typeof revocationSchema>
 
+/**
+ * SHA-256, in hex, of all entries of the log up to a number, one after the other, from a random beginning on: of two logs
+ * that have a number in common it tells whether they are the same up to there. `mark seq kind hash-or-tenant version
+ * revoked`, with a blank between two, has the next; `revoked` is 1 or 0, and 0 of a tenant.
+ */
+const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
+
 /** `POST /internal/v1/leases`. `gateway` is new for every process start; `cursor` is null until the first answer is applied. */
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
   name: z.string().max(100),
   cursor: z.int().min(0).nullable(),
+  /** Of the log up to the cursor; null where it is not known. Not there: a gateway of the release before, which is told none. */
+  mark: logMarkSchema.nullable().optional(),
 })
 export type LeaseRequest = z.infer<typeof leaseRequestSchema>
 
@@ -85,7 +94,9 @@ export const leaseAnswerSchema = z.strictObject({
   revocations: z.array(revocationSchema),
   /** Where the log stood when it was read. */
   cursor: z.int().min(0),
-  /** The cursor was older than the log or ahead of it: forget all caches and start as new. */
+  /** Of the log up to that cursor; null where nobody knows it any more. Not there: a keys service of the release before. */
+  mark: logMarkSchema.nullable().optional(),
+  /** The cursor was older than the log or ahead of it, or of another log: forget all caches and start as new. */
   reset: z.boolean(),
   /** Database clock when the log was read, in milliseconds since the epoch. */
   now: z.int(),

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import {
   type KeyRecord,
   type LeaseAnswer,
@@ -51,6 +52,9 @@ export interface Waiting {
 
 export type ChangeKind = 'revoke' | 'narrow' | 'tenant'
 
+/** What the log is marked with before its first entry. */
+export const firstMark = '0'.repeat(64)
+
 /** So few that a gateway which was away has to ask more than once. */
 export const modelEntries = 2
 
@@ -59,10 +63,11 @@ export class KeysModel {
   time = 0
   #databaseStart: number
   readonly keys: readonly KeyRow[]
-  readonly log: { readonly entry: Revocation; readonly committedAt: number }[] = []
+  readonly log: { readonly entry: Revocation; readonly committedAt: number; readonly markBefore: string }[] = []
   readonly #tenants = new Map<string, TenantRow>()
   readonly #leases = new Map<string, LeaseRow>()
   #counter = 0
+  #mark = firstMark
   #open: OpenChange | undefined
 
   constructor(now: number, keys: readonly { readonly hash: string; readonly tenantId: string }[]) {
@@ -113,7 +118,8 @@ export class KeysModel {
     this.#open = undefined
     this.#counter = change.seq
     change.write()
-    this.log.push({ entry: change.entry, committedAt: this.time })
+    this.log.push({ entry: change.entry, committedAt: this.time, markBefore: this.#mark })
+    this.#mark = markOf(this.#mark, change.entry)
     return { entry: change.entry, committedAt: this.time }
   }
 
@@ -138,9 +144,20 @@ export class KeysModel {
     return Math.max(this.time, ...live.map(({ quietSince }) => quietSince + leaseMs))
   }
 
-  /** `keys.renew_lease` up to its commit: what is returned commits. */
-  checkLease({ gateway, cursor }: LeaseRequest): () => boolean {
-    if (cursor === null) return () => false
+  /** `keys.mark_at` */
+  #markAt(seq: number): string | undefined {
+    return seq === this.#counter ? this.#mark : this.log.find(({ entry }) => entry.seq === seq + 1)?.markBefore
+  }
+
+  #isOther({ cursor, mark }: LeaseRequest): boolean {
+    const known = cursor === null ? undefined : this.#markAt(cursor)
+    return typeof mark === 'string' && known !== undefined && known !== mark
+  }
+
+  /** `keys.grant_lease` up to its commit: what is returned commits. */
+  checkLease(request: LeaseRequest): () => boolean {
+    const { gateway, cursor } = request
+    if (cursor === null || this.#isOther(request)) return () => false
     const counter = this.#counter
     const until = this.now + leaseMs
     return () => {
@@ -159,10 +176,11 @@ export class KeysModel {
     }
   }
 
-  /** `keys.read_log`, and what `answerLease` makes of it. */
-  readLog({ cursor }: LeaseRequest, granted: boolean): LeaseAnswer {
+  /** `keys.follow_log`, and what `answerLease` makes of it. */
+  readLog(request: LeaseRequest, granted: boolean): LeaseAnswer {
+    const { cursor } = request
     const beforeFirst = (this.log[0]?.entry.seq ?? this.#counter + 1) - 1
-    const reset = cursor !== null && (cursor > this.#counter || cursor < beforeFirst)
+    const reset = cursor !== null && (cursor > this.#counter || cursor < beforeFirst || this.#isOther(request))
     const all = this.log.filter(({ entry }) => cursor === null || reset || entry.seq > cursor)
     const revocations = all.slice(0, modelEntries).map(({ entry }) => entry)
     const last = revocations.at(-1)
@@ -171,6 +189,7 @@ export class KeysModel {
       granted: granted && isWhole && !reset,
       revocations,
       cursor: isWhole ? this.#counter : last.seq,
+      mark: this.#markAt(isWhole ? this.#counter : last.seq) ?? null,
       reset,
       now: Math.floor(this.now),
     }
@@ -245,6 +264,14 @@ export class RedisModel {
   forget(): void {
     this.#records.clear()
   }
+}
+
+function markOf(before: string, entry: Revocation): string {
+  const told =
+    entry.kind === 'key' ? [entry.hash, entry.version, Number(entry.revoked)] : [entry.tenantId, entry.version, 0]
+  return createHash('sha256')
+    .update([before, entry.seq, entry.kind, ...told].join(' '))
+    .digest('hex')
 }
 
 function isLater(given: KeyRecord, there: KeyRecord): boolean {

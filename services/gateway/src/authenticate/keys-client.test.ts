@@ -120,6 +120,26 @@ describe('a call', () => {
     expect(await client.renewLease(renewal)).toEqual(leaseAnswer())
   })
 
+  test('of a lease says no mark where the service is of before, which takes none', async () => {
+    const { client, asked } = await startBelieving(({ body }) =>
+      typeof body === 'object' && body !== null && 'mark' in body ? { status: 422 } : { body: leaseAnswer() },
+    )
+    expect(await client.renewLease({ ...renewal, mark: null })).toEqual(leaseAnswer())
+    expect(asked.map(({ body }) => body)).toEqual([{ ...renewal, mark: null }, renewal])
+  })
+
+  test('of a lease without a mark that is refused fails', async () => {
+    const { client, asked } = await startBelieving(() => ({ status: 422 }))
+    await expect(client.renewLease(renewal)).rejects.toBeInstanceOf(ContentRefused)
+    expect(asked).toHaveLength(1)
+  })
+
+  test('of a lease with a mark that fails otherwise is not repeated without', async () => {
+    const { client, asked } = await startBelieving(() => ({ status: 503 }))
+    await expect(client.renewLease({ ...renewal, mark: null })).rejects.toThrow('answered 503')
+    expect(asked).toHaveLength(1)
+  })
+
   test('for a tenant gives its record', async () => {
     const { client, asked } = await startBelieving(() => ({ body: { record: null, now: 5 } }))
     const tenantId = randomUUID()

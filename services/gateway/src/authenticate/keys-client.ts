@@ -187,8 +187,18 @@ export function openKeysClient(options: {
     }
   }
 
+  /** A keys service of the release before takes no mark. */
+  async function renewLease({ mark, ...request }: LeaseRequest): Promise<LeaseAnswer> {
+    try {
+      return leaseAnswerSchema.parse(await call(internalPaths.leases, { ...request, mark }, leases))
+    } catch (error) {
+      if (mark === undefined || !(error instanceof ContentRefused)) throw error
+      return leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases))
+    }
+  }
+
   return {
-    renewLease: async (request) => leaseAnswerSchema.parse(await call(internalPaths.leases, request, leases)),
+    renewLease,
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },

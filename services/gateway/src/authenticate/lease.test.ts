@@ -13,6 +13,7 @@ import { databaseStart, fakeClocks, fakeTimers, keyRecord, leaseAnswer, scripted
 import { createDatabaseClock } from './clocks.ts'
 import { createFloors } from './floors.ts'
 import { createLease, systemTimers } from './lease.ts'
+import { nextMark } from './log-mark.ts'
 
 const usableMs = leaseMs - leaseMarginMs
 const { hash } = keyRecord()
@@ -127,7 +128,7 @@ describe('a renewal', () => {
   test('asks first without a cursor, in the name of this start of the process', () => {
     const { lease, keys, gateway } = setUp()
     lease.start()
-    expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null }])
+    expect(keys.calls).toEqual([{ gateway, name: 'test', cursor: null, mark: null }])
   })
 
   test('is sent several times a lease, counted from the one before', async () => {
@@ -239,6 +240,63 @@ describe('a renewal', () => {
     timers.fire()
     expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
   })
+})
+
+describe('a renewal says which log it knows', () => {
+  const [mark, other] = ['a'.repeat(64), 'b'.repeat(64)]
+
+  async function setUpMarked() {
+    const parts = setUp()
+    parts.lease.start()
+    await parts.keys.answer(leaseAnswer({ granted: false, cursor: 7, mark }))
+    parts.timers.fire()
+    return parts
+  }
+
+  test('by the mark that came with its cursor', async () => {
+    const { keys, timers } = await setUpMarked()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 7, mark })
+    await keys.answer(leaseAnswer({ cursor: 8, mark: other, revocations: [revocation(8)] }))
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: other })
+  })
+
+  test('by the mark that follows from what was announced behind it', async () => {
+    const { lease, keys } = await setUpMarked()
+    await keys.answer(leaseAnswer({ cursor: 7, mark }))
+    lease.receive(revocation(8))
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: nextMark(mark, revocation(8)) })
+  })
+
+  test('by the mark of the keys service where an announcement and an answer have the same number', async () => {
+    const { lease, keys, timers } = await setUpMarked()
+    lease.receive(revocation(8))
+    await keys.answer(leaseAnswer({ cursor: 8, mark: other, revocations: [revocation(8)] }))
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: other })
+  })
+
+  test('by none behind a keys service that tells none', async () => {
+    const { lease, keys } = await setUpHeld()
+    lease.receive(revocation(8))
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: 8, mark: null })
+  })
+
+  test('by none after the log was another', async () => {
+    const { keys, timers } = await setUpMarked()
+    await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 7, mark: other }))
+    timers.fire()
+    expect(keys.calls.at(-1)).toMatchObject({ cursor: null, mark: null })
+  })
+})
+
+test('a gateway that knows nothing yet, and is told that its log is another, asks again from the beginning', async () => {
+  const { lease, keys, timers, onReset } = setUp()
+  lease.start()
+  await keys.answer(leaseAnswer({ reset: true, granted: false, cursor: 3 }))
+  expect(onReset).toHaveBeenCalledOnce()
+  timers.fire()
+  expect(keys.calls.at(-1)).toMatchObject({ cursor: null })
 })
 
 describe('a revocation from the fast path', () => {

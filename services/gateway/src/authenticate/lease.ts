@@ -9,6 +9,7 @@ import {
 import type { Logger } from '@postern/service-kit'
 import type { Clocks, DatabaseClock } from './clocks.ts'
 import type { Floors } from './floors.ts'
+import { nextMark } from './log-mark.ts'
 
 export interface Timers {
   /** Runs `task` once after `ms` milliseconds; gives a function that calls it off. */
@@ -51,13 +52,19 @@ export interface Lease {
   stop(): void
 }
 
+/** How far the log has been applied, and which log that is: null where nobody has said. */
+interface Cursor {
+  readonly seq: number
+  readonly mark: string | null
+}
+
 const renewEveryMs = leaseMs / renewalsPerLease
 const retryAfterMs = 100
 
 /** Makes a lease that is not held until `start` has heard from the keys service. */
 export function createLease(parts: LeaseParts): Lease {
   const { gateway, name, clocks, timers, floors, databaseClock, renew, onReset, logger } = parts
-  let cursor: number | null = null
+  let cursor: Cursor | undefined
   let endsMonotonic = -Infinity
   let endsWall = -Infinity
   let renewing = false
@@ -81,7 +88,7 @@ export function createLease(parts: LeaseParts): Lease {
     again = false
     cancelTimer?.()
     const sent = { monotonic: clocks.monotonic(), wall: clocks.wall(), cursor }
-    renew({ gateway, name, cursor }).then(
+    renew({ gateway, name, cursor: cursor?.seq ?? null, mark: cursor?.mark ?? null }).then(
       (answer) => {
         renewing = false
         if (!stopped) take(answer, sent)
@@ -95,28 +102,29 @@ export function createLease(parts: LeaseParts): Lease {
     )
   }
 
-  function take(answer: LeaseAnswer, sent: { monotonic: number; wall: number; cursor: number | null }): void {
+  function take(answer: LeaseAnswer, sent: { monotonic: number; wall: number; cursor: Cursor | undefined }): void {
     if (failures > 0) logger.info({ event: 'lease_renewal_recovered', failures })
     failures = 0
     databaseClock.observe(answer.now, sent.monotonic)
     if (answer.reset) {
       // The floors stay: what was once seen revoked is refused also under a log that has lost it.
-      logger.error({ event: 'revocation_log_reset', had: cursor, log: answer.cursor })
+      logger.error({ event: 'revocation_log_reset', had: sent.cursor?.seq, log: answer.cursor })
       endsMonotonic = -Infinity
-      cursor = null
+      cursor = undefined
       onReset()
       schedule(0)
       return
     }
     for (const revocation of answer.revocations) floors.apply(revocation)
-    cursor = Math.max(cursor ?? 0, answer.cursor)
+    // What was announced meanwhile may be ahead of it.
+    if (cursor === undefined || cursor.seq <= answer.cursor) cursor = { seq: answer.cursor, mark: answer.mark ?? null }
     // INVARIANT: counted from the moment of sending, since the keys service counts from a later one.
     if (answer.granted) {
       endsMonotonic = sent.monotonic + leaseMs - leaseMarginMs
       endsWall = sent.wall + leaseMs - leaseMarginMs
     }
     // What this answer brought is acknowledged by the cursor of the next renewal: a revocation waits for it.
-    const unacknowledged = !answer.granted || cursor !== sent.cursor
+    const unacknowledged = !answer.granted || cursor.seq !== sent.cursor?.seq
     schedule(again || unacknowledged ? 0 : Math.max(0, renewEveryMs - (clocks.monotonic() - sent.monotonic)))
   }
 
@@ -126,8 +134,10 @@ export function createLease(parts: LeaseParts): Lease {
     receive: (revocation) => {
       floors.apply(revocation)
       // What a renewal has brought already is being acknowledged, and a message can be sent again by anyone in Redis.
-      if (cursor !== null && revocation.seq <= cursor) return
-      if (cursor !== null && revocation.seq === cursor + 1) cursor = revocation.seq
+      if (cursor !== undefined && revocation.seq <= cursor.seq) return
+      if (cursor !== undefined && revocation.seq === cursor.seq + 1) {
+        cursor = { seq: revocation.seq, mark: cursor.mark === null ? null : nextMark(cursor.mark, revocation) }
+      }
       renewNow()
     },
     start: () => {

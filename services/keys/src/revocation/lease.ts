@@ -17,20 +17,23 @@ const maxEntries = 5000
  */
 export async function answerLease(
   { db, leaseWatch }: { readonly db: TenantDb; readonly leaseWatch: LeaseWatch },
-  { gateway, name, cursor }: LeaseRequest,
+  { gateway, name, cursor, mark }: LeaseRequest,
   limit: number = maxEntries,
 ): Promise<LeaseAnswer> {
   const granted =
-    cursor !== null && (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, leaseMs })))
+    cursor !== null &&
+    (await db.system(async (tx) => await renewLease(tx, { gateway, name, cursor, mark: mark ?? null, leaseMs })))
   // What this gateway has acknowledged may be what a revoke waits for.
   leaseWatch.lookNow()
-  const log = await db.system(async (tx) => await readLog(tx, { cursor, limit }))
+  const log = await db.system(async (tx) => await readLog(tx, { cursor, mark: mark ?? null, limit }))
   const last = log.entries.at(-1)
   const isWhole = log.entries.length < limit || last === undefined
   return {
     granted: granted && isWhole && !log.reset,
     revocations: [...log.entries],
     cursor: isWhole ? log.seq : last.seq,
+    // One of the release before would refuse the answer.
+    ...(mark === undefined ? {} : { mark: log.mark }),
     reset: log.reset,
     now: log.now,
   }

@@ -16,6 +16,8 @@ export interface GrantRow {
 export interface LogReading {
   /** Where the log stood. */
   readonly seq: number
+  /** Of the log up to the last entry that was read, or to its end; null where nobody knows it any more. */
+  readonly mark: string | null
   /** The cursor could not be followed; the entries are all that there are. */
   readonly reset: boolean
   readonly entries: readonly Revocation[]
@@ -23,15 +25,21 @@ export interface LogReading {
   readonly now: number
 }
 
-/** Grants or renews a lease if the gateway has applied the whole log. Commit it before `readLog`. */
+/** Grants or renews a lease if the gateway has applied the whole log, and it is this log. Commit it before `readLog`. */
 export async function renewLease(
   tx: Tx,
-  { gateway, name, cursor, leaseMs }: { gateway: string; name: string; cursor: number; leaseMs: number },
+  {
+    gateway,
+    name,
+    cursor,
+    mark,
+    leaseMs,
+  }: { gateway: string; name: string; cursor: number; mark: string | null; leaseMs: number },
 ): Promise<boolean> {
   const [row] = await tx.query<{ granted: boolean }>({
     name: 'keys_renew_lease',
-    text: 'select keys.renew_lease($1, $2, $3, $4) as granted',
-    values: [gateway, name, cursor, leaseMs],
+    text: 'select keys.grant_lease($1, $2, $3, $4, $5) as granted',
+    values: [gateway, name, cursor, mark, leaseMs],
   })
   return row?.granted === true
 }
@@ -76,17 +84,17 @@ const entriesSchema = z.array(revocationSchema)
 /** Reads at most `limit` entries after the cursor (null: from the first on), the log's place and the clock in one snapshot. */
 export async function readLog(
   tx: Tx,
-  { cursor, limit }: { cursor: number | null; limit: number },
+  { cursor, mark, limit }: { cursor: number | null; mark: string | null; limit: number },
 ): Promise<LogReading> {
-  const [row] = await tx.query<{ seq: number; reset: boolean; entries: unknown; now: number }>({
+  const [row] = await tx.query<Omit<LogReading, 'entries'> & { entries: unknown; [column: string]: unknown }>({
     name: 'keys_read_log',
     text: `
-      select l.log_seq::float8 as seq, l.reset, l.entries, l.now_ms::float8 as now
-        from keys.read_log($1, 0, $2) as l`,
-    values: [cursor, limit],
+      select l.log_seq::float8 as seq, l.mark, l.reset, l.entries, l.now_ms::float8 as now
+        from keys.follow_log($1, $2, $3) as l`,
+    values: [cursor, mark, limit],
   })
   if (row === undefined) throw new Error('the revocation log has no counter')
-  return { seq: row.seq, reset: row.reset, entries: entriesSchema.parse(row.entries), now: row.now }
+  return { ...row, entries: entriesSchema.parse(row.entries) }
 }
 
 /** The key's last change in the log, or undefined when it has none or the log has dropped it. */
