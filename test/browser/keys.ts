@@ -1,6 +1,7 @@
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
 import { apiKeySchema, whoamiSchema } from '@postern/contracts'
+import type { Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
@@ -156,6 +157,26 @@ export function keyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Cancel' }).click()
     })
 
+    test('whose answer does not come through is made once, and the person is told what is known of it', async () => {
+      const { page } = world()
+      await fillForm(page, 'Lost on its way')
+      await page.route('**/api/v1/api-keys', loseAnswer, { times: 1 })
+      await submit(page)
+      const unsure = page.getByRole('alert').filter({ hasText: 'It is not known whether a key was generated' })
+      await unsure.getByText('Try again: nothing is done twice.').waitFor()
+      await submit(page)
+      await page.getByText('The key was made, and its value is lost').waitFor()
+      expect(await accessibilityFaults(page), 'the lost key').toEqual([])
+      await page.getByRole('link', { name: 'Look at the key' }).click()
+      await page.getByRole('heading', { level: 1, name: 'Lost on its way' }).waitFor()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      const keys = z
+        .array(apiKeySchema)
+        .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+      expect(keys.filter(({ label }) => label === 'Lost on its way')).toHaveLength(1)
+      await open(page, 'API keys')
+    })
+
     test('is made without a mouse: generated, copied, and revoked', async () => {
       const { page, paste } = world()
       const press = async (...keys: readonly string[]) => {
@@ -216,6 +237,24 @@ const refusedAddress = {
     code: 'invalid_content',
     detail: 'See `errors`.',
     errors: [{ pointer: '/allowed_addresses/0', code: 'invalid', detail: '10.0.0.1 is no network' }],
+    instance: 'test',
+  }),
+}
+
+/** Lets a request be carried out, and its answer be lost. */
+async function loseAnswer(route: Route): Promise<void> {
+  await route.fetch()
+  await route.fulfill(noAnswer)
+}
+
+const noAnswer = {
+  status: 504,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: '/problems/gateway-timeout',
+    title: 'No answer in time',
+    status: 504,
+    code: 'gateway_timeout',
     instance: 'test',
   }),
 }

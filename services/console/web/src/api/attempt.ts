@@ -22,8 +22,11 @@ export function createAttempt(): Attempt {
   }
 }
 
-/** A gateway or a proxy that gave up, and an earlier try that has no answer yet, do not say what became of the request. */
-function isRefusal(error: unknown): boolean {
+/**
+ * Whether an answer says for certain that nothing was done. A gateway or a proxy that gave up, and an earlier try that has no answer yet, do not
+ * say what became of the request.
+ */
+export function isRefusal(error: unknown): boolean {
   if (!(error instanceof ApiProblem)) return false
   const { status, code } = error.problem
   return status < 500 && status !== 408 && code !== 'request_in_progress'

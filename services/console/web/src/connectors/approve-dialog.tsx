@@ -52,7 +52,13 @@ export function ApproveDialog({ run, onClose, onApproved }: Props) {
         </>
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="The changes were not approved" />}
+      {failure === undefined ? undefined : (
+        <Failure
+          error={failure}
+          title="The changes were not approved"
+          unsure="It is not known whether the changes were approved"
+        />
+      )}
       <p>
         <strong>{changesInWords(run)}.</strong> Exactly the changes that you have seen are applied: when the audit
         universe has changed meanwhile so that they would be others, nothing is.

@@ -100,7 +100,9 @@ function One({ id }: { readonly id: string }) {
         ) : undefined
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="That was refused" />}
+      {failure === undefined ? undefined : (
+        <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
+      )}
       {connector.state === 'error' ? (
         <Notice tone="danger" title={`Its last ${connector.consecutive_failures} runs failed`}>
           See what the last of them says, and change what is wrong.

@@ -47,7 +47,13 @@ export function RetireDialog({ connector, onClose }: { readonly connector: Conne
         </>
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="The connector was not retired" />}
+      {failure === undefined ? undefined : (
+        <Failure
+          error={failure}
+          title="The connector was not retired"
+          unsure="It is not known whether the connector was retired"
+        />
+      )}
       <p>
         It runs no more and its secrets are erased. What it has brought stays as it is, and so do its runs.{' '}
         <strong>This cannot be undone.</strong>

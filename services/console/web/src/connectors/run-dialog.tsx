@@ -69,7 +69,9 @@ export function RunDialog({ connector, onClose }: Props) {
         </>
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="The run was not started" />}
+      {failure === undefined ? undefined : (
+        <Failure error={failure} title="The run was not started" unsure="It is not known whether the run was started" />
+      )}
       <RadioGroup
         className="field"
         value={mode}

@@ -101,7 +101,9 @@ function OneRun({ id }: { readonly id: string }) {
         </>
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="That was refused" />}
+      {failure === undefined ? undefined : (
+        <Failure error={failure} title="That was refused" unsure="It is not known whether that was done" />
+      )}
       {run.failure === null ? undefined : (
         <Notice tone="danger" title="The run failed">
           {asSentence(run.failure.message)}

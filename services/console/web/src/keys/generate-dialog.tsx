@@ -8,13 +8,13 @@ import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
 import { addressesIn, faultIn } from './addresses.ts'
 import { ExpiryField } from './expiry-field.tsx'
 import { endOfDay, usualExpiry } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
 import { KeyReveal } from './key-reveal.tsx'
+import { MakingFailure } from './making-failure.tsx'
 import { ScopeCards } from './scope-cards.tsx'
 import type { KeyRules } from './use-key-policy.ts'
 
@@ -141,7 +141,14 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
           if (!isBusy) void generate()
         }}
       >
-        {failure === undefined ? undefined : <Failure error={failure} title="No key was generated" />}
+        {failure === undefined ? undefined : (
+          <MakingFailure
+            error={failure}
+            title="No key was generated"
+            unsure="It is not known whether a key was generated"
+            onLeave={onClose}
+          />
+        )}
         <TextBox
           label="Label"
           value={label}

@@ -91,7 +91,8 @@ export function RevokeDialog({ apiKey, onClose, onRevoked }: Props) {
       {failure === undefined ? undefined : (
         <Failure
           error={failure}
-          title={isUnconfirmed ? 'Not yet confirmed by all gateways' : 'The key was not revoked'}
+          title="The key was not revoked"
+          unsure={isUnconfirmed ? 'Not yet confirmed by all gateways' : 'It is not known whether the key is revoked'}
         />
       )}
       <div className="key-summary">

@@ -3,11 +3,11 @@ import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
-import { Failure } from '../ui/notice.tsx'
 import { Select } from '../ui/select.tsx'
 import { When } from '../ui/when.tsx'
 import { isAllowed } from './expiry.ts'
 import { KeyReveal } from './key-reveal.tsx'
+import { MakingFailure } from './making-failure.tsx'
 import { useKeyPolicy } from './use-key-policy.ts'
 
 interface Props {
@@ -106,7 +106,14 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
         </>
       }
     >
-      {failure === undefined ? undefined : <Failure error={failure} title="The key was not rotated" />}
+      {failure === undefined ? undefined : (
+        <MakingFailure
+          error={failure}
+          title="The key was not rotated"
+          unsure="It is not known whether the key was rotated"
+          onLeave={onClose}
+        />
+      )}
       <p>
         You get a new key with the same label, scopes and addresses. During the overlap both work, so that the program
         can change over without an interruption.

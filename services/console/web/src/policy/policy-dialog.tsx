@@ -80,7 +80,11 @@ export function PolicyDialog({ current, onClose, onChanged, onOutdated }: Props)
           Nothing of yours was saved.
         </Notice>
       ) : (
-        <Failure error={failure} title="The policy was not changed" />
+        <Failure
+          error={failure}
+          title="The policy was not changed"
+          unsure="It is not known whether the policy was changed"
+        />
       )}
       <Select label="Longest life of a key" choices={choices} value={days} onChange={setDays} />
       <TextBox

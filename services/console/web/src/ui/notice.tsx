@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useRef } from 'react'
+import { isRefusal } from '../api/attempt.ts'
 import { ApiProblem, NoAnswer } from '../api/request.ts'
 import { Button } from './button.tsx'
 import { Icon, type IconName } from './icon.tsx'
@@ -31,8 +32,17 @@ export function Notice({ tone, title, children, action, isNews = false }: Props)
   )
 }
 
+interface FailureProps {
+  readonly error: unknown
+  readonly title: string
+  /** Of a change: the title where no answer says whether it was made. To try again is safe then: nothing is done twice. */
+  readonly unsure?: string
+  readonly onRetry?: () => void
+}
+
 /** What went wrong, for a person: what to mend and, for who asks support, the id of the request. */
-export function Failure({ error, title, onRetry }: { error: unknown; title: string; onRetry?: () => void }) {
+export function Failure({ error, title, unsure, onRetry }: FailureProps) {
+  const isUnsure = unsure !== undefined && !isRefusal(error)
   const detail = error instanceof ApiProblem || error instanceof NoAnswer ? error.message : 'Something went wrong.'
   const told = error instanceof ApiProblem ? (error.problem.errors ?? []) : []
   // What the detail has said already is not said again.
@@ -50,7 +60,7 @@ export function Failure({ error, title, onRetry }: { error: unknown; title: stri
     <div ref={place} className="failure">
       <Notice
         tone="danger"
-        title={title}
+        title={isUnsure ? unsure : title}
         isNews
         action={
           onRetry === undefined ? undefined : (
@@ -61,6 +71,7 @@ export function Failure({ error, title, onRetry }: { error: unknown; title: stri
         }
       >
         {isInList ? undefined : <p>{detail}</p>}
+        {isUnsure ? <p>Try again: nothing is done twice.</p> : undefined}
         {errors.length === 0 ? undefined : (
           <ul>
             {errors.map((each) => (

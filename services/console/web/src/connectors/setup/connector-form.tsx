@@ -185,7 +185,13 @@ export function ConnectorForm({ start, before, columns, onSave, onCancel }: Prop
         <LimitsSection draft={draft} faults={faults} onChange={change} />
       </section>
 
-      {failure === undefined ? undefined : <Failure error={failure} title="The connector was not saved" />}
+      {failure === undefined ? undefined : (
+        <Failure
+          error={failure}
+          title="The connector was not saved"
+          unsure="It is not known whether the connector was saved"
+        />
+      )}
       {Object.keys(faults).length > 0 && failure === undefined ? (
         <p className="field-error" role="alert">
           Something is missing: see the fields that are marked.

@@ -1,0 +1,37 @@
+import { ApiProblem } from '../api/request.ts'
+import { Link } from '../router.tsx'
+import { Failure, Notice } from '../ui/notice.tsx'
+
+/** What went wrong where a key was to be made. */
+export function MakingFailure({
+  error,
+  title,
+  unsure,
+  onLeave,
+}: {
+  readonly error: unknown
+  readonly title: string
+  readonly unsure: string
+  /** The person goes to the page of the key. */
+  readonly onLeave: () => void
+}) {
+  const lost = lostKeyIn(error)
+  if (lost === undefined) return <Failure error={error} title={title} unsure={unsure} />
+  return (
+    <Notice tone="warning" title="The key was made, and its value is lost" isNews>
+      <p>
+        The first try had made it, and its answer did not come through. A value is told only once, so nobody has it.{' '}
+        <Link className="text-link" to={`/settings/api-keys/${lost}`} onClick={onLeave}>
+          Look at the key
+        </Link>{' '}
+        and revoke it, or generate another one now and revoke it then.
+      </p>
+    </Notice>
+  )
+}
+
+/** The key that an earlier try has made (keys service: `madeBefore`). */
+function lostKeyIn(error: unknown): string | undefined {
+  if (!(error instanceof ApiProblem) || error.problem.code !== 'conflict') return undefined
+  return /has made the API key ([0-9a-f-]{36})\./.exec(error.problem.detail ?? '')?.[1]
+}
