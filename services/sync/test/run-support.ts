@@ -130,7 +130,7 @@ export const csvOf = (count: number, name = 'Entity'): string =>
 export const taken: Universe = {
   apply: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
   applyRows: async () => ({ kind: 'applied', counts: { created: 0, updated: 0, unchanged: 0 } }),
-  currentRows: async () => [],
+  currentRows: async (_asker, { keys }) => ({ rows: [], reached: keys.length }),
   tellSources: async () => undefined,
   close: async () => undefined,
 }

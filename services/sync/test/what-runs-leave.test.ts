@@ -138,9 +138,13 @@ test('of what waits for approval as much is looked at as whoever approves can wa
       run.id,
       {
         read: async (reading) => await workerDb.write(by, reading),
-        ask: async (keys) => {
+        ask: async function* (keys) {
           asked += 1
-          return keys.map((key) => ({ key, row: { external_id: key, name: 'Pushed' } }))
+          yield {
+            from: 0,
+            to: keys.length,
+            rows: keys.map((key) => ({ key, row: { external_id: key, name: 'Pushed' } })),
+          }
         },
       },
       pages,

@@ -1,5 +1,6 @@
-import type { CurrentRowsBody } from '@postern/contracts/internal'
+import { type CurrentRowsBody, currentRowsAnswerSchema } from '@postern/contracts/internal'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { readPart } from '../src/current-rows/parts.ts'
 import { listCurrentRows } from '../src/current-rows/store.ts'
 import { type Principal, type UniverseUnderTest, legal, newTenant, node, row, startUniverse } from './service.ts'
 
@@ -63,3 +64,74 @@ test.each(['auditable_entities', 'org_structure', 'test_procedures', 'people'] a
     expect(each).toBeLessThan(10)
   },
 )
+
+/** Asks as the sync service does; gives the status, how many rows there are, and of how many keys is told. */
+async function askFor(tenant: Principal, keys: readonly string[], more: object = {}) {
+  const answer = await universe.pushTo(tenant, 'current-rows', {
+    run_id: undefined,
+    dataset: 'test_procedures',
+    keys,
+    ...more,
+  })
+  const { rows, reached } = currentRowsAnswerSchema.parse(answer.json)
+  return { keys: rows.map(({ key }) => key), reached, bytes: answer.text.length }
+}
+
+test.each([{}, { behind_pushes: true }])(
+  'rows with long texts are told in parts, in the order of the keys (%j)',
+  async (more) => {
+    const tenant = newTenant()
+    const keys = keysOf(600)
+    const long = 'x'.repeat(20_000)
+    for (const some of [keys.slice(0, 300), keys.slice(300)]) {
+      const test_procedures = some.map((key) => ({
+        external_id: key,
+        title: key,
+        objective: long,
+        procedure_text: long,
+      }))
+      expect((await universe.pushTo(tenant, 'test-procedures', { run_id: runId, test_procedures })).status).toBe(200)
+    }
+    const told: string[] = []
+    let asked = 0
+    for (let from = 0; from < keys.length; asked += 1) {
+      const part = await askFor(tenant, keys.slice(from), { in_parts: true, ...more })
+      expect(part.bytes).toBeLessThan(24 * 1024 * 1024)
+      expect(part.keys.toSorted()).toEqual(keys.slice(from, from + (part.reached ?? 0)).toSorted())
+      told.push(...part.keys)
+      from += part.reached ?? keys.length
+    }
+    expect(asked).toBeGreaterThan(1)
+    expect(told).toHaveLength(keys.length)
+    // Who knows of no parts is told of all: what is left out is taken for what is not there.
+    const whole = await askFor(tenant, keys, more)
+    expect([whole.keys.length, whole.reached]).toEqual([600, undefined])
+  },
+)
+
+test('short rows are told at once, and keys that nothing has are reached too', async () => {
+  const tenant = newTenant()
+  await pushMany(tenant, 'test_procedures', 1000)
+  const { keys, reached } = await askFor(tenant, [...keysOf(1000), 'nobody'], { in_parts: true })
+  expect([keys.length, reached]).toEqual([1000, 1001])
+})
+
+test('of rows too long for an answer one is told at a time, and where not one fits nothing is told as if there were none', async () => {
+  class ResultTooLarge extends Error {
+    override readonly name = 'ResultTooLarge'
+  }
+  const sizes: number[] = []
+  const upTo =
+    (most: number, text = '{}') =>
+    async (keys: readonly string[]) => {
+      sizes.push(keys.length)
+      if (keys.length > most) throw new ResultTooLarge('more')
+      return keys.map(() => text)
+    }
+  const long = 'x'.repeat(9_000_000)
+  expect(await readPart(keysOf(5000), upTo(1, long))).toEqual({ rows: [long], reached: 1 })
+  await expect(readPart(keysOf(3), upTo(0))).rejects.toThrow('more')
+  sizes.length = 0
+  expect((await readPart(keysOf(5000), upTo(5000))).reached).toBe(5000)
+  expect(sizes.length).toBeLessThan(4)
+})

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream'
 import {
   type ApplyAnswer,
-  type CurrentRowsAnswer,
   type CurrentRowsBody,
   type EntitySourcesBody,
   applyAnswerSchema,
@@ -21,6 +20,7 @@ import {
 import { idleConnections } from '@postern/service-kit'
 import { type KeyRing, createSigner, serializeContext } from '@postern/signed-context'
 import { Pool } from 'undici'
+import type { CurrentAnswer } from './current-parts.ts'
 
 export type Dataset = Connector['dataset']
 
@@ -103,16 +103,16 @@ export interface Universe {
   applyRows(application: RowsApplication, announced?: Announced): Promise<ApplicationOutcome>
   /** Sends what is to be applied after what is under way. */
   announceRows?(application: RowsApplication): Announced | undefined
-  /** How rows stand now, by their keys. Throws UniverseUnavailable. */
-  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentRowsAnswer['rows']>
+  /** How rows stand now, by their keys: of the first of them, where they are long. Throws UniverseUnavailable. */
+  currentRows(asker: Asker, body: CurrentRowsBody): Promise<CurrentAnswer>
   /** Tells where entities come from, for the connector that asks. Throws UniverseUnavailable; again is harmless. */
   tellSources(asker: Asker, body: EntitySourcesBody): Promise<void>
   close(): Promise<void>
 }
 
 const maxConnections = 16
-/** Rows as they stand are as large as the push that made them. */
-const maxAnswerBytes = 128 * 1024 * 1024
+/** The universe tells of rows in parts of some 24 MiB. */
+const maxAnswerBytes = 64 * 1024 * 1024
 const connectTimeoutMs = 2_000
 /**
  * For how long what was announced can be applied, in milliseconds. Its assertion has half of its life left at least when it is announced
@@ -202,8 +202,11 @@ export function openUniverse(
         { timeoutMs, now },
       )
     },
-    currentRows: async (asker, body) =>
-      currentRowsAnswerSchema.parse(await ask(asker, internalPaths.currentRows, body)).rows,
+    currentRows: async (asker, body) => {
+      const answer = await ask(asker, internalPaths.currentRows, { ...body, in_parts: true })
+      const { rows, reached = body.keys.length } = currentRowsAnswerSchema.parse(answer)
+      return { rows, reached }
+    },
     tellSources: async (asker, body) => void (await ask(asker, internalPaths.entitySources, body)),
     close: async () => await pool.close(),
   }

@@ -28,6 +28,7 @@ import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { countChanges, countErrors, listChanges, listErrors } from '../diff/list-store.ts'
 import { type Asking, isStale } from '../diff/stale.ts'
+import { currentParts } from '../push/current-parts.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
@@ -334,8 +335,12 @@ async function assertAsReviewed(
   const body = { dataset, ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }) }
   const asking: Asking = {
     read: async (work) => await db.write(context, work),
-    ask: async (keys) =>
-      await universe.currentRows({ tenantId, assertion, runId, label, requestId }, { ...body, keys: [...keys] }),
+    ask: (keys) =>
+      currentParts(
+        keys,
+        async (some) =>
+          await universe.currentRows({ tenantId, assertion, runId, label, requestId }, { ...body, keys: some }),
+      ),
   }
   const isOver = await isStale(runId, asking, pagesLookedAt).catch((error: unknown) => {
     if (!(error instanceof UniverseUnavailable)) throw error

@@ -4,6 +4,7 @@ import { type PushedNode, type PushedPerson, pushedNodeSchema, pushedPersonSchem
 import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/internal'
 import { problem } from '@postern/service-kit'
 import { touchScimConnector } from '../connector/store.ts'
+import { currentParts } from '../push/current-parts.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { actorOf } from '../run/actor.ts'
 import { startInlineRun } from '../run/store.ts'
@@ -142,7 +143,11 @@ async function ask(
 ): Promise<CurrentRowsAnswer['rows']> {
   const { tenantId, assertion, label } = context
   // By the request's id: nothing is pushed yet.
-  return await universe.currentRows({ tenantId, assertion, runId: requestId, label, requestId }, body)
+  const asker = { tenantId, assertion, runId: requestId, label, requestId }
+  const rows: CurrentRowsAnswer['rows'] = []
+  const parts = currentParts(body.keys, async (keys) => await universe.currentRows(asker, { ...body, keys }))
+  for await (const part of parts) rows.push(...part.rows)
+  return rows
 }
 
 async function tell(parts: Parts, request: Request, told: Parameters<typeof tellUniverse>[2]): Promise<void> {

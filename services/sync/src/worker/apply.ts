@@ -31,7 +31,7 @@ export class ApplyInterrupted extends Error {
 export async function assertNotStale(hold: Hold, universe: Universe): Promise<void> {
   const isOver = await isStale(hold.run.id, {
     read: async (work) => await hold.read(work),
-    ask: async (keys) => await askCurrent(hold, universe, keys),
+    ask: (keys) => askCurrent(hold, universe, keys),
   })
   if (isOver) {
     throw new RunRefused('diff_stale', 'What the run would change has changed meanwhile. Run the connector again.')

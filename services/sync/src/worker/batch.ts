@@ -78,9 +78,13 @@ async function isTakenIn(hold: Hold, universe: Universe, batch: readonly OpenCha
     const some = batch.slice(at, at + maxCurrentRows)
     const keys = some.map((change) => change.source_key)
     // A push that nobody waits for any more may still be under way.
-    const stored = new Map((await askCurrent(hold, universe, keys, true)).map(({ key, row }) => [key, row]))
-    const isSo = some.every(({ source_key: key, after }) => isDeepStrictEqual(stored.get(key), JSON.parse(after)))
-    if (!isSo) return false
+    for await (const { from, to, rows } of askCurrent(hold, universe, keys, true)) {
+      const stored = new Map(rows.map(({ key, row }) => [key, row]))
+      const isSo = some
+        .slice(from, to)
+        .every(({ source_key: key, after }) => isDeepStrictEqual(stored.get(key), JSON.parse(after)))
+      if (!isSo) return false
+    }
   }
   return true
 }

@@ -13,7 +13,6 @@ import { type DatasetRules, datasetRules, scopeOf } from '../dataset/rules.ts'
 import {
   type Candidate,
   type Comparison,
-  type CurrentRow,
   type MissingCounts,
   type Tx,
   countKnown,
@@ -26,6 +25,7 @@ import {
   summarizeChanges,
 } from '../diff/store.ts'
 import { type LostField, listLostFields } from '../diff/lost-fields.ts'
+import { type CurrentPart, currentParts } from '../push/current-parts.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Held } from '../staging/block/store.ts'
 import { breachesOf } from '../run/rules.ts'
@@ -52,22 +52,24 @@ export function comparisonOf(hold: Hold): Comparison {
   return { runId: run.id, connectorId: connector.id, scope, ...fields }
 }
 
-/** How the rows with these keys stand in the universe; `isBehindPushes`: as soon as no push is under way. */
-export async function askCurrent(
+/** How the rows with these keys stand in the universe, part by part; `isBehindPushes`: as soon as no push is under way. */
+export function askCurrent(
   hold: Hold,
   universe: Universe,
   keys: readonly string[],
   isBehindPushes = false,
-): Promise<CurrentRow[]> {
-  if (keys.length === 0) return []
+): AsyncIterable<CurrentPart> {
   const { dataset, hierarchy } = hold.connector
-  const asker = await hold.asker()
-  return await universe.currentRows(asker, {
-    dataset,
-    keys: [...keys],
-    ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }),
-    ...(isBehindPushes ? { behind_pushes: true } : {}),
-  })
+  return currentParts(
+    keys,
+    async (some) =>
+      await universe.currentRows(await hold.asker(), {
+        dataset,
+        keys: some,
+        ...(hierarchy === null ? {} : { hierarchy: hierarchy.key }),
+        ...(isBehindPushes ? { behind_pushes: true } : {}),
+      }),
+  )
 }
 
 /**
@@ -131,8 +133,9 @@ export async function unpackCreations(hold: Hold, what: Unpacked): Promise<void>
 async function haveParents(hold: Hold, universe: Universe): Promise<boolean> {
   for (let after = ''; ;) {
     const keys = await hold.read(async (tx) => await listParentsOutside(tx, hold.run.id, after, maxCurrentRows))
-    const stored = await askCurrent(hold, universe, keys)
-    if (stored.length < keys.length) return false
+    for await (const { from, to, rows } of askCurrent(hold, universe, keys)) {
+      if (rows.length < to - from) return false
+    }
     const last = keys.at(-1)
     if (last === undefined || keys.length < maxCurrentRows) return true
     after = last
@@ -145,18 +148,23 @@ async function areNew(hold: Hold, universe: Universe): Promise<boolean> {
   const next = async (after: number) => await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, blocks))
   let some = await next(0)
   while (some.keys.length > 0) {
-    const [current, following] = await Promise.all([askCurrent(hold, universe, some.keys), next(some.last)])
-    if (current.length > 0) return false
+    const [isAny, following] = await Promise.all([isAnyThere(hold, universe, some.keys), next(some.last)])
+    if (isAny) return false
     some = following
   }
   return true
 }
 
+async function isAnyThere(hold: Hold, universe: Universe, keys: readonly string[]): Promise<boolean> {
+  for await (const { rows } of askCurrent(hold, universe, keys)) if (rows.length > 0) return true
+  return false
+}
+
 async function settleStoredParents(hold: Hold, universe: Universe): Promise<void> {
   for (let after = ''; ;) {
     const keys = await hold.read(async (tx) => await listOutsideParents(tx, hold.run.id, after, maxCurrentRows))
-    const stored = await askCurrent(hold, universe, keys)
-    if (stored.length > 0) {
+    for await (const { rows: stored } of askCurrent(hold, universe, keys)) {
+      if (stored.length === 0) continue
       await hold.step(async (tx) => {
         await settleBelowStored(
           tx,
@@ -254,29 +262,36 @@ async function fetchCurrent(hold: Hold, universe: Universe): Promise<readonly Ro
     const [first, last] = [candidates[0], candidates.at(-1)]
     if (first === undefined || last === undefined) return ranges
     const isLast = candidates.length < maxCurrentRows
-    const [current, following] = await Promise.all([
-      askCurrent(
-        hold,
-        universe,
-        candidates.map(({ key }) => key),
-      ),
+    const [isNew, following] = await Promise.all([
+      keepParts(hold, universe, candidates, { first: first.row, last: last.row }),
       isLast ? [] : next(last.row),
     ])
-    await hold.step(async (tx) => {
-      await keepCurrent(tx, hold.run.id, { first: first.row, last: last.row }, current)
-      return {}
-    })
-    range = {
-      first: range?.first ?? first.row - 1,
-      last: last.row,
-      isNew: (range?.isNew ?? true) && current.length === 0,
-    }
+    range = { first: range?.first ?? first.row - 1, last: last.row, isNew: (range?.isNew ?? true) && isNew }
     if (following.length === 0 || page % pagesAStatement === 0) {
       ranges.push(range)
       range = undefined
     }
     candidates = following
   }
+}
+
+/** Keeps how the universe has these rows, as far as it has told, before it is asked for more; answers whether it has none of them. */
+async function keepParts(
+  hold: Hold,
+  universe: Universe,
+  candidates: readonly Candidate[],
+  range: { readonly first: number; readonly last: number },
+): Promise<boolean> {
+  let isNew = true
+  const keys = candidates.map(({ key }) => key)
+  for await (const { rows } of askCurrent(hold, universe, keys)) {
+    isNew &&= rows.length === 0
+    await hold.step(async (tx) => {
+      await keepCurrent(tx, hold.run.id, range, rows)
+      return {}
+    })
+  }
+  return isNew
 }
 
 /** Rows that the source has no longer. */
@@ -291,12 +306,13 @@ async function findDeactivations(hold: Hold, universe: Universe, comparison: Com
   let found: Gone = { gone: 0, drafts: 0 }
   for (let after = ''; ;) {
     const keys = await hold.read(async (tx) => await listMissing(tx, comparison, after, maxCurrentRows))
-    const current = await askCurrent(hold, universe, keys)
-    await hold.step(async (tx) => {
-      const { gone, drafts } = await recordDeactivations(tx, comparison, current, found.gone)
-      found = { gone: found.gone + gone, drafts: found.drafts + drafts }
-      return {}
-    })
+    for await (const { rows } of askCurrent(hold, universe, keys)) {
+      await hold.step(async (tx) => {
+        const { gone, drafts } = await recordDeactivations(tx, comparison, rows, found.gone)
+        found = { gone: found.gone + gone, drafts: found.drafts + drafts }
+        return {}
+      })
+    }
     const last = keys.at(-1)
     if (last === undefined || keys.length < maxCurrentRows) return found
     after = last

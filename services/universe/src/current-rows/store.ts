@@ -1,19 +1,20 @@
-import type { CurrentRowsAnswer, CurrentRowsBody } from '@postern/contracts/internal'
-import type { Tx } from '@postern/tenant-db'
+import type { CurrentRowsBody } from '@postern/contracts/internal'
+import type { Statement, Tx } from '@postern/tenant-db'
 import { readByIndexes, statement } from '../list/store.ts'
 
-/** The rows with these keys as they stand, each as a push would say it; keys that nothing has are left out. */
+/**
+ * The rows with these keys as they stand, each as a push would say it, with its key, as a text of JSON (`rows` of CurrentRowsAnswer); keys
+ * that nothing has are left out. Rejects with ResultTooLarge where they are more than `maxBytes`.
+ */
 export async function listCurrentRows(
   tx: Tx,
-  { dataset, hierarchy, keys }: CurrentRowsBody,
-): Promise<CurrentRowsAnswer['rows']> {
-  const [, rows] = await Promise.all([
-    readByIndexes(tx),
-    tx.query<CurrentRowsAnswer['rows'][number]>(
-      dataset === 'org_structure' ? nodes([keys, hierarchy]) : selections[dataset]([keys]),
-    ),
-  ])
-  return rows
+  { dataset, hierarchy, keys }: Pick<CurrentRowsBody, 'dataset' | 'hierarchy' | 'keys'>,
+  maxBytes?: number,
+): Promise<string[]> {
+  const asked = dataset === 'org_structure' ? nodes([keys, hierarchy]) : selections[dataset]([keys])
+  const bounded = maxBytes === undefined ? asked : { ...asked, maxBytes }
+  const [, rows] = await Promise.all([readByIndexes(tx), tx.query<{ json: string }>(bounded)])
+  return rows.map(({ json }) => json)
 }
 
 // A row is looked up by the index of its key, whatever PostgreSQL takes the tables for: asked for the key itself, with a plan of when
@@ -33,8 +34,16 @@ const linked = (owner: string): string => `(
         join ${oneOf('entity', 'e', ['id', 'named.id'], ofTenant(owner))}
       )`
 
+/** PostgreSQL writes the JSON that is sent: to read it here, and write it again, would take twice the memory. */
+function asTexts(name: string, rows: string): (values: readonly unknown[]) => Statement {
+  return statement(
+    name,
+    `select jsonb_build_object('key', one.key, 'row', one.row)::text as json from (${rows}) as one`,
+  )
+}
+
 // entity_external_id_unique, once a key.
-const entities = statement(
+const entities = asTexts(
   'universe_current_entities',
   `select
     e.external_id as key,
@@ -56,7 +65,7 @@ const entities = statement(
 )
 
 // test_procedure_external_id_unique, once a key; entity_pk, once an entity that is named.
-const testProcedures = statement(
+const testProcedures = asTexts(
   'universe_current_test_procedures',
   `select
     t.external_id as key,
@@ -73,7 +82,7 @@ const testProcedures = statement(
 )
 
 // person_external_id_unique, once a key.
-const people = statement(
+const people = asTexts(
   'universe_current_people',
   `select
     p.external_id as key,
@@ -87,7 +96,7 @@ const people = statement(
 const selections = { auditable_entities: entities, test_procedures: testProcedures, people } as const
 
 // node_key_unique, once a key.
-const nodes = statement(
+const nodes = asTexts(
   'universe_current_nodes',
   `select
     n.node_key as key,

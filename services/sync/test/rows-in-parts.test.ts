@@ -1,0 +1,81 @@
+import type { Run } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { beforeAll, expect, test } from 'vitest'
+import type { Universe } from '../src/push/universe.ts'
+import { treeOf, useRuns } from './run-support.ts'
+import { admin } from './support.ts'
+
+/*
+ * Rows may be so long that the universe tells of some of those that it is asked for only. Here it tells of two at a time: runs must do
+ * what they do where it tells of all.
+ */
+
+const { parts, work, create, start, now, decide, names, undo, errorsOf } = useRuns()
+
+let whole: Universe
+let brief: Universe
+let asked = 0
+
+beforeAll(() => {
+  ;({ universe: whole } = parts())
+  brief = {
+    ...whole,
+    currentRows: async (asker, body) => {
+      asked += 1
+      const { rows } = await whole.currentRows(asker, { ...body, keys: body.keys.slice(0, 2) })
+      return { rows, reached: Math.min(2, body.keys.length) }
+    },
+  }
+})
+
+const first = treeOf('A,,Root,process\nB,A,One,process\nC,A,Two,process\nD,A,Three,process\nE,A,Four,process')
+/** A row is new, below one that is there; two are others; two are gone. */
+const second = treeOf('A,,Root,process\nB,A,One more,process\nC,A,Two more,process\nF,C,Five,process')
+
+async function ran(tenant: Principal, run: Run, universe: Universe): Promise<Run> {
+  await work(run, { universe })
+  return await now(tenant, run)
+}
+
+/** What two runs and the rollback of the second make of a tenant's universe. */
+async function play(universe: Universe) {
+  const tenant = admin()
+  const connector = await create(tenant, { missing_policy: 'deactivate' })
+  await ran(tenant, await start(tenant, connector, first), universe)
+  const run = await ran(tenant, await start(tenant, connector, second), universe)
+  const after = await names(tenant)
+  const again = await ran(tenant, await start(tenant, connector, second), universe)
+  const back = await ran(tenant, await undo(tenant, run), universe)
+  return {
+    run: { status: run.status, counts: run.counts },
+    after,
+    again: again.counts,
+    back: { status: back.status, counts: back.counts },
+    errors: await errorsOf(tenant, run),
+    before: await names(tenant),
+  }
+}
+
+test('a run and its rollback find the same, told in parts or at once', async () => {
+  const expected = await play(whole)
+  expect(expected.run).toMatchObject({ status: 'succeeded', counts: { created: 1, updated: 2, deactivated: 2 } })
+  asked = 0
+  expect(await play(brief)).toEqual(expected)
+  expect(asked).toBeGreaterThan(6)
+})
+
+test('what was reviewed is approved, and not what has changed since in a later part', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  await ran(tenant, await start(tenant, connector, first), whole)
+  const strict = await create(tenant, { safety: { min_rows: 10 } })
+  const others = treeOf('A,,Root,process\nB,A,1,process\nC,A,2,process\nD,A,3,process\nE,A,4,process')
+  const run = await ran(tenant, await start(tenant, strict, others), brief)
+  expect(run.status).toBe('needs_approval')
+  expect(await decide(tenant, run, 'approve', { diff_hash: run.diff_hash })).toBe(202)
+  expect((await ran(tenant, run, brief)).status).toBe('succeeded')
+  const next = await ran(tenant, await start(tenant, strict, others.replaceAll(/,(\d),/g, ',$1 more,')), brief)
+  expect(await decide(tenant, next, 'approve', { diff_hash: next.diff_hash })).toBe(202)
+  await ran(tenant, await start(tenant, connector, others.replace('E,A,4', 'E,A,Pushed')), whole)
+  expect(await ran(tenant, next, brief)).toMatchObject({ status: 'failed', failure: { code: 'diff_stale' } })
+})
