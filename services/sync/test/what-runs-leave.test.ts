@@ -191,36 +191,80 @@ test('a connector has one run at a time: another is refused while it is under wa
   expect(await now(tenant, await start(tenant, connector, csvOf(1)))).toMatchObject({ status: 'queued' })
 })
 
-test('a schedule that is due while a run is under way leaves this time out, and waits for the next', async () => {
-  const tenant = admin()
+const night = (day: number) => new Date(`2026-07-0${day}T00:30:00.000Z`)
+
+describe('a schedule that is due', () => {
   const schedule = { cron: '30 2 * * *', time_zone: 'Europe/Berlin' }
-  const config = { url: 'https://hr.example/people' }
-  const connector = await create(tenant, { type: 'http_json', config, schedule })
-  const runs = async () =>
-    runSchema.array().parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs?connector=${connector.key}`)).json)
-  const sent: Date[] = []
-  const queue = {
-    ...openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger: workerParts().logger }),
-    sendSchedule: async (_tx: unknown, _id: string, due: Date) => void sent.push(due),
-    sendRun: async () => undefined,
+
+  /** A connector with a schedule whose times come when they are told to. */
+  async function scheduled(tenant: Principal, fields: Record<string, unknown> = {}) {
+    const config = { url: 'https://hr.example/people' }
+    const connector = await create(tenant, { type: 'http_json', config, schedule, ...fields })
+    const sent: Date[] = []
+    const logger = workerParts().logger
+    const queue = {
+      ...openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger }),
+      sendSchedule: async (_tx: unknown, _id: string, due: Date) => void sent.push(due),
+      sendRun: async () => undefined,
+    }
+    const begin = async () =>
+      runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${connector.id}/runs`)).json)
+    const runs = async () =>
+      runSchema.array().parse((await caller.call(tenant, 'GET', `/api/v1/sync-runs?connector=${connector.key}`)).json)
+    const comes = async (due: Date): Promise<void> => {
+      await world.rows('update sync.connector set next_run_at = $2 where id = $1', [connector.id, due.toISOString()])
+      await runSchedule({ workerDb, queue, logger, now: () => due }, connector.id, due)
+    }
+    return { sent, begin, runs, comes, close: async () => await queue.close() }
   }
-  const comes = async (due: Date): Promise<void> => {
-    await world.rows('update sync.connector set next_run_at = $2 where id = $1', [connector.id, due.toISOString()])
-    await runSchedule({ workerDb, queue, logger: workerParts().logger, now: () => due }, connector.id, due)
-  }
-  try {
-    const path = `/api/v1/connectors/${connector.id}/runs`
-    const run = runSchema.parse((await caller.call(tenant, 'POST', path)).json)
-    await comes(new Date('2026-07-01T00:30:00.000Z'))
-    expect((await runs()).map(({ id }) => id)).toEqual([run.id])
-    expect(sent).toEqual([new Date('2026-07-02T00:30:00.000Z')])
-    expect(await decide(tenant, run, 'cancel')).toBe(202)
-    await comes(new Date('2026-07-02T00:30:00.000Z'))
-    expect(await runs()).toMatchObject([{ trigger: 'schedule', status: 'queued' }, { id: run.id }])
-    expect(sent).toHaveLength(2)
-  } finally {
-    await queue.close()
-  }
+
+  test('while a run is under way leaves this time out, and waits for the next', async () => {
+    const tenant = admin()
+    const { sent, begin, runs, comes, close } = await scheduled(tenant)
+    try {
+      const run = await begin()
+      await comes(night(1))
+      expect((await runs()).map(({ id }) => id)).toEqual([run.id])
+      expect(sent).toEqual([night(2)])
+      expect(await decide(tenant, run, 'cancel')).toBe(202)
+      await comes(night(2))
+      expect(await runs()).toMatchObject([{ trigger: 'schedule', status: 'queued' }, { id: run.id }])
+      expect(sent).toEqual([night(2), night(3)])
+    } finally {
+      await close()
+    }
+  })
+
+  test('while a run waits for approval leaves this time out: what is reviewed can be approved', async () => {
+    const tenant = admin()
+    const { sent, begin, runs, comes, close } = await scheduled(tenant, { safety: { min_rows: 5 } })
+    const source = defineSourceType({
+      type: 'http_json',
+      configSchema: z.unknown(),
+      secretNames: [],
+      async *read() {
+        yield { kind: 'row' as const, row: 1, values: { external_id: 'A', name: 'A', type: 'process' } }
+      },
+    })
+    const sources = new Map([['http_json', source]])
+    try {
+      const run = await begin()
+      await work(run, { sources })
+      const reviewed = await now(tenant, run)
+      await comes(night(1))
+      expect(await runs()).toEqual([reviewed])
+      expect([reviewed.status, sent]).toEqual(['needs_approval', [night(2)]])
+      expect(await decide(tenant, run, 'approve', { diff_hash: reviewed.diff_hash })).toBe(202)
+      await work(run, { sources })
+      await comes(night(2))
+      expect(await runs()).toMatchObject([
+        { trigger: 'schedule', status: 'queued' },
+        { id: run.id, status: 'succeeded', counts: { applied: 1 } },
+      ])
+    } finally {
+      await close()
+    }
+  })
 })
 
 describe('a run that is under way', () => {

@@ -101,7 +101,11 @@ export const scheduleSchema = z
     }),
     time_zone: line(1, 64).meta({ description: 'An IANA time zone', examples: ['Europe/Berlin'] }),
   })
-  .meta({ id: 'ConnectorSchedule' })
+  .meta({
+    id: 'ConnectorSchedule',
+    description:
+      'A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another',
+  })
 export type Schedule = z.infer<typeof scheduleSchema>
 
 const hierarchyOfConnectorSchema = z

@@ -252,21 +252,22 @@ export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
   return row.id
 }
 
-// Served by run_one_a_connector.
-const underWay = statement(
-  'sync_run_under_way',
-  `select exists (
-    select
-    from sync.run r
-    where r.connector_id = $1 and r.source = 'connector'
-      and r.status in ('queued', 'fetching', 'validating', 'diffing', 'applying')
-  ) as found`,
+// Served by run_by_status, once a status: of the runs of a tenant few have not ended.
+const open = statement(
+  'sync_find_open_run',
+  `select r.status
+  from sync.run r
+  where r.connector_id = $1 and r.source = 'connector'
+    and r.status in ('queued', 'fetching', 'validating', 'diffing', 'needs_approval', 'applying')
+  order by r.id desc
+  limit 1`,
 )
 
-/** Whether the connector has a run that a worker carries out, or is about to. */
-export async function isRunUnderWay(tx: Tx, connectorId: string): Promise<boolean> {
-  const [row] = await tx.query<{ found: boolean }>(underWay([connectorId]))
-  return row?.found === true
+/** Whether the connector has a run that a worker carries out, or is about to, or one that waits for approval. */
+export async function findOpenRun(tx: Tx, connectorId: string): Promise<'under_way' | 'needs_approval' | undefined> {
+  const [row] = await tx.query<{ status: string }>(open([connectorId]))
+  if (row === undefined) return undefined
+  return row.status === 'needs_approval' ? 'needs_approval' : 'under_way'
 }
 
 const approve = statement(

@@ -2,7 +2,7 @@ import type { Logger } from '@postern/service-kit'
 import { parseAssertion } from '@postern/signed-context'
 import { findConnector, moveSchedule } from '../connector/store.ts'
 import type { Queue } from '../queue/queue.ts'
-import { insertRun, isRunUnderWay } from '../run/store.ts'
+import { findOpenRun, insertRun } from '../run/store.ts'
 import { AssertionSource } from '../worker/held-run.ts'
 import { type TenantDb, holdWork, isSuspended } from '../worker/store.ts'
 import { nextRun } from './next-run.ts'
@@ -16,8 +16,8 @@ interface Parts {
 
 /**
  * A schedule is due: makes the run, and sees to the next time, in one transaction. Where the schedule was changed since,
- * or was looked at already, nothing happens. While a run of the connector is under way, or its tenant is
- * suspended, this time is left out.
+ * or was looked at already, nothing happens. While a run of the connector is under way, or waits for approval, or its tenant is
+ * suspended, this time is left out: a run would take the place of the one that somebody reviews.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,
@@ -28,6 +28,7 @@ export async function runSchedule(
   if (!(await workerDb.system(async (tx) => await holdWork(tx, connectorId, worker)))) return
   const assertion = await new AssertionSource(workerDb, connectorId, worker).get()
   const isHeldBack = await workerDb.system(async (tx) => await isSuspended(tx, connectorId, worker))
+  let leftOut: 'suspended' | 'not_active' | 'under_way' | 'needs_approval' | undefined
   const runId = await workerDb.write({ assertion }, async (tx) => {
     const connector = await findConnector(tx, connectorId)
     if (connector?.schedule === undefined || connector.schedule === null) return undefined
@@ -36,7 +37,12 @@ export async function runSchedule(
     const next = nextRun(connector.schedule, at > due ? at : due)
     if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
     if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)
-    if (isHeldBack || connector.state !== 'active' || (await isRunUnderWay(tx, connectorId))) return undefined
+    leftOut = isHeldBack
+      ? 'suspended'
+      : connector.state === 'active'
+        ? await findOpenRun(tx, connectorId)
+        : 'not_active'
+    if (leftOut !== undefined) return undefined
     const id = await insertRun(tx, {
       connectorId,
       mode: 'apply',
@@ -52,5 +58,5 @@ export async function runSchedule(
     await queue.sendRun(tx, parseAssertion(assertion)?.tenantId ?? '', id)
     return id
   })
-  logger.info({ event: 'sync_schedule_due', connector_id: connectorId, run_id: runId })
+  logger.info({ event: 'sync_schedule_due', connector_id: connectorId, run_id: runId, left_out: leftOut })
 }
