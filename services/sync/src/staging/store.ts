@@ -141,18 +141,19 @@ export async function refuseDuplicates(tx: Tx, runId: string, keyField: string):
 }
 
 // As above, for addresses of people; known rows come first.
+// Of two with one address who leaves is taken in: the other one could not have it, whoever comes first.
 const duplicateEmails = statement(
   'sync_refuse_duplicate_emails',
   `with every as (
-    select s.row, s.content ->> 'email' as email, false as is_known
+    select s.row, s.content ->> 'email' as email, false as is_known, s.content -> 'active' = 'false' as is_leaver
     from sync.staged_row s
     where s.run_id = $1::uuid and s.state = 'valid' and s.content ? 'email'
     union all
-    select known.row, lower(known.also), true from (${known}) as known where known.also is not null
+    select known.row, lower(known.also), true, false from (${known}) as known where known.also is not null
   ),
   again as (
     select every.row, every.email, first_value(every.row) over (
-      partition by every.email order by every.is_known desc, every.row
+      partition by every.email order by every.is_known desc, coalesce(every.is_leaver, false) desc, every.row
     ) as first
     from every
   ),

@@ -5,7 +5,7 @@ import { maxCurrentRows } from '@postern/contracts/internal'
 import { learnCreations, listOpenCreations } from '../creation/store.ts'
 import { datasetRules } from '../dataset/rules.ts'
 import { type OpenChange, listOpenChanges, noteApplied } from '../diff/open-store.ts'
-import { rowOf } from '../diff/seq.ts'
+import { isOfLastDepth, rowOf } from '../diff/seq.ts'
 import type { Universe } from '../push/universe.ts'
 import type { Hold } from './held-run.ts'
 import { askCurrent, comparisonOf } from './plan.ts'
@@ -38,7 +38,10 @@ export async function nextBatch(hold: Hold, after: number): Promise<Batch> {
   const creations = await hold.read(async (tx) => await listOpenCreations(tx, hold.run.id, keyField, after, limits))
   if (creations.length > 0) return { changes: creations, isOfBlocks: true }
   const changes = await hold.read(async (tx) => await listOpenChanges(tx, hold.run.id, after, limits))
-  return { changes, isOfBlocks: false }
+  const gone = changes.findIndex(({ seq }) => isOfLastDepth(seq))
+  // What is gone goes by itself: a fault of another row, as one who has the address of a leaver, is none of it.
+  const isMixed = !isOneBatch(hold) && gone > 0
+  return { changes: isMixed ? changes.slice(0, gone) : changes, isOfBlocks: false }
 }
 
 /**

@@ -15,6 +15,8 @@ export function faultsOfPeople(people: readonly PushedPerson[]): RowFault[] {
   ]
 }
 
-export function takenEmailFault(index: number): RowFault {
-  return { index, field: 'email', code: 'duplicate', detail: 'is the address of another stored person' }
+/** `holder`: who has the address. */
+export function takenEmailFault({ index, holder }: { readonly index: number; readonly holder: string }): RowFault {
+  const detail = `is the address of another stored person, "${holder}", who keeps it also while inactive`
+  return { index, field: 'email', code: 'duplicate', detail }
 }

@@ -14,9 +14,11 @@ export async function lockPeople(tx: Tx): Promise<void> {
 }
 
 /** Rows whose address a stored person has whom the push does not speak of; the first of them. */
-export async function listTakenEmails(tx: Tx, people: readonly PushedPerson[]): Promise<number[]> {
-  const rows = await tx.query<{ index: number }>(takenEmails([asJson(people), maxFaults]))
-  return rows.map(({ index }) => index)
+export async function listTakenEmails(
+  tx: Tx,
+  people: readonly PushedPerson[],
+): Promise<{ readonly index: number; readonly holder: string }[]> {
+  return await tx.query<{ index: number; holder: string }>(takenEmails([asJson(people), maxFaults]))
 }
 
 /** Makes the people who are new and changes those who differ. Call it under the lock, with addresses that are free. */
@@ -33,7 +35,7 @@ function asJson(people: readonly PushedPerson[]): string {
 // person_email_unique and person_external_id_unique, once a row.
 const takenEmails = statement(
   'universe_taken_emails',
-  `select pushed.index
+  `select pushed.index, holder.external_id as holder
   from jsonb_to_recordset($1::jsonb) as pushed (index integer, external_id text, email text)
   join universe.person holder on holder.email = pushed.email
   where holder.external_id <> pushed.external_id

@@ -1,0 +1,62 @@
+import type { Run } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { describe, expect, test } from 'vitest'
+import { treeOf, useRuns } from './run-support.ts'
+import { admin } from './support.ts'
+
+/*
+ * Who, or what, a source has no longer becomes inactive, whatever is wrong with rows beside it: else it stays as it is every night, and
+ * access that is decided by it stays open.
+ */
+
+const { parts, create, runCsv, names, errorsOf } = useRuns()
+
+async function peopleOf({ tenantId }: Principal): Promise<unknown[]> {
+  const text = `select external_id, active from universe.person where tenant_id = $1 order by external_id`
+  return (await parts().world.rows(text, [tenantId])).map((row) => [row['external_id'], row['active']])
+}
+
+const staff = (...rows: readonly string[]) => ['external_id,name,email,active', ...rows].join('\n')
+
+async function faults(tenant: Principal, run: Run): Promise<unknown[]> {
+  return (await errorsOf(tenant, run)).map(({ source_key: key, field, message }) => [key, field, message])
+}
+
+describe('a leaver', () => {
+  test('whose address comes back under another key becomes inactive; the newcomer is told who has it', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people', missing_policy: 'deactivate' })
+    await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true', '2,Bob,bob@x.example,true'))
+    const run = await runCsv(tenant, connector, staff('1b,Ada,ada@x.example,true', '2,Bob,bob@x.example,true'))
+    expect(run).toMatchObject({ status: 'partial', counts: { deactivated: 1, applied: 1 } })
+    expect(await peopleOf(tenant)).toEqual([
+      ['1', false],
+      ['2', true],
+    ])
+    const taken = 'is the address of another stored person, "1", who keeps it also while inactive'
+    expect(await faults(tenant, run)).toEqual([['1b', 'email', taken]])
+  })
+
+  test.each([
+    ['behind', ['1b,Ada,ada@x.example,true', '1,Ada,ada@x.example,false']],
+    ['before', ['1,Ada,ada@x.example,false', '1b,Ada,ada@x.example,true']],
+  ])('who stands %s the newcomer with the same address becomes inactive', async (_where, rows) => {
+    const tenant = admin()
+    const connector = await create(tenant, { dataset: 'people' })
+    await runCsv(tenant, connector, staff('1,Ada,ada@x.example,true'))
+    const run = await runCsv(tenant, connector, staff(...rows))
+    expect(run.status).toBe('partial')
+    expect(await peopleOf(tenant)).toEqual([['1', false]])
+    expect((await errorsOf(tenant, run)).map(({ source_key: key, code }) => [key, code])).toEqual([['1b', 'duplicate']])
+  })
+})
+
+test('an entity that is gone becomes inactive where what was above it cannot move', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { missing_policy: 'deactivate' })
+  const chain = Array.from({ length: 11 }, (_none, at) => `C${at},${at === 0 ? '' : `C${at - 1}`},Chain ${at},process`)
+  await runCsv(tenant, connector, treeOf([...chain, 'P,,Parent,process', 'M,P,Gone,process'].join('\n')))
+  const run = await runCsv(tenant, connector, treeOf([...chain, 'P,C10,Parent,process'].join('\n')))
+  expect((await names(tenant)).filter((name) => name.startsWith('Gone'))).toEqual(['Gone archived'])
+  expect((await errorsOf(tenant, run)).map(({ source_key: key }) => key)).toEqual(['P'])
+})
