@@ -2,7 +2,9 @@ import type { Run } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
 import { csvOf, treeOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
@@ -259,6 +261,35 @@ test('the hash of a plan is the same for a dry run, a run that waits, and one th
     hashes.add(run.diff_hash)
   }
   expect(hashes.size).toBe(1)
+})
+
+test('a connector is in error after five failures until a run succeeds: what is stopped, or undone, says nothing of its source', async () => {
+  const tenant = admin()
+  const connector = await create(tenant)
+  const state = async () => (await caller.call(tenant, 'GET', `/api/v1/connectors/${connector.id}`)).json
+  const failing = { state: 'error', consecutive_failures: 5 }
+  const made = await runCsv(tenant, connector, csvOf(2))
+  for (let run = 1; run <= 5; run += 1) await runCsv(tenant, connector, '<!doctype html>')
+  expect(await state()).toMatchObject(failing)
+  const cancelled = await start(tenant, connector, csvOf(2))
+  const cancelling = defineSourceType({
+    type: 'csv',
+    configSchema: z.unknown(),
+    secretNames: [],
+    async *read() {
+      expect(await decide(tenant, cancelled, 'cancel')).toBe(202)
+      yield { kind: 'row' as const, row: 2, values: { external_id: 'A', name: 'A', type: 'process' } }
+    },
+  })
+  await work(cancelled, { sources: new Map([['csv', cancelling]]) })
+  expect([await now(tenant, cancelled), await state()]).toMatchObject([{ status: 'cancelled' }, failing])
+  await world.rows('insert into tenancy.suspended_tenant (tenant_id) values ($1)', [tenant.tenantId])
+  const suspended = await runCsv(tenant, connector, csvOf(2))
+  await world.rows('delete from tenancy.suspended_tenant where tenant_id = $1', [tenant.tenantId])
+  expect([suspended, await state()]).toMatchObject([{ failure: { code: 'tenant_suspended' } }, failing])
+  expect([await undone(tenant, made), await state()]).toMatchObject([{ status: 'succeeded' }, failing])
+  await runCsv(tenant, connector, csvOf(2))
+  expect(await state()).toMatchObject({ state: 'active', consecutive_failures: 0 })
 })
 
 const refuseAll: Universe['applyRows'] = async (application) => {

@@ -138,7 +138,10 @@ export const connectorSchema = z
       .meta({ description: 'What becomes of a row that the source has no longer. Nothing is ever deleted' }),
     safety: safetySchema,
     state: z.enum(['active', 'paused', 'error']).meta({ description: '`error` after five failed runs in a row' }),
-    consecutive_failures: z.int(),
+    consecutive_failures: z.int().meta({
+      description:
+        'Runs that have failed since the last one that succeeded; at five the state is `error`. What is cancelled, ends by a suspension, or is a rollback counts as neither',
+    }),
     last_run_at: timestampSchema.nullable(),
     next_run_at: timestampSchema.nullable(),
     created_at: timestampSchema,

@@ -19,7 +19,7 @@ import { hierarchyLimits, isOneBatch, nextBatch, noteBatch } from './batch.ts'
 import { handled } from './handled.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
-import { type Progress, noteOutcome } from './store.ts'
+import { type Outcome, type Progress, noteOutcome } from './store.ts'
 import { tellSources, uncancelled } from './tell-sources.ts'
 
 /** The universe cannot take changes in now. The run can go on later where it stopped. */
@@ -227,7 +227,7 @@ async function learnStaged(hold: Hold, rowsAStep: number): Promise<void> {
 
 /** Notes that a run whose changes are applied has come to its end. */
 export async function endApplied(hold: Hold): Promise<void> {
-  await endRun(hold, false, async (tx) => {
+  await endRun(hold, 'works', async (tx) => {
     const { run, counts } = hold
     const refused = await countRefused(tx, run.id)
     // A rollback reads nothing: its errors are what it could not undo.
@@ -237,17 +237,17 @@ export async function endApplied(hold: Hold): Promise<void> {
 }
 
 /**
- * Ends a run; `failed`: counts as a failure of the connector. However it ends: what it has learned, or noted, may be what somebody has
- * pushed over meanwhile.
+ * Ends a run; `outcome`: what that says of the connector, of a rollback nothing. However it ends: what it has learned, or noted, may be
+ * what somebody has pushed over meanwhile.
  */
 export async function endRun(
   hold: Hold,
-  failed: boolean,
+  outcome: Outcome,
   end: (tx: Tx) => Promise<{ readonly status: Run['status']; readonly failure?: Progress['failure'] }>,
 ): Promise<void> {
   await hold.step(async (tx) => {
     await doubtOverlapped(tx, comparisonOf(hold))
-    await noteOutcome(tx, hold.connector.id, failed)
+    await noteOutcome(tx, hold.connector.id, hold.run.rollbackOf === null ? outcome : 'unknown')
     const { status, failure } = await end(tx)
     return failure === undefined ? { status } : { status, failure }
   })

@@ -75,8 +75,8 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     await learn(parts, hold, attempt.isLast)
     if (end.status === 'failed')
       logger.warn({ event: 'sync_run_failed', run_id: runId, code: end.failure.code, err: error })
-    // A suspension is no fault of the source.
-    await endRun(hold, end.status === 'failed' && !(error instanceof TenantSuspended), async (tx) => {
+    const isStopped = end.status === 'cancelled' || error instanceof TenantSuspended
+    await endRun(hold, isStopped ? 'unknown' : 'fails', async (tx) => {
       if (error instanceof SourceFailure) await insertErrors(tx, runId, [toError(error)])
       return end
     })
@@ -96,7 +96,7 @@ export async function endLostRun(parts: WorkerParts, runId: string): Promise<voi
   const message = 'Every worker that began the run has died. What was applied stays; run the connector again.'
   await settle(parts, hold, true)
   await learn(parts, hold, true)
-  await endRun(hold, true, async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
+  await endRun(hold, 'fails', async () => ({ status: 'failed', failure: { code: 'worker_lost', message } }))
   parts.ended('failed')
   await tidyUp(parts, hold)
 }

@@ -343,7 +343,7 @@ async function conclude(
     await insertErrors(tx, run.id, lost.map(lostFromAll))
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
     if (drafts > 0) await insertErrors(tx, run.id, [draftsStay(drafts, comparison.statusField)])
-    if (status !== 'applying') await noteOutcome(tx, connector.id, false)
+    if (status !== 'applying') await noteOutcome(tx, connector.id, 'works')
     return { status, counts: { ...changes, missing, unchanged }, breaches, diffHash: hash }
   })
   return changes.created + changed

@@ -176,7 +176,10 @@ const fail = statement(
   where c.id = $1`,
 )
 
+/** What the end of a run says of its connector: a run that was stopped, or has read no source, says nothing. */
+export type Outcome = 'works' | 'fails' | 'unknown'
+
 /** Counts failures in a row; at the fifth the connector is in error. */
-export async function noteOutcome(tx: Tx, connectorId: string, failed: boolean): Promise<void> {
-  await tx.execute(failed ? fail([connectorId]) : succeed([connectorId]))
+export async function noteOutcome(tx: Tx, connectorId: string, outcome: Outcome): Promise<void> {
+  if (outcome !== 'unknown') await tx.execute(outcome === 'fails' ? fail([connectorId]) : succeed([connectorId]))
 }
