@@ -137,6 +137,20 @@ export async function markChangesRefused(
   await tx.execute(markRefused([runId, refused.map(({ seq }) => seq), refused.map(({ message }) => message)]))
 }
 
+const refusedKeys = statement(
+  'sync_refused_keys',
+  `select c.source_key as key
+  from sync.run_change c
+  where c.run_id = $1::uuid and c.error is not null and c.source_key = any ($2::text[])`,
+)
+
+/** Those of the keys whose change in the run the universe has refused. */
+export async function listRefusedKeys(tx: Tx, runId: string, keys: readonly string[]): Promise<ReadonlySet<string>> {
+  if (keys.length === 0) return new Set()
+  const rows = await tx.query<{ key: string }>(refusedKeys([runId, keys]))
+  return new Set(rows.map(({ key }) => key))
+}
+
 const countRefusedChanges = statement(
   'sync_count_refused',
   'select count(*)::integer as total from sync.run_change c where c.run_id = $1::uuid and c.error is not null',

@@ -6,6 +6,7 @@ import {
   countRefused,
   doubtKnownRows,
   listOpenChangeKeys,
+  listRefusedKeys,
   markChangesRefused,
 } from '../diff/open-store.ts'
 import { type Comparison, type Tx, doubtOverlapped, lastStagedRow, learnRows, missRows } from '../diff/store.ts'
@@ -134,7 +135,7 @@ export async function applyChanges(
         await markChangesRefused(tx, hold.run.id, oneEach(faults))
         return {}
       })
-      if (isWhole) {
+      if (isWhole && !(await areOfRows(hold, faults))) {
         throw new RunRefused('refused', 'The hierarchy cannot take this shape: see the errors. Nothing was changed.')
       }
       // What was not refused goes again, without what was.
@@ -264,6 +265,23 @@ async function applicationOf(hold: Hold, batch: readonly OpenChange[]): Promise<
   const rows = batch.map(({ after }) => after)
   const more = dataset === 'org_structure' ? { ...hierarchy, mode: 'partial' } : {}
   return { ...asker, dataset, more, rows }
+}
+
+/**
+ * Whether what is wrong with changes of a hierarchy is of single nodes: that they name an entity that is not there, or stand below a node
+ * that was refused for that. What is wrong with the shape is of all of them.
+ */
+async function areOfRows(hold: Hold, faults: readonly Refusal[]): Promise<boolean> {
+  const unknown = faults.filter(({ code }) => code === 'unknown')
+  const below = unknown.filter(({ field }) => field === 'parent_key').map(({ change }) => parentOf(change))
+  const others = unknown.filter(({ field }) => field?.startsWith('entities.'))
+  if (below.length + others.length < faults.length) return false
+  const refused = await hold.read(async (tx) => await listRefusedKeys(tx, hold.run.id, below))
+  return below.every((key) => refused.has(key))
+}
+
+function parentOf({ after }: OpenChange): string {
+  return String(memberAt(JSON.parse(after), 'parent_key'))
 }
 
 interface Refusal {

@@ -1,0 +1,68 @@
+import type { Run } from '@postern/contracts'
+import type { Principal } from '@postern/local-stack/testing'
+import { expect, test } from 'vitest'
+import { useRuns } from './run-support.ts'
+import { admin } from './support.ts'
+
+const { parts, create, runCsv, errorsOf } = useRuns()
+
+const hierarchy = { key: 'line', name: 'Line', kind: 'management' }
+const tree = (...rows: readonly string[]) => ['node_key,parent_key,name,entities', 'N0,,Root,', ...rows].join('\n')
+
+async function nodesOf({ tenantId }: Principal): Promise<unknown[]> {
+  const text = `select n.node_key, n.name from universe.node n where n.tenant_id = $1 order by n.node_key`
+  return (await parts().world.rows(text, [tenantId])).map((row) => [row['node_key'], row['name']])
+}
+
+async function faults(tenant: Principal, run: Run): Promise<unknown[]> {
+  return (await errorsOf(tenant, run)).map(({ row, source_key: key, field, code }) => [row, key, field, code])
+}
+
+const connect = async (tenant: Principal) => await create(tenant, { dataset: 'org_structure', hierarchy })
+
+test('a node that names an entity that is not there is refused with what is new below it, and no other', async () => {
+  const tenant = admin()
+  const connector = await connect(tenant)
+  const rows = tree('N1,N0,One,', 'N2,N0,Two,NOPE', 'N3,N2,Below,', 'N4,N3,Below that,', 'N5,N1,Five,')
+  const run = await runCsv(tenant, connector, rows)
+  expect(run).toMatchObject({ status: 'partial', counts: { created: 6, applied: 3 } })
+  expect(await nodesOf(tenant)).toEqual([
+    ['N0', 'Root'],
+    ['N1', 'One'],
+    ['N5', 'Five'],
+  ])
+  expect((await faults(tenant, run)).toSorted()).toEqual([
+    [4, 'N2', 'entities.0', 'unknown'],
+    [5, 'N3', 'parent_key', 'unknown'],
+    [6, 'N4', 'parent_key', 'unknown'],
+  ])
+  // What is mended comes with the next run.
+  const next = await runCsv(tenant, connector, rows.replace('NOPE', ''))
+  expect(next).toMatchObject({ status: 'succeeded', counts: { created: 3, applied: 3 } })
+})
+
+test('a node that is there stays as it is where its change is refused, and keeps what is below it', async () => {
+  const tenant = admin()
+  const connector = await connect(tenant)
+  await runCsv(tenant, connector, tree('N1,N0,One,', 'N2,N1,Two,'))
+  const run = await runCsv(tenant, connector, tree('N1,N0,Renamed,NOPE', 'N2,N1,Two more,', 'N3,N1,Three,'))
+  expect(run).toMatchObject({ status: 'partial', counts: { applied: 2 } })
+  expect(await nodesOf(tenant)).toEqual([
+    ['N0', 'Root'],
+    ['N1', 'One'],
+    ['N2', 'Two more'],
+    ['N3', 'Three'],
+  ])
+})
+
+test('what is wrong with the shape fails the run, whatever is wrong beside it, and changes nothing', async () => {
+  const tenant = admin()
+  const connector = await connect(tenant)
+  await runCsv(tenant, connector, tree('A,N0,Above,', 'B,A,Below,', 'C,N0,Other,'))
+  const before = await nodesOf(tenant)
+  // The two change places; the one that cannot would stand below itself.
+  const moved = tree('B,N0,Below,NOPE', 'A,B,Above,', 'C,N0,Another,')
+  const run = await runCsv(tenant, connector, moved)
+  expect(run).toMatchObject({ status: 'failed', counts: { applied: 0 } })
+  expect(await nodesOf(tenant)).toEqual(before)
+})
