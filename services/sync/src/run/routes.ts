@@ -270,7 +270,7 @@ function decisionRoutes(app: App, deps: Parts): void {
       if ((await cancelStored(tx, params.id)) === undefined) throw notNow(found, 'The run has ended.')
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
-    if (before.status === 'needs_approval' && before.connector_id !== null) {
+    if (run.status === 'cancelled' && before.connector_id !== null) {
       await tidyEndedRuns(deps, input, before.connector_id)
     }
     return run

@@ -6,8 +6,8 @@ import { clearEndedRuns } from '../staging/store.ts'
 const withinMs = 2_000
 
 /**
- * Removes what a run that waited for approval, and does no more, had read of its source. Never throws: what stays is removed by the
- * connector's next run, or once it is retired by the next of another one.
+ * Removes what a run that waited for approval, or for a worker, and does no more, had of its source: its file, and what was read. Never
+ * throws: what stays is removed by the connector's next run, or once it is retired by the next of another one.
  */
 export async function tidyEndedRuns(
   { db }: Pick<Deps, 'db'>,

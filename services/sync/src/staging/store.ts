@@ -66,10 +66,25 @@ const clearCreations = statement(
 )
 const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
-/** Removes rows of runs that have ended, the connector's and those of retired ones, at most 50,000 of each kind; answers how many. */
+// Of a MiB each.
+const clearUploads = statement(
+  'sync_clear_uploads',
+  `delete from sync.upload_chunk u
+  where (u.tenant_id, u.upload_id, u.index) in (
+    select old.tenant_id, old.upload_id, old.index
+    from sync.upload_chunk old
+    where old.upload_id in (select r.upload_id from sync.run r where r.id in (${ended}))
+    limit 500
+  )`,
+)
+
+/**
+ * Removes rows of runs that have ended, and what is left of their files, the connector's and those of retired ones: at most 50,000 of
+ * each kind, and 500 parts of files. Answers how many.
+ */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
   const counts = await Promise.all(
-    [clearStaged, clearCurrent, clearBlocks, clearCreations].map(
+    [clearStaged, clearCurrent, clearBlocks, clearCreations, clearUploads].map(
       async (clear) => await tx.execute(clear([connectorId])),
     ),
   )

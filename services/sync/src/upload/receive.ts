@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
-import { putChunk } from './store.ts'
+import { deleteUpload, putChunk } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
 /** A file that was taken in for a run to read. */
@@ -17,8 +17,8 @@ const chunkBytes = 1024 * 1024
 const stallMs = 30_000
 
 /**
- * Puts a file into the database, part by part as it arrives: any worker can read it then, on whatever machine. One that
- * breaks off is removed with what is old.
+ * Puts a file into the database, part by part as it arrives: any worker can read it then, on whatever machine. Of one that breaks off,
+ * or is too large, nothing stays; where that fails it goes with what is old.
  */
 export async function receiveUpload(
   db: Pick<TenantDb, 'write'>,
@@ -66,11 +66,16 @@ export async function receiveUpload(
       if (body instanceof IncomingMessage) freeChunk(chunk)
       else countPassedBytes(chunk.length)
     }
+    if (held > 0) await flush()
+    await Promise.all([before, storing])
+  } catch (error) {
+    await Promise.allSettled([before, storing])
+    // Why it broke off is told, whatever becomes of this.
+    await db.write(context, async (tx) => await deleteUpload(tx, id)).catch(() => undefined)
+    throw error
   } finally {
     clearTimeout(stalled)
   }
-  if (held > 0) await flush()
-  await Promise.all([before, storing])
   return { id, bytes, sha256: hash.digest('hex') }
 }
 

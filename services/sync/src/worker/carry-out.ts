@@ -16,7 +16,7 @@ import type { Remembered } from '../staging/remembered.ts'
 import { holdEach, holdKnown, rememberRows } from '../staging/block/store.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { clearEndedRuns } from '../staging/store.ts'
-import { deleteUpload } from '../upload/store.ts'
+import { deleteAbandonedUploads, deleteUpload } from '../upload/store.ts'
 import {
   type Learning,
   applyChanges,
@@ -270,7 +270,9 @@ async function tidyUp({ workerDb, logger }: WorkerParts, hold: Hold): Promise<vo
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
     }
     await workerDb.write({ assertion }, async (tx) => {
-      if (run.uploadId !== null && hold.status !== 'needs_approval') await deleteUpload(tx, run.uploadId)
+      // Whoever approves the run approves its changes: the file is not read again.
+      if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
+      await deleteAbandonedUploads(tx)
       await letWorkGo(tx, run.id, hold.worker)
     })
   } catch (error) {

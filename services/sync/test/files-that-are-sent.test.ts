@@ -1,0 +1,94 @@
+import { randomUUID } from 'node:crypto'
+import { Readable } from 'node:stream'
+import type { Run } from '@postern/contracts'
+import type { Principal, SignedCaller } from '@postern/local-stack/testing'
+import { mintAssertion, parseKeyRing } from '@postern/signed-context'
+import type { TenantDb } from '@postern/tenant-db'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { receiveUpload } from '../src/upload/receive.ts'
+import { csvOf, useRuns } from './run-support.ts'
+import { admin, type makeWorld } from './support.ts'
+
+const { parts, work, create, start, now, runCsv, decide } = useRuns()
+
+let world: Awaited<ReturnType<typeof makeWorld>>
+let caller: SignedCaller
+let workerDb: TenantDb
+
+beforeAll(() => {
+  ;({ world, caller, workerDb } = parts())
+})
+
+const stored = async ({ tenantId }: Principal): Promise<number> =>
+  (await world.rows('select from sync.upload_chunk where tenant_id = $1', [tenantId])).length
+
+const by = ({ tenantId }: Principal) => ({
+  assertion: mintAssertion(parseKeyRing(world.database.assertionKeys), tenantId, Date.now()),
+})
+
+/** As whoever died before it was removed would leave it. */
+const leave = async ({ tenantId }: Principal, uploadId: unknown, age = '0') =>
+  await world.rows(
+    `insert into sync.upload_chunk (tenant_id, upload_id, index, content, stored_at)
+    values ($1, $2, 0, '', now() - $3::interval)`,
+    [tenantId, uploadId, age],
+  )
+
+const uploadOf = async ({ id }: Run) =>
+  (await world.rows('select upload_id from sync.run where id = $1', [id]))[0]?.['upload_id']
+
+const waiting = async (tenant: Principal) => {
+  const connector = await create(tenant, { safety: { min_rows: 5 } })
+  return { connector, run: await runCsv(tenant, connector, csvOf(3)) }
+}
+
+describe('of a file that was sent nothing stays', () => {
+  test('when its run is cancelled before a worker has it', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(3))
+    expect(await stored(tenant)).toBe(1)
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    expect([(await now(tenant, run)).status, await stored(tenant)]).toEqual(['cancelled', 0])
+  })
+
+  test('when its run waits for approval, and the run can be approved all the same', async () => {
+    const tenant = admin()
+    const { run } = await waiting(tenant)
+    expect(await stored(tenant)).toBe(0)
+    expect(await decide(tenant, run, 'approve', { diff_hash: run.diff_hash })).toBe(202)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
+  })
+
+  test.each(['cancelled', 'superseded', 'retired'])('where its worker died and the run was %s', async (how) => {
+    const tenant = admin()
+    const { connector, run } = await waiting(tenant)
+    await leave(tenant, await uploadOf(run))
+    if (how === 'cancelled') await decide(tenant, run, 'cancel')
+    if (how === 'retired') await caller.call(tenant, 'DELETE', `/api/v1/connectors/${connector.id}`)
+    if (how === 'superseded') await runCsv(tenant, connector, csvOf(2))
+    expect([(await now(tenant, run)).status, await stored(tenant)]).toEqual(['cancelled', 0])
+  })
+
+  test('when it breaks off', async () => {
+    const tenant = admin()
+    let before = 0
+    async function* broken() {
+      for (let part = 0; part < 4; part += 1) yield Buffer.alloc(1024 * 1024, 'x')
+      before = await stored(tenant)
+      throw new Error('the connection is gone')
+    }
+    const body = Readable.from(broken(), { objectMode: false })
+    await expect(receiveUpload(workerDb, by(tenant), body)).rejects.toThrow('the connection is gone')
+    expect([before > 0, await stored(tenant)]).toEqual([true, 0])
+  })
+
+  test('a day after it broke off with the process that took it in, as soon as any run of the tenant ends', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(1))
+    await leave(tenant, randomUUID(), '25 hours')
+    await leave(tenant, randomUUID(), '23 hours')
+    await work(run)
+    expect(await stored(tenant)).toBe(1)
+  })
+})
