@@ -57,6 +57,49 @@ describe('what somebody pushes', () => {
   })
 })
 
+describe('what another connector writes while a run is under way is seen by the next one, whoever remembers the row last:', () => {
+  test('what it has found there, and changed', async () => {
+    const tenant = admin()
+    const [connector, other] = [await create(tenant), await create(tenant)]
+    const run = await start(tenant, connector, csvOf(3))
+    const applyRows: Universe['applyRows'] = async (application) => {
+      const outcome = await universe.applyRows(application)
+      expect(await runCsv(tenant, other, csvOf(2).replace('Entity 1', 'Theirs'))).toMatchObject({
+        counts: { updated: 1 },
+      })
+      return outcome
+    }
+    await work(run, { universe: { ...universe, applyRows } })
+    expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { updated: 1, unchanged: 2 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
+  })
+
+  test('what neither of them has found there', async () => {
+    const tenant = admin()
+    const [connector, other] = [await create(tenant), await create(tenant)]
+    const run = await start(tenant, connector, csvOf(3))
+    const theirs = await start(tenant, other, csvOf(2, 'Theirs'))
+    const [planned, mayGo] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const last: Universe['applyRows'] = async (application) => {
+      planned.resolve()
+      await mayGo.promise
+      return await universe.applyRows(application)
+    }
+    const beside = work(theirs, { universe: { ...universe, applyRows: last } })
+    await planned.promise
+    const applyRows: Universe['applyRows'] = async (application) => {
+      const outcome = await universe.applyRows(application)
+      mayGo.resolve()
+      await beside
+      return outcome
+    }
+    await work(run, { universe: { ...universe, applyRows } })
+    expect(await names(tenant)).toEqual(['Theirs 0 active', 'Theirs 1 active', 'Entity 2 active'])
+    expect(await runCsv(tenant, connector, csvOf(3))).toMatchObject({ counts: { updated: 2, unchanged: 1 } })
+    expect(await names(tenant)).toEqual(['Entity 0 active', 'Entity 1 active', 'Entity 2 active'])
+  })
+})
+
 /** A database whose worker is held up, once it has committed that the run waits, until the decision is made. */
 function deciding({ id }: Run, decision: () => Promise<unknown>): TenantDb {
   let isMade = false

@@ -308,16 +308,40 @@ const miss = statement(
     and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
 )
 
+// What runs of other connectors of the dataset have changed, or are about to, that had not ended when this one began: of a connector each
+// run may bring what another brings too, every night at the same time, so they are held against each other key by key. Served by
+// run_connector, run_change_pk and run_creation_pk.
+const besides = `
+    select beside.id
+    from sync.run mine
+    join sync.connector other on other.tenant_id = mine.tenant_id and other.id <> mine.connector_id
+    join sync.run beside on beside.tenant_id = other.tenant_id and beside.connector_id = other.id
+    where mine.id = $2::uuid and other.dataset = split_part($1::text, '/', 1)
+      and beside.source = 'connector' and (beside.applied_count > 0 or beside.status = 'applying')
+      and (beside.finished_at is null or beside.finished_at >= mine.started_at)`
 const doubtOverlappedRows = statement(
   'sync_doubt_overlapped',
-  `update sync.known_row k
+  `with beside as materialized (${besides})
+  update sync.known_row k
   set hash = null
-  where k.scope = $1::text and k.run_id = $2::uuid and k.hash is not null and ${isOverlapped('$2', '$1')}`,
+  where k.scope = $1::text and k.run_id = $2::uuid and k.hash is not null
+    and (
+      ${isOverlapped('$2', '$1')}
+      or k.source_key in (
+        select theirs.source_key
+        from sync.run_change theirs
+        where theirs.run_id = any (array(select beside.id from beside))
+        union all
+        select unnest(theirs.keys)
+        from sync.run_creation theirs
+        where theirs.run_id = any (array(select beside.id from beside))
+      )
+    )`,
 )
 
 /**
- * Where somebody has pushed rows of the dataset since the run began, what it has learned may not be so any more. To be called
- * once that is committed, and whatever else the run has written known rows for: a push does not wait for rows that are locked, and
+ * Where somebody has pushed rows of the dataset since the run began, or another connector has changed a row that this one brings too,
+ * what the run has learned may not be so any more. To be called once that is committed, and whatever else the run has written known rows for: a push does not wait for rows that are locked, and
  * one that begins later sees them itself.
  */
 export async function doubtOverlapped(tx: Tx, { runId, scope }: Comparison): Promise<void> {
