@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { DatabaseTimeout, DatabaseUnavailable, type TenantDb } from '../src/index.ts'
+import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, type TenantDb } from '../src/index.ts'
 import { queryOf, sendTogether } from '../src/batch.ts'
 import { openPool } from '../src/pool.ts'
 import { openPostgresProxy } from './postgres-proxy.ts'
@@ -35,6 +35,50 @@ async function outcomes(db: TenantDb, ...statements: Parameters<typeof sql>[]): 
     .catch(() => undefined)
   return told
 }
+
+/** Each of 90 letters, and ten bytes of the protocol: its length, its columns, and the length of the one. */
+const rows = (count: number) => sql(`select repeat('x', 90) as text from generate_series(1, $1::integer)`, count)
+
+describe('a statement whose rows may have so many bytes', () => {
+  test('brings them where they have no more', async () => {
+    const db = await openWarm()
+    const found = await db.read(tables.mint(tenantId), (tx) => tx.query({ ...rows(3), maxBytes: 300 }))
+    expect(found).toEqual(Array.from({ length: 3 }, () => ({ text: 'x'.repeat(90) })))
+  })
+
+  test('is refused where they have more, and nothing beside it or after it', async () => {
+    const db = await openWarm()
+    const pid = await backend(db)
+    for (const [count, maxBytes] of [
+      [3, 299],
+      [1, 1],
+      [5000, 300],
+    ] as const) {
+      const beside: unknown[] = []
+      const refused = db.read(tables.mint(tenantId), async (tx) => {
+        const [one, other] = await Promise.allSettled([
+          tx.query({ ...rows(count), maxBytes }),
+          tx.query(sql('select 1 as n')),
+        ])
+        beside.push(other.status === 'fulfilled' && other.value)
+        if (one.status === 'rejected') throw one.reason
+      })
+      await expect(refused).rejects.toBeInstanceOf(ResultTooLarge)
+      expect(beside).toEqual([[{ n: 1 }]])
+    }
+    // The same connection goes on.
+    expect(await backend(db)).toEqual(pid)
+  })
+
+  test('ends no transaction that writes', async () => {
+    const db = await openWarm()
+    const name = await db.write(tables.mint(tenantId), async (tx) => {
+      await expect(tx.query({ ...rows(3), maxBytes: 10 })).rejects.toBeInstanceOf(ResultTooLarge)
+      return await tx.query({ ...rows(1), maxBytes: 100 })
+    })
+    expect(name).toHaveLength(1)
+  })
+})
 
 describe('statements that leave together', () => {
   test('are answered each with its own rows, also those that have none', async () => {

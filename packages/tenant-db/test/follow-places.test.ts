@@ -60,13 +60,16 @@ describe('a list that is followed', () => {
     expect([clients[0]?.isDestroyed, clients[0]?.released]).toEqual([true, [true]])
   })
 
-  test('is fetched in parts that fit into memory, however long its rows are', async () => {
+  test.each([
+    ['a text', (text: string) => ({ text, more: { n: 1 }, none: null })],
+    ['JSON', (text: string) => ({ n: 1, none: null, more: { text } })],
+  ])('is fetched in parts that fit into memory, however long its rows are, of %s', async (_of, rowOf) => {
     const { pool, clients } = fakePool(4)
     let length = 1_000_000
     const long = follow(pool, 600_000, 'v1.a.b.1.m', list, 100)
     const known = (text: string) => {
       const count = Number(/^fetch forward (\d+)/.exec(text)?.[1] ?? 0)
-      const found = Array.from({ length: count }, () => ({ text: 'x'.repeat(length), more: { n: 1 } }))
+      const found = Array.from({ length: count }, () => rowOf('x'.repeat(length)))
       return count === 0 ? ordinary(text) : { command: 'FETCH', rows: found, rowCount: count }
     }
     const { connect } = pool
@@ -205,6 +208,29 @@ describe('of the connections of a pool', () => {
     await slow.return(undefined)
     expect((await late).done).toBe(false)
     await again.return(undefined)
+  })
+
+  test('of a tenant that holds several, what it has left is counted, and what it has waited for', async () => {
+    // Four places, two of one tenant.
+    const { pool, clients } = fakePool(16)
+    const [first, second, third, fourth] = [read(pool, 'a'), read(pool, 'a'), read(pool, 'a'), read(pool, 'a')]
+    await first.next()
+    await second.next()
+    const [next, last] = [third.next(), fourth.next()]
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(clients).toHaveLength(2)
+    await first.return(undefined)
+    expect((await next).done).toBe(false)
+    await vi.advanceTimersByTimeAsync(1000)
+    // It holds two again.
+    expect(clients).toHaveLength(3)
+    await second.return(undefined)
+    expect((await last).done).toBe(false)
+    await third.return(undefined)
+    await fourth.return(undefined)
+    const both = [read(pool, 'a'), read(pool, 'a')]
+    for (const one of both) expect((await one.next()).done).toBe(false)
+    for (const one of both) await one.return(undefined)
   })
 
   test('a place is free again when no connection could be had', async () => {
