@@ -254,3 +254,26 @@ describe('a list of entities', () => {
     }
   })
 })
+
+test.each([`${path}?subtree_of=ext:top&limit=1000`, `${path}/ext:top/children?depth=2&limit=1000`])(
+  'long entities come in shorter pages, and are whole, in the order of the tree too: %s',
+  async (first) => {
+    const tenant = newTenant()
+    await universe.push(tenant, [row('top')])
+    const custom = Object.fromEntries(Array.from({ length: 50 }, (_none, at) => [`field_${at}`, 'x'.repeat(4000)]))
+    const keys = Array.from({ length: 120 }, (_none, at) => `E${String(at).padStart(3, '0')}`)
+    for (let from = 0; from < keys.length; from += 40) {
+      const rows = keys.slice(from, from + 40).map((key) => row(key, { parent_external_id: 'top', custom }))
+      expect((await universe.push(tenant, rows)).status).toBe(200)
+    }
+    const pages: (string | null)[][] = []
+    for (let next: string | undefined = first; next !== undefined;) {
+      const answer = await get(tenant, next)
+      expect(answer.text.length).toBeLessThan(18 * 1024 * 1024)
+      pages.push(readEntities.parse(answer.json).map(({ external_id }) => external_id))
+      next = nextOf(answer.headers['link'])
+    }
+    expect(pages.length).toBeGreaterThan(1)
+    expect(pages.flat().filter((key) => key !== 'top')).toEqual(keys)
+  },
+)

@@ -2,7 +2,7 @@ import type { Entity, ResourceAddress, entitySorts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { z } from 'zod'
 import type { NodeAddress } from '../hierarchy/rules.ts'
-import { type ListKey, dayOrNull, listStatements, statement, timeOrInfinity } from '../list/store.ts'
+import { type ListKey, dayOrNull, listStatement, listStatements, statement, timeOrInfinity } from '../list/store.ts'
 import { type EntityRow, entitySource, storedColumns, toEntity } from './row-store.ts'
 import type { StoredEntity } from './rules.ts'
 
@@ -322,7 +322,7 @@ const subtree = listStatements({
 })
 
 // Enters entity_path_unique behind the key and stops after the page.
-const treePage = statement(
+const treePage = listStatement(
   'universe_entities_as_tree',
   `select ${storedColumns}, place.path
   from ${subtreeFrom}
@@ -332,7 +332,7 @@ const treePage = statement(
 )
 
 // entity_path_by_depth, of each level to the end of the page and no further.
-const levelsPage = statement(
+const levelsPage = listStatement(
   'universe_entity_levels_as_tree',
   `select listed.*
   from (

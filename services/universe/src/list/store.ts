@@ -133,6 +133,11 @@ export function dayOrNull(day: string | undefined): string | null {
   return day < '0001' ? '-infinity' : day
 }
 
+/** A statement that brings a page of rows, as `listStatements` does. */
+export function listStatement(name: string, sql: string): (values: readonly unknown[]) => Statement {
+  return (values) => ({ name, text: sql, values, maxBytes: mostBytes })
+}
+
 export function statement(name: string, sql: string): (values: readonly unknown[]) => Statement {
   return (values) => ({ name, text: sql, values })
 }
