@@ -86,6 +86,26 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
     expect(await stores.blobs.listSettling(tenantId, later())).toEqual([])
   })
 
+  test.skipIf(kind !== 'directory')('has a damaged blob whole again when its bytes are brought again', async () => {
+    const tenantId = randomUUID()
+    const bytes = randomBytes(1000)
+    const first = await settled(tenantId, bytes)
+    await place(first)
+    // Repeated, as after a crash.
+    await place(first)
+    await stores.blobs.finish(first, 'recorded')
+    const once = await listFiles(folder)
+    const [name = ''] = await there(tenantId)
+    for (const damaged of [randomBytes(1000), randomBytes(10)]) {
+      await writeFile(join(folder, name), damaged)
+      const again = await settled(tenantId, bytes)
+      await place(again)
+      await stores.blobs.finish(again, 'spare')
+      expect((await contentOf(first)).equals(bytes)).toBe(true)
+      expect(await listFiles(folder)).toEqual(once)
+    }
+  })
+
   test.skipIf(isMoving)('keeps nothing of what is discarded, and settles for no other tenant', async () => {
     const tenantId = randomUUID()
     const incoming = await stores.blobs.openIncoming(tenantId)

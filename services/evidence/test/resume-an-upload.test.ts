@@ -386,3 +386,22 @@ describe('a resumable upload that takes too long', () => {
     await second.close()
   })
 })
+
+test.each([
+  ['content-encoding', 'gzip', 415],
+  ['content-digest', 'sha-256=:AAAA:', 400],
+  ['repr-digest', 'sha-256=:AAAA:', 400],
+])('what says of itself %s: %s is not taken as if it were checked, or unpacked', async (name, value, status) => {
+  const principal = uploader()
+  const headers = { ...tus, 'upload-length': '2', 'upload-metadata': metadataOf(), [name]: value }
+  expect((await service.caller.call(principal, 'POST', uploads, { headers })).status).toBe(status)
+  const target = await created(principal, 2)
+  expect((await append(principal, target, 0, 'ab', { [name]: value })).status).toBe(status)
+  expect((await head(principal, target)).headers['upload-offset']).toBe('0')
+})
+
+test('a part of an upload is no upload: it would be taken for a file', async () => {
+  const headers = { ...tus, 'upload-length': '2', 'upload-metadata': metadataOf(), 'upload-concat': 'partial' }
+  const answer = await service.caller.call(uploader(), 'POST', uploads, { headers })
+  expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'Upload-Concat' }] }])
+})

@@ -97,6 +97,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     const { context, params, raw, answer } = input
     begin(answer, raw.headers)
     try {
+      assertPlain(raw.headers)
       const offset = parseBytes(raw.headers['upload-offset'])
       if (offset === undefined) throw badHeader('Upload-Offset', 'must be a number of bytes')
       const given = raw.headers['upload-checksum']
@@ -262,6 +263,11 @@ function readCreation(
   headers: RequestInfo['raw']['headers'],
   { maxFileBytes, allowedTypes }: Pick<Limits, 'maxFileBytes' | 'allowedTypes'>,
 ): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details'> {
+  assertPlain(headers)
+  // Parts of a file would each be taken for a file.
+  if (headers['upload-concat'] !== undefined) {
+    throw badHeader('Upload-Concat', 'is not offered: send a file as one upload, without parallel ones')
+  }
   const length = parseBytes(headers['upload-length'])
   if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
   if (length === 0) throw refused({ why: 'empty' })
@@ -286,6 +292,18 @@ function readCreation(
     })
   }
   return { length, fileName: fileName.data, contentType, details }
+}
+
+/** Refuses what would be believed to have been checked, or unpacked. */
+function assertPlain(headers: RequestInfo['raw']['headers']): void {
+  const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
+  if (encoding !== '' && encoding !== 'identity') {
+    throw problem('unsupported_media_type', { detail: 'Send the bytes as they are, without Content-Encoding.' })
+  }
+  for (const name of ['Content-Digest', 'Repr-Digest']) {
+    if (headers[name.toLowerCase()] === undefined) continue
+    throw badHeader(name, 'is not checked here: send Upload-Checksum with each piece, or sha256 among the details')
+  }
 }
 
 function badHeader(parameter: string, detail: string): Error {
