@@ -262,7 +262,7 @@ function addRoute(app: App, registration: Registration, kit: Kit): void {
               { request, reply, context, log: kit.logger },
               { ...repeatable, isStreamed: registration.isStreamed },
             )
-      if (isRepetition(begun)) return await repeat(reply, begun)
+      if (isRepetition(begun)) return await repeat(reply, begun, mediaType)
       const { keep, keepRefusal } = begun ?? keepsNothing
       const input = { ...inputs, mediaType, context, requestId: request.id, answer, raw: request, log: kit.logger }
       const body = await carryOut(registration, { ...input, keep, keepRefusal }, begun)
@@ -317,10 +317,14 @@ async function carryOut(
   }
 }
 
-async function repeat(reply: FastifyReply, { status, headers, body }: Repetition): Promise<FastifyReply> {
+async function repeat(
+  reply: FastifyReply,
+  { status, headers, body }: Repetition,
+  mediaType: string,
+): Promise<FastifyReply> {
   reply.code(status).headers({ ...headers, 'idempotent-replayed': 'true' })
   if (body === null) return await reply.send()
-  return await reply.type('application/json; charset=utf-8').send(body)
+  return await reply.type(`${mediaType === '' ? 'application/json' : mediaType}; charset=utf-8`).send(body)
 }
 
 function parseInputs(request: FastifyRequest, registration: Registration): Inputs {

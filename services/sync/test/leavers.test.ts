@@ -51,6 +51,19 @@ describe('a leaver', () => {
   })
 })
 
+test('who leaves becomes inactive beside an older record of theirs, and a new record of before displaces nobody', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { dataset: 'people' })
+  // Of two new ones who is there is taken in.
+  await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada,ada@x.example,true'))
+  expect(await peopleOf(tenant)).toEqual([['1', true]])
+  const renamed = await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada Lund,ada@x.example,true'))
+  expect((await errorsOf(tenant, renamed)).map(({ source_key: key }) => key)).toEqual(['0'])
+  const run = await runCsv(tenant, connector, staff('0,Ada,ada@x.example,false', '1,Ada Lund,ada@x.example,false'))
+  expect(await peopleOf(tenant)).toEqual([['1', false]])
+  expect((await errorsOf(tenant, run)).map(({ source_key: key }) => key)).toEqual(['0'])
+})
+
 test('an entity that is gone becomes inactive where what was above it cannot move', async () => {
   const tenant = admin()
   const connector = await create(tenant, { missing_policy: 'deactivate' })

@@ -3,7 +3,7 @@ import { enterpriseUrn } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin } from './support.ts'
-import { create, errorOf, patch, people, scim, sync, useOwnWorld, words, world } from './scim-support.ts'
+import { create, errorOf, patch, people, resource, scim, sync, useOwnWorld, words, world } from './scim-support.ts'
 
 useOwnWorld()
 
@@ -156,6 +156,13 @@ test.each([
   ['externalId eq "E2" or externalId eq "e2"', 1],
   ['emails[type eq "work" and value ew "x.example"]', 1],
   ['emails.value co "@"', 2],
+  ['emails[type eq "work"].value eq "A@x.example"', 1],
+  ['emails[type eq "home"].value eq "a@x.example"', 0],
+  ['not (emails[type eq "home" or type eq "other"].value sw "a9") and emails[type eq "work"].value pr', 1],
+  ['emails[type eq "home"] and emails.value eq "a2@x.example"', 0],
+  ['emails[type eq "work"] and emails.value eq "a2@x.example"', 1],
+  ['manager eq "m-1"', 1],
+  [`userName eq "a1" and ${enterpriseUrn}:manager.value eq "m-1"`, 1],
   ['name.familyName ge "m"', 1],
   ['meta.lastModified gt "2020-01-01T00:00:00Z"', 2],
   [`${enterpriseUrn}:department pr`, 1],
@@ -172,8 +179,12 @@ test.each([
   const principal = admin()
   await create(principal, {
     userName: 'a1',
-    emails: [{ value: 'a@x.example', type: 'work' }],
+    emails: [
+      { value: 'a@x.example', type: 'work' },
+      { value: 'a2@x.example', type: 'other' },
+    ],
     name: { familyName: 'Lund' },
+    [enterpriseUrn]: { manager: 'm-1' },
   })
   await create(principal, {
     userName: String.raw`CORP\bo`,
@@ -277,6 +288,28 @@ test('the service says what of SCIM it does', async () => {
     for (const each of Resources) expect((await scim(principal, 'GET', `/${name}/${each.id}`)).json).toEqual(each)
     expect((await scim(principal, 'GET', `/${name}/none`)).status).toBe(404)
   }
+})
+
+test('a list of long users has fewer a page, and leaves none out', async () => {
+  const tenant = admin()
+  await world.rows(
+    `insert into sync.scim_user (tenant_id, id, user_name, person_key, active, content)
+    select $1, gen_random_uuid(), 'u' || n, 'u' || n, true,
+      jsonb_build_object('userName', 'u' || n, 'emails', (
+        select jsonb_agg(jsonb_build_object('type', 'work', 'value', repeat('x', 20000))) from generate_series(1, 20)))
+    from generate_series(1, 60) as n`,
+    [tenant.tenantId],
+  )
+  const listed = z.object({ totalResults: z.number(), itemsPerPage: z.number(), Resources: z.array(resource) })
+  const seen = new Set<string>()
+  let pages = 0
+  for (let start = 1; start <= 60; pages += 1) {
+    const page = listed.parse((await scim(tenant, 'GET', `/Users?count=200&startIndex=${start}`)).json)
+    expect(page).toMatchObject({ totalResults: 60, itemsPerPage: page.Resources.length })
+    for (const { id } of page.Resources) seen.add(id)
+    start += page.itemsPerPage
+  }
+  expect([pages > 1, seen.size]).toEqual([true, 60])
 })
 
 test('a list of large groups has fewer a page, and leaves none out', async () => {

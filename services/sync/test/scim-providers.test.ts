@@ -2,7 +2,7 @@ import { enterpriseUrn } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { admin } from './support.ts'
-import { create, nodes, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
+import { create, errorOf, nodes, patch, people, resource, scim, useOwnWorld, world } from './scim-support.ts'
 
 useOwnWorld()
 
@@ -271,4 +271,47 @@ test('as Okta does it: a page of users, a whole user put back, and a push of mem
   const before = await runs()
   const again = await scim(principal, 'PUT', `/Users/${first?.id}`, whole)
   expect([again.headers['etag'], await runs()]).toEqual([put.headers['etag'], before])
+})
+
+describe('a manager', () => {
+  const urn = `${enterpriseUrn}:manager`
+
+  test.each([
+    [
+      'as a list of one, as Entra ID sent it',
+      { op: 'Add', path: urn, value: [{ $ref: '../Users/9c0f', value: '9c0f' }] },
+    ],
+    ['as its value', { op: 'Replace', path: urn, value: { value: '9c0f' } }],
+    ['as an id', { op: 'Add', path: urn, value: '9c0f' }],
+    ['without a path', { op: 'Add', value: { [enterpriseUrn]: { manager: [{ value: '9c0f' }] } } }],
+  ])('is taken %s', async (_how, operation) => {
+    const principal = admin()
+    const { id } = await create(principal)
+    const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch(operation))
+    expect(answer.status, answer.text).toBe(200)
+    expect(answer.json).toMatchObject({ [enterpriseUrn]: { manager: { value: '9c0f' } } })
+  })
+
+  test.each([[[{ value: 'a' }, { value: 'b' }]], [true], [[[]]], [{ value: { value: 'a' } }]])(
+    'is not %j, and stays who it was',
+    async (value) => {
+      const principal = admin()
+      const { id } = await create(principal, { [enterpriseUrn]: { manager: '9c0f' } })
+      const answer = await scim(principal, 'PATCH', `/Users/${id}`, patch({ op: 'Add', path: urn, value }))
+      expect(errorOf(answer)).toEqual([400, 'invalidValue', expect.anything()])
+      const { json } = await scim(principal, 'GET', `/Users/${id}`)
+      expect(json).toMatchObject({ [enterpriseUrn]: { manager: { value: '9c0f' } } })
+    },
+  )
+})
+
+test('a user that is made again with its Idempotency-Key is answered in the same form', async () => {
+  const principal = admin()
+  const key = { 'idempotency-key': '"again"' }
+  const [first, second] = [
+    await scim(principal, 'POST', '/Users', { userName: 'twice' }, key),
+    await scim(principal, 'POST', '/Users', { userName: 'twice' }, key),
+  ]
+  expect([second.status, second.json, second.headers['idempotent-replayed']]).toEqual([201, first.json, 'true'])
+  expect(second.headers['content-type']).toBe(first.headers['content-type'])
 })

@@ -73,9 +73,15 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
   return { text: convert(parseFilter(rest), table.columns, table.lists), values }
 }
 
+/**
+ * `emails[type eq "work"].value eq "x"` means one value that is both, as in a path (RFC 7644 §3.5.2). Some providers look for people by it;
+ * the parser would make two questions of it, which two values may answer.
+ */
+const valuePath = /\[([^[\]]*)\]\.(\w+)(\s+(?:pr\b|[a-z]{2}\s+(?:"\d+"|[\w.+-]+)))/gi
+
 function parseFilter(filter: string): Filter {
   try {
-    return parse(filter)
+    return parse(filter.replaceAll(valuePath, '[($1) and $2$3]'))
   } catch (cause) {
     throw invalid('cannot be read (RFC 7644 section 3.4.2.2)', cause)
   }

@@ -208,13 +208,23 @@ function assign(op: string, place: Place, value: unknown): Resolved {
 function operationOf(op: string, place: Place, value: unknown): ScimPatchOperation {
   if (place.attribute.name === 'active' && value === '') throw refused('invalidValue', 'active is true or false')
   if (value === null || value === undefined || value === '') return { op: 'remove', path: place.path }
-  if (place.attribute.name === 'manager' && place.part === undefined && !isRecord(value)) {
-    return { op: 'replace', path: `${place.path}.value`, value: String(value) }
-  }
+  if (place.attribute.name === 'manager' && place.part === undefined) return managerOf(op, place, value)
   // One value alone stands for a list of it, where a list is meant.
   const isOne =
     place.attribute.multi === true && place.filter === undefined && place.part === undefined && isRecord(value)
   return { op: op === 'add' ? 'add' : 'replace', path: place.path, value: isOne ? [value] : value }
+}
+
+/** A list of one stands for its value. */
+function managerOf(op: string, { path }: Place, value: unknown): ScimPatchOperation {
+  const [one, ...others] = Array.isArray(value) ? value : [value]
+  if (others.length > 0) throw refused('invalidValue', 'a user has one manager')
+  if (typeof one === 'string' || typeof one === 'number')
+    return { op: 'replace', path: `${path}.value`, value: String(one) }
+  if (!isRecord(one) || typeof (one['value'] ?? '') !== 'string') {
+    throw refused('invalidValue', 'a manager is the id of a user')
+  }
+  return { op: op === 'add' ? 'add' : 'replace', path, value: one }
 }
 
 function isPresent({ root, isExtension, attribute }: Place, resource: UserContent): boolean {

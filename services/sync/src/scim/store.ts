@@ -58,6 +58,8 @@ export const userFilters: FilterTable = {
     department: word(`(${enterprise} ->> 'department')`),
     division: word(`(${enterprise} ->> 'division')`),
     employeenumber: word(`(${enterprise} ->> 'employeeNumber')`),
+    manager: { sql: 'u.manager', kind: 'exact' },
+    'manager.value': { sql: 'u.manager', kind: 'exact' },
   },
   lists: {
     emails: {
@@ -71,6 +73,10 @@ export const userFilters: FilterTable = {
   },
 }
 
+/** Bytes that the rows of a page may have. */
+const mostBytes = 16 * 1024 * 1024
+
+/** Rejects with ResultTooLarge where the users of the page are longer than fit. */
 export async function listUsers(
   tx: Tx,
   { text, values }: Condition,
@@ -84,6 +90,7 @@ export async function listUsers(
       : tx.query<Row>({
           text: `select ${columns} ${from} order by u.id offset $${values.length + 1} limit $${values.length + 2}`,
           values: [...values, page.offset, page.limit],
+          maxBytes: mostBytes,
         }),
   ])
   return { total: totals[0]?.total ?? 0, users }

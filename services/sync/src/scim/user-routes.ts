@@ -12,7 +12,7 @@ import {
   scimUserSchema,
   userUrn,
 } from '@postern/contracts'
-import { type App, contractRoute, problem } from '@postern/service-kit'
+import { type App, contractRoute, isTooLarge, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
 import { listOf, pageOf, project } from './answer.ts'
 import { readUser } from './content.ts'
@@ -21,6 +21,16 @@ import { patchUser } from './patch-user.ts'
 import { type StoredUser, findUser, listUsers, userFilters } from './store.ts'
 import { etagOf, writeUser } from './write-user.ts'
 
+/** A page of fewer users where they are long: `itemsPerPage` says how many (RFC 7644, 3.4.2.4). */
+async function usersThatFit<Page>(limit: number, list: (limit: number) => Promise<Page>): Promise<Page> {
+  try {
+    return await list(limit)
+  } catch (error) {
+    if (!isTooLarge(error) || limit <= 1) throw error
+    return await usersThatFit(Math.max(1, Math.floor(limit / 8)), list)
+  }
+}
+
 /** Users of an identity provider (RFC 7643 §4.1): people of the universe. */
 export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): void {
   const { db } = deps
@@ -28,7 +38,9 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
   contractRoute(app, scimListUsers, async ({ query, context }) => {
     const page = pageOf(query, maxScimCount)
     const condition = toCondition(query.filter, userFilters, 1)
-    const { total, users } = await db.read(context, async (tx) => await listUsers(tx, condition, page))
+    const { total, users } = await usersThatFit(page.limit, async (limit) =>
+      db.read(context, async (tx) => await listUsers(tx, condition, { ...page, limit })),
+    )
     return listOf(
       total,
       page.startIndex,

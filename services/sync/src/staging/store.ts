@@ -156,21 +156,36 @@ export async function refuseDuplicates(tx: Tx, runId: string, keyField: string):
 }
 
 // As above, for addresses of people; known rows come first.
-// Of two with one address who leaves is taken in: the other one could not have it, whoever comes first.
+// Of those that the connector has brought before, who leaves comes first: the others could not have the address, whoever stands before.
+// Of new ones who is there comes first: a source may hold what somebody was before.
 const duplicateEmails = statement(
   'sync_refuse_duplicate_emails',
   `with every as (
-    select s.row, s.content ->> 'email' as email, false as is_known, s.content -> 'active' = 'false' as is_leaver
+    select s.row, s.source_key as key, s.content ->> 'email' as email, false as is_known,
+      coalesce(s.content -> 'active' = 'false', false) as is_inactive
     from sync.staged_row s
     where s.run_id = $1::uuid and s.state = 'valid' and s.content ? 'email'
     union all
-    select known.row, lower(known.also), true, false from (${known}) as known where known.also is not null
+    select known.row, known.source_key, lower(known.also), true, false
+    from (${known}) as known
+    where known.also is not null
+  ),
+  shared as (
+    select every.email from every group by every.email having count(*) > 1
+  ),
+  ranked as (
+    select every.*, exists (
+      select from sync.known_row k where k.scope = $2::text and k.source_key = every.key
+    ) as is_stored
+    from shared
+    join every on every.email = shared.email
   ),
   again as (
-    select every.row, every.email, first_value(every.row) over (
-      partition by every.email order by every.is_known desc, coalesce(every.is_leaver, false) desc, every.row
+    select ranked.row, ranked.email, first_value(ranked.row) over (
+      partition by ranked.email
+      order by ranked.is_known desc, ranked.is_stored desc, (ranked.is_inactive = ranked.is_stored) desc, ranked.row
     ) as first
-    from every
+    from ranked
   ),
   refused as (
     update sync.staged_row s
@@ -183,8 +198,9 @@ const duplicateEmails = statement(
     left(refused.email, 80)`)}`,
 )
 
-export async function refuseDuplicateEmails(tx: Tx, runId: string): Promise<void> {
-  await tx.execute(duplicateEmails([runId]))
+/** `scope`: of people. */
+export async function refuseDuplicateEmails(tx: Tx, runId: string, scope: string): Promise<void> {
+  await tx.execute(duplicateEmails([runId, scope]))
 }
 
 const outside = statement(

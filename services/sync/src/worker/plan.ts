@@ -86,7 +86,7 @@ export async function validateTogether(hold: Hold, universe: Universe, compared:
   }
   await hold.step(async (tx) => {
     if (compared > 0) await refuseDuplicates(tx, id, rules.keyField)
-    if (compared > 0 && dataset === 'people') await refuseDuplicateEmails(tx, id)
+    if (compared > 0 && dataset === 'people') await refuseDuplicateEmails(tx, id, scopeOf(dataset, undefined))
     return { status: 'validating' }
   })
   const { parentField } = rules
