@@ -1,4 +1,5 @@
 import { operator, startTestStack, type TestStack } from '@postern/local-stack/testing'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { countStatuses, findViolations, type Observation, startLoad, type Target } from '../support/history.ts'
 
@@ -13,7 +14,16 @@ let tenant: { readonly id: string }
 beforeAll(async () => {
   stack = await startTestStack({ gateways: gatewayCount })
   tenant = await stack.createTenant()
+  await liftLimits()
 })
+
+/** A fast machine makes more requests of its tenant than the default allows: 60,000 a minute. */
+async function liftLimits(): Promise<void> {
+  const client = new Client({ connectionString: stack.database.url('superuser') })
+  await client.connect()
+  await client.query('update keys.tenant set key_limit = 1000000000, tenant_limit = 1000000000')
+  await client.end()
+}
 
 afterAll(async () => {
   await stack.stop()

@@ -55,7 +55,8 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 
   contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
-    const [group, members] = await db.read(
+    // In two steps, which `read` has not.
+    const [group, members] = await db.write(
       context,
       async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, [params.id])]),
     )

@@ -41,25 +41,50 @@ export async function lockGroup(tx: Tx, id: string): Promise<StoredGroup | undef
   return row
 }
 
-// Served by scim_member_pk, and the primary keys of who is a member. That a user is deleted is asked behind the joins: PostgreSQL knows
-// nothing yet of what a provider has just written, and would take an index of those that are not for as good as the primary key.
-const members = statement(
-  'sync_scim_list_members',
-  `select m.group_id as "groupId", m.member_id as id, case when u.id is null then 'Group' else 'User' end as type,
-    coalesce(u.content ->> 'displayName', u.user_name, inner_group.display_name) as display
+// By scim_member_pk and the primary keys of who is a member; at worst each is read once. No joins: where PostgreSQL last looked at a
+// table that was empty, it takes any index for as good as the primary key, and reads all users for each member of what a provider has
+// just written. Ids that it sees as it plans are hashed; so these have no name, under which it would soon plan without them.
+const memberText = `
+  select m.group_id as "groupId", m.member_id as id
   from sync.scim_member m
-  left join sync.scim_user u on u.tenant_id = m.tenant_id and u.id = m.member_id
-  left join sync.scim_group inner_group on inner_group.tenant_id = m.tenant_id and inner_group.id = m.member_id
   where m.group_id = any ($1::uuid[])
-    and (inner_group.id is not null or (u.id is not null and u.deleted_at is null))
-  order by m.group_id, m.member_id`,
-)
+  order by m.group_id, m.member_id`
+const userText = `
+  select u.id, coalesce(u.content ->> 'displayName', u.user_name) as display
+  from sync.scim_user u
+  where u.id = any ($1::uuid[]) and u.deleted_at is null`
+const groupText = 'select g.id, g.display_name as display from sync.scim_group g where g.id = any ($1::uuid[])'
+
+/** Which of the ids are those of users and groups, and what these are called. */
+async function findNames(tx: Tx, ids: readonly string[]): Promise<ReadonlyMap<string, Omit<Member, 'id'>>> {
+  if (ids.length === 0) return new Map()
+  const [users, groups] = await Promise.all([
+    tx.query<NameRow>({ text: userText, values: [ids] }),
+    tx.query<NameRow>({ text: groupText, values: [ids] }),
+  ])
+  const names = new Map<string, Omit<Member, 'id'>>()
+  for (const { id, display } of groups) names.set(id, { type: 'Group', display })
+  for (const { id, display } of users) names.set(id, { type: 'User', display })
+  return names
+}
+
+type NameRow = Pick<Member, 'id' | 'display'> & { [column: string]: unknown }
 
 /** The members of groups, by the group. */
 export async function listMembers(tx: Tx, groupIds: readonly string[]): Promise<ReadonlyMap<string, Member[]>> {
   if (groupIds.length === 0) return new Map()
-  const rows = await tx.query<Member & { groupId: string; [column: string]: unknown }>(members([groupIds]))
-  return Map.groupBy(rows, ({ groupId }) => groupId)
+  const rows = await tx.query<{ groupId: string; id: string }>({ text: memberText, values: [groupIds] })
+  const names = await findNames(tx, [...new Set(rows.map(({ id }) => id))])
+  const members = rows.flatMap(({ groupId, id }) => {
+    const name = names.get(id)
+    return name === undefined ? [] : [{ groupId, id, ...name }]
+  })
+  return new Map(
+    [...Map.groupBy(members, ({ groupId }) => groupId)].map(([groupId, list]) => [
+      groupId,
+      list.map(({ groupId: _group, ...member }) => member),
+    ]),
+  )
 }
 
 const memberList = `exists (
@@ -137,19 +162,10 @@ export async function deleteGroup(tx: Tx, id: string): Promise<void> {
   await tx.execute(remove([id]))
 }
 
-const unknown = statement(
-  'sync_scim_unknown_members',
-  `select given.id
-  from unnest($1::uuid[]) as given (id)
-  where not exists (select from sync.scim_user u where u.id = given.id and u.deleted_at is null)
-    and not exists (select from sync.scim_group g where g.id = given.id)
-  limit 1`,
-)
-
 /** One of the ids that is nobody's; undefined where there is none. */
 export async function findUnknownMember(tx: Tx, ids: readonly string[]): Promise<string | undefined> {
-  const [row] = await tx.query<{ id: string }>(unknown([ids]))
-  return row?.id
+  const names = await findNames(tx, ids)
+  return ids.find((id) => !names.has(id))
 }
 
 const join = statement(
