@@ -463,10 +463,8 @@ begin
   if exists (
     select from evidence.file_decision d
     where d.tenant_id = new.tenant_id and d.file_id = new.file_id and d.kind = 'purged'
-  ) or exists (
-    select from evidence.file f
-    where f.tenant_id = new.tenant_id and f.version_of = new.file_id
-  ) or exists (
+  ) or evidence.is_superseded(new.tenant_id, new.file_id)
+  or exists (
     select from evidence.file f
     where f.tenant_id = new.tenant_id and f.id = new.file_id and f.scan = 'infected'
       and not exists (
@@ -479,6 +477,27 @@ begin
   return new;
 end
 $function$;
+
+CREATE OR REPLACE FUNCTION evidence.is_superseded(tenant uuid, file_id uuid)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+ SET search_path TO ''
+AS $function$
+  with recursive line (id, counts) as (
+    select is_superseded.file_id, false
+    union all
+    select newer.id, newer.scan <> 'infected' or exists (
+      select from evidence.file_decision d
+      where d.tenant_id = newer.tenant_id and d.file_id = newer.id and d.kind = 'released'
+    )
+    from line
+    join evidence.file newer on newer.tenant_id = tenant and newer.version_of = line.id
+    where not line.counts
+  )
+  select exists (select from line where line.counts)
+$function$;
+grant execute on routine evidence.is_superseded(uuid,uuid) to postern_evidence;
 
 CREATE OR REPLACE FUNCTION evidence.upload_is_open(tenant uuid, upload_id uuid)
  RETURNS boolean

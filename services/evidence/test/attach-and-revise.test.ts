@@ -116,13 +116,14 @@ describe('attaching', () => {
     const principal = uploader()
     const { id, reference, sha256: digest } = await uploaded(service.caller, principal, 'evidence')
     await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'])
-    const [found] = await service.rows('select id from universe.test_procedure where tenant_id = $1 order by number', [
-      principal.tenantId,
-    ])
+    const [found, other] = await service.rows(
+      'select id from universe.test_procedure where tenant_id = $1 order by number',
+      [principal.tenantId],
+    )
     const procedure = String(found?.['id'])
     const body = { test_procedures: [procedure.toUpperCase(), 'ref:TP-0002', 'ext:SOX-2'], note: 'See sheet 2' }
     const answer = await attach(principal, id, body)
-    await attach(principal, id, body)
+    const again = attachmentReceiptSchema.parse((await attach(principal, id, { ...body, note: 'Another' })).json)
     const { jws, ...content } = attachmentReceiptSchema.parse(answer.json)
     expect(content).toMatchObject({
       id,
@@ -131,6 +132,15 @@ describe('attaching', () => {
       test_procedures: [procedure, 'ref:TP-0002', 'ext:SOX-2'],
       note: 'See sheet 2',
     })
+    // What stands is what the first has said.
+    const { attachments, attached_at } = content
+    const [one, two] = [procedure, String(other?.['id'])]
+    const stands = { note: 'See sheet 2', attached_at }
+    expect(attachments?.toSorted((a, b) => (a.test_procedure_id < b.test_procedure_id ? -1 : 1))).toEqual([
+      { test_procedure_id: one, ...stands },
+      { test_procedure_id: two, ...stands },
+    ])
+    expect(again).toMatchObject({ note: 'Another', attachments })
     const keys = await service.caller.call(
       { tenantId: '00000000-0000-0000-0000-000000000000', kind: 'service', id: 'gateway', label: '' },
       'GET',

@@ -28,6 +28,15 @@ const tus = { 'tus-resumable': '1.0.0' }
 const without = ({ text }: CallAnswer) => text.replace(/"instance":"[^"]*"/, '')
 const problemOf = ({ json }: CallAnswer) => problemSchema.parse(json)
 
+async function countOf({ tenantId }: Principal): Promise<number> {
+  return (await service.rows('select from evidence.file where tenant_id = $1', [tenantId])).length
+}
+
+async function revise(who: Principal, id: string, body: Readable | string, query = '') {
+  const target = `/api/v1/evidence/${id}/revisions?file_name=a.csv${query}`
+  return await service.caller.call(who, 'POST', target, { body })
+}
+
 async function begin({ caller }: Evidence, who: Principal, addresses: readonly string[], length = 2) {
   const said = JSON.stringify({ test_procedures: addresses })
   const headers = {
@@ -130,6 +139,42 @@ describe.each(ways)('%s', (_what, send, place) => {
     expect(await alone.filesIn(`partial/${principal.tenantId}`)).toEqual([])
     // What names no test procedure needs no universe.
     await uploaded(alone.caller, principal, 'evidence')
+  })
+})
+
+describe('evidence of a test procedure', () => {
+  test('that is completed has no newer version until that is reopened', async () => {
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1', 'SOX-2'], { status: 'in_review' })
+    const { id } = await uploaded(service.caller, principal, 'one')
+    const attach = { body: { test_procedures: ['ext:SOX-1', 'ext:SOX-2'] } }
+    await service.caller.call(principal, 'POST', `/api/v1/evidence/${id}/attachments`, attach)
+    await service.universe.push(principal.tenantId, ['SOX-2'], { status: 'completed' })
+    for (const query of ['', '&test_procedure=ext:SOX-1']) {
+      const answer = await revise(principal, id, 'two', query)
+      expect(problemOf(answer)).toMatchObject({ status: 409, code: 'procedure_locked' })
+    }
+    expect(await countOf(principal)).toBe(1)
+    await service.universe.push(principal.tenantId, ['SOX-2'], { status: 'in_progress' })
+    expect((await revise(principal, id, 'two')).status).toBe(201)
+  })
+
+  test('that is completed while the bytes of a newer version come has none', async () => {
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_review' })
+    const { id } = await uploaded(service.caller, principal, 'one')
+    await service.caller.call(principal, 'POST', `/api/v1/evidence/${id}/attachments`, {
+      body: { test_procedures: ['ext:SOX-1'] },
+    })
+    const body = new Readable({ read: () => undefined })
+    body.push('t')
+    const answered = revise(principal, id, body)
+    await expect.poll(async () => await service.filesIn('incoming')).toHaveLength(1)
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
+    body.push('wo')
+    body.push(null)
+    expect(problemOf(await answered)).toMatchObject({ status: 409, code: 'procedure_locked' })
+    expect(await countOf(principal)).toBe(1)
   })
 })
 
@@ -245,7 +290,7 @@ test('an upload at whose end the universe is away for a moment is not given up',
   const here = await startEvidence({ POSTERN_UNIVERSE_URL: url }, {}, environment)
   const target = '/api/v1/evidence?file_name=a.csv&test_procedure=ext:SOX-1'
   const answer = await here.caller.call(principal, 'POST', target, { body: 'a,b' })
-  expect(answers).toEqual([200, 503, 503, 200])
+  expect(answers).toEqual([200, 503, 503, 200, 200])
   expect(answer.status).toBe(201)
   await universe.stop()
   await here.close()

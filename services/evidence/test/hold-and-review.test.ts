@@ -223,4 +223,30 @@ describe('a verdict', () => {
     expect((await service.caller.call(auditor, 'GET', `${files}/${id}/content`)).status).toBe(409)
     expect((await review(auditor, id, 'reviewed')).status).toBe(409)
   })
+
+  test('can be given while the newer version is in quarantine, which replaces nothing until it is released', async () => {
+    const sender = uploader()
+    const [auditor, admin] = [person(sender, 'auditor'), person(sender, 'admin')]
+    const { id } = await uploaded(service.caller, sender, 'first')
+    const { id: bad } = await revised(sender, id, 'malware')
+    const { id: worse } = await revised(sender, bad, 'malware, again')
+    expect((await read(auditor, id)).status).toBe('accepted')
+    expect(await listed(auditor, 'status=superseded')).toEqual([])
+    expect((await review(auditor, id, 'reviewed')).status).toBe(200)
+    expect((await read(auditor, id)).status).toBe('reviewed')
+    expect((await decide(admin, worse, 'release')).status).toBe(200)
+    expect((await read(auditor, id)).status).toBe('superseded')
+    expect((await read(auditor, bad)).status).toBe('quarantined')
+  })
+
+  test('is for the newest that counts, behind one in quarantine too', async () => {
+    const sender = uploader()
+    const auditor = person(sender, 'auditor')
+    const { id } = await uploaded(service.caller, sender, 'first')
+    const { id: bad } = await revised(sender, id, 'malware')
+    const { id: clean } = await revised(sender, bad, 'clean')
+    expect((await read(auditor, id)).status).toBe('superseded')
+    expect(codeOf(await review(auditor, id, 'reviewed'))).toEqual([409, 'conflict'])
+    expect((await review(auditor, clean, 'reviewed')).status).toBe(200)
+  })
 })

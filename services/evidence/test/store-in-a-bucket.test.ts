@@ -50,7 +50,7 @@ describe('evidence in a bucket', () => {
     expect(receipt).toMatchObject({ sha256: sha256(bytes), size_bytes: bytes.length })
     const [data, ...more] = await bucket.keys(`data/${principal.tenantId}`)
     expect(more).toEqual([])
-    expect(await bucket.keys(`settling/${principal.tenantId}`)).toEqual([])
+    await expect.poll(async () => await bucket.keys(`settling/${principal.tenantId}`)).toEqual([])
     const direct = await fetch(`${bucket.server.endpoint}/${bucket.config.bucket}/${bucket.config.prefix}${data}`)
     expect(direct.status).toBeGreaterThanOrEqual(400)
     const read = await service.caller.call(person(principal, 'auditor'), 'GET', contentOf(receipt))
@@ -86,7 +86,7 @@ describe('evidence in a bucket', () => {
     const last = await send(30_000, bytes.length)
     const [, payload = ''] = (last.headers['postern-receipt'] ?? '').split('.')
     expect(JSON.parse(Buffer.from(payload, 'base64url').toString())).toMatchObject({ sha256: sha256(bytes) })
-    expect(await bucket.keys(`partial/${principal.tenantId}`)).toEqual([])
+    await expect.poll(async () => await bucket.keys(`partial/${principal.tenantId}`)).toEqual([])
     expect(await bucket.keys(`blobs/${principal.tenantId}`)).toHaveLength(1)
   })
 

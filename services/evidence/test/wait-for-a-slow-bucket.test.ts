@@ -68,6 +68,27 @@ test('uploads beyond what memory holds of parts wait for it, and none is lost; s
   await service.stop()
 })
 
+test('no answer waits until the bucket is tidy, which takes longer where the tenant has the bytes already', async () => {
+  const left: (() => Promise<void>)[] = []
+  const afterwards = {
+    run: async (work: (signal: AbortSignal) => Promise<void>) => {
+      left.push(async () => await work(AbortSignal.abort()))
+      return await new Promise<never>(() => undefined)
+    },
+    close: async () => undefined,
+  }
+  const service = await startEvidence(bucket.env, { afterwards }, environment)
+  const principal = uploader()
+  await uploaded(service.caller, principal, 'a,b')
+  await uploaded(service.caller, principal, 'a,b')
+  const target = await begin(service.caller, principal, 3)
+  const last = await service.caller.call(principal, 'PATCH', target, { body: 'a,b', headers: piece })
+  expect([last.status, last.headers['postern-receipt']]).toEqual([204, expect.any(String)])
+  expect(left).toHaveLength(3)
+  for (const work of left) await work()
+  await service.stop()
+})
+
 const tus = { 'tus-resumable': '1.0.0' }
 
 async function begin(caller: SignedCaller, principal: Principal, size: number): Promise<string> {

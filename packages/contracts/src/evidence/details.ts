@@ -16,7 +16,8 @@ export const maxAttachments = 1_000
 
 // Of what a name may not hold: controls, lone surrogates, separators of paths and lines, marks that turn text around or
 // are not to be seen.
-const fileNameCharacters = /^[^\p{Cc}\p{Cs}/\\\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]+$/u
+const fileNameCharacters =
+  /^[^\p{Cc}\p{Cs}/\\\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e007f}]+$/u
 
 /** Names that are devices on Windows, whatever their ending. */
 const deviceName = /^(?:con|prn|aux|nul|com[0-9\u00b9\u00b2\u00b3]|lpt[0-9\u00b9\u00b2\u00b3]) *(?:\.|$)/i

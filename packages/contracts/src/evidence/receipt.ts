@@ -59,9 +59,19 @@ export const attachmentReceiptSchema = z
     id: uuidSchema.meta({ description: 'The evidence file' }),
     reference: referenceSchema,
     sha256: sha256Schema,
-    test_procedures: z.array(z.string()),
-    note: z.string().nullable(),
-    attached_at: timestampSchema,
+    test_procedures: z.array(z.string()).meta({ description: 'As the request names them' }),
+    note: z
+      .string()
+      .nullable()
+      .meta({ description: 'As the request gives it; `attachments` has the notes that stand' }),
+    attached_at: timestampSchema.meta({ description: 'When this was asked for' }),
+    attachments: z
+      .array(z.object({ test_procedure_id: uuidSchema, note: z.string().nullable(), attached_at: timestampSchema }))
+      .optional()
+      .meta({
+        description:
+          'What stands for the test procedures named: of a file that was attached before, the note and the time of then. Receipts of before do not say it',
+      }),
     jws: jwsSchema,
   })
   .meta({ id: 'EvidenceAttachmentReceipt' })

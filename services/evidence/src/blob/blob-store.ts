@@ -7,6 +7,8 @@ import { type GrowingFile, openGrowingFile } from './growing-file.ts'
 
 /** Where the bytes are: a directory (below) or a bucket (`s3-blob-store.ts`). What they promise is the same. */
 export interface BlobStore {
+  /** Whether it is behind a network, where what it does takes a time that a sender can tell. */
+  readonly isRemote: boolean
   /** Opens an empty file for bytes that arrive. It ends with `settle` or `discard`, never with neither. */
   openIncoming(tenantId: string): Promise<IncomingBlob>
   /** Does of `place` what goes over a network: to be called before the transaction, which waits for no store. Harmless when repeated. */
@@ -98,6 +100,7 @@ export async function openBlobStore(directory: string): Promise<BlobStore> {
     join(blobs, checked(tenantId, tenantPattern), checked(sha256, hashPattern).slice(0, 2), sha256)
 
   return {
+    isRemote: false,
     openIncoming: async () => {
       const path = join(incoming, randomBytes(16).toString('hex'))
       return incomingBlob(await openGrowingFile(path), path, settling)

@@ -22,6 +22,7 @@ function movingBlobs(bucket: BlobStore, directory: BlobStore): BlobStore {
   const inDirectory = new WeakSet<SettlingBlob>()
   const storeOf = (blob: SettlingBlob) => (inDirectory.has(blob) ? directory : bucket)
   return {
+    isRemote: bucket.isRemote || directory.isRemote,
     openIncoming: async (tenantId) => await bucket.openIncoming(tenantId),
     offer: async (blob) => await storeOf(blob).offer(blob),
     place: async (blob) => await storeOf(blob).place(blob),

@@ -56,6 +56,7 @@ export function openS3BlobStore(
   }
 
   return {
+    isRemote: true,
     openIncoming: async (tenantId) => incomingBlob(objects, room, checked(tenantId, tenantPattern)),
     offer: async (blob) => {
       await objects.put(namesOf(blob).place, Buffer.alloc(0))

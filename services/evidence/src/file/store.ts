@@ -283,10 +283,7 @@ const from = `
       case
         when last.kind = 'purged' then 'purged'
         when f.scan = 'infected' and last.kind is null then 'quarantined'
-        when exists (
-          select from evidence.file newer
-          where newer.tenant_id = f.tenant_id and newer.version_of = f.id
-        ) then 'superseded'
+        when evidence.is_superseded(f.tenant_id, f.id) then 'superseded'
         else coalesce(last.kind, 'accepted')
       end as status,
       coalesce(f.retention_until, ((f.received_at at time zone 'UTC') + interval '7 years')::date) as retention_until,

@@ -5,7 +5,7 @@ import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
 import { openTestProcedures } from '../test-procedure/check.ts'
 import { receiveBody } from '../upload/receive.ts'
-import { record } from '../upload/record.ts'
+import { record, tidied } from '../upload/record.ts'
 import { assertRoom, reading } from '../upload/room.ts'
 import type { TakenFile } from '../upload/take.ts'
 import { type ResumableUpload, completeUpload, findReceipt, listPieces } from './store.ts'
@@ -60,7 +60,7 @@ export function createCompletion(deps: Parts, limits: Limits): Completion {
         })
         assembled.delete(upload.id)
         warnOfQuarantine(log, requestId, [file])
-        await deps.afterwards.run(async () => {
+        await tidied(deps, async () => {
           await tidy()
           await deps.partials.remove(context.tenantId, upload.id)
         })

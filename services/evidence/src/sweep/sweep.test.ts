@@ -12,6 +12,7 @@ async function* one(): AsyncGenerator<PartialUpload> {
   yield { tenantId: randomUUID(), id: randomUUID() }
 }
 const noBlobs: BlobStore = {
+  isRemote: false,
   openIncoming: notHere,
   offer: notHere,
   place: notHere,

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { InputError, ProblemCode } from '@postern/contracts'
+import { maxTestProceduresAtOnce } from '@postern/contracts/internal'
 import { type ProblemError, type RequestInfo, problem } from '@postern/service-kit'
 import { type Judgement, judgeTestProcedures, keepOpen } from './rules.ts'
 import { type FoundTestProcedures, type Universe, UniverseAway } from './universe.ts'
@@ -29,6 +30,24 @@ export async function requireTestProcedures(
     detail,
     errors: judgement.places.map((place) => ({ ...placeOf(place), code: fault, detail: `${addresses[place]}` })),
   })
+}
+
+/** Throws a problem where one of the test procedures of these ids is completed. One that is there no more locks nothing. */
+export async function requireUnlocked(
+  universe: Universe,
+  request: Asker,
+  ids: readonly string[],
+  patienceMs = 0,
+): Promise<void> {
+  for (let at = 0; at < ids.length; at += maxTestProceduresAtOnce) {
+    const found = await ask(universe, request, ids.slice(at, at + maxTestProceduresAtOnce), patienceMs)
+    if (found.some((procedure) => procedure?.status === 'completed')) {
+      throw problem('procedure_locked', {
+        detail:
+          'It is for a test procedure, or replaces evidence of one, that is completed: that stays as it was signed off. Nothing was kept.',
+      })
+    }
+  }
 }
 
 /** Those that are there and open at the end of a long upload: one completed meanwhile stays as it was signed off. */

@@ -7,7 +7,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
 import { reading } from './room.ts'
-import { findOwnFile, insertAttachments, recordFailure } from './store.ts'
+import { findAttachments, findOwnFile, insertAttachments, recordFailure } from './store.ts'
 
 /** Attaches files that are there to test procedures. */
 export function attachmentRoutes(
@@ -39,7 +39,8 @@ export function attachmentRoutes(
         const added = await insertAttachments(tx, content, procedureIds, actor)
         const by = { actor, requestId, at: content.attached_at }
         await insertCustodyEvents(tx, { fileId: file.id }, eventsOfAttachment(added), by)
-        return await keep(tx, await receipts.signAttachment(content))
+        const attachments = await findAttachments(tx, file.id, procedureIds)
+        return await keep(tx, await receipts.signAttachment({ ...content, attachments }))
       })
     } catch (error) {
       throw notRecorded(recordFailure(error), error)

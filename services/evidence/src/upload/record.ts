@@ -130,6 +130,18 @@ export async function record<T>(
   }
 }
 
+/**
+ * Does what a recording leaves to do. In a bucket nobody waits for it: how long it takes says whether the tenant had the bytes
+ * before, which a key that may only write is not told.
+ */
+export async function tidied(
+  { blobs, afterwards }: Pick<Deps, 'blobs' | 'afterwards'>,
+  tidy: () => Promise<void>,
+): Promise<void> {
+  const done = afterwards.run(tidy)
+  if (!blobs.isRemote) await done
+}
+
 export type { Actor }
 
 /** Who acts, as rows keep it. */

@@ -4,13 +4,14 @@ import { parseAssertion } from '@postern/signed-context'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { warnOfQuarantine } from '../scan/warn.ts'
-import { requireTestProcedures } from '../test-procedure/check.ts'
+import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
 import { discardRest } from './receive.ts'
-import { type NewEvidence, actorOf, record } from './record.ts'
+import { type NewEvidence, actorOf, record, tidied } from './record.ts'
 import { replaced } from './refusal.ts'
 import { assertRoom, reading } from './room.ts'
+import { settle } from './settle.ts'
 import { type OwnFile, findOwnFile } from './store.ts'
-import { type TakenUpload, type UploadQuery, takeUpload } from './take.ts'
+import { type TakenUpload, type UploadQuery, patienceMs, takeUpload } from './take.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'>
 type Limits = Pick<Config, 'allowedTypes' | 'maxFileBytes' | 'stallMs' | 'tenantQuotaBytes'>
@@ -30,8 +31,8 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, reviseEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
     try {
-      const { id, revision } = await ownFile(deps, input.context, input.params.id)
-      const upload = await take(deps, limits, input, 1)
+      const { id, revision, procedureIds } = await ownFile(deps, input.context, input.params.id)
+      const upload = await take(deps, limits, input, 1, procedureIds)
       return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, only)
     } catch (error) {
       discardRest(input.raw.body)
@@ -41,21 +42,27 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
 }
 
 async function take(
-  { db, blobs, scanner, digester, universe, now }: Parts,
+  deps: Parts,
   { allowedTypes, maxFileBytes, stallMs, tenantQuotaBytes }: Limits,
   request: Request,
   maxFiles: number,
+  keptOpen: readonly string[] = [],
 ): Promise<TakenUpload> {
+  const { db, blobs, scanner, digester, universe, now } = deps
   const until = recordableUntil(request.context)
   const isInTime = () => now() < until
-  return await takeUpload(request, {
+  const upload = await takeUpload(request, {
     blobs,
     maxFiles,
     limits: { maxBytes: maxFileBytes, stallMs, isInTime, scanner, digester, allowedTypes },
     assertRoom: async (bytes) => await assertRoom({ db }, request.context, { bytes }, tenantQuotaBytes),
-    requireTestProcedures: async (addresses, placeOf, patienceMs) =>
-      await requireTestProcedures(universe, request, addresses, placeOf, patienceMs),
+    requireTestProcedures: async (addresses, placeOf, patience) => {
+      await requireUnlocked(universe, request, keptOpen, patience)
+      return await requireTestProcedures(universe, request, addresses, placeOf, patience)
+    },
   })
+  await requireStillOpen(deps, request, upload, keptOpen)
+  return upload
 }
 
 async function finish<T>(
@@ -73,8 +80,25 @@ async function finish<T>(
     async (tx, receipts) => await keep(tx, answerOf(receipts)),
   )
   warnOfQuarantine(log, requestId, files)
-  await deps.afterwards.run(tidy)
+  await tidied(deps, tidy)
   return answer
+}
+
+/** Nothing of the upload stays where a test procedure was completed while its bytes were put in order. */
+async function requireStillOpen(
+  deps: Parts,
+  request: Request,
+  { files, procedureIds }: TakenUpload,
+  keptOpen: readonly string[],
+): Promise<void> {
+  try {
+    await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
+  } catch (error) {
+    await deps.afterwards.run(async () => {
+      for (const { blob } of files) await settle(deps, request.context, blob)
+    })
+    throw error
+  }
 }
 
 /** The file to go on with; what the caller did not bring itself is the same 404 as what is not there. */

@@ -234,10 +234,12 @@ export interface OwnFile {
   readonly revision: number
   readonly isReplaced: boolean
   readonly isQuarantined: boolean
+  /** Ids of the test procedures that it is evidence for. */
+  readonly procedureIds: readonly string[]
 }
 
 // A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
-// Served by the primary key, and by file_version_unique.
+// Served by the primary key, by file_version_unique and by attachment_once. What named no id in former times locks nothing.
 const ownFileText = `
   select
     file.id,
@@ -254,7 +256,15 @@ const ownFileText = `
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
         and newer.version_of = file.id
-    ) as is_replaced
+    ) as is_replaced,
+    array(
+      select attachment.test_procedure
+      from evidence.attachment
+      where attachment.tenant_id = file.tenant_id
+        and attachment.file_id = file.id
+        and attachment.test_procedure ~ '^[0-9a-f]{8}-'
+      order by attachment.test_procedure
+    ) as procedure_ids
   from evidence.file
   where file.tenant_id = (select tenancy.tenant_id())
     and file.id = $1
@@ -271,6 +281,7 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     revision: number
     is_replaced: boolean
     is_quarantined: boolean
+    procedure_ids: string[]
   }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
   if (row === undefined) return undefined
   return {
@@ -280,6 +291,7 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     revision: row.revision,
     isReplaced: row.is_replaced,
     isQuarantined: row.is_quarantined,
+    procedureIds: row.procedure_ids,
   }
 }
 
@@ -306,6 +318,33 @@ export async function insertAttachments(
     values: [receipt.id, procedureIds, receipt.note, receipt.attached_at, actor.type, actor.id, actor.label],
   })
   return rows.map(({ test_procedure: id }) => id)
+}
+
+// Served by attachment_once.
+const findAttachmentsText = `
+  select test_procedure, note, attached_at
+  from evidence.attachment
+  where tenant_id = (select tenancy.tenant_id())
+    and file_id = $1
+    and test_procedure = any($2::text[])
+  order by attached_at, test_procedure`
+
+/** The file's attachments to these test procedures, as they stand, also those that others have made at the same time. */
+export async function findAttachments(
+  tx: Tx,
+  fileId: string,
+  procedureIds: readonly string[],
+): Promise<NonNullable<AttachmentReceipt['attachments']>> {
+  const rows = await tx.query<{ test_procedure: string; note: string | null; attached_at: Date }>({
+    name: 'evidence_find_attachments',
+    text: findAttachmentsText,
+    values: [fileId, procedureIds],
+  })
+  return rows.map(({ test_procedure: test_procedure_id, note, attached_at: at }) => ({
+    test_procedure_id,
+    note,
+    attached_at: at.toISOString(),
+  }))
 }
 
 // Served by file_sha256 and file_decision_pk.

@@ -30,7 +30,7 @@ export type UploadQuery = Omit<EvidenceDetails, 'collected_by' | 'query_text' | 
 }
 
 /** How long a universe that is away is asked again when all bytes are there, which else were sent for nothing. */
-const patienceMs = 8_000
+export const patienceMs = 8_000
 
 interface Parts {
   readonly blobs: BlobStore

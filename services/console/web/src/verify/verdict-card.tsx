@@ -59,9 +59,9 @@ function Value({ field, value }: { readonly field: string; readonly value: unkno
     if (value.length === 0) return <span className="faint">none</span>
     return (
       <span className="badges">
-        {value.map((each) => (
-          <Badge key={String(each)} tone="neutral">
-            {String(each)}
+        {value.map(wordsOf).map((words) => (
+          <Badge key={words} tone="neutral">
+            {words}
           </Badge>
         ))}
       </span>
@@ -72,6 +72,14 @@ function Value({ field, value }: { readonly field: string; readonly value: unkno
   }
   if (typeof value === 'number') return value.toLocaleString()
   return /^(?:sha256|root|id|tenant|version_of)$/.test(field) ? <code>{String(value)}</code> : String(value)
+}
+
+/** What an entry of a list says: itself, or what its fields say. */
+function wordsOf(each: unknown): string {
+  if (typeof each !== 'object' || each === null) return String(each)
+  return Object.values(each)
+    .filter((value) => value !== null)
+    .join(', ')
 }
 
 /** The receipt speaks of bytes: whoever has the file can see whether it is that one. */
