@@ -43,6 +43,19 @@ export class ConfigurationError extends Error {
   }
 }
 
+/** Settings that this process has read. */
+const known = new Set<string>()
+
+/**
+ * Variables that look like settings and that nobody in this process reads: misspelt, or of another release. Names alone. Called when
+ * all settings are read.
+ */
+export function unknownSettings(env: Environment): readonly string[] {
+  return Object.keys(env)
+    .filter((name) => name.startsWith('POSTERN_') && !known.has(name) && !known.has(name.replace(/_FILE$/, '')))
+    .toSorted()
+}
+
 /**
  * Reads the named settings from environment variables, each also from the file that `<NAME>_FILE` names, which is how
  * secrets are mounted. Throws a ConfigurationError that lists every fault; it never prints a value.
@@ -54,6 +67,7 @@ export function parseEnvironment<const S extends Readonly<Record<string, z.ZodTy
   const faults: string[] = []
   const given: Record<string, string> = {}
   for (const name of Object.keys(shape)) {
+    known.add(name)
     const value = readSetting(env, name, faults)
     if (value !== undefined) given[name] = value
   }

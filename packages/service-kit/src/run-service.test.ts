@@ -53,6 +53,22 @@ async function ask(url: string): Promise<{ status: number; text: string; headers
   return { status: answer.status, text: await answer.text(), headers: answer.headers }
 }
 
+test('a setting whose name is misspelt is told, by its name alone', async () => {
+  const lines: string[] = []
+  const env = {
+    POSTERN_DRAIN_MS: '0',
+    POSTERN_DRIAN_MS: 'hunter2',
+    POSTERN_HOST_FILE: '',
+    POSTERN_OTLP_FILE: '/x',
+    PATH: '',
+  }
+  const service = await startService(definition, env, { writeLog: (line) => lines.push(line) })
+  await service.close()
+  const told = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === 'settings_unknown')
+  expect(told).toMatchObject([{ level: 'warn', names: ['POSTERN_DRIAN_MS', 'POSTERN_OTLP_FILE'] }])
+  expect(lines.join('')).not.toContain('hunter2')
+})
+
 describe('a service that is asked to end', () => {
   test('says that it is not ready, asks for its connections to be closed, and answers what it has begun', async () => {
     const service = await start({ POSTERN_DRAIN_MS: '4000' })

@@ -2,18 +2,20 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createApp } from './app.ts'
 import type { BaseConfig, Environment } from './config.ts'
-import { ConfigurationError } from './config.ts'
+import { ConfigurationError, unknownSettings } from './config.ts'
 import type { App } from './contract-route.ts'
 import { type Logger, createLogger } from './logger.ts'
 import { type Registry, createMetrics } from './metrics.ts'
 import { watchEventLoop } from './pressure.ts'
-import { closeOnSignal } from './shutdown.ts'
+import { answersWithinMs, closeOnSignal, closeServer } from './shutdown.ts'
 import { type Tracing, openTracing } from './tracing/tracing.ts'
 
 /** What a service has opened. */
 export interface BaseDeps {
   /** Rejects when a request would fail now. */
   ready(): Promise<void>
+  /** Takes no more work of its own: requests are still answered for a while. */
+  drain?(): Promise<void>
   /** Closes everything, in the reverse order of its opening. */
   close(): Promise<void>
 }
@@ -58,6 +60,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
     ...(tracing === undefined ? {} : { fields: tracing.logFields }),
   })
+  warnOfUnknownSettings(logger, env)
   const metrics = createMetrics(definition.name)
   const opened = await definition.openDeps(config, { logger, metrics, tracing })
   const deps = { ...opened, ...options.overrides }
@@ -88,8 +91,10 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     logger,
     close: async () => {
       draining = true
+      const drained = deps.drain?.()
       await delay(config.drainMs)
-      await app.close()
+      await closeServer(app, { withinMs: answersWithinMs(config), logger })
+      await drained
       pressure.close()
       await deps.close()
       await tracing?.close()
@@ -101,6 +106,12 @@ function portOf(app: App): number {
   const address: AddressInfo | string | null = app.server.address()
   if (address === null || typeof address === 'string') throw new Error('the server does not listen on a port')
   return address.port
+}
+
+/** A setting whose name is misspelt does nothing, and what it was to turn on stays off: that must be told. */
+export function warnOfUnknownSettings(logger: Logger, env: Environment): void {
+  const names = unknownSettings(env)
+  if (names.length > 0) logger.warn({ event: 'settings_unknown', names })
 }
 
 /** The whole of a service's main.ts: starts it from the process's environment and ends with the process's signals. */

@@ -1,7 +1,35 @@
+import type { Server } from 'node:http'
 import type { Logger } from './logger.ts'
 
 /** How long an orderly end may take before the process gives up on it, in milliseconds. */
 const shutdownTimeoutMs = 30_000
+
+/** What is left of it for what follows the requests: what was counted is told, what was taken is given back. In milliseconds. */
+const keptBackMs = 8_000
+
+/** How long requests that are under way may go on behind a drain, in milliseconds. */
+export function answersWithinMs({ drainMs }: { readonly drainMs: number }): number {
+  return Math.max(1_000, shutdownTimeoutMs - drainMs - keptBackMs)
+}
+
+/**
+ * Takes nothing new and waits for what is under way, `withinMs` milliseconds at most: one long upload or export must not cost what
+ * is to be done behind it. What is cut off then, its caller sees as a broken connection.
+ */
+export async function closeServer(
+  app: { readonly server: Server; close(): PromiseLike<unknown> },
+  { withinMs, logger }: { readonly withinMs: number; readonly logger: Logger },
+): Promise<void> {
+  const limit = setTimeout(() => {
+    logger.warn({ event: 'requests_cut_off', after_ms: withinMs })
+    app.server.closeAllConnections()
+  }, withinMs)
+  try {
+    await app.close()
+  } finally {
+    clearTimeout(limit)
+  }
+}
 
 /**
  * Runs `close` once on SIGTERM or SIGINT and ends the process: with 0 when it closed in time, with 1 otherwise. A second

@@ -3,11 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Environment,
   type Logger,
+  answersWithinMs,
   closeOnSignal,
+  closeServer,
   createApp,
   createLogger,
   createMetrics,
   letGoOfConnections,
+  warnOfUnknownSettings,
   watchEventLoop,
 } from '@postern/service-kit'
 import type { FastifyInstance } from 'fastify'
@@ -40,6 +43,7 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
     level: config.logLevel,
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
   })
+  warnOfUnknownSettings(logger, env)
   const metrics = createMetrics('console')
   const deps = { ...openDeps(config, { logger, metrics, now: options.now ?? Date.now }), ...options.overrides }
   let draining = false
@@ -51,7 +55,7 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   const close = async (): Promise<void> => {
     draining = true
     await delay(config.drainMs)
-    await app.close()
+    await closeServer(app, { withinMs: answersWithinMs(config), logger })
     pressure.close()
     await deps.close()
     await admin.close()

@@ -17,6 +17,7 @@ import { type Digester, openDigester } from './digest/digester.ts'
 import { type ReceiptSigner, openReceiptSigner } from './receipt/sign.ts'
 import { openClamav } from './scan/clamav.ts'
 import { type Scanner, noScanner } from './scan/scanner.ts'
+import { watchStore } from './store-readiness.ts'
 import { sweepRegularly } from './sweep/sweep.ts'
 import { type Universe, openUniverse } from './test-procedure/universe.ts'
 import { type Afterwards, openAfterwards } from './upload/afterwards.ts'
@@ -64,6 +65,7 @@ export async function openDeps(
     help: 'Files that were asked for and whose bytes are no longer those of their receipts',
     registers: [metrics],
   })
+  const storeReady = watchStore(blobs, metrics)
   const digester = openDigester()
   const afterwards = openAfterwards(logger)
   const sweep = await sweepRegularly({ db, blobs, partials }, config, { logger, now })
@@ -81,7 +83,7 @@ export async function openDeps(
     now,
     countDamaged: () => damaged.inc(),
     ready: async () => {
-      await Promise.all([db.ping('evidence'), blobs.assertWritable()])
+      await Promise.all([db.ping('evidence'), storeReady()])
     },
     close: async () => {
       await sweep.stop()

@@ -42,6 +42,12 @@ afterAll(async () => {
   await bucket.stop()
 })
 
+/** What the hasty replica says of itself just after it was asked whether it is ready. */
+async function writable(): Promise<string> {
+  await fetch(`${hasty.url}/internal/health/ready`)
+  return await (await fetch(`${hasty.url}/internal/metrics`)).text()
+}
+
 describe('evidence in a bucket', () => {
   test('is recorded once its bytes are there, and cannot be fetched past the service', async () => {
     const principal = uploader()
@@ -99,6 +105,7 @@ describe('evidence in a bucket', () => {
       const principal = uploader()
       const kept = await uploaded(service.caller, principal, 'kept before')
       const readKept = async () => await hasty.caller.call(person(principal, 'auditor'), 'GET', contentOf(kept))
+      await expect.poll(writable).toContain('postern_evidence_store_writable{service="evidence"} 1')
       const send = async () => await upload(hasty.caller, principal, { body: 'a,b', headers: csv })
       bucket.server.kill(signal)
       try {
@@ -107,7 +114,13 @@ describe('evidence in a bucket', () => {
         expect(problemSchema.parse(answer.json).code).toBe('service_unavailable')
         expect(answer.headers['retry-after']).toBe('5')
         expect((await readKept()).status).toBe(503)
-        expect((await fetch(`${hasty.url}/internal/health/ready`)).status).toBe(503)
+        // What else it does goes on, and the platform is told.
+        await expect
+          .poll(async () => await writable())
+          .toContain('postern_evidence_store_writable{service="evidence"} 0')
+        expect((await fetch(`${hasty.url}/internal/health/ready`)).status).toBe(200)
+        const files = await hasty.caller.call(person(principal, 'auditor'), 'GET', '/api/v1/evidence-files')
+        expect(files.status).toBe(200)
       } finally {
         if (signal === 'SIGSTOP') bucket.server.kill('SIGCONT')
         else await bucket.server.start()

@@ -6,11 +6,14 @@ import {
   type Logger,
   type SpanStart,
   type Tracing,
+  answersWithinMs,
   closeOnSignal,
+  closeServer,
   createApp,
   createLogger,
   createMetrics,
   openTracing,
+  warnOfUnknownSettings,
   watchEventLoop,
 } from '@postern/service-kit'
 import { createAssertionMinter } from '@postern/signed-context'
@@ -56,7 +59,11 @@ const pruneEveryMs = 60_000
 /** Starts a gateway in this process; logs `listening` with its ports once requests are answered. */
 export async function startGateway(
   env: Environment,
-  options: { readonly writeLog?: (line: string) => void } = {},
+  options: {
+    readonly writeLog?: (line: string) => void
+    /** How long requests under way may go on when the gateway ends, in milliseconds. */
+    readonly answersWithinMs?: number
+  } = {},
 ): Promise<RunningGateway> {
   const config = readConfig(env)
   const logger = createLogger({
@@ -64,12 +71,13 @@ export async function startGateway(
     level: config.logLevel,
     ...(options.writeLog === undefined ? {} : { write: options.writeLog }),
   })
+  warnOfUnknownSettings(logger, env)
   const tracing = await openTracing(config.tracing, {
     service: 'gateway',
     followsCaller: false,
     onFailure: (reason) => logger.warn({ event: 'trace_export_failed', reason }),
   })
-  const gateway = assemble(config, logger, tracing)
+  const gateway = assemble(config, logger, tracing, options.answersWithinMs ?? answersWithinMs(config))
   try {
     await gateway.admin.listen({ host: config.host, port: config.adminPort })
     await gateway.app.listen({ host: config.host, port: config.port })
@@ -89,7 +97,7 @@ function portOf(app: FastifyInstance): number {
 }
 
 /** Puts the five steps together: what is opened here is closed in the reverse order by `close`. */
-function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined) {
+function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | undefined, withinMs: number) {
   const gateway = randomUUID()
   const clocks = systemClocks
   const registry = createMetrics('gateway')
@@ -277,8 +285,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     close: async () => {
       draining = true
       await delay(config.drainMs)
+      await closeServer(app, { withinMs, logger })
       for (const timer of timers) clearInterval(timer)
-      await app.close()
       pressure.close()
       await usage.flush()
       lease.stop()

@@ -9,6 +9,8 @@ import {
   leaseRequestSchema,
   lookupRequestSchema,
   lookupsRequestSchema,
+  type UsageReport,
+  usageReportSchema,
 } from '@postern/contracts/internal'
 import { assertNoKeyInLine, findFreePort, patienceMs, randomRing } from '@postern/local-stack/testing'
 import { type Verification, createVerifier, parseKeyRing } from '@postern/signed-context'
@@ -25,6 +27,9 @@ export interface FakeKeys {
   /** Of the release before, which looks up one key at a time. */
   isOld: boolean
   renewals: number
+  /** What the gateway has told of uses, and whether it has given its lease back. */
+  readonly reports: UsageReport[]
+  hasLeaseBack: boolean
   /** Keys that were looked up. */
   lookups: number
   /** Calls that look keys up and were taken while it was frozen. */
@@ -45,6 +50,8 @@ export interface TestGateway {
   readonly adminPort: number
   readonly keys: FakeKeys
   readonly forwarded: Forwarded[]
+  /** Requests that have reached the service, whole or not. */
+  arrived(): number
   readonly log: string[]
   /** Sends the bytes and gives all that comes back until the connection ends. */
   raw(bytes: string): Promise<string>
@@ -83,6 +90,13 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
         const { hashes } = lookupsRequestSchema.parse(await json(request))
         return { records: hashes.map(find), now: Date.now() }
       }
+      case internalPaths.usage:
+        keys.reports.push(usageReportSchema.parse(await json(request)))
+        return undefined
+      case internalPaths.releaseLease:
+        keys.hasLeaseBack = true
+        await text(request)
+        return undefined
       default:
         await text(request)
         return undefined
@@ -113,9 +127,10 @@ function serveKeys(keys: FakeKeys, ring: string): Server {
   })
 }
 
-function serveFindings(forwarded: Forwarded[], ring: string): Server {
+function serveFindings(forwarded: Forwarded[], ring: string, onArrival: () => void): Server {
   const verifier = createVerifier(parseKeyRing(ring), 'findings')
   const server = createServer({ maxHeaderSize: 65_536 }, (request, response) => {
+    onArrival()
     text(request).then(
       (body) => {
         const { method = '', url: target = '', rawHeaders } = request
@@ -132,7 +147,10 @@ function serveFindings(forwarded: Forwarded[], ring: string): Server {
 }
 
 /** Starts a gateway in this process, without Redis, before a scripted keys service and a service that notes what comes. */
-export async function startTestGateway(settings: Readonly<Record<string, string>> = {}): Promise<TestGateway> {
+export async function startTestGateway(
+  settings: Readonly<Record<string, string>> = {},
+  options: { readonly answersWithinMs?: number } = {},
+): Promise<TestGateway> {
   const rings = { internal: randomRing(), findings: randomRing() }
   const keys: FakeKeys = {
     records: new Map(),
@@ -140,16 +158,19 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
     mode: 'well',
     isOld: false,
     renewals: 0,
+    reports: [],
+    hasLeaseBack: false,
     lookups: 0,
     held: 0,
   }
   const forwarded: Forwarded[] = []
+  let arrived = 0
   const log: string[] = []
   const keepLine = (line: string): void => {
     assertNoKeyInLine(line)
     log.push(line)
   }
-  const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings)]
+  const servers = [serveKeys(keys, rings.internal), serveFindings(forwarded, rings.findings, () => (arrived += 1))]
   const [keysPort, findingsPort] = await Promise.all(servers.map(listen))
   const nowhere = `http://127.0.0.1:${await findFreePort()}`
   const running = await startGateway(
@@ -173,13 +194,14 @@ export async function startTestGateway(settings: Readonly<Record<string, string>
       POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
       ...settings,
     },
-    { writeLog: keepLine },
+    { writeLog: keepLine, ...options },
   )
   return {
     port: running.port,
     adminPort: running.adminPort,
     keys,
     forwarded,
+    arrived: () => arrived,
     log,
     raw: async (bytes) => {
       const socket = connect(running.port, '127.0.0.1', () => socket.write(bytes, 'latin1'))

@@ -24,6 +24,7 @@ export interface Deps {
   readonly secretRing: KeyRing
   readonly now: () => Date
   ready(): Promise<void>
+  drain(): Promise<void>
   close(): Promise<void>
 }
 
@@ -98,6 +99,7 @@ export async function openDeps(
       if (!queue.isStarted()) throw new QueueNotStarted()
       await db.ping('sync')
     },
+    drain: async () => await queue.takeNoMore(),
     close: async () => {
       await queue.close()
       await universe.close()

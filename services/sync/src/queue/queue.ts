@@ -44,6 +44,8 @@ export interface Queue {
   wake(): void
   /** Starts so many workers; no tenant has all of them, where there are two or more. */
   work(workers: number, handlers: JobHandlers): Promise<void>
+  /** Takes no more jobs out; those under way go on, and others can be put in. */
+  takeNoMore(): Promise<void>
   /** Takes no more jobs, and waits for those under way. */
   close(): Promise<void>
 }
@@ -94,6 +96,7 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
   boss.on('warning', () => undefined)
   const stopping = new AbortController()
   let isStarted = false
+  let isTaking = true
   const started = startInTheEnd(boss, logger, stopping.signal).then(() => {
     isStarted = !stopping.signal.aborted
   })
@@ -129,7 +132,7 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
     },
     work: async (workers, handlers) => {
       await started
-      if (stopping.signal.aborted) return
+      if (stopping.signal.aborted || !isTaking) return
       const options = {
         pollingIntervalSeconds: Math.max(0.5, pollMs / 1000),
         includeMetadata: true,
@@ -160,6 +163,10 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
         if (job !== undefined) await orNameless(handlers.lost(job.data.id))
         return undefined
       })
+    },
+    takeNoMore: async () => {
+      isTaking = false
+      for (const name of Object.values(queueNames)) await boss.offWork(name, { wait: false })
     },
     close: async () => {
       stopping.abort()
