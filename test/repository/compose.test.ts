@@ -119,6 +119,8 @@ describe('the compose file', () => {
     expect(() => services[name].readConfig(env)).toThrow('must be set')
     const documents = ['README.md', 'runbook.md'].map((path) => readFileSync(join(deploy, path), 'utf8')).join('\n')
     const { environment } = find(name)
+    // It would only warn of one that it does not know.
+    expect(Object.keys(environment).filter((key) => key.startsWith('POSTERN_') && !asked.has(key))).toEqual([])
     const unnamed = [...asked]
       .filter((setting) => !setting.endsWith('_FILE'))
       .filter((setting) => !(setting in environment) && !(`${setting}_FILE` in environment))

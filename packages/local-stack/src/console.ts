@@ -39,7 +39,7 @@ const startTimeoutMs = 60_000
 /** What gateways and console must know to take the development provider's tokens. */
 export function signInVariables(ports: ConsolePorts | undefined): Record<string, string> {
   if (ports?.signInPort === undefined) return {}
-  return { POSTERN_OIDC_ISSUER: origin(ports.signInPort), POSTERN_OIDC_AUDIENCE: 'postern' }
+  return { POSTERN_OIDC_ISSUER: origin(ports.signInPort) }
 }
 
 /** Starts the development provider and the console; resolves when both answer. */

@@ -306,6 +306,8 @@ async function environment(
     env['POSTERN_GATEWAY_COUNT'] = String(options.gateways.length)
   }
   for (const [variable, value] of Object.entries(options.env ?? {})) {
+    // Who signs people in is read by the gateway alone; a service would tell of a setting that it does not know.
+    if (kind !== 'gateway' && variable.startsWith('POSTERN_OIDC_')) continue
     // A service refuses a setting that is given both as a value and as a file.
     delete env[`${variable}_FILE`]
     env[variable] = value
