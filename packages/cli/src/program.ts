@@ -97,7 +97,7 @@ function addKeyCommands(program: Command, context: CommandContext): void {
   )
     .requiredOption('--tenant <tenant>', 'slug or id')
     .option('--state <state...>', 'only these: active, expired, revoked')
-    .option('--scope <scope...>', 'only keys that hold one of these')
+    .option('--scope <scope...>', 'only keys that may do what one of these allows, by a wildcard too')
     .option('--label <text>', 'only keys whose label holds this text')
     .option('--limit <number>', 'at most so many (default: all)', parseLimit)
     .action(async (options) => await (await keyCommands()).listKeys(context, options))

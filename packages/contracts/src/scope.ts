@@ -12,6 +12,12 @@ export type WildcardScope = (typeof wildcardScopes)[number]
 export const grantableScopes = [...namedScopes, ...wildcardScopes] as const
 export type GrantableScope = (typeof grantableScopes)[number]
 
+/** The scopes of which each allows all that this one does: itself, and the wildcards about it. */
+export function scopesWith(scope: GrantableScope): readonly GrantableScope[] {
+  const action = scope.split(':', 1)[0]
+  return grantableScopes.filter((each) => each === scope || each === '*' || each === `${action}:*`)
+}
+
 /** Roles of people (console). Keys have scopes, people have roles. */
 export const roles = ['viewer', 'auditor', 'admin'] as const
 export type Role = (typeof roles)[number]

@@ -79,6 +79,11 @@ describe('a list of keys', () => {
     expect(await labels('?state=expired')).toEqual(['Import'])
     expect(await labels('?state=revoked,expired')).toEqual(['Import', 'export_b'])
     expect(await labels('?scope=admin:sync&scope=*&state=revoked')).toEqual(['export_b'])
+    // Whose wildcard allows it may do it as well.
+    await make('Wide', { scopes: ['read:*'] })
+    expect(await labels('?scope=read:findings')).toEqual(['Wide', 'export_b', 'Export 100%'])
+    expect(await labels('?scope=read:*')).toEqual(['Wide', 'export_b'])
+    expect(await labels('?scope=write:evidence')).toEqual(['export_b'])
     expect(await labels('?label=EXPORT')).toEqual(['export_b', 'Export 100%'])
     expect(await labels('?label=100%25')).toEqual(['Export 100%'])
     expect(await labels('?label=t_b')).toEqual(['export_b'])

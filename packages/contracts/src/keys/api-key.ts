@@ -139,7 +139,9 @@ export type ApiKeyEvent = z.infer<typeof apiKeyEventSchema>
 export const listApiKeysQuery = z.strictObject({
   ...pageQuery,
   state: anyOf(keyStates).optional(),
-  scope: anyOf(grantableScopes).optional(),
+  scope: anyOf(grantableScopes).optional().meta({
+    description: 'Keys that may do what one of these allows, whether they hold it or a wildcard that holds it',
+  }),
   label: line(1, 100).optional().meta({ description: 'Part of the label, in any case' }),
 })
 

@@ -1,4 +1,4 @@
-import type { KeyState } from '@postern/contracts'
+import { type GrantableScope, type KeyState, scopesWith } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 
@@ -203,7 +203,8 @@ export async function updateKey(
 /** What a list of keys selects; undefined: no such restriction. */
 export interface KeyFilter {
   readonly states: readonly KeyState[] | undefined
-  readonly scopes: readonly string[] | undefined
+  /** Keys that may do what one of these allows, also by a wildcard. */
+  readonly scopes: readonly GrantableScope[] | undefined
   /** Part of the label, in any case. */
   readonly label: string | undefined
 }
@@ -250,7 +251,7 @@ export async function countKeys(tx: Tx, filter: KeyFilter): Promise<number> {
 function filterValues({ states, scopes, label }: KeyFilter): unknown[] {
   return [
     states ?? null,
-    scopes ?? null,
+    scopes?.flatMap(scopesWith) ?? null,
     label === undefined ? null : `%${label.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`,
   ]
 }

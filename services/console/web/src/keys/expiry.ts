@@ -28,7 +28,14 @@ export function endOf(choice: Exclude<Expiry, 'custom'>, now: number): number {
   return now + choiceDays[choice] * dayMs
 }
 
-/** The last second of a day in the person's zone: whoever says until Friday means all of Friday. */
-export function endOfDay(day: CalendarDate): Date {
-  return new Date(day.add({ days: 1 }).toDate(getLocalTimeZone()).valueOf() - 1000)
+/**
+ * The last second of a day in the person's zone: whoever says until Friday means all of Friday. Where clocks are put back until then
+ * that day may end an hour behind the longest time that the tenant allows, which it is then, less a minute for a clock that is ahead.
+ */
+export function endOfDay(
+  day: CalendarDate,
+  { maxDays, now }: { readonly maxDays: number; readonly now: number },
+): Date {
+  const end = day.add({ days: 1 }).toDate(getLocalTimeZone()).valueOf() - 1000
+  return new Date(Math.min(end, now + maxDays * dayMs - 60_000))
 }

@@ -81,7 +81,9 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
       const wanted = {
         label: label.trim(),
         expires_in: expiry,
-        ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day).toISOString() } : {}),
+        ...(expiry === 'custom' && day !== null
+          ? { expires_at: endOfDay(day, { maxDays, now: Date.now() }).toISOString() }
+          : {}),
         scopes,
         allowed_addresses: ranges,
       }
