@@ -11,6 +11,8 @@ export interface Misdeed {
   readonly unsigned?: true
   /** Signed with the client's secret: anybody who has it could. */
   readonly symmetric?: true
+  /** What the token endpoint answers instead of tokens. */
+  readonly refusal?: { readonly status: number; readonly error: string }
 }
 
 /** A provider that says what it is told to say. With no misdeed it says what is right. */
@@ -74,6 +76,12 @@ export async function startHostileProvider(tenantId: string): Promise<HostilePro
         }),
         '/jwks': () => ({ keys: [jwk] }),
         '/token': tokens,
+      }
+      const { refusal } = provider.misdeed
+      if (path === '/token' && refusal !== undefined) {
+        response.writeHead(refusal.status, { 'content-type': 'application/json' })
+        response.end(JSON.stringify({ error: refusal.error }))
+        return
       }
       const document = await documents[path]?.()
       response.writeHead(document === undefined ? 404 : 200, { 'content-type': 'application/json' })

@@ -178,7 +178,7 @@ export function createProvider(
         if (claims !== undefined && claims.sub !== subject) return { kind: 'ended' }
         return { kind: 'renewed', tokens: tokensOf(tokens) }
       } catch (error) {
-        if (error instanceof openid.ResponseBodyError && error.status < 500) return { kind: 'ended' }
+        if (error instanceof openid.ResponseBodyError && ends.has(error.error)) return { kind: 'ended' }
         return { kind: 'unavailable', cause: error }
       }
     },
@@ -234,10 +234,28 @@ function textOf(claim: unknown): string | undefined {
 function finishFailure(error: unknown): Error {
   if (error instanceof SignInRefused) return error
   if (error instanceof openid.AuthorizationResponseError) return new SignInRefused('cancelled', error)
-  if (error instanceof openid.ResponseBodyError && error.status < 500) return new SignInRefused('not_valid', error)
+  if (error instanceof openid.ResponseBodyError && !isForNow(error)) return new SignInRefused('not_valid', error)
   if (error instanceof openid.ClientError && !unreachable.has(error.code ?? ''))
     return new SignInRefused('not_valid', error)
   return new ProviderUnavailable(error)
 }
+
+/** The provider asks for another attempt: it throttles, or is not well (RFC 6585 §4, RFC 6749 §4.1.2.1). */
+function isForNow({ status, error }: openid.ResponseBodyError): boolean {
+  return (
+    status >= 500 || status === 408 || status === 429 || error === 'temporarily_unavailable' || error === 'server_error'
+  )
+}
+
+/**
+ * What says that this person's sign-in is over (RFC 6749 §5.2, OIDC Core §3.1.2.6). All else is about the moment, or about the
+ * console's own account at the provider, and must sign nobody out.
+ */
+const ends: ReadonlySet<string> = new Set([
+  'invalid_grant',
+  'interaction_required',
+  'login_required',
+  'consent_required',
+])
 
 const unreachable: ReadonlySet<string> = new Set(['', 'OAUTH_TIMEOUT', 'OAUTH_ABORT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])

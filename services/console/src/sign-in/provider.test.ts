@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type HostileProvider, client, startHostileProvider } from '../../test/hostile-provider.ts'
+import { type Provider, ProviderUnavailable, SignInRefused, createProvider } from './provider.ts'
+
+let hostile: HostileProvider
+let provider: Provider
+beforeAll(async () => {
+  hostile = await startHostileProvider('0198f6b0-0000-7000-8000-000000000001')
+  const config = { clientId: client.id, clientSecret: client.secret, scope: 'openid', resource: undefined }
+  provider = createProvider({ issuer: hostile.issuer, ...config }, { origin: 'http://127.0.0.1:1' }, Date.now)
+})
+afterAll(async () => await hostile.stop())
+
+describe('a token endpoint that refuses with', () => {
+  test.each([
+    [400, 'invalid_grant', 'ended', SignInRefused],
+    [400, 'interaction_required', 'ended', SignInRefused],
+    [429, 'too_many_requests', 'unavailable', ProviderUnavailable],
+    [408, 'timeout', 'unavailable', ProviderUnavailable],
+    [400, 'temporarily_unavailable', 'unavailable', ProviderUnavailable],
+    [400, 'server_error', 'unavailable', ProviderUnavailable],
+    [503, 'temporarily_unavailable', 'unavailable', ProviderUnavailable],
+    // Of the console itself, whose secret is another now: nobody's sign-in is over for that.
+    [400, 'invalid_client', 'unavailable', SignInRefused],
+    [403, 'unauthorized_client', 'unavailable', SignInRefused],
+  ] as const)('%i %s: a session is %s', async (status, error, kind, failure) => {
+    hostile.misdeed = { refusal: { status, error } }
+    expect(await provider.refresh('refresh-token', 'person-1')).toMatchObject({ kind })
+    const callback = new URL('http://127.0.0.1:1/auth/callback?code=c&state=s')
+    const secrets = { state: 's', nonce: 'n', codeVerifier: 'v'.repeat(43) }
+    await expect(provider.finish(callback, secrets)).rejects.toBeInstanceOf(failure)
+  })
+})
