@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { formatLoginPasswords, parseLoginPasswords } from '@postern/tenant-db'
+import { type LoginPassword, formatLoginPasswords, parseLoginPasswords } from '@postern/tenant-db'
 import {
   type RingName,
   isRing,
@@ -40,12 +41,29 @@ export const rotatableNames: readonly string[] = [
 export const rotationSteps = ['add', 'promote', 'retire'] as const
 export type RotationStep = (typeof rotationSteps)[number]
 
+/** What each secret is made of, the first in use: keys of a ring, passwords, PEM keys. */
+interface Form {
+  readonly file: string
+  read(text: string): readonly string[]
+  write(entries: readonly string[]): string
+  /** A new one that can stand beside these. */
+  make(entries: readonly string[]): string
+  /** Whether old ones stay beside each other for years, as published keys do; else there are two at the most. */
+  readonly keepsOld: boolean
+}
+
 /** Takes one step with one ring of a secrets folder. Throws, and changes nothing, when the step is not the next one. */
 export async function rotateRing(folder: string, name: RingName, step: RotationStep): Promise<void> {
-  const path = join(folder, name)
-  const text = (await readFile(path, 'utf8')).trim()
-  if (!isRing(text)) throw new Error(`${path} does not hold a key ring`)
-  await replaceFile(path, nextRing(text, name, step))
+  await takeStep(folder, name, step, {
+    file: name,
+    read: (text) => {
+      if (!isRing(text)) throw new Error(`${join(folder, name)} does not hold a key ring`)
+      return text.split(',')
+    },
+    write: (entries) => entries.join(','),
+    make: ([current = '']) => randomRing(freshId(current)),
+    keepsOld: false,
+  })
 }
 
 /**
@@ -72,44 +90,82 @@ export async function rotateSecret(folder: string, name: string, step: RotationS
 }
 
 async function rotatePassword(folder: string, name: string, step: RotationStep): Promise<void> {
-  const path = join(folder, name)
-  const [current, other] = parseLoginPasswords((await readFile(path, 'utf8')).trim())
-  if (step === 'add') {
-    if (other !== undefined) throw new Error(`${name} holds two: a rotation is under way, promote or retire first`)
-    const next = { login: current.login === 'a' ? 'b' : 'a', password: randomPassword() } as const
-    await replaceFile(path, formatLoginPasswords([current, next]))
-    return
-  }
-  if (other === undefined) throw new Error(`${name} holds one password: begin a rotation with the step add`)
-  await replaceFile(path, formatLoginPasswords(step === 'promote' ? [other, current] : [current]))
+  await takeStep(folder, name, step, {
+    file: name,
+    read: (text) => parseLoginPasswords(text).map((each) => formatLoginPasswords([each])),
+    write: (entries) => formatLoginPasswords(entries.map(loginOf)),
+    make: ([current = '']) =>
+      formatLoginPasswords([{ login: loginOf(current).login === 'a' ? 'b' : 'a', password: randomPassword() }]),
+    keepsOld: false,
+  })
+}
+
+function loginOf(entry: string): LoginPassword {
+  return parseLoginPasswords(entry)[0]
 }
 
 async function rotateSigningKey(folder: string, name: string, step: RotationStep): Promise<void> {
   const file = Object.entries(signingKeyFiles).find(([known]) => known === name)?.[1]
   if (file === undefined) throw new Error(`there is no secret ${name}: there are ${rotatableNames.join(' ')}`)
-  const path = join(folder, file)
-  const keys = (await readFile(path, 'utf8')).match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? []
-  await replaceFile(path, nextKeys(keys, name, step).join('\n'))
+  await takeStep(folder, name, step, {
+    file,
+    read: (text) => text.match(/-----BEGIN [^-]+-----[^-]+-----END [^-]+-----/g) ?? [],
+    write: (entries) => entries.join('\n'),
+    make: () => makeSigningKey().trim(),
+    keepsOld: true,
+  })
 }
 
-function nextKeys([signing, ...others]: readonly string[], name: string, step: RotationStep): readonly string[] {
-  if (signing === undefined) throw new Error(`${name} holds no key`)
-  // Published from now on, so that who checks knows it before it signs.
-  if (step === 'add') return [signing, makeSigningKey().trim(), ...others]
-  const [next, ...older] = others
-  if (next === undefined) throw new Error(`${name} holds one key: begin a rotation with the step add`)
-  return step === 'promote' ? [next, signing, ...older] : [signing, ...others.slice(0, -1)]
-}
-
-function nextRing(text: string, name: RingName, step: RotationStep): string {
-  const [current = '', other, ...more] = text.split(',')
-  if (more.length > 0) throw new Error(`${name} holds more than two keys`)
+/**
+ * Which of two is the new one cannot be told from their order: after `add` it is the second, after `promote` the first. So `add` notes
+ * it beside the secret, by its digest, and before the secret itself: a step that is taken twice, or left out, is refused, where it would put
+ * the old one, perhaps a leaked one, back in use. A rotation that a release before has begun has no note, and goes on as it did.
+ */
+async function takeStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
+  const path = join(folder, form.file)
+  const notePath = `${path}.rotation`
+  const entries = form.read((await readFile(path, 'utf8')).trim())
+  const [current, other, ...older] = entries
+  if (current === undefined) throw new Error(`${name} holds no key`)
+  if (!form.keepsOld && older.length > 0) throw new Error(`${name} holds more than two keys`)
+  const noted = await readNote(notePath)
+  const isNew = (entry: string | undefined) => entry !== undefined && digestOf(entry) === noted
   if (step === 'add') {
-    if (other !== undefined) throw new Error(`${name} holds two keys: a rotation is under way, promote or retire first`)
-    return `${current},${randomRing(freshId(current))}`
+    if (isNew(other)) throw new Error(`${name}: a rotation is under way, and promote is its next step`)
+    if (other !== undefined && !form.keepsOld) {
+      throw new Error(
+        `${name} holds two: a rotation is under way, ${isNew(current) ? 'retire' : 'promote or retire'} first`,
+      )
+    }
+    const added = form.make(entries)
+    await replaceFile(notePath, digestOf(added))
+    // Published, or accepted, from now on, so that who checks knows it before it is used.
+    await replaceFile(path, form.write([current, added, ...entries.slice(1)]))
+    return
   }
-  if (other === undefined) throw new Error(`${name} holds one key: begin a rotation with the step add`)
-  return step === 'promote' ? `${other},${current}` : current
+  if (other === undefined) throw new Error(`${name} holds one: begin a rotation with the step add`)
+  if (step === 'promote') {
+    if (isNew(current)) throw new Error(`${name}: the new one is in use already, and retire is the next step`)
+    await replaceFile(path, form.write([other, current, ...older]))
+    if (!isNew(other)) await replaceFile(notePath, digestOf(other))
+    return
+  }
+  if (isNew(other)) throw new Error(`${name}: the new one is not in use yet, and promote is the next step`)
+  await replaceFile(path, form.write(entries.slice(0, -1)))
+}
+
+async function readNote(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(path, 'utf8')).trim()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
+
+/** Says which one it is, and nothing of it: each holds 256 random bits. */
+function digestOf(entry: string): string {
+  return hash('sha256', entry)
 }
 
 /** Ids say the second in which a key was made; a second rotation within it must not give the same. */

@@ -2,6 +2,7 @@ import { mkdtemp, readFile, readdir, rm, stat, writeFile } from 'node:fs/promise
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import {
+  type RotationStep,
   componentNames,
   filesOf,
   initSecrets,
@@ -209,6 +210,48 @@ describe('the rotation of a ring', () => {
     expect(await readAll()).toEqual(before)
     await rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')
     await expect(rotateRing(folder, 'POSTERN_CACHE_MAC', 'add')).rejects.toThrow('a rotation is under way')
+  })
+
+  test.each([
+    ['POSTERN_ASSERTION_KEYS', 'POSTERN_ASSERTION_KEYS'],
+    ['password-universe', 'password-universe'],
+    ['POSTERN_RECEIPT_KEY', 'evidence-receipt-key.pem'],
+  ])('of %s: no step is taken twice or left out, so that a key that leaked never comes back', async (name, file) => {
+    const home = await mkdtemp(join(tmpdir(), 'rotation-'))
+    await initSecrets(home, addresses)
+    const held = async () => (await readFile(join(home, file), 'utf8')).trim()
+    const refused = async (step: RotationStep, words: string) => {
+      const before = await held()
+      await expect(rotateSecret(home, name, step)).rejects.toThrow(words)
+      expect(await held()).toBe(before)
+    }
+    const leaked = await held()
+    await rotateSecret(home, name, 'add')
+    await refused('add', 'a rotation is under way')
+    await refused('retire', 'promote is the next step')
+    await rotateSecret(home, name, 'promote')
+    await refused('promote', 'retire is the next step')
+    await rotateSecret(home, name, 'retire')
+    await refused('retire', 'begin a rotation with the step add')
+    await refused('promote', 'begin a rotation with the step add')
+    expect(await held()).not.toContain(leaked)
+    // The next one goes the same way.
+    const second = await held()
+    for (const step of rotationSteps) await rotateSecret(home, name, step)
+    expect(await held()).not.toContain(second)
+    await rm(home, { recursive: true })
+  })
+
+  test('that a release before has begun goes on from where it stands', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'rotation-'))
+    await initSecrets(home, addresses)
+    await rotateSecret(home, 'POSTERN_INTERNAL', 'add')
+    const [old, added] = (await readFile(join(home, 'POSTERN_INTERNAL'), 'utf8')).trim().split(',')
+    await rm(join(home, 'POSTERN_INTERNAL.rotation'))
+    await rotateSecret(home, 'POSTERN_INTERNAL', 'promote')
+    expect((await readFile(join(home, 'POSTERN_INTERNAL'), 'utf8')).trim()).toBe(`${added},${old}`)
+    await expect(rotateSecret(home, 'POSTERN_INTERNAL', 'promote')).rejects.toThrow('retire is the next step')
+    await rm(home, { recursive: true })
   })
 
   test.each(ringNames.filter((name) => name !== 'POSTERN_CACHE_MAC'))(
