@@ -191,6 +191,8 @@ describe('retention', () => {
       change({ retention_years: 12 }, { 'if-match': etag }),
     ])
     expect(both.map(({ status }) => status).toSorted()).toEqual([200, 412])
+    const set = service.logs.filter((line) => line.includes('"event":"evidence_policy_set"'))
+    expect(set.map((line) => JSON.parse(line))).toMatchObject([{ tenant_id: admin.tenantId, actor_id: admin.id }])
     const { retention_years: years } = evidencePolicySchema.parse((await get(admin, policy)).json)
     const second = await uploaded(service.caller, sender, 'two')
     expect(yearOf(second.retention_until)).toBe(year + years)

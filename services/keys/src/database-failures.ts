@@ -31,6 +31,7 @@ async function* followed<T>(batches: AsyncIterable<T>): AsyncGenerator<T> {
  */
 const overtaken: ReadonlySet<string | undefined> = new Set([
   'api_key_created_now',
+  'api_key_expires_after_creation',
   'api_key_within_maximum',
   'api_key_within_required_addresses',
 ])

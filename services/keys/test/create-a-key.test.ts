@@ -14,6 +14,7 @@ import {
   newTenant,
   path,
   startKeys,
+  sql,
 } from './service.ts'
 
 let service: KeysUnderTest
@@ -240,5 +241,18 @@ describe('the clock of the database', () => {
     })
     await expect(making).rejects.toMatchObject({ code: 'service_unavailable', options: { retryAfterSeconds: 1 } })
     expect((await lookUp(service, hash)).record).toBeNull()
+  })
+
+  test('that is set back behind what has made a key: to narrow it can be tried again, and to revoke it is done', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const ahead = `update keys.api_key set created_at = created_at + interval '1 hour' where id = $1`
+    await service.asSuperuser.system(async (tx) => {
+      await tx.execute(sql("set local session_replication_role = 'replica'"))
+      await tx.execute(sql(ahead, id))
+    })
+    const rotated = await service.call(admin, 'POST', `${path}/${id}/rotate`, { body: { overlap: '0s' } })
+    expect([rotated.status, rotated.headers['retry-after']]).toEqual([503, '1'])
+    expect((await service.call(admin, 'POST', `${path}/${id}/revoke`)).status).toBe(200)
   })
 })

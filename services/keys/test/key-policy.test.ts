@@ -1,6 +1,7 @@
 import { type KeyPolicy, keyPolicySchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { z } from 'zod'
 import { type KeysUnderTest, failureOf, keyBody, newKey, newTenant, path, sql, startKeys } from './service.ts'
 
 let service: KeysUnderTest
@@ -22,6 +23,18 @@ async function setPolicy(admin: Principal, body: object, headers: Record<string,
 
 const make = async (admin: Principal, given: object = {}) =>
   await service.call(admin, 'POST', path, { body: keyBody(given) })
+
+test('a policy that is set is in the log, with whose it is and what it says now; one that stays is not', async () => {
+  const admin = await newTenant(service)
+  for (const max_key_days of [90, 90, 30]) expect((await setPolicy(admin, { max_key_days })).status).toBe(200)
+  const told = service.log
+    .map((line) => z.looseObject({ event: z.string(), tenant_id: z.string().optional() }).parse(JSON.parse(line)))
+    .filter(({ event, tenant_id }) => event === 'key_policy_set' && tenant_id === admin.tenantId)
+  expect(told).toMatchObject([
+    { max_key_days: 90, required_addresses: [], actor_id: admin.id, request_id: expect.any(String) },
+    { max_key_days: 30, required_addresses: [], actor_id: admin.id, request_id: expect.any(String) },
+  ])
+})
 
 describe('the policy of a tenant is not changed', () => {
   test('by an auditor, an API key, or anybody for another tenant', async () => {

@@ -1,4 +1,5 @@
 import { internalPaths, tenantLookupAnswerSchema, tenantSchema } from '@postern/contracts/internal'
+import { operator as localOperator } from '@postern/local-stack/testing'
 import { checkCatalog } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -99,6 +100,8 @@ describe('a tenant', () => {
     expect(answer.status).toBe(201)
     const tenant = tenantSchema.parse(answer.json)
     expect(tenant).toMatchObject({ slug, name: 'Harbourline', status: 'active', version: 1 })
+    const told = service.log.filter((line) => line.includes(tenant.id)).map((line) => JSON.parse(line))
+    expect(told).toContainEqual(expect.objectContaining({ event: 'tenant_created', operator: localOperator.label }))
     const listed = z.array(tenantSchema).parse((await service.operate('GET', path)).json)
     expect(listed).toContainEqual(tenant)
     expect(listed.map((each) => each.slug)).toEqual(listed.map((each) => each.slug).toSorted())

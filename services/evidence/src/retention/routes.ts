@@ -13,26 +13,38 @@ export function retentionRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return policy
   })
 
-  contractRoute(app, updateEvidencePolicy, async ({ body, context, answer, raw, log }) => {
+  contractRoute(app, updateEvidencePolicy, async ({ body, context, answer, raw, requestId, log }) => {
     const given = raw.headers['if-match']
     if (given === undefined) {
       throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the policy as you read it.' })
     }
     const tags = given.split(',').map((tag) => tag.trim())
     const actor = actorOf(context)
+    let isChanged = false
     const policy = await reading(
       async () =>
         await db.write(context, async (tx) => {
           const current = await findPolicy(tx)
           if (!tags.includes('*') && !tags.includes(etagOf(current))) return undefined
           if (current.retention_years === body.retention_years) return current
+          isChanged = true
           return await setPolicy(tx, current.version, body.retention_years, actor)
         }),
     )
     if (policy === undefined) {
       throw problem('precondition_failed', { detail: 'Read the policy again and repeat the change on what it is now.' })
     }
-    log.info({ event: 'evidence_policy_set', version: policy.version, actor_type: actor.type, actor_id: actor.id })
+    if (isChanged) {
+      log.info({
+        event: 'evidence_policy_set',
+        request_id: requestId,
+        tenant_id: context.tenantId,
+        version: policy.version,
+        retention_years: policy.retention_years,
+        actor_type: actor.type,
+        actor_id: actor.id,
+      })
+    }
     answer.etag(etagOf(policy))
     return policy
   })

@@ -15,12 +15,13 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     return toKeyPolicy(policy)
   })
 
-  contractRoute(app, updateKeyPolicy, async ({ body, context, answer, raw, log }) => {
+  contractRoute(app, updateKeyPolicy, async ({ body, context, answer, raw, requestId, log }) => {
     const actor = actorOf(context)
     const wanted =
       body.required_addresses === undefined
         ? undefined
         : allowedBy(decideAddresses(body.required_addresses, '/required_addresses'))
+    let isSame = false
     const policy = await db.write(context, async (tx) => {
       const current = await findKeyPolicyForChange(tx)
       if (current === undefined) throw problem('not_found')
@@ -29,14 +30,26 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
         maxKeyDays: body.max_key_days ?? current.maxKeyDays,
         requiredAddresses: wanted ?? current.requiredAddresses,
       }
-      const isSame =
+      isSame =
         next.maxKeyDays === current.maxKeyDays &&
         JSON.stringify(next.requiredAddresses) === JSON.stringify(current.requiredAddresses)
       if (!isSame) await setKeyPolicy(tx, next, actor)
       // Also where nothing changes: who has waited for another change does not see yet by whom it was.
       return (await findKeyPolicy(tx)) ?? current
     })
-    log.info({ event: 'key_policy_set', version: policy.version, actor_type: actor.type, actor_id: actor.id })
+    // With what is set: after a restore of the database nothing else knows what has gone.
+    if (!isSame) {
+      log.info({
+        event: 'key_policy_set',
+        request_id: requestId,
+        tenant_id: context.tenantId,
+        version: policy.version,
+        max_key_days: policy.maxKeyDays,
+        required_addresses: policy.requiredAddresses,
+        actor_type: actor.type,
+        actor_id: actor.id,
+      })
+    }
     answer.etag(etagOf(policy))
     return toKeyPolicy(policy)
   })

@@ -17,7 +17,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     async ({ body, context, answer, log }): Promise<Tenant> => {
       try {
         const tenant = await db.write(context, async (tx) => await insertTenant(tx, body))
-        log.info({ event: 'tenant_created', tenant_id: tenant.id, operator: context.id })
+        log.info({ event: 'tenant_created', tenant_id: tenant.id, operator: context.label })
         answer.status(201)
         return tenant
       } catch (error) {
@@ -42,7 +42,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         async () => await db.write(context, async (tx) => await setTenantStatus(tx, params.id, 'suspended')),
       )
       if (tenant === undefined) throw problem('not_found')
-      log.info({ event: 'tenant_suspended', tenant_id: tenant.id, operator: context.id })
+      log.info({ event: 'tenant_suspended', tenant_id: tenant.id, operator: context.label })
       const enforcement = await enforcer.enforceTenant(tenant.id)
       return { ...tenant, enforcement }
     },
@@ -56,7 +56,7 @@ export function tenantRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
       if (tenant === undefined) throw problem('not_found')
       // Waited for as well: after the answer no gateway refuses the tenant for what it was.
       const enforcement = await enforcer.enforceTenant(tenant.id)
-      log.info({ event: 'tenant_resumed', tenant_id: tenant.id, operator: context.id })
+      log.info({ event: 'tenant_resumed', tenant_id: tenant.id, operator: context.label })
       return { ...tenant, enforcement }
     },
   )
