@@ -50,6 +50,10 @@ const allowances = {
     'keys.create_tenant(text,text)': 'the operator alone: checks his assertion first',
     'keys.list_tenants(integer)': 'the operator alone: checks his assertion first',
     'keys.set_tenant_status(text,text)': 'the operator alone: checks his assertion first',
+    'keys.make_tenant(text,text,text)': 'the operator alone: checks his assertion first',
+    'keys.page_of_tenants(text,integer)': 'the operator alone: checks his assertion first',
+    'keys.change_tenant(text,text,text,integer,integer,text)': 'the operator alone: checks his assertion first',
+    'keys.page_of_tenant_events(text,uuid,integer)': 'the operator alone: checks his assertion first',
   },
   globalIndexes: {
     'keys.api_key_hash_unique': 'a key is looked up before its tenant is known; 256 random bits meet by no attempt',

@@ -341,6 +341,7 @@ test('constraints that are not asked are those that say nothing of another tenan
       'key_policy_event_tenant_fk',
       'member_tenant_fk',
       'keys.tenant_pk',
+      'tenant_event_tenant_fk',
       'tenancy.change_head_pk',
       'tenancy.suspended_tenant_pk',
       'universe.reference_counter_pk',

@@ -52,6 +52,24 @@ function addTenantCommands(program: Command, context: CommandContext): void {
   leaf(tenants, 'list', 'List all tenants', 'tenants list --json').action(
     async (options) => await (await tenantCommands()).listTenants(context, options),
   )
+  leaf(tenants, 'show', 'Show a tenant and its limits', 'tenants show harbourline')
+    .argument('<tenant>', 'slug or id')
+    .action(async (tenant, options) => await (await tenantCommands()).showTenant(context, tenant, options))
+  leaf(
+    tenants,
+    'update',
+    'Change name or limits of a tenant; returns once every gateway knows',
+    'tenants update harbourline --key-limit 12000 --tenant-limit 120000',
+  )
+    .argument('<tenant>', 'slug or id')
+    .option('--name <name>', 'full name, for people')
+    .option('--key-limit <requests>', 'requests a minute of one key, over all gateways', parseLimit)
+    .option('--tenant-limit <requests>', 'requests a minute of all its keys and people together', parseLimit)
+    .action(async (tenant, options) => await (await tenantCommands()).updateTenant(context, tenant, options))
+  leaf(tenants, 'events', 'Show who has changed a tenant, newest first', 'tenants events harbourline --limit 20')
+    .argument('<tenant>', 'slug or id')
+    .option('--limit <number>', 'at most so many (default: all)', parseLimit)
+    .action(async (tenant, options) => await (await tenantCommands()).listTenantEvents(context, tenant, options))
   leaf(
     tenants,
     'suspend',

@@ -63,6 +63,10 @@ async function show(id: string): Promise<ApiKey> {
 }
 
 /** Again, where the gateway has no lease for a moment, as on a machine that is busy enough. */
+async function whoAmI(key: string): Promise<Response> {
+  return await fetch(`${stack.gateways[0]}/api/v1/whoami`, { headers: { authorization: `ApiKey ${key}` } })
+}
+
 async function readFindings(key: string): Promise<number> {
   for (;;) {
     const answer = await fetch(`${stack.gateways[0]}/api/v1/findings`, { headers: { authorization: `ApiKey ${key}` } })
@@ -301,6 +305,35 @@ describe('tenants', () => {
     expect(listed.find((each) => each.slug === slug)?.status).toBe('suspended')
     expect((await postern(['tenants', 'resume', slug])).code).toBe(0)
     expect(await readFindings(key)).toBe(200)
+    const events = JSON.parse((await postern(['tenants', 'events', slug, '--json'])).stdout)
+    expect(events).toMatchObject([{ type: 'resumed' }, { type: 'suspended' }, { type: 'created' }])
+    const newest = (await postern(['tenants', 'events', slug, '--limit', '1'])).stdout.split('\n')
+    expect(newest).toEqual([
+      expect.stringMatching(/^AT +EVENT +BY +NAME +KEY LIMIT +TENANT LIMIT$/),
+      expect.stringMatching(/^\S+ \S+Z +resumed +\S.* +Second Bank +6000 +60000$/),
+      '',
+    ])
+  })
+
+  test('a tenant has other limits, and another name, from the answer on', async () => {
+    const slug = `${tenant.slug}-three`
+    await postern(['tenants', 'create', slug, '--name', 'Third Bank'])
+    const { key } = await createKey('--tenant', slug)
+    const policyOf = async () => (await whoAmI(key)).headers.get('ratelimit-policy')
+    expect(await policyOf()).toContain('q=6000')
+    const changed = await postern(['tenants', 'update', slug, '--name', 'Third & Sons', '--key-limit', '120'])
+    expect(changed).toMatchObject({ code: 0, stdout: expect.stringContaining('key limit     120 requests a minute') })
+    expect(await policyOf()).toContain('q=120')
+    expect(await (await whoAmI(key)).json()).toMatchObject({ tenant: { name: 'Third & Sons' } })
+    expect((await postern(['tenants', 'show', slug])).stdout).toContain('tenant limit  60000 requests a minute')
+  })
+
+  test.each([
+    ['nothing to change', ['tenants', 'update', 'x-y']],
+    ['a limit of none', ['tenants', 'update', 'x-y', '--key-limit', '0']],
+    ['a limit that is no number', ['tenants', 'update', 'x-y', '--tenant-limit', 'many']],
+  ])('%s is refused before anybody is asked', async (_what, args) => {
+    expect((await postern(args, { POSTERN_KEYS_URL: 'http://127.0.0.1:1' })).code).toBe(2)
   })
 })
 
@@ -323,7 +356,7 @@ describe('the command as a process', () => {
     [],
     ['tenants'],
     ['keys'],
-    ...['create', 'list', 'suspend', 'resume'].map((name) => ['tenants', name]),
+    ...['create', 'list', 'show', 'update', 'events', 'suspend', 'resume'].map((name) => ['tenants', name]),
     ...['create', 'list', 'show', 'revoke', 'rotate', 'events'].map((name) => ['keys', name]),
   ])('help: postern %s %s --help', async (...words) => {
     const { code, stdout } = await postern([...words.filter((word) => word !== undefined), '--help'])

@@ -134,6 +134,7 @@ export interface InternalRoute {
   readonly method: Method
   readonly path: string
   readonly params?: z.ZodObject
+  readonly query?: z.ZodObject
   readonly body?: z.ZodType
   readonly maxBodyBytes?: number
   /** Names of the keys whose signatures are accepted. */
@@ -153,6 +154,7 @@ export function internalRoute<const R extends InternalRoute>(
   handler: (
     input: {
       readonly params: R['params'] extends z.ZodType ? z.output<R['params']> : Record<string, never>
+      readonly query: R['query'] extends z.ZodType ? z.output<R['query']> : Record<string, never>
       readonly body: R['body'] extends z.ZodType ? z.output<R['body']> : undefined
     } & RequestInfo,
   ) => Promise<unknown>,
@@ -163,7 +165,7 @@ export function internalRoute<const R extends InternalRoute>(
     guard: { signedBy: route.signedBy, access: { kind: 'internal', callers: route.callers } },
     isOurJson: route.isOurJson ?? false,
     params: route.params,
-    query: z.strictObject({}),
+    query: route.query ?? z.strictObject({}),
     body: route.body,
     mediaTypes: ['application/json'],
     isStreamed: false,

@@ -1,4 +1,4 @@
-import { internalPaths, tenantLookupAnswerSchema, tenantSchema } from '@postern/contracts/internal'
+import { internalPaths, tenantEventSchema, tenantLookupAnswerSchema, tenantSchema } from '@postern/contracts/internal'
 import { operator as localOperator } from '@postern/local-stack/testing'
 import { checkCatalog } from '@postern/tenant-db'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -37,6 +37,8 @@ describe('tenants are closed', () => {
       ['GET', path],
       ['POST', `${path}/${admin.tenantId}/suspend`],
       ['POST', `${path}/${admin.tenantId}/resume`],
+      ['POST', `${path}/${admin.tenantId}`],
+      ['GET', `${path}/${admin.tenantId}/events`],
     ] as const) {
       const given = target === path && method === 'POST' ? { body } : {}
       expect((await service.call(admin, method, target, given)).status).toBe(401)
@@ -52,6 +54,10 @@ describe('tenants are closed', () => {
       sql(`select keys.create_tenant('x-y', 'X')`),
       sql('select keys.list_tenants(10)'),
       sql(`select keys.set_tenant_status($1, 'suspended')`, tenantId),
+      sql(`select keys.make_tenant('x-z', 'X', 'x')`),
+      sql('select keys.page_of_tenants(null, 10)'),
+      sql(`select keys.change_tenant($1, null, null, 1, null, 'x')`, tenantId),
+      sql('select keys.page_of_tenant_events($1, null, 10)', tenantId),
     ]
     const operator = service.assertionOf('00000000-0000-0000-0000-000000000000')
     for (const statement of statements) {
@@ -89,6 +95,7 @@ describe('tenants are closed', () => {
     for (const id of [crypto.randomUUID(), 'nobody', 'NO!']) {
       expect((await service.operate('POST', `${path}/${id}/suspend`)).status).toBe(404)
       expect((await service.operate('POST', `${path}/${id}/resume`)).status).toBe(404)
+      expect((await service.operate('POST', `${path}/${id}`, { body: { key_limit: 1 } })).status).toBe(404)
     }
   })
 })
@@ -154,6 +161,150 @@ describe('a tenant', () => {
   })
 })
 
+describe('the operator changes a tenant', () => {
+  test('and its name and limits are in force at every gateway with the answer', async () => {
+    await whileLeased(async () => {
+      const admin = await newTenant(service)
+      const key = await newKey(service, admin)
+      const gateway = await new LeaseHolder(service.ask).take()
+      let isAnswered = false
+      const body = { name: 'Renamed', key_limit: 90, tenant_limit: 900 }
+      const answer = service.operate('POST', `${path}/${admin.slug}`, { body }).finally(() => {
+        isAnswered = true
+      })
+      try {
+        const told = async () => (await gateway.renew()).revocations
+        await expect
+          .poll(told, { interval: 2 })
+          .toMatchObject([{ kind: 'tenant', tenantId: admin.tenantId, version: 2 }])
+        expect(isAnswered).toBe(false)
+        await gateway.renew()
+        expect((await answer).json).toMatchObject({ id: admin.tenantId, status: 'active', ...body, version: 2 })
+        expect(readEnforcement(await answer)).toMatchObject({ gateways: 1, confirmed: 1 })
+      } finally {
+        await gateway.release()
+        await answer
+      }
+      const inForce = { tenantName: 'Renamed', tenantLimit: 900, tenantVersion: 2 }
+      expect((await lookUp(service, key.hash)).record).toMatchObject({ ...inForce, keyLimit: 90 })
+      expect((await lookUpTenant(admin.tenantId)).record).toMatchObject(inForce)
+    })
+  })
+
+  test('in one respect, and all else stays; to what it is already, and nothing is written', async () => {
+    const { tenantId } = await newTenant(service)
+    const change = async (body: object) => (await service.operate('POST', `${path}/${tenantId}`, { body })).json
+    expect(await change({ tenant_limit: 7 })).toMatchObject({
+      name: 'A tenant',
+      key_limit: 6000,
+      tenant_limit: 7,
+      version: 2,
+    })
+    expect(await change({ tenant_limit: 7 })).toMatchObject({ version: 2 })
+    expect(await eventsOf(tenantId)).toMatchObject([{ type: 'changed' }, { type: 'created' }])
+  })
+
+  test.each([
+    ['nothing', {}],
+    ['a limit of none', { key_limit: 0 }],
+    ['a limit in halves', { tenant_limit: 1.5 }],
+    ['a limit beyond all', { key_limit: 1_000_000_001 }],
+    ['no name', { name: ' ' }],
+    ['the slug', { slug: 'other' }],
+    ['the status', { status: 'suspended' }],
+  ])('and not by %s', async (_what, body) => {
+    const { tenantId } = await newTenant(service)
+    expect((await service.operate('POST', `${path}/${tenantId}`, { body })).status).toBe(422)
+    expect((await lookUpTenant(tenantId)).record).toMatchObject({ tenantVersion: 1 })
+  })
+})
+
+async function eventsOf(idOrSlug: string, query = '') {
+  return z.array(tenantEventSchema).parse((await service.operate('GET', `${path}/${idOrSlug}/events${query}`)).json)
+}
+
+describe('the trail of a tenant', () => {
+  test('says who has done what, and what name and limits were from then on, the latest first', async () => {
+    const slug = `t${crypto.randomUUID()}`
+    await service.operate('POST', path, { body: { slug, name: 'Before' } })
+    await service.operate('POST', `${path}/${slug}/suspend`)
+    await service.operate('POST', `${path}/${slug}`, { body: { name: 'After', key_limit: 5 } })
+    await service.operate('POST', `${path}/${slug}/suspend`)
+    await service.operate('POST', `${path}/${slug}/resume`)
+    const by = { operator: localOperator.label, tenant_limit: 60_000 }
+    expect(await eventsOf(slug)).toMatchObject([
+      { type: 'resumed', name: 'After', key_limit: 5, ...by },
+      { type: 'changed', name: 'After', key_limit: 5, ...by },
+      { type: 'suspended', name: 'Before', key_limit: 6000, ...by },
+      { type: 'created', name: 'Before', key_limit: 6000, ...by },
+    ])
+  })
+
+  test('comes in pages', async () => {
+    const { slug } = await newTenant(service)
+    for (const action of ['suspend', 'resume']) await service.operate('POST', `${path}/${slug}/${action}`)
+    const first = await service.operate('GET', `${path}/${slug}/events?limit=2`)
+    const next = /<([^>]+)>; rel="next"/.exec(first.headers['link'] ?? '')?.[1]
+    expect(
+      z
+        .array(tenantEventSchema)
+        .parse(first.json)
+        .map(({ type }) => type),
+    ).toEqual(['resumed', 'suspended'])
+    const last = await service.operate('GET', next ?? '')
+    expect(
+      z
+        .array(tenantEventSchema)
+        .parse(last.json)
+        .map(({ type }) => type),
+    ).toEqual(['created'])
+    expect(last.headers['link']).toBeUndefined()
+  })
+
+  test('only grows: not even the role that writes it changes or removes an entry', async () => {
+    const { tenantId } = await newTenant(service)
+    for (const statement of [
+      `update keys.tenant_event set operator = 'nobody' where tenant_id = '${tenantId}'`,
+      `delete from keys.tenant_event where tenant_id = '${tenantId}'`,
+      'truncate keys.tenant_event',
+    ]) {
+      expect(await failureOf(service.asSuperuser.system(async (tx) => await tx.execute(sql(statement))))).toMatchObject(
+        { sqlState: '55000' },
+      )
+    }
+    expect(await eventsOf(tenantId)).toHaveLength(1)
+  })
+
+  test('has what a release before it has done, without a name', async () => {
+    const { tenantId } = await newTenant(service)
+    const operator = service.assertionOf('00000000-0000-0000-0000-000000000000')
+    const before = sql(`select keys.set_tenant_status($1, 'suspended')`, tenantId)
+    await service.asService.write(operator, async (tx) => await tx.query(before))
+    expect(await eventsOf(tenantId)).toMatchObject([{ type: 'suspended', operator: null }, { type: 'created' }])
+  })
+})
+
+describe('the list of tenants', () => {
+  test('comes in pages by slug, and none is left out', async () => {
+    const made = [await newTenant(service), await newTenant(service), await newTenant(service)].map(({ slug }) => slug)
+    const slugs: string[] = []
+    let target: string | undefined = `${path}?limit=2`
+    while (target !== undefined) {
+      const page = await service.operate('GET', target)
+      const tenants = z.array(tenantSchema).parse(page.json)
+      expect(tenants.length).toBeLessThanOrEqual(2)
+      slugs.push(...tenants.map(({ slug }) => slug))
+      target = /<([^>]+)>; rel="next"/.exec(page.headers['link'] ?? '')?.[1]
+    }
+    expect(slugs.filter((slug) => made.includes(slug)).toSorted()).toEqual(made.toSorted())
+    expect(new Set(slugs).size).toBe(slugs.length)
+  })
+
+  test.each(['?limit=0', '?limit=10001', '?after=NO!', '?q=x'])('is refused for %s', async (query) => {
+    expect((await service.operate('GET', `${path}${query}`)).status).toBe(400)
+  })
+})
+
 describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
   test.each(['tenant', 'api_key', 'api_key_event'])(
     'keys.%s: without an assertion every statement fails; with one, another tenant’s rows are not there',
@@ -171,7 +322,7 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
     },
   )
 
-  test.each(['api_key_denial', 'revocation', 'revocation_seq', 'gateway_lease'])(
+  test.each(['tenant_event', 'api_key_denial', 'revocation', 'revocation_seq', 'gateway_lease'])(
     'keys.%s is out of the service’s own reach',
     async (table) => {
       const { tenantId } = await newTenant(service)
@@ -240,6 +391,10 @@ describe('PostgreSQL keeps tenants apart, whatever the service asks', () => {
           'keys.create_tenant(text,text)',
           'keys.list_tenants(integer)',
           'keys.set_tenant_status(text,text)',
+          'keys.make_tenant(text,text,text)',
+          'keys.page_of_tenants(text,integer)',
+          'keys.change_tenant(text,text,text,integer,integer,text)',
+          'keys.page_of_tenant_events(text,uuid,integer)',
         ],
         // A hash of 256 random bits, a slug that the operator gives, the log's own number.
         globalIndexes: ['keys.api_key_hash_unique', 'keys.tenant_slug_unique', 'keys.revocation_pk'],

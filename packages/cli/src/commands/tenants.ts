@@ -1,8 +1,21 @@
 import { enforcementSchema } from '@postern/contracts'
-import { type Tenant, internalPaths, tenantSchema, tenantSlugSchema } from '@postern/contracts/internal'
+import {
+  type Tenant,
+  internalPaths,
+  tenantEventSchema,
+  tenantSchema,
+  tenantSlugSchema,
+} from '@postern/contracts/internal'
 import { notFound, usage } from '../failure.ts'
 import type { KeysService } from '../keys-service.ts'
-import { type CommandContext, type OutputOptions, parseAnswer, printJson, withKeysService } from '../session.ts'
+import {
+  type CommandContext,
+  type OutputOptions,
+  listAll,
+  parseAnswer,
+  printJson,
+  withKeysService,
+} from '../session.ts'
 import { moment, sheet, table } from '../table.ts'
 
 const tenantListSchema = tenantSchema.array()
@@ -39,6 +52,64 @@ export async function listTenants(context: CommandContext, options: OutputOption
   context.print(table(['SLUG', 'NAME', 'STATUS', 'CREATED', 'ID'], rows))
 }
 
+/** `tenants show` */
+export async function showTenant(context: CommandContext, address: string, options: OutputOptions): Promise<void> {
+  const tenant = await withKeysService(context.env, async (service) => await findTenant(service, address))
+  if (options.json) printJson(context, tenant)
+  else context.print(sheetOf(tenant))
+}
+
+/** `tenants update`: returns when every gateway goes by it. */
+export async function updateTenant(
+  context: CommandContext,
+  address: string,
+  options: OutputOptions & { readonly name?: string; readonly keyLimit?: number; readonly tenantLimit?: number },
+): Promise<void> {
+  const { name, keyLimit, tenantLimit } = options
+  const body = {
+    ...(name === undefined ? {} : { name }),
+    ...(keyLimit === undefined ? {} : { key_limit: keyLimit }),
+    ...(tenantLimit === undefined ? {} : { tenant_limit: tenantLimit }),
+  }
+  if (Object.keys(body).length === 0) {
+    throw usage('nothing is to change: give --name, --key-limit or --tenant-limit')
+  }
+  const result = await withKeysService(context.env, async (service) => {
+    const found = await findTenant(service, address)
+    const { body: answer } = await service.call({
+      method: 'POST',
+      target: `${internalPaths.tenants}/${found.id}`,
+      body,
+      unanswered: 'it is not known whether this is in force. Repeat the command: that is safe',
+    })
+    return parseAnswer(changedTenantSchema, answer)
+  })
+  if (options.json) printJson(context, result)
+  else context.print(sheetOf(result))
+}
+
+/** `tenants events` */
+export async function listTenantEvents(
+  context: CommandContext,
+  address: string,
+  options: OutputOptions & { readonly limit?: number },
+): Promise<void> {
+  const events = await withKeysService(context.env, async (service) => {
+    const { id } = await findTenant(service, address)
+    const path = `${internalPaths.tenants}/${id}/events`
+    const limit = options.limit ?? Number.POSITIVE_INFINITY
+    return await listAll(service, {}, { path, query: new URLSearchParams(), schema: tenantEventSchema.array(), limit })
+  })
+  if (options.json) {
+    printJson(context, events)
+    return
+  }
+  const rows = events.map(({ at, type, operator, name, key_limit, tenant_limit }) => {
+    return [moment(at), type, operator ?? '-', name, String(key_limit), String(tenant_limit)]
+  })
+  context.print(table(['AT', 'EVENT', 'BY', 'NAME', 'KEY LIMIT', 'TENANT LIMIT'], rows))
+}
+
 /** `tenants suspend` and `tenants resume`: return when every gateway goes by it. */
 export async function changeTenant(
   context: CommandContext,
@@ -61,8 +132,14 @@ export async function changeTenant(
 
 /** Gives the tenants of the platform, by slug. */
 export async function allTenants(service: KeysService): Promise<Tenant[]> {
-  const { body } = await service.call({ method: 'GET', target: internalPaths.tenants })
-  return parseAnswer(tenantListSchema, body)
+  const tenants: Tenant[] = []
+  let target: string | undefined = internalPaths.tenants
+  while (target !== undefined) {
+    const { body, next } = await service.call({ method: 'GET', target })
+    tenants.push(...parseAnswer(tenantListSchema, body))
+    target = next
+  }
+  return tenants
 }
 
 /** Finds a tenant by slug or id, or throws a Failure. */
@@ -79,11 +156,13 @@ function assertSlug(slug: string): void {
   throw usage('a slug has 2 to 63 of a-z, 0-9 and -, and begins with a letter')
 }
 
-function sheetOf({ id, slug, name, status, created_at }: Tenant): string {
+function sheetOf({ id, slug, name, status, key_limit, tenant_limit, created_at }: Tenant): string {
   return sheet([
     ['slug', slug],
     ['name', name],
     ['status', status],
+    ['key limit', `${key_limit} requests a minute`],
+    ['tenant limit', `${tenant_limit} requests a minute`],
     ['created', moment(created_at)],
     ['id', id],
   ])

@@ -11,6 +11,10 @@ export const tenantSchema = z.object({
   slug: z.string(),
   name: z.string(),
   status: z.enum(['active', 'suspended']),
+  /** Requests a minute of one key, over all gateways. */
+  key_limit: z.int(),
+  /** Requests a minute of all keys and people of the tenant together, over all gateways. */
+  tenant_limit: z.int(),
   created_at: timestampSchema,
   version: z.int(),
 })
@@ -20,6 +24,32 @@ export const tenantSlugSchema = z.string().regex(/^[a-z][a-z0-9-]{1,62}$/)
 
 /** `POST /internal/v1/tenants` → 201. */
 export const createTenantBodySchema = z.strictObject({ slug: tenantSlugSchema, name: line(1, 200) })
+
+const requestsPerMinute = z.int().min(1).max(1_000_000_000)
+
+/** `POST /internal/v1/tenants/{id}`: what is left out stays as it is. */
+export const updateTenantBodySchema = z
+  .strictObject({
+    name: line(1, 200).optional(),
+    key_limit: requestsPerMinute.optional(),
+    tenant_limit: requestsPerMinute.optional(),
+  })
+  .refine((body) => Object.keys(body).length > 0, {
+    message: 'name what is to change: name, key_limit or tenant_limit',
+  })
+
+/** An entry of a tenant's trail: name and limits are those from then on. */
+export const tenantEventSchema = z.object({
+  id: uuidSchema,
+  type: z.enum(['created', 'suspended', 'resumed', 'changed']),
+  at: timestampSchema,
+  /** Null where a release that kept no trail was asked. */
+  operator: z.string().nullable(),
+  name: z.string(),
+  key_limit: z.int(),
+  tenant_limit: z.int(),
+})
+export type TenantEvent = z.infer<typeof tenantEventSchema>
 
 /** `POST /internal/v1/entities` (sync → universe): all or nothing. */
 export const applyEntitiesBodySchema = z.strictObject({
