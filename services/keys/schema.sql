@@ -311,7 +311,9 @@ create table keys.tenant (
   constraint tenant_tenant_limit_positive CHECK ((tenant_limit >= 1))
 );
 CREATE CONSTRAINT TRIGGER tenant_change_is_logged AFTER UPDATE ON keys.tenant DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.log_change();
+CREATE TRIGGER tenant_change_is_noted AFTER UPDATE ON keys.tenant FOR EACH ROW WHEN ((new.version <> old.version)) EXECUTE FUNCTION keys.note_tenant_change();
 CREATE TRIGGER tenant_guard BEFORE UPDATE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION keys.guard_tenant();
+CREATE TRIGGER tenant_made_is_noted AFTER INSERT ON keys.tenant FOR EACH ROW EXECUTE FUNCTION keys.note_tenant_change();
 CREATE TRIGGER tenant_never_deleted BEFORE DELETE ON keys.tenant FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
 CREATE TRIGGER tenant_never_emptied BEFORE TRUNCATE ON keys.tenant FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
 alter table keys.tenant enable row level security;
@@ -326,13 +328,69 @@ grant select on table keys.tenant to postern_keys;
 grant insert, select on table keys.tenant to postern_keys_definer;
 grant update (max_key_days) on table keys.tenant to postern_keys;
 grant update (required_addresses) on table keys.tenant to postern_keys;
+grant update (name) on table keys.tenant to postern_keys_definer;
 grant update (status) on table keys.tenant to postern_keys_definer;
-comment on column keys.tenant.version is 'Grows with every change of the status: what a gateway has cached of a lower version is void.';
+grant update (key_limit) on table keys.tenant to postern_keys_definer;
+grant update (tenant_limit) on table keys.tenant to postern_keys_definer;
+comment on column keys.tenant.version is 'Grows with every change of status, name or limits: what a gateway has cached of a lower version is void.';
 comment on column keys.tenant.max_key_days is 'How many days a key of this tenant may live at most.';
 comment on column keys.tenant.key_limit is 'Requests a minute that one key may make over all gateways.';
 comment on column keys.tenant.tenant_limit is 'Requests a minute that all keys of the tenant together may make over all gateways.';
 comment on column keys.tenant.required_addresses is 'Networks. Where there is one, a key must name addresses, and each must lie in one of them.';
 comment on column keys.tenant.policy_version is 'Grows with every change of max_key_days or required_addresses.';
+
+create table keys.tenant_event (
+  tenant_id uuid not null,
+  id uuid not null default uuidv7(),
+  type text not null,
+  at timestamp with time zone not null default date_trunc('milliseconds'::text, clock_timestamp()),
+  operator text,
+  name text not null,
+  key_limit integer not null,
+  tenant_limit integer not null,
+  constraint tenant_event_pk PRIMARY KEY (tenant_id, id),
+  constraint tenant_event_operator_length CHECK (((char_length(operator) >= 1) AND (char_length(operator) <= 1000))),
+  constraint tenant_event_type_known CHECK ((type = ANY (ARRAY['created'::text, 'suspended'::text, 'resumed'::text, 'changed'::text]))),
+  constraint tenant_event_tenant_fk FOREIGN KEY (tenant_id) REFERENCES keys.tenant(tenant_id)
+);
+CREATE TRIGGER tenant_event_never_emptied BEFORE TRUNCATE ON keys.tenant_event FOR EACH STATEMENT EXECUTE FUNCTION tenancy.refuse_change();
+CREATE TRIGGER tenant_event_only_grows BEFORE DELETE OR UPDATE ON keys.tenant_event FOR EACH ROW EXECUTE FUNCTION tenancy.refuse_change();
+alter table keys.tenant_event enable row level security;
+alter table keys.tenant_event force row level security;
+create policy postern_keys_definer_insert on keys.tenant_event as permissive for insert to postern_keys_definer with check (true);
+create policy postern_keys_definer_select on keys.tenant_event as permissive for select to postern_keys_definer using (true);
+create policy tenant_only on keys.tenant_event as restrictive for all to postern_owner using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant insert, select on table keys.tenant_event to postern_keys_definer;
+comment on table keys.tenant_event is 'Each change of a tenant by the operator, with the name and limits that it has from then on: only grows. A change and its event are one transaction.';
+comment on column keys.tenant_event.operator is 'the name that the operator goes by; null where a release before the trail was asked';
+
+CREATE OR REPLACE FUNCTION keys.change_tenant(id_or_slug text, new_status text, new_name text, new_key_limit integer, new_tenant_limit integer, by_operator text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+declare
+  found_id pg_catalog.uuid;
+begin
+  perform tenancy.assert_operator();
+  perform pg_catalog.set_config('postern.operator', by_operator, true);
+  select t.tenant_id into found_id from keys.tenant as t where id_or_slug in (t.tenant_id::pg_catalog.text, t.slug) for update;
+  update keys.tenant as t
+     set status = coalesce(new_status, t.status),
+         name = coalesce(new_name, t.name),
+         key_limit = coalesce(new_key_limit, t.key_limit),
+         tenant_limit = coalesce(new_tenant_limit, t.tenant_limit)
+   where t.tenant_id = found_id
+     and (t.status, t.name, t.key_limit, t.tenant_limit) is distinct from
+         (coalesce(new_status, t.status), coalesce(new_name, t.name), coalesce(new_key_limit, t.key_limit), coalesce(new_tenant_limit, t.tenant_limit));
+  return query
+    select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
+      from keys.tenant as t where t.tenant_id = found_id;
+end
+$function$;
+alter routine keys.change_tenant(text,text,text,integer,integer,text) owner to postern_keys_definer;
+grant execute on routine keys.change_tenant(text,text,text,integer,integer,text) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.count_uses(uses jsonb)
  RETURNS void
@@ -600,7 +658,9 @@ begin
   if (new.tenant_id, new.slug, new.created_at) is distinct from (old.tenant_id, old.slug, old.created_at) then
     raise exception using errcode = '23514', constraint = 'tenant_origin_is_fixed', message = 'what a tenant was made as never changes';
   end if;
-  new.version := old.version + case when new.status <> old.status then 1 else 0 end;
+  new.version := old.version + case
+    when (new.status, new.name, new.key_limit, new.tenant_limit)
+      is distinct from (old.status, old.name, old.key_limit, old.tenant_limit) then 1 else 0 end;
   new.policy_version := old.policy_version + case
     when (new.max_key_days, new.required_addresses) is distinct from (old.max_key_days, old.required_addresses) then 1 else 0 end;
   return new;
@@ -692,6 +752,23 @@ end
 $function$;
 alter routine keys.log_change() owner to postern_keys_definer;
 
+CREATE OR REPLACE FUNCTION keys.make_tenant(new_slug text, new_name text, by_operator text)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+begin
+  perform tenancy.assert_operator();
+  perform pg_catalog.set_config('postern.operator', by_operator, true);
+  return query
+    insert into keys.tenant as t (slug, name) values (new_slug, new_name)
+    returning t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at;
+end
+$function$;
+alter routine keys.make_tenant(text,text,text) owner to postern_keys_definer;
+grant execute on routine keys.make_tenant(text,text,text) to postern_keys;
+
 CREATE OR REPLACE FUNCTION keys.mark_at(wanted bigint)
  RETURNS text
  LANGUAGE sql
@@ -754,6 +831,62 @@ AS $function$
 $function$;
 alter routine keys.note_pending_denials(integer) owner to postern_keys_definer;
 grant execute on routine keys.note_pending_denials(integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.note_tenant_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  insert into keys.tenant_event (tenant_id, type, operator, name, key_limit, tenant_limit)
+  values (
+    new.tenant_id,
+    case
+      when tg_op = 'INSERT' then 'created'
+      when new.status = old.status then 'changed'
+      when new.status = 'suspended' then 'suspended'
+      else 'resumed'
+    end,
+    nullif(pg_catalog.left(pg_catalog.current_setting('postern.operator', true), 1000), ''),
+    new.name, new.key_limit, new.tenant_limit);
+  return null;
+end
+$function$;
+grant execute on routine keys.note_tenant_change() to postern_keys_definer;
+
+CREATE OR REPLACE FUNCTION keys.page_of_tenant_events(id_or_slug text, before_id uuid, at_most integer)
+ RETURNS TABLE(id uuid, type text, at timestamp with time zone, operator text, name text, key_limit integer, tenant_limit integer)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select e.id, e.type, e.at, e.operator, e.name, e.key_limit, e.tenant_limit
+    from keys.tenant_event as e
+    join keys.tenant as t on t.tenant_id = e.tenant_id
+   where (select tenancy.assert_operator())
+     and id_or_slug in (t.tenant_id::pg_catalog.text, t.slug)
+     and (before_id is null or e.id < before_id)
+   order by e.id desc
+   limit at_most
+$function$;
+alter routine keys.page_of_tenant_events(text,uuid,integer) owner to postern_keys_definer;
+grant execute on routine keys.page_of_tenant_events(text,uuid,integer) to postern_keys;
+
+CREATE OR REPLACE FUNCTION keys.page_of_tenants(behind_slug text, at_most integer)
+ RETURNS TABLE(id uuid, slug text, name text, status text, key_limit integer, tenant_limit integer, version integer, created_at timestamp with time zone)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO ''
+AS $function$
+  select t.tenant_id, t.slug, t.name, t.status, t.key_limit, t.tenant_limit, t.version, t.created_at
+    from keys.tenant as t
+   where (select tenancy.assert_operator())
+     and t.slug > coalesce(behind_slug, '')
+   order by t.slug
+   limit at_most
+$function$;
+alter routine keys.page_of_tenants(text,integer) owner to postern_keys_definer;
+grant execute on routine keys.page_of_tenants(text,integer) to postern_keys;
 
 CREATE OR REPLACE FUNCTION keys.prune(older_than_ms bigint, at_most integer)
  RETURNS integer

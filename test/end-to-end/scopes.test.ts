@@ -42,6 +42,7 @@ const opening = {
   'GET /api/v1/api-keys/:id/usage': ['admin'],
   'GET /api/v1/key-policy': ['admin'],
   'PATCH /api/v1/key-policy': ['admin'],
+  'GET /api/v1/key-policy/events': ['admin'],
   'GET /api/v1/members': ['admin'],
 
   'GET /api/v1/changes': ['read:findings', 'read:universe'],

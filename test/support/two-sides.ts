@@ -67,6 +67,11 @@ export async function fillSide(stack: TestStack, gateway: string, issuer: Runnin
   const renaming = { ...asPerson, 'if-match': String(read['etag']) }
   const renamed = await send(gateway, ofKey, { method: 'PATCH', headers: renaming, body: { label: 'Twin' } })
   expect(renamed.status, renamed.text).toBe(200)
+  for (const max_key_days of [900, 800]) {
+    const headers = { ...asPerson, 'if-match': '*' }
+    const set = await send(gateway, '/api/v1/key-policy', { method: 'PATCH', headers, body: { max_key_days } })
+    expect(set.status, set.text).toBe(200)
+  }
   const ask = async (method: 'GET' | 'POST' | 'PATCH', path: string, options: Omit<RequestOptions, 'method'> = {}) => {
     const answer = await send(gateway, path.startsWith('/scim') ? path : `/api/v1${path}`, { key, method, ...options })
     expect(answer.status, `${path} ${answer.text}`).toBeLessThan(300)

@@ -1,4 +1,4 @@
-import type { ApiKey, ApiKeyEvent, CreatedApiKey, KeyPolicy, Member } from '@postern/contracts'
+import type { ApiKey, ApiKeyEvent, CreatedApiKey, KeyPolicy, KeyPolicyEvent, Member } from '@postern/contracts'
 import type { CallOptions, Connection } from './connection.ts'
 import { etagOf } from './etag.ts'
 import type { AnswerOf, BodyOf, QueryOf } from './operations.ts'
@@ -30,6 +30,8 @@ export interface Keys extends Readable<ApiKey>, Changeable<ApiKey, BodyOf<'updat
   policy(options?: CallOptions): Promise<AnswerOf<'getKeyPolicy'>>
   /** Changes it if it is still as it was read: 412 `precondition_failed` when somebody was faster. */
   updatePolicy(policy: KeyPolicy, patch: BodyOf<'updateKeyPolicy'>, options?: ChangeOptions): Promise<KeyPolicy>
+  /** Who has set the policy, and to what, newest first. */
+  policyEvents(query?: QueryOf<'listKeyPolicyEvents'>, options?: CallOptions): Pages<KeyPolicyEvent>
   /** The people who have signed in. */
   members(query?: QueryOf<'listMembers'>, options?: CallOptions): Pages<Member>
 }
@@ -55,6 +57,7 @@ export function openKeys(connection: Connection): Keys {
         body,
         signal,
       }),
+    policyEvents: (query, options = {}) => pagesOf(connection, 'listKeyPolicyEvents', {}, query, options),
     members: (query, options = {}) => pagesOf(connection, 'listMembers', {}, query, options),
   }
 }

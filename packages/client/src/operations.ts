@@ -107,6 +107,7 @@ export const operations = {
   getApiKeyUsage: ['GET', '/api/v1/api-keys/:id/usage'],
   getKeyPolicy: ['GET', '/api/v1/key-policy'],
   updateKeyPolicy: ['PATCH', '/api/v1/key-policy'],
+  listKeyPolicyEvents: ['GET', '/api/v1/key-policy/events'],
   listMembers: ['GET', '/api/v1/members'],
 } as const satisfies { readonly [N in ContractName]?: readonly [Contracts[N]['method'], Contracts[N]['path']] }
 

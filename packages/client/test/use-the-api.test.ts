@@ -275,6 +275,7 @@ describe('through the gateway', () => {
     expect(await admin.keys.usage(made)).toBeDefined()
     const policy = await admin.keys.policy()
     expect(await admin.keys.updatePolicy(policy, { max_key_days: 365 })).toMatchObject({ max_key_days: 365 })
+    expect(await admin.keys.policyEvents().all()).toMatchObject([{ max_key_days: 365 }])
     await expect(admin.keys.updatePolicy(policy, { max_key_days: 400 })).rejects.toMatchObject({ status: 412 })
     expect(await admin.keys.members().all()).toBeDefined()
     expect((await admin.keys.events(made).all()).map(({ type }) => type)).toContain('revoked')

@@ -24,6 +24,7 @@ const access: Readonly<Record<string, string>> = {
   'GET /api/v1/api-keys/:id/usage': 'person admin',
   'GET /api/v1/key-policy': 'person admin',
   'PATCH /api/v1/key-policy': 'person admin',
+  'GET /api/v1/key-policy/events': 'person admin',
   'GET /api/v1/members': 'person admin',
   'GET /api/v1/changes': 'one of read:findings read:universe',
   'GET /api/v1/findings': 'scope read:findings',

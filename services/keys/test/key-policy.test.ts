@@ -36,6 +36,53 @@ test('a policy that is set is in the log, with whose it is and what it says now;
   ])
 })
 
+describe('the trail of a policy', () => {
+  const eventsPath = `${policyPath}/events`
+
+  test('says who has set it to what, and when, newest first, to administrators of its tenant alone', async () => {
+    const [admin, other] = [await newTenant(service), await newTenant(service)]
+    await setPolicy(admin, { max_key_days: 90 })
+    await setPolicy({ ...admin, id: 'bo', label: 'Bo' }, { required_addresses: ['203.0.113.0/24'] })
+    // What stays as it is is no change.
+    await setPolicy(admin, { max_key_days: 90 })
+    await setPolicy(other, { max_key_days: 7 })
+    const { json, headers } = await service.call(admin, 'GET', `${eventsPath}?count=true`)
+    const at = expect.stringMatching(/^20.*Z$/)
+    expect(json).toEqual([
+      {
+        version: 3,
+        at,
+        actor: { type: 'user', id: 'bo', label: 'Bo' },
+        max_key_days: 90,
+        required_addresses: ['203.0.113.0/24'],
+      },
+      {
+        version: 2,
+        at,
+        actor: { type: 'user', id: 'ada', label: 'Ada Lund' },
+        max_key_days: 90,
+        required_addresses: [],
+      },
+    ])
+    expect(headers['x-total-count']).toBe('2')
+    expect((await service.call({ ...admin, roles: ['auditor'] }, 'GET', eventsPath)).status).toBe(403)
+    expect((await service.call(await newTenant(service), 'GET', eventsPath)).json).toEqual([])
+  })
+
+  test('comes in pages, and whole', async () => {
+    const admin = await newTenant(service)
+    for (const max_key_days of [30, 60, 90]) await setPolicy(admin, { max_key_days })
+    const versions = z.array(z.object({ version: z.int() }))
+    const first = await service.call(admin, 'GET', `${eventsPath}?limit=2`)
+    expect(versions.parse(first.json).map(({ version }) => version)).toEqual([4, 3])
+    const next = /<([^>]+)>; rel="next"/.exec(first.headers['link'] ?? '')?.[1] ?? ''
+    const second = await service.call(admin, 'GET', next)
+    expect(versions.parse(second.json).map(({ version }) => version)).toEqual([2])
+    const whole = await service.call(admin, 'GET', eventsPath, { headers: { accept: 'application/x-ndjson' } })
+    expect(whole.text.trim().split('\n')).toHaveLength(3)
+  })
+})
+
 describe('the policy of a tenant is not changed', () => {
   test('by an auditor, an API key, or anybody for another tenant', async () => {
     const [admin, other] = [await newTenant(service), await newTenant(service)]

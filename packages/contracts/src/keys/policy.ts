@@ -19,6 +19,18 @@ export const keyPolicySchema = z
   .meta({ id: 'KeyPolicy' })
 export type KeyPolicy = z.infer<typeof keyPolicySchema>
 
+/** A change of the policy, with what it demanded from then on. */
+export const keyPolicyEventSchema = z
+  .object({
+    version: z.int().meta({ description: 'Of the policy since this change' }),
+    at: timestampSchema,
+    actor: z.object({ type: z.string(), id: z.string(), label: z.string() }),
+    max_key_days: z.int().min(1),
+    required_addresses: z.array(z.string()),
+  })
+  .meta({ id: 'KeyPolicyEvent' })
+export type KeyPolicyEvent = z.infer<typeof keyPolicyEventSchema>
+
 export const updateKeyPolicyBodySchema = z
   .strictObject({
     max_key_days: z.int().min(1).max(mostKeyDays).optional(),

@@ -14,7 +14,7 @@ import {
   updateApiKeyBodySchema,
 } from './api-key.ts'
 import { memberSchema } from './member.ts'
-import { keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
+import { keyPolicyEventSchema, keyPolicySchema, updateKeyPolicyBodySchema } from './policy.ts'
 import { apiKeyUsageSchema, usageDays } from './usage.ts'
 
 const base = { upstream: 'keys', tag: 'API keys', access: { kind: 'person', role: 'admin' } } as const
@@ -149,6 +149,16 @@ export const updateKeyPolicy = defineRoute({
   problems: ['not_found', 'precondition_failed', 'precondition_required', 'invalid_content'],
 })
 
+export const listKeyPolicyEvents = defineRoute({
+  ...base,
+  id: 'keys.policy-events',
+  method: 'GET',
+  path: '/api/v1/key-policy/events',
+  summary: 'Who has set the policy, and to what',
+  query: z.strictObject(pageQuery),
+  answers: { 200: { description: 'Changes, newest first', schema: z.array(keyPolicyEventSchema) } },
+})
+
 export const listMembers = defineRoute({
   ...base,
   tag: 'Access',
@@ -172,5 +182,6 @@ export const keysRoutes = [
   getApiKeyUsage,
   getKeyPolicy,
   updateKeyPolicy,
+  listKeyPolicyEvents,
   listMembers,
 ] as const

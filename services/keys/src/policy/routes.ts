@@ -1,10 +1,18 @@
-import { getKeyPolicy, updateKeyPolicy } from '@postern/contracts'
-import { type App, contractRoute, problem } from '@postern/service-kit'
+import { getKeyPolicy, listKeyPolicyEvents as listEventsRoute, updateKeyPolicy } from '@postern/contracts'
+import { type App, contractList, contractRoute, openPage, problem, wholeList } from '@postern/service-kit'
+import { z } from 'zod'
 import { actorOf } from '../actor.ts'
 import { allowedBy } from '../api-key/refuse.ts'
 import { decideAddresses } from '../api-key/rules.ts'
 import type { Deps } from '../deps.ts'
-import { findKeyPolicy, findKeyPolicyForChange, setKeyPolicy, toKeyPolicy } from './store.ts'
+import {
+  countKeyPolicyEvents,
+  findKeyPolicy,
+  findKeyPolicyForChange,
+  listKeyPolicyEvents,
+  setKeyPolicy,
+  toKeyPolicy,
+} from './store.ts'
 
 /** What the tenant demands of its keys: read and set by its administrators. */
 export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
@@ -53,7 +61,33 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     answer.etag(etagOf(policy))
     return toKeyPolicy(policy)
   })
+
+  contractList(app, listEventsRoute, {
+    page: async (input) => {
+      const page = openPage(input, listEventsRoute, z.int())
+      const [events, total] = await db.read(
+        input.context,
+        async (tx) =>
+          await Promise.all([
+            listKeyPolicyEvents(tx, { after: page.after, limit: page.limit + 1 }),
+            page.wantsTotal ? countKeyPolicyEvents(tx) : undefined,
+          ]),
+      )
+      if (total !== undefined) page.total(total)
+      return page.finish(events, ({ version }) => version)
+    },
+    all: (input) =>
+      wholeList(db, input.context, {
+        after: openPage(input, listEventsRoute, z.int()).after,
+        size: exportBatch,
+        list: async (tx, after, limit) => await listKeyPolicyEvents(tx, { after, limit }),
+        keyOf: ({ version }) => version,
+      }),
+  })
 }
+
+/** Changes that an export holds in memory at a time. */
+const exportBatch = 500
 
 function etagOf({ version }: { readonly version: number }): string {
   return `"${version}"`

@@ -1,4 +1,4 @@
-import type { KeyPolicy } from '@postern/contracts'
+import type { KeyPolicy, KeyPolicyEvent } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import type { Actor } from '../actor.ts'
 
@@ -65,6 +65,52 @@ export async function setKeyPolicy(
         from changed as c`,
     values: [maxKeyDays, requiredAddresses, actor.type, actor.id, actor.label],
   })
+}
+
+interface EventRow {
+  readonly [column: string]: unknown
+  readonly version: number
+  readonly at: Date
+  readonly actor_type: string
+  readonly actor_id: string
+  readonly actor_label: string
+  readonly max_key_days: number
+  readonly required_addresses: string[]
+}
+
+/** Changes of the policy, newest first, behind the version `after`. Served by key_policy_event_pk. */
+export async function listKeyPolicyEvents(
+  tx: Tx,
+  { after, limit }: { readonly after: number | undefined; readonly limit: number },
+): Promise<KeyPolicyEvent[]> {
+  const rows = await tx.query<EventRow>({
+    name: 'keys_list_policy_events',
+    text: `
+      select e.version, e.at, e.actor_type, e.actor_id, e.actor_label, e.max_key_days,
+             e.required_addresses::text[] as required_addresses
+        from keys.key_policy_event as e
+       where $1::integer is null or e.version < $1
+       order by e.version desc
+       limit $2`,
+    values: [after ?? null, limit],
+  })
+  return rows.map(({ at, actor_type: type, actor_id: id, actor_label: label, ...event }) => ({
+    version: event.version,
+    at: at.toISOString(),
+    actor: { type, id, label },
+    max_key_days: event.max_key_days,
+    required_addresses: event.required_addresses,
+  }))
+}
+
+/** The number of changes of the policy. */
+export async function countKeyPolicyEvents(tx: Tx): Promise<number> {
+  const [row] = await tx.query<{ count: number }>({
+    name: 'keys_count_policy_events',
+    text: 'select count(*)::float8 as count from keys.key_policy_event as e',
+    values: [],
+  })
+  return row?.count ?? 0
 }
 
 /** Gives a policy as the API shows it. */
