@@ -112,6 +112,15 @@ const url = (protocols: readonly string[]) =>
     message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
   })
 
+const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
+
+/** Over plain HTTP anybody on the way reads along, and answers in its place; on the loopback address there is no way. */
+export function isProtectedUrl(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, hostname } = new URL(text)
+  return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
+}
+
 /** Private keys that follow each other: the first signs, the public halves of all are published. */
 export type SigningKeys = readonly [KeyObject, ...KeyObject[]]
 
@@ -145,8 +154,13 @@ export const settings = {
       'must be redis://…, redis+sentinel://host,host/group or redis+cluster://host,host, or the same with rediss for TLS',
   }),
   httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
-  /** The name of an OpenID provider: compared to the letter, hence kept as it is, also with a slash at its end. */
-  issuerUrl: url(['http', 'https']),
+  /**
+   * What a person's sign-in hangs on, such as the name of an OpenID provider. It is compared to the letter, hence kept as it is, also with a slash
+   * at its end.
+   */
+  protectedUrl: z.string().refine(isProtectedUrl, {
+    message: 'must be an https URL (http on the loopback address alone)',
+  }),
   /** Private keys (RFC 8410), one after the other: the first signs, the others are published only. */
   ed25519Keys,
   /** One or two secrets, current first: `id:base64url[,id:base64url]`. */

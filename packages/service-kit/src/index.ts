@@ -8,6 +8,7 @@ export {
   baseConfig,
   baseEnvironment,
   parseEnvironment,
+  isProtectedUrl,
   settings,
 } from './config.ts'
 export { askAgainOnce, idleConnections } from './connection.ts'

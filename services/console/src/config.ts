@@ -46,22 +46,11 @@ export interface ProviderConfig {
   readonly resource: string | undefined
 }
 
-const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
-
-/** Over plain HTTP anybody on the way reads along; on the loopback address there is no way. */
-function isProtected({ protocol, hostname }: URL): boolean {
-  return protocol === 'https:' || (protocol === 'http:' && loopbackHosts.includes(hostname))
-}
-
-const protectedUrl = z.string().refine((text) => URL.canParse(text) && isProtected(new URL(text)), {
-  message: 'must be an https URL (http on the loopback address alone)',
-})
-
 const environment = {
   ...baseEnvironment,
   POSTERN_PORT: settings.port(8090),
   POSTERN_ADMIN_PORT: settings.port(0),
-  POSTERN_CONSOLE_URL: protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
+  POSTERN_CONSOLE_URL: settings.protectedUrl.refine((text) => !URL.canParse(text) || new URL(text).pathname === '/', {
     message: 'must be scheme, host and port alone',
   }),
   POSTERN_GATEWAY_URL: settings.httpUrl,
@@ -70,7 +59,7 @@ const environment = {
   POSTERN_CONSOLE_SESSION: settings.keyRing,
   POSTERN_SESSION_IDLE_MINUTES: settings.integer({ min: 1, max: 1440, fallback: 30 }),
   POSTERN_SESSION_HOURS: settings.integer({ min: 1, max: 168, fallback: 12 }),
-  POSTERN_OIDC_ISSUER: protectedUrl.optional(),
+  POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
   POSTERN_OIDC_CLIENT_ID: settings.text('postern-console'),
   POSTERN_OIDC_CLIENT_SECRET: z.string().min(1).optional(),
   POSTERN_OIDC_SCOPE: settings

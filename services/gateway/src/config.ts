@@ -92,7 +92,7 @@ const shape = {
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
   POSTERN_UPSTREAM_CONNECTIONS: settings.integer({ min: 1, max: 10_000, fallback: 256 }),
   POSTERN_UPSTREAM_WAITING: settings.integer({ min: 0, max: 1_000_000, fallback: 1024 }),
-  POSTERN_OIDC_ISSUER: settings.issuerUrl.optional(),
+  POSTERN_OIDC_ISSUER: settings.protectedUrl.optional(),
   POSTERN_OIDC_AUDIENCE: settings.text('postern'),
   POSTERN_OIDC_TENANT_CLAIM: settings.text('postern_tenant'),
   POSTERN_OIDC_ROLES_CLAIM: settings.text('postern_roles'),

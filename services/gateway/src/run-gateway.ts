@@ -155,7 +155,11 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     clocks,
     gatewayCount: config.gatewayCount,
   })
-  const failedAttempts = createFailedAttempts({ redis: redis.commands, clocks, limit: config.failedAttemptsPerMinute })
+  const attempts = { redis: redis.commands, clocks, limit: config.failedAttemptsPerMinute }
+  const failedAttempts = {
+    keys: createFailedAttempts({ ...attempts, kind: 'key' }),
+    tokens: createFailedAttempts({ ...attempts, kind: 'token' }),
+  }
   const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics: registry })
   let draining = false
 
@@ -197,8 +201,10 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     if (crash(exchange, error)) done(exchange, exchange.response.statusCode)
   }
   const callerHeaders = createCallerHeaders(clocks, databaseClock)
-  const clientAddress = createClientAddress(config.trustedProxies, () => {
-    logger.warn({ event: 'forwarded_for_unreadable' })
+  const clientAddress = createClientAddress(config.trustedProxies, (fault, peer) => {
+    if (fault === 'unreadable') logger.warn({ event: 'forwarded_for_unreadable', peer })
+    // The console writes the header too, and need not be named.
+    else logger.info({ event: 'forwarded_for_not_trusted', peer })
   })
   const handle = createRequestHandler({
     match: createRouteMatcher(),

@@ -56,7 +56,10 @@ export function setUp(
     /** What the one who is accepted needs, each time. */
     needs?: readonly ('done' | Limits)[]
     verdict?: Verdict
-    waitSeconds?: number
+    /** That one has to wait for another key, or another token, to be looked at. */
+    wait?: { readonly key?: number; readonly token?: number }
+    /** Whether the token is one that was verified a moment ago. */
+    isTokenKnown?: boolean
   } = {},
 ) {
   const {
@@ -95,6 +98,10 @@ export function setUp(
     if (answer instanceof Error) throw answer
     return answer
   }
+  const attempts = (kind: 'key' | 'token') => ({
+    note: (of: string) => void failed.push(`${kind} from ${of}`),
+    waitSeconds: (of: string) => (of === address ? (given.wait?.[kind] ?? 0) : -1),
+  })
   const authenticate = createAuthenticate({
     keys: {
       find: (of) => {
@@ -106,7 +113,13 @@ export function setUp(
       clear: () => undefined,
     },
     tenants: { obtain: async (of) => answers(tenants, of), clear: () => undefined },
-    tokens: check === 'no issuer' ? undefined : { verify: async (text) => answers([check], text) },
+    tokens:
+      check === 'no issuer'
+        ? undefined
+        : {
+            find: () => (given.isTokenKnown === true ? token : undefined),
+            verify: async (text) => answers([check], text),
+          },
     floors,
     databaseClock,
     rateLimit: {
@@ -117,10 +130,7 @@ export function setUp(
         return verdict
       },
     },
-    failedAttempts: {
-      note: (of) => void failed.push(of),
-      waitSeconds: (of) => (of === address ? (given.waitSeconds ?? 0) : -1),
-    },
+    failedAttempts: { keys: attempts('key'), tokens: attempts('token') },
     usage: { denied: (principal, from, reason) => void denied.push([principal.id, from, reason]) },
     found,
     onCrash: (of, error) => void crashes.push([of.requestId, error]),

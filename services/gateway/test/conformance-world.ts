@@ -50,6 +50,8 @@ interface Owed {
 /** How often what, in all schedules: each way of the protocol is to have been gone. */
 export const seen = { accepted: 0, refused: 0, unavailable: 0, inForce: 0, acceptedUnderLease: 0, restarts: 0 }
 
+const noFailures = { note: () => undefined, waitSeconds: () => 0 }
+
 const keysOfTest = ['019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001', '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002'].map((tenantId) => ({
   ...generateKey(),
   tenantId,
@@ -234,7 +236,7 @@ export class GatewayUnderTest {
       floors: this.floors,
       databaseClock,
       rateLimit: { take: async () => ({ kind: 'allowed' }) },
-      failedAttempts: { note: () => undefined, waitSeconds: () => 0 },
+      failedAttempts: { keys: noFailures, tokens: noFailures },
       usage: { denied: () => undefined },
       found: { inMemory: 0 },
       onCrash: (_exchange, error) => void world.violations.push(`crash: ${String(error)}`),

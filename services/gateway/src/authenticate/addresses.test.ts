@@ -72,14 +72,22 @@ describe('the address of a client', () => {
   test.each(['203.0.113.9, unknown', 'for=203.0.113.9', '203.0.113.9:x', '[203.0.113.9', ', '])(
     'is in no list when its proxy names something else than an address (%s), of which is told once',
     (forwardedFor) => {
-      let told = 0
-      const addressOf = createClientAddress(['10.0.0.0/8'], () => (told += 1))
+      const told: unknown[] = []
+      const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
       const addresses = Array.from({ length: 3 }, () => addressOf(socketOf('10.0.0.1'), forwardedFor))
       expect(addresses).toEqual(['unknown', 'unknown', 'unknown'])
-      expect(told).toBe(1)
+      expect(told).toEqual([['unreadable', '10.0.0.1']])
       expect(createAddressMatcher(['0.0.0.0/0', '::/0', '10.0.0.0/8'])('unknown')).toBe(false)
     },
   )
+
+  test('is that of a proxy that nobody said is trusted, of which is told once', () => {
+    const told: unknown[] = []
+    const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
+    for (const peer of ['172.18.0.1', '172.18.0.1', '172.18.0.2', '10.0.0.1']) addressOf(socketOf(peer), '203.0.113.9')
+    addressOf(socketOf('172.18.0.1'), undefined)
+    expect(told).toEqual([['not_trusted', '172.18.0.1']])
+  })
 
   test('is that of the proxy when it names none', () => {
     expect(behindProxies(socketOf('10.0.0.1'), '')).toBe('10.0.0.1')

@@ -35,28 +35,39 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
   }
 }
 
+export type ForwardedForFault = 'unreadable' | 'not_trusted'
+
 /** Stands for the address of a client whose proxy writes none that can be read. It is in no range. */
 const unreadableAddress = 'unknown'
 
 /**
  * Gives a function that finds the client's address: that of the connection or, when it is a trusted proxy's, the last
  * address in X-Forwarded-For that no trusted proxy has, without the port that some write behind it. What stands to the left of it
- * anyone could have written. `unknown` where none can be read, of which `onUnreadable` is told the first time; empty where the connection is gone.
+ * anyone could have written. `unknown` where none can be read; empty where the connection is gone.
+ *
+ * The first time that what a proxy writes is of no use is told: its address cannot be read, or nobody said that this proxy is trusted.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],
-  onUnreadable: () => void = () => undefined,
+  tell: (fault: ForwardedForFault, peer: string) => void = () => undefined,
 ): (socket: Socket, forwardedFor: string | undefined) => string {
   const isTrusted = createAddressMatcher(trustedProxies)
-  let isTold = false
+  const told = new Set<ForwardedForFault>()
+  const tellOnce = (fault: ForwardedForFault, peer: string): void => {
+    if (!told.has(fault)) tell(fault, peer)
+    told.add(fault)
+  }
   return (socket, forwardedFor) => {
     const peer = plain(socket.remoteAddress ?? '')
-    if (forwardedFor === undefined || forwardedFor.trim() === '' || !isTrusted(peer)) return peer
+    if (forwardedFor === undefined || forwardedFor.trim() === '') return peer
+    if (!isTrusted(peer)) {
+      tellOnce('not_trusted', peer)
+      return peer
+    }
     const hops = forwardedFor.split(',').map((hop) => withoutPort(hop.trim()))
     for (const hop of hops.toReversed()) {
       if (!ipaddr.isValid(hop)) {
-        if (!isTold) onUnreadable()
-        isTold = true
+        tellOnce('unreadable', peer)
         return unreadableAddress
       }
       if (!isTrusted(hop)) return ipaddr.process(hop).toString()

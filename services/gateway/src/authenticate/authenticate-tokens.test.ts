@@ -13,6 +13,8 @@ import {
 } from '../../test/authentication.ts'
 import { settle } from '../../test/builders.ts'
 
+const failedToken = `token from ${address}`
+
 describe('an access token', () => {
   test('is not accepted where no issuer is configured', async () => {
     const { ask, said, failed } = setUp()
@@ -22,9 +24,10 @@ describe('an access token', () => {
   })
 
   test.each([
-    ['is invalid', { kind: 'invalid' as const, detail: 'Why.' }, invalidToken('Why.'), [address]],
+    ['is forged', { kind: 'invalid' as const, detail: 'Why.', isForged: true }, invalidToken('Why.'), [failedToken]],
+    ['has ended', { kind: 'invalid' as const, detail: 'Why.', isForged: false }, invalidToken('Why.'), []],
     ['cannot be checked now', { kind: 'unavailable' as const }, unavailable, []],
-  ])('that %s is refused', async (_what, check, refusal, noted) => {
+  ])('that %s is refused, and counts where somebody made it up', async (_what, check, refusal, noted) => {
     const { ask, said, failed, asked } = setUp({ check })
     await ask(withToken)
     expect(said).toEqual([refusal])
@@ -36,6 +39,24 @@ describe('an access token', () => {
     const { ask, said, crashes } = setUp({ check: error })
     await ask(withToken)
     expect([said, crashes]).toEqual([[], [['request-id-1', error]]])
+  })
+
+  test('is not checked for an address that has sent too many forged ones', async () => {
+    const { ask, said, asked, failed } = setUp({ check: valid, tenants: [foundTenant()], wait: { token: 9 } })
+    await ask(withToken)
+    expect(said).toEqual([
+      ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],
+    ])
+    expect([asked, failed]).toEqual([[], []])
+  })
+
+  test.each([
+    ['for one whose keys have failed', { wait: { key: 9 } }],
+    ['that was verified a moment ago', { wait: { token: 9 }, isTokenKnown: true }],
+  ])('lets a person in all the same %s', async (_what, given) => {
+    const { ask, said } = setUp({ check: valid, tenants: [foundTenant()], ...given })
+    await ask(withToken)
+    expect(said).toEqual([acceptedPerson(false)])
   })
 
   test('lets a person in, in the tenant that it names, once', async () => {

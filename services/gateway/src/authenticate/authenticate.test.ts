@@ -23,21 +23,17 @@ import {
 } from '../../test/authentication.ts'
 import { databaseStart, settle } from '../../test/builders.ts'
 
+const failedKey = `key from ${address}`
+
 describe('by the header alone', () => {
   test.each([
     ['none', undefined, undefined, missing('ApiKey'), []],
     ['none, below SCIM', undefined, scim, missing('Bearer'), []],
     ['another scheme', 'Basic abc', undefined, missing('ApiKey'), []],
-    ['a mistyped key', 'ApiKey postern_x', undefined, invalidKey('ApiKey'), [address]],
-    ['a mistyped key as a token, below SCIM', 'Bearer postern_x', scim, invalidKey('Bearer'), [address]],
-    [
-      'no token',
-      'Bearer a b',
-      undefined,
-      invalidToken('The Authorization header does not hold a bearer token.'),
-      [address],
-    ],
-  ])('%s is refused, and only what was tried counts as a failure', async (_what, header, target, refusal, noted) => {
+    ['a mistyped key', 'ApiKey postern_x', undefined, invalidKey('ApiKey'), [failedKey]],
+    ['a mistyped key as a token, below SCIM', 'Bearer postern_x', scim, invalidKey('Bearer'), [failedKey]],
+    ['no token', 'Bearer a b', undefined, invalidToken('The Authorization header does not hold a bearer token.'), []],
+  ])('%s is refused, and a key that was tried counts as a failure', async (_what, header, target, refusal, noted) => {
     const { ask, said, failed, asked, found: looked } = setUp({ check: valid })
     await ask(header, target)
     expect(said).toEqual([refusal])
@@ -48,7 +44,7 @@ describe('by the header alone', () => {
 
 describe('a key in memory', () => {
   test('is accepted in the same tick, once, and counted', async () => {
-    const { begin, said, asked, found: looked } = setUp({ inMemory: entryOf(), waitSeconds: 9 })
+    const { begin, said, asked, found: looked } = setUp({ inMemory: entryOf(), wait: { key: 9, token: 9 } })
     begin(withKey)
     expect(said).toEqual([acceptedKey(false)])
     await settle()
@@ -108,7 +104,7 @@ describe('a key that is not in memory', () => {
   })
 
   test.each([
-    ['is unknown', { kind: 'unknown' as const }, invalidKey('ApiKey'), [address]],
+    ['is unknown', { kind: 'unknown' as const }, invalidKey('ApiKey'), [failedKey]],
     ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable, []],
   ])('and %s is refused', async (_what, lookup, refusal, noted) => {
     const { ask, said, failed, asked } = setUp({ lookups: [lookup] })
@@ -117,8 +113,14 @@ describe('a key that is not in memory', () => {
     expect([failed, asked]).toEqual([noted, [hash]])
   })
 
+  test('is looked up for an address whose tokens alone have failed', async () => {
+    const { ask, said } = setUp({ lookups: [found()], wait: { token: 9 } })
+    await ask(withKey)
+    expect(said).toEqual([acceptedKey(false)])
+  })
+
   test('is not looked up for an address that has failed too often', async () => {
-    const { ask, said, asked } = setUp({ lookups: [found()], waitSeconds: 9 })
+    const { ask, said, asked } = setUp({ lookups: [found()], wait: { key: 9 } })
     await ask(withKey)
     expect(said).toEqual([
       ['too_many_requests', { detail: 'Too many failed authentications from this address.', retryAfterSeconds: 9 }],

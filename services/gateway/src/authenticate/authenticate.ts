@@ -3,7 +3,7 @@ import type { Exchange, ProblemAnswer } from '../exchange.ts'
 import type { FailedAttempts } from '../limit/failed-attempts.ts'
 import type { Limits, RateLimit, Verdict } from '../limit/rate-limit.ts'
 import type { Usage } from '../usage.ts'
-import type { TokenVerifier } from './bearer.ts'
+import type { TokenVerifier, VerifiedToken } from './bearer.ts'
 import type { DatabaseClock } from './clocks.ts'
 import { parseCredentials } from './credentials.ts'
 import { type KeyRefusal, decideKey } from './decide.ts'
@@ -35,7 +35,8 @@ export interface AuthenticateParts {
   readonly floors: Floors
   readonly databaseClock: DatabaseClock
   readonly rateLimit: Pick<RateLimit, 'take'>
-  readonly failedAttempts: FailedAttempts
+  /** Counted apart: whoever sends tokens that are forged keeps no key from its work. */
+  readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
   readonly usage: Pick<Usage, 'denied'>
   /** Counts the requests whose key was in memory. */
   readonly found: { inMemory: number }
@@ -95,14 +96,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   }
 
   async function lookUp(exchange: Exchange, hash: string, outcomes: Outcomes): Promise<KeyEntry | undefined> {
-    const waitSeconds = failedAttempts.waitSeconds(exchange.address)
-    if (waitSeconds > 0) {
-      outcomes.refused(exchange, 'too_many_requests', {
-        detail: 'Too many failed authentications from this address.',
-        retryAfterSeconds: waitSeconds,
-      })
-      return undefined
-    }
+    if (isToWait(exchange, failedAttempts.keys, outcomes)) return undefined
     if (floors.isRevoked(hash)) {
       // Known dead: no answer of anyone else is needed. The look-up only tells whose key it was, for the audit trail.
       keys.obtain(hash).then(
@@ -119,7 +113,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       case 'found':
         return obtained.entry
       case 'unknown':
-        failedAttempts.note(exchange.address)
+        failedAttempts.keys.note(exchange.address)
         invalidKey(exchange, outcomes)
         return undefined
       case 'unavailable':
@@ -130,24 +124,34 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     }
   }
 
+  async function checkToken(
+    exchange: Exchange,
+    text: string,
+    { verify }: TokenVerifier,
+    outcomes: Outcomes,
+  ): Promise<VerifiedToken | undefined> {
+    if (isToWait(exchange, failedAttempts.tokens, outcomes)) return undefined
+    const check = await verify(text)
+    if (check.kind === 'valid') return check.token
+    if (check.kind === 'unavailable') {
+      unavailable(exchange, outcomes)
+      return undefined
+    }
+    if (check.isForged) failedAttempts.tokens.note(exchange.address)
+    invalidToken(exchange, outcomes, check.detail)
+    return undefined
+  }
+
   async function judgeToken(exchange: Exchange, text: string, outcomes: Outcomes): Promise<void> {
     if (tokens === undefined) {
       invalidToken(exchange, outcomes, 'Access tokens are not accepted here. Send Authorization: ApiKey.')
       return
     }
-    const check = await tokens.verify(text)
-    if (check.kind === 'unavailable') {
-      unavailable(exchange, outcomes)
-      return
-    }
-    if (check.kind === 'invalid') {
-      failedAttempts.note(exchange.address)
-      invalidToken(exchange, outcomes, check.detail)
-      return
-    }
+    const token = tokens.find(text) ?? (await checkToken(exchange, text, tokens, outcomes))
+    if (token === undefined) return
     let hasToken = false
     for (let round = 0; round < maxRounds; round += 1) {
-      const tenant = await tenants.obtain(check.token.tenantId)
+      const tenant = await tenants.obtain(token.tenantId)
       if (exchange.response.destroyed) {
         outcomes.gone(exchange)
         return
@@ -157,7 +161,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')
         return
       }
-      const principal = userPrincipal(check.token, tenant.tenant)
+      const principal = userPrincipal(token, tenant.tenant)
       if (tenant.tenant.tenantStatus !== 'active') {
         exchange.principal = principal
         refuseKey(exchange, 'tenant_suspended', outcomes)
@@ -201,14 +205,26 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
           missing(exchange, outcomes)
           return
         }
-        failedAttempts.note(exchange.address)
-        if (credentials.scheme === 'ApiKey') invalidKey(exchange, outcomes)
-        else invalidToken(exchange, outcomes, 'The Authorization header does not hold a bearer token.')
+        if (credentials.scheme === 'ApiKey') {
+          failedAttempts.keys.note(exchange.address)
+          invalidKey(exchange, outcomes)
+        } else invalidToken(exchange, outcomes, 'The Authorization header does not hold a bearer token.')
         return
       default:
         credentials satisfies never
     }
   }
+}
+
+/** Refuses who has failed too often already. */
+function isToWait(exchange: Exchange, failedAttempts: FailedAttempts, outcomes: Outcomes): boolean {
+  const waitSeconds = failedAttempts.waitSeconds(exchange.address)
+  if (waitSeconds === 0) return false
+  outcomes.refused(exchange, 'too_many_requests', {
+    detail: 'Too many failed authentications from this address.',
+    retryAfterSeconds: waitSeconds,
+  })
+  return true
 }
 
 function missing(exchange: Exchange, outcomes: Outcomes): void {

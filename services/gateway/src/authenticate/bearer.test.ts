@@ -1,10 +1,14 @@
 import { createServer } from 'node:http'
 import { randomRing } from '@postern/local-stack/testing'
+import { roles } from '@postern/contracts'
 import { createLogger } from '@postern/service-kit'
+import { parseContext } from '@postern/signed-context'
 import { SignJWT, exportJWK, generateKeyPair } from 'jose'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { readConfig } from '../config.ts'
 import { createTokenVerifier } from './bearer.ts'
+import { userPrincipal } from './principal.ts'
+import { tenant } from '../../test/authentication.ts'
 
 const tenantId = '0197a3c0-7c00-7000-8000-000000000001'
 const { privateKey, publicKey } = await generateKeyPair('ES256')
@@ -83,6 +87,13 @@ function verifierFor(issuer: string, log: Record<string, unknown>[] = []) {
   return createTokenVerifier(oidc, createLogger({ service: 'gateway', level: 'warn', write }))
 }
 
+test.each(['http://sign-in.example', 'http://10.0.0.1:8190', 'http://127.0.0.1.example', 'ftp://x', 'sign-in'])(
+  'a gateway does not start with a provider that anybody on the way could speak for: %s',
+  (issuer) => {
+    expect(() => verifierFor(issuer)).toThrow('POSTERN_OIDC_ISSUER')
+  },
+)
+
 describe('a provider whose name ends in a slash', () => {
   test.each(['/', '/realms/audit/', '', '/realms/audit'])(
     'or not is taken by its name to the letter: …%s',
@@ -117,6 +128,9 @@ describe('what a token says', () => {
     ['the subject, where it is no text', 7, 'ada'],
     ['its first 200 characters', 'x'.repeat(201), 'x'.repeat(200)],
     ['well-formed text, whatever was sent', '\ud800', '\ufffd'],
+    ['text that PostgreSQL takes', 'Ada\0L.', 'Ada\ufffdL.'],
+    ['whole characters', `${'x'.repeat(199)}😀`, 'x'.repeat(199)],
+    ['the subject, where it is empty', '', 'ada'],
   ])('has for a name %s', async (_what, name, expected) => {
     publish(origin)
     expect(await verifierFor(origin).verify(await tokenOf(origin, { name }))).toMatchObject({
@@ -133,10 +147,40 @@ describe('what a token says', () => {
       { sub: 'x'.repeat(256) },
       'The subject of the access token is none that OpenID Connect has.',
     ],
+    [
+      'that ends in milliseconds',
+      { exp: Date.UTC(2100, 0, 1) },
+      'The access token ends at no date that there is: exp counts in seconds.',
+    ],
     ['that has ended', { exp: 1 }, 'The access token does not verify, or has expired.'],
   ])('is refused with a reason where it is one %s', async (_what, changes, detail) => {
     publish(origin)
-    expect(await verifierFor(origin).verify(await tokenOf(origin, changes))).toEqual({ kind: 'invalid', detail })
+    expect(await verifierFor(origin).verify(await tokenOf(origin, changes))).toEqual({
+      kind: 'invalid',
+      detail,
+      isForged: false,
+    })
+  })
+
+  test.each(['ä', '愛', '😀'])(
+    'is told to services whole, whatever the longest subject and name are made of: %s',
+    async (text) => {
+      publish(origin)
+      const sub = text.repeat(255).slice(0, 254)
+      const check = await verifierFor(origin).verify(await tokenOf(origin, { sub, name: text.repeat(300) }))
+      if (check.kind !== 'valid') throw new Error('the token was refused')
+      const { context } = userPrincipal({ ...check.token, roles }, tenant)
+      expect(parseContext(context)).toMatchObject({ id: sub, label: check.token.name })
+      expect([...check.token.name].length).toBeGreaterThan(99)
+    },
+  )
+
+  test('may end with the last second of the year 9999', async () => {
+    publish(origin)
+    const exp = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000
+    expect(await verifierFor(origin).verify(await tokenOf(origin, { exp }))).toMatchObject({
+      token: { expiresAt: exp * 1000 },
+    })
   })
 
   test('may name somebody by 255 characters', async () => {
@@ -160,7 +204,10 @@ describe('what a token says', () => {
       throw new Error('no token is so long')
     }
     expect(await verify(await ofLength(8192))).toMatchObject({ kind: 'valid' })
-    expect(await verify(await ofLength(8193))).toEqual({ kind: 'invalid', detail: 'The access token is too long.' })
+    expect(await verify(await ofLength(8193))).toMatchObject({
+      kind: 'invalid',
+      detail: 'The access token is too long.',
+    })
   })
 })
 
@@ -186,6 +233,20 @@ function goOn(seconds: number): void {
   vi.setSystemTime(Date.now() + seconds * 1000)
 }
 
+const monotonic = performance.now.bind(performance)
+let passed = 0
+
+/** So much later for all that counts time without a clock. */
+function passOn(milliseconds: number): void {
+  passed += milliseconds
+  vi.spyOn(performance, 'now').mockImplementation(() => monotonic() + passed)
+}
+
+afterEach(() => {
+  vi.restoreAllMocks()
+  passed = 0
+})
+
 describe('as time goes on', () => {
   beforeEach(() => void vi.useFakeTimers({ toFake: ['Date'] }))
   afterEach(() => void vi.useRealTimers())
@@ -201,37 +262,52 @@ describe('as time goes on', () => {
 
   test('one that was believed a moment ago is over when it has ended', async () => {
     publish(origin)
-    const { verify } = verifierFor(origin)
+    const { find, verify } = verifierFor(origin)
     const text = await tokenOf(origin, { exp: secondsNow() + 300 })
+    expect(find(text)).toBeUndefined()
     expect(await verify(text)).toMatchObject({ kind: 'valid' })
     goOn(299)
-    expect(await verify(text)).toMatchObject({ kind: 'valid' })
+    expect(find(text)).toMatchObject({ subject: 'ada' })
     // Of its memory no time passes: that is not what forgets it.
     goOn(6)
+    expect(find(text)).toBeUndefined()
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })
   })
 
-  test('one that was believed is believed without asking anybody, and is over when it has ended', async () => {
+  test('one that was believed is believed for half a minute without asking anybody', async () => {
     publish(origin)
-    const { verify } = verifierFor(origin)
+    const { find, verify } = verifierFor(origin)
     const text = await tokenOf(origin, { exp: secondsNow() + 3600 })
     expect(await verify(text)).toMatchObject({ kind: 'valid', token: { subject: 'ada' } })
     documents.clear()
     // By then the keys of the provider would have to be read again.
     goOn(3000)
-    expect(await verify(text)).toMatchObject({ kind: 'valid', token: { subject: 'ada' } })
+    expect(find(text)).toMatchObject({ subject: 'ada', tenantId })
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
-    const later = performance.now() + 30_001
-    const clock = vi.spyOn(performance, 'now').mockImplementation(() => later)
+    passOn(30_001)
+    expect(find(text)).toBeUndefined()
     expect(await verify(text)).toEqual({ kind: 'unavailable' })
-    clock.mockRestore()
     publish(origin)
     goOn(700)
+    passOn(1000)
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })
   })
 })
 
 describe('a provider', () => {
+  test('that moves its keys is followed, though a copy of the old ones stays where they were', async () => {
+    vi.useFakeTimers({ toFake: ['Date'] })
+    publish(origin)
+    const { verify } = verifierFor(origin)
+    expect(await verify(await tokenOf(origin))).toMatchObject({ kind: 'valid' })
+    const next = await generateKeyPair('ES256')
+    documents.set('/.well-known/openid-configuration', { issuer: origin, jwks_uri: `${origin}/next` })
+    documents.set('/next', { keys: [{ ...(await exportJWK(next.publicKey)), kid: 'two', alg: 'ES256' }] })
+    goOn(6)
+    expect(await verify(await tokenOf(origin, {}, { kid: 'two' }, next.privateKey))).toMatchObject({ kind: 'valid' })
+    vi.useRealTimers()
+  })
+
   test('is asked once for all tokens that wait for what it says, and told of once when it says nothing', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     answering = promise
@@ -288,12 +364,21 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
       { type: 'ZodError' },
     ],
     [
+      'its keys are elsewhere, over plain HTTP',
+      () => {
+        publish(origin)
+        const elsewhere = { issuer: origin, jwks_uri: 'http://elsewhere.example/keys' }
+        documents.set('/.well-known/openid-configuration', elsewhere)
+      },
+      { message: 'discovery names keys over plain HTTP' },
+    ],
+    [
       'its keys are not found',
       () => {
         publish(origin)
         documents.delete('/keys')
       },
-      { type: 'JOSEError' },
+      { message: 'key set answered 404' },
     ],
     [
       'its keys are none',
@@ -301,7 +386,7 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
         publish(origin)
         documents.set('/keys', {})
       },
-      { type: 'JWKSInvalid' },
+      { type: 'ZodError' },
     ],
   ])('%s', async (_what, prepare, err) => {
     prepare()
@@ -311,10 +396,14 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
     expect(log).toMatchObject([{ event: 'token_check_unavailable', err }])
   })
 
-  test('and is asked again for the next one', async () => {
-    const { verify } = verifierFor(origin)
+  test('it is left alone for a second, and asked again then', async () => {
+    const log: Record<string, unknown>[] = []
+    const { verify } = verifierFor(origin, log)
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
     publish(origin)
+    expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
+    expect([asked.length, log.length]).toEqual([1, 1])
+    passOn(1000)
     expect(await verify(await tokenOf(origin))).toMatchObject({ kind: 'valid' })
   })
 })

@@ -128,6 +128,24 @@ describe('a token is refused, and nobody but the provider is asked,', () => {
   })
 })
 
+test.each<readonly [string, () => string | Promise<string>, boolean]>([
+  ['by another key under the name of the provider’s', () => byAttacker({ kid: 'one' }), true],
+  [
+    'whose claims were changed',
+    async () => {
+      const [header, , signature] = (await byProvider({})).split('.')
+      return `${header}.${encode(claims({ sub: 'eve' }))}.${signature}`
+    },
+    true,
+  ],
+  ['that has ended', () => byProvider({ exp: seconds(-10) }), false],
+  ['for another audience', () => byProvider({ aud: 'postern-console' }), false],
+  ['by a key that the provider may have had before', () => byAttacker({ kid: 'two' }), false],
+  ['that is none', () => 'x', false],
+])('of what is refused, a token %s counts as forged or not', async (_what, make, isForged) => {
+  expect(await verifier.verify(await make())).toMatchObject({ kind: 'invalid', isForged })
+})
+
 test('roles that are no list are no roles', async () => {
   for (const roles of ['admin', { admin: true }, [['admin']], [1], null]) {
     expect(await verifier.verify(await byProvider({ postern_roles: roles }))).toMatchObject({

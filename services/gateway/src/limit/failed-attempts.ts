@@ -23,6 +23,8 @@ interface Count {
 const windowMs = 60_000
 const maxAddresses = 50_000
 
+const counters = { key: 'postern:failed', token: 'postern:failed-tokens' } as const
+
 const countScript = `
 local failures = redis.call('INCR', KEYS[1])
 if failures == 1 then redis.call('PEXPIRE', KEYS[1], ARGV[1]) end
@@ -34,8 +36,10 @@ export function createFailedAttempts(options: {
   readonly redis: RedisClient
   readonly clocks: Clocks
   readonly limit: number
+  /** Of what fails: each kind has a count of its own. */
+  readonly kind: 'key' | 'token'
 }): FailedAttempts {
-  const { redis, clocks, limit } = options
+  const { redis, clocks, limit, kind } = options
   const counts = new LRUCache<string, Count>({ max: maxAddresses })
 
   function countOf(address: string): Count {
@@ -52,7 +56,7 @@ export function createFailedAttempts(options: {
       const count = countOf(address)
       count.failures += 1
       if (redis.status !== 'ready') return
-      redis.eval(countScript, 1, `postern:failed:{${address}}`, windowMs).then(
+      redis.eval(countScript, 1, `${counters[kind]}:{${address}}`, windowMs).then(
         (failures) => {
           if (typeof failures === 'number') count.failures = Math.max(count.failures, failures)
         },

@@ -43,13 +43,18 @@ describe('tokens that Redis counts', () => {
 describe('failed attempts of an address', () => {
   test('are counted over all gateways, and stop its look-ups until the minute is over', async () => {
     const clocks = fakeClocks()
-    const [one, other] = [1, 2].map(() => createFailedAttempts({ redis, clocks, limit: 3 }))
+    const [one, other] = [1, 2].map(() => createFailedAttempts({ redis, clocks, limit: 3, kind: 'key' }))
     for (let times = 0; times < 3; times += 1) one?.note('192.0.2.1')
     expect(one?.waitSeconds('192.0.2.1')).toBe(0)
     await redis.ping()
     other?.note('192.0.2.1')
     await expect.poll(() => other?.waitSeconds('192.0.2.1')).toBe(60)
     expect(other?.waitSeconds('192.0.2.2')).toBe(0)
+    // What fails of another kind has a count of its own, in Redis too.
+    const tokens = createFailedAttempts({ redis, clocks, limit: 3, kind: 'token' })
+    tokens.note('192.0.2.1')
+    await redis.ping()
+    expect(tokens.waitSeconds('192.0.2.1')).toBe(0)
     clocks.pass(59_001)
     expect(other?.waitSeconds('192.0.2.1')).toBe(1)
     clocks.pass(999)
@@ -58,7 +63,7 @@ describe('failed attempts of an address', () => {
 
   test('are counted by each gateway alone while Redis is away', () => {
     const away = new Redis({ lazyConnect: true })
-    const attempts = createFailedAttempts({ redis: away, clocks: fakeClocks(), limit: 1 })
+    const attempts = createFailedAttempts({ redis: away, clocks: fakeClocks(), limit: 1, kind: 'key' })
     attempts.note('192.0.2.1')
     expect(attempts.waitSeconds('192.0.2.1')).toBe(0)
     attempts.note('192.0.2.1')
