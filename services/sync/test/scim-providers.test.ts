@@ -315,3 +315,47 @@ test('a user that is made again with its Idempotency-Key is answered in the same
   expect([second.status, second.json, second.headers['idempotent-replayed']]).toEqual([201, first.json, 'true'])
   expect(second.headers['content-type']).toBe(first.headers['content-type'])
 })
+
+describe('an answer has only what is asked for (RFC 7644 §3.9), of what is written as well:', () => {
+  test('of users, when they are made, replaced and changed', async () => {
+    const principal = admin()
+    const user = { userName: 'ada@x.example', title: 'Auditor', externalId: 'e1' }
+    const made = await scim(principal, 'POST', '/Users?attributes=userName', user)
+    const { id } = z.object({ id: z.string() }).parse(made.json)
+    const brief = { schemas: expect.any(Array), id, userName: 'ada@x.example' }
+    expect([made.status, made.json]).toEqual([201, brief])
+    expect(made.headers['etag']).toMatch(/^"/)
+    expect((await scim(principal, 'PUT', `/Users/${id}?attributes=userName`, user)).json).toEqual(brief)
+    const change = patch({ op: 'Replace', path: 'title', value: 'Chief auditor' })
+    const changed = await scim(
+      principal,
+      'PATCH',
+      `/Users/${id}?excludedAttributes=meta,externalId,title,active`,
+      change,
+    )
+    expect(changed.json).toEqual(brief)
+    expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({ title: 'Chief auditor' })
+  })
+
+  test('of groups, whose members may be many', async () => {
+    const principal = admin()
+    const ada = await create(principal, { userName: 'ada@x.example' })
+    const body = { displayName: 'IA', members: [{ value: ada.id }] }
+    const made = await scim(principal, 'POST', '/Groups?excludedAttributes=members', body)
+    const { id } = resource.parse(made.json)
+    const target = `/Groups/${id}?excludedAttributes=members`
+    const change = patch({ op: 'Replace', path: 'displayName', value: 'Internal audit' })
+    const answers = [
+      made,
+      await scim(principal, 'GET', target),
+      await scim(principal, 'PUT', target, body),
+      await scim(principal, 'PATCH', target, change),
+    ]
+    for (const { json } of answers) expect(json).toEqual(expect.not.objectContaining({ members: expect.anything() }))
+    expect(answers.map(({ status }) => status)).toEqual([201, 200, 200, 200])
+    expect((await scim(principal, 'GET', `/Groups/${id}`)).json).toMatchObject({
+      displayName: 'Internal audit',
+      members: [{ value: ada.id }],
+    })
+  })
+})

@@ -1,4 +1,5 @@
-interface Projection {
+/** What of a resource the caller wants to see. */
+export interface Projection {
   readonly attributes?: string | undefined
   readonly excludedAttributes?: string | undefined
 }

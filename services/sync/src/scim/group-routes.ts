@@ -13,7 +13,7 @@ import {
 } from '@postern/contracts'
 import { type App, type RequestInfo, contractRoute, matchesEtag, problem } from '@postern/service-kit'
 import type { Deps } from '../deps.ts'
-import { isLeftOut, listOf, pageOf, project } from './answer.ts'
+import { type Projection, isLeftOut, listOf, pageOf, project } from './answer.ts'
 import { toCondition } from './filter.ts'
 import {
   type Member,
@@ -55,25 +55,26 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 
   contractRoute(app, scimGetGroup, async ({ params, query, context, answer }) => {
+    const wanted = isLeftOut('members', query) ? [] : [params.id]
     // In two steps, which `read` has not.
     const [group, members] = await db.write(
       context,
-      async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, [params.id])]),
+      async (tx) => await Promise.all([findGroup(tx, params.id), listMembers(tx, wanted)]),
     )
     if (group === undefined) throw problem('not_found')
     answer.etag(etagOf(group))
     return project(present(group, members.get(group.id) ?? []), query)
   })
 
-  contractRoute(app, scimCreateGroup, async ({ body, context, answer, keep }) => {
+  contractRoute(app, scimCreateGroup, async ({ body, query, context, answer, keep }) => {
     const made = db.write(context, async (tx) => {
       const id = crypto.randomUUID()
       await insertGroup(tx, id, { displayName: body.displayName, externalId: body.externalId ?? undefined })
       await take(tx, id, { kind: 'add', ids: (body.members ?? []).map(({ value }) => value) })
-      const group = await read(tx, id)
+      const group = await read(tx, id, query)
       answer.header('location', `${scimBase}/Groups/${id}`)
       answer.etag(group.meta?.version ?? '')
-      return await keep(tx, group)
+      return await keep(tx, project(group, query))
     })
     return await made.catch(refuseTaken)
   })
@@ -99,7 +100,10 @@ export function scimGroupRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
   })
 }
 
-type Input = Pick<RequestInfo, 'context' | 'raw' | 'answer'> & { readonly params: { readonly id: string } }
+type Input = Pick<RequestInfo, 'context' | 'raw' | 'answer'> & {
+  readonly params: { readonly id: string }
+  readonly query: Projection
+}
 
 async function lockUnlessChanged(tx: Tx, { params, raw }: Pick<Input, 'params' | 'raw'>): Promise<StoredGroup> {
   const before = await lockGroup(tx, params.id)
@@ -124,11 +128,11 @@ async function change(db: Deps['db'], input: Input, steps: readonly GroupStep[])
     const isRenamed = names.displayName !== before.displayName || names.externalId !== (before.externalId ?? undefined)
     if (moved > 0 || isRenamed) await updateGroup(tx, before.id, names)
     if (names.displayName !== before.displayName) await touchGroupsOf(tx, before.id)
-    return await read(tx, before.id)
+    return await read(tx, before.id, input.query)
   })
   const group = await written.catch(refuseTaken)
   input.answer.etag(group.meta?.version ?? '')
-  return group
+  return project(group, input.query)
 }
 
 /** Does one step on the members; answers how many have come or gone. */
@@ -164,10 +168,11 @@ async function take(
   return left + added
 }
 
-async function read(tx: Tx, id: string): Promise<ScimGroup> {
+/** Members are not read where the answer leaves them out: there may be many. */
+async function read(tx: Tx, id: string, query: Projection): Promise<ScimGroup> {
   const group = await findGroup(tx, id)
   if (group === undefined) throw new Error('the group is not there')
-  const members = await listMembers(tx, [id])
+  const members = await listMembers(tx, isLeftOut('members', query) ? [] : [id])
   return present(group, members.get(id) ?? [])
 }
 

@@ -56,7 +56,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
   })
 
   contractRoute(app, scimCreateUser, async (input) => {
-    const { body, answer, keep } = input
+    const { body, query, answer, keep } = input
     const user = readUser(body)
     return await writeUser(
       deps,
@@ -67,13 +67,13 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
         const made = presentNow(stored)
         answer.header('location', `${scimBase}/Users/${made.id}`)
         answer.etag(made.meta?.version ?? '')
-        return await keep(tx, made)
+        return await keep(tx, project(made, query))
       },
     )
   })
 
   contractRoute(app, scimReplaceUser, async (input) => {
-    const { body, params, answer } = input
+    const { body, query, params, answer } = input
     const changed = await writeUser(
       deps,
       input,
@@ -82,11 +82,11 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
-    return changed
+    return project(changed, query)
   })
 
   contractRoute(app, scimPatchUser, async (input) => {
-    const { body, params, answer } = input
+    const { body, query, params, answer } = input
     const changed = await writeUser(
       deps,
       input,
@@ -95,7 +95,7 @@ export function scimUserRoutes(app: App, deps: Pick<Deps, 'db' | 'universe'>): v
       async (_tx, stored) => presentNow(stored),
     )
     answer.etag(changed.meta?.version ?? '')
-    return changed
+    return project(changed, query)
   })
 
   contractRoute(app, scimDeleteUser, async (input) => {
