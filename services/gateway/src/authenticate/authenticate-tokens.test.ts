@@ -28,10 +28,10 @@ describe('an access token', () => {
     ['has ended', { kind: 'invalid' as const, detail: 'Why.', isForged: false }, invalidToken('Why.'), []],
     ['cannot be checked now', { kind: 'unavailable' as const }, unavailable, []],
   ])('that %s is refused, and counts where somebody made it up', async (_what, check, refusal, noted) => {
-    const { ask, said, failed, asked } = setUp({ check })
+    const { ask, said, failed, asked, crashes } = setUp({ check })
     await ask(withToken)
     expect(said).toEqual([refusal])
-    expect([failed, asked]).toEqual([noted, ['some.token']])
+    expect([failed, asked, crashes]).toEqual([noted, ['some.token'], []])
   })
 
   test('whose check fails in a way that nobody thought of is told of', async () => {

@@ -263,14 +263,17 @@ describe('as time goes on', () => {
   test('one that was believed a moment ago is over when it has ended', async () => {
     publish(origin)
     const { find, verify } = verifierFor(origin)
-    const text = await tokenOf(origin, { exp: secondsNow() + 300 })
+    const end = secondsNow() + 300
+    const text = await tokenOf(origin, { exp: end })
     expect(find(text)).toBeUndefined()
     expect(await verify(text)).toMatchObject({ kind: 'valid' })
-    goOn(299)
+    expect(find(await tokenOf(origin, { exp: secondsNow() + 300, sub: 'bo' }))).toBeUndefined()
+    vi.setSystemTime(end * 1000 - 1)
     expect(find(text)).toMatchObject({ subject: 'ada' })
     // Of its memory no time passes: that is not what forgets it.
-    goOn(6)
+    vi.setSystemTime(end * 1000)
     expect(find(text)).toBeUndefined()
+    goOn(5)
     expect(await verify(text)).toMatchObject({ kind: 'invalid' })
   })
 
@@ -394,6 +397,21 @@ describe('a provider that cannot be asked leaves a token neither valid nor inval
     const { verify } = verifierFor(origin, log)
     expect(await verify(await tokenOf(origin))).toEqual({ kind: 'unavailable' })
     expect(log).toMatchObject([{ event: 'token_check_unavailable', err }])
+  })
+
+  test('it takes longer than three seconds, which is told of once', async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    answering = promise
+    const log: Record<string, unknown>[] = []
+    const { verify } = verifierFor(origin, log)
+    const text = await tokenOf(origin)
+    const checks = [await verify(text), await verify(text), ...(await Promise.all([verify(text), verify(text)]))]
+    resolve()
+    expect(new Set(checks.map(({ kind }) => kind))).toEqual(new Set(['unavailable']))
+    expect(log).toMatchObject([
+      { err: { message: 'the provider takes too long to answer', cause: { type: 'TimeoutError' } } },
+    ])
+    expect(asked).toHaveLength(1)
   })
 
   test('it is left alone for a second, and asked again then', async () => {

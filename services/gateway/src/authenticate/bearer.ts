@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import { type Role, roles, uuidSchema } from '@postern/contracts'
 import { type Logger, isProtectedUrl } from '@postern/service-kit'
-import { type JWTPayload, createRemoteJWKSet, customFetch, decodeProtectedHeader, errors, jwtVerify } from 'jose'
+import { type JWTPayload, createRemoteJWKSet, customFetch, errors, jwtVerify } from 'jose'
 import { z } from 'zod'
 import type { OidcConfig } from '../config.ts'
 import { createShortMemory } from './short-memory.ts'
@@ -69,14 +69,11 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
 
   return {
     find: (text) => {
-      if (text.length > maxTokenCharacters) return undefined
       const token = known.get(digestOf(text))
       return token !== undefined && Date.now() < token.expiresAt ? token : undefined
     },
     verify: async (text) => {
       if (text.length > maxTokenCharacters) return refused('The access token is too long.')
-      // Anybody can send what is no token at all: nobody is asked for it.
-      if (!mayVerify(text)) return unverified
       try {
         const { payload } = await jwtVerify(text, keys, {
           issuer: oidc.issuer,
@@ -91,7 +88,8 @@ export function createTokenVerifier(oidc: OidcConfig, logger: Logger): TokenVeri
         return { kind: 'valid', token: read }
       } catch (error) {
         if (error instanceof errors.JWSSignatureVerificationFailed) return { ...unverified, isForged: true }
-        if (isOfTheToken(error)) return unverified
+        // Of the provider no error is one of these: it says nothing about the token.
+        if (error instanceof errors.JOSEError) return unverified
         if (!told.has(Object(error))) logger.warn({ event: 'token_check_unavailable', err: error })
         told.add(Object(error))
         return { kind: 'unavailable' }
@@ -104,16 +102,6 @@ const digestOf = (text: string): string => hash('sha256', text, 'base64')
 
 const refused = (detail: string) => ({ kind: 'invalid', detail, isForged: false }) as const
 const unverified = refused('The access token does not verify, or has expired.')
-
-/** Whether it has the form of a token, signed in a way that is taken. */
-function mayVerify(text: string): boolean {
-  try {
-    const { alg } = decodeProtectedHeader(text)
-    return algorithms.some((taken) => taken === alg)
-  } catch {
-    return false
-  }
-}
 
 /**
  * The provider's keys. Where they are is asked each time that they are read: a provider that moves them, with or without leaving a copy behind, is followed.
@@ -129,7 +117,10 @@ function openKeySet(issuer: string): ReturnType<typeof createRemoteJWKSet> {
       try {
         const keysAt = await discover(issuer, options)
         return Response.json(keySetSchema.parse(await readJson(keysAt, options, 'key set')))
-      } catch (error) {
+      } catch (cause) {
+        // jose makes an error of its own of this one, another for each token that waits.
+        const isLate = cause instanceof Error && cause.name === 'TimeoutError'
+        const error = isLate ? new Error('the provider takes too long to answer', { cause }) : cause
         failure = { error, at: performance.now() }
         throw error
       }
@@ -155,16 +146,6 @@ async function readJson(address: string, options: RequestInit, what: string): Pr
     throw new Error(`${what} answered ${answer.status}`)
   }
   return await answer.json()
-}
-
-/** Errors that are the token's own fault. All else (issuer out of reach) says nothing about the token. */
-function isOfTheToken(error: unknown): boolean {
-  return (
-    error instanceof errors.JOSEError &&
-    !(error instanceof errors.JWKSTimeout) &&
-    !(error instanceof errors.JWKSInvalid) &&
-    error.code !== 'ERR_JOSE_GENERIC'
-  )
 }
 
 const rolesSchema = z.array(z.string()).catch([])
