@@ -1,8 +1,10 @@
-import { readFile } from 'node:fs/promises'
+import { X509Certificate } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type RotationStep, ringNames, rotateRing, rotateSecret, rotationSteps } from '@postern/installation'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openTestAuthority } from '../../packages/local-stack/src/testing/index.ts'
 import { type Churn, prepareChurn } from '../support/churn.ts'
 import { type Operation, costBetween, findViolations, findWrongWrites } from '../support/promises.ts'
 import { type Traffic, startTraffic } from '../support/traffic.ts'
@@ -186,22 +188,82 @@ async function tellRedis(before: readonly string[]): Promise<void> {
     ...before.filter((each) => !after.includes(each)).map((each) => `<${each}`),
   ]
   if (changes.length === 0) return
+  const accepted = after.includes(password) ? password : (after[0] ?? '')
+  await tellRedisBy(accepted, 'ACL', 'SETUSER', 'default', ...changes)
+}
+
+async function tellRedisBy(password: string, ...command: readonly string[]): Promise<void> {
   const [redis = ''] = await system.containers('redis')
-  const env = { REDISCLI_AUTH: after.includes(password) ? password : (after[0] ?? '') }
-  const command = [
-    'exec',
-    '--env',
-    'REDISCLI_AUTH',
-    redis,
-    'redis-cli',
-    '--tls',
-    '--insecure',
-    'ACL',
-    'SETUSER',
-    'default',
-    ...changes,
-  ]
-  expect(await system.docker(command, { env })).toBe('OK')
+  const client = ['exec', '--env', 'REDISCLI_AUTH', redis, 'redis-cli', '--tls', '--insecure']
+  expect(await system.docker([...client, ...command], { env: { REDISCLI_AUTH: password } })).toBe('OK')
+}
+
+const certified = ['postgres', 'pgbouncer', 'redis'] as const
+
+/** What runbook.md says of certificates: each new one where the old one was, and who shows it is told to read it. */
+async function renewCertificates(): Promise<void> {
+  const { trust } = system.installation
+  const authority = openTestAuthority(trust)
+  for (const name of certified) {
+    const { certificate, key } = await authority.issue(name)
+    // Over what is there, which keeps its owner.
+    await writeFile(join(trust, name, 'server.crt'), await readFile(certificate))
+    await writeFile(join(trust, name, 'server.key'), await readFile(key))
+  }
+  expect(await queryAsSuperuser(system, 'select pg_reload_conf() as reloads')).toEqual([{ reloads: true }])
+  const [pgbouncer = ''] = await system.containers('pgbouncer')
+  await system.docker(['exec', pgbouncer, 'bash', '-c', 'kill -HUP 1'])
+  const [password = ''] = await acceptedByRedis()
+  const folder = '/etc/postern/tls'
+  const files = ['tls-cert-file', `${folder}/server.crt`, 'tls-key-file', `${folder}/server.key`]
+  await tellRedisBy(password, 'CONFIG', 'SET', ...files)
+}
+
+/** Connects as a client does, and prints the certificate's fingerprint; fails where the authority has not issued it for that name. */
+const askForCertificate = `
+  const [host, port, isSql] = process.argv.slice(1)
+  const socket = require('node:net').connect(Number(port), host)
+  const secure = () => {
+    const over = require('node:tls').connect({ socket, servername: host }, () => {
+      process.stdout.write(over.getPeerCertificate().fingerprint256)
+      socket.destroy()
+    })
+  }
+  socket.on('connect', () => {
+    if (isSql !== 'sql') return secure()
+    socket.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
+    socket.once('data', secure)
+  })`
+
+/** The fingerprints of what each shows now. */
+async function shownCertificates(): Promise<Record<(typeof certified)[number], string>> {
+  const [keys = ''] = await system.containers('keys')
+  const fromKeys = async (...target: readonly string[]): Promise<string> =>
+    (await system.docker(['exec', keys, 'node', '-e', askForCertificate, ...target])).trim()
+  // Services have no way to PostgreSQL but by PgBouncer.
+  const migrations = ['run', '--rm', '--no-deps', 'migrate', '-e', askForCertificate]
+  return {
+    postgres: (await system.compose([...migrations, 'postgres', '5432', 'sql'])).trim().split('\n').at(-1) ?? '',
+    pgbouncer: await fromKeys('pgbouncer', '6432', 'sql'),
+    redis: await fromKeys('redis', '6379', 'plain'),
+  }
+}
+
+/** The containers of servers with certificates, and when each was started. */
+async function containersOfCertified(): Promise<string[]> {
+  const containers = await Promise.all(certified.map((name) => system.containers(name)))
+  return await Promise.all(
+    containers.flat().map((id) => system.docker(['inspect', '--format', '{{.Id}} {{.State.StartedAt}}', id])),
+  )
+}
+
+async function issuedCertificates(): Promise<Record<string, string>> {
+  const { trust } = system.installation
+  const fingerprints = certified.map(async (name) => {
+    const certificate = new X509Certificate(await readFile(join(trust, name, 'server.crt')))
+    return [name, certificate.fingerprint256] as const
+  })
+  return Object.fromEntries(await Promise.all(fingerprints))
 }
 
 describe('no request fails', () => {
@@ -228,6 +290,22 @@ describe('no request fails', () => {
         const [redis = ''] = await system.containers('redis')
         await system.docker(['restart', '--time', '5', redis])
       })
+    },
+    longestTestMs,
+  )
+
+  test(
+    'while every certificate is renewed: nothing is started anew, and each server shows the new one',
+    async () => {
+      const before = await issuedCertificates()
+      const started = await containersOfCertified()
+      expect(started).toHaveLength(certified.length)
+      expect(await shownCertificates()).toEqual(before)
+      await expectNoFailure('certificates renewed', renewCertificates)
+      const after = await issuedCertificates()
+      for (const name of certified) expect(after[name]).not.toBe(before[name])
+      expect(await shownCertificates()).toEqual(after)
+      expect(await containersOfCertified()).toEqual(started)
     },
     longestTestMs,
   )

@@ -102,50 +102,64 @@ describe.skipIf(program === '')('the production overlay', () => {
   })
 })
 
-describe.skipIf(program === '')('the production overlay with a bucket, sources and traces', () => {
-  const render = once(() => {
-    const own = join(folder, 'kubernetes/overlays/with-components')
-    cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
-    const path = join(own, 'kustomization.yaml')
-    const components = ['evidence-in-s3', 'sources-of-connectors', 'traces']
-      .map((name) => `  - ../../components/${name}`)
-      .join('\n')
-    const chosen = readFileSync(path, 'utf8').replace('  - ../../components/evidence-on-shared-volume', components)
-    writeFileSync(path, chosen)
-    for (const name of ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']) {
-      writeFileSync(join(secrets, 'evidence', name), 'given by who keeps the bucket')
-    }
-    return renderOverlay(program, own)
-  })
-  describeObjects(render)
+describe.skipIf(program === '')(
+  'the production overlay with a bucket, sources, traces and an authority of its own',
+  () => {
+    const render = once(() => {
+      const own = join(folder, 'kubernetes/overlays/with-components')
+      cpSync(join(folder, 'kubernetes/overlays/production'), own, { recursive: true })
+      const path = join(own, 'kustomization.yaml')
+      const components = ['evidence-in-s3', 'sources-of-connectors', 'traces', 'own-authority']
+        .map((name) => `  - ../../components/${name}`)
+        .join('\n')
+      const chosen = readFileSync(path, 'utf8').replace('  - ../../components/evidence-on-shared-volume', components)
+      writeFileSync(path, chosen)
+      for (const name of ['POSTERN_BLOB_S3_ACCESS_KEY_ID', 'POSTERN_BLOB_S3_SECRET_ACCESS_KEY']) {
+        writeFileSync(join(secrets, 'evidence', name), 'given by who keeps the bucket')
+      }
+      return renderOverlay(program, own)
+    })
+    describeObjects(render)
 
-  test('has every component but the one in whose place another is', () => {
-    const there = readdirSync(join(folder, 'kubernetes/components'))
-    const chosen = readFileSync(join(folder, 'kubernetes/overlays/with-components/kustomization.yaml'), 'utf8')
-    expect(render().length).toBeGreaterThan(20)
-    expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
-  })
+    test('has every component but the one in whose place another is', () => {
+      const there = readdirSync(join(folder, 'kubernetes/components'))
+      const chosen = readFileSync(join(folder, 'kubernetes/overlays/with-components/kustomization.yaml'), 'utf8')
+      expect(render().length).toBeGreaterThan(20)
+      expect(there.filter((name) => !chosen.includes(`components/${name}\n`))).toEqual(['evidence-on-shared-volume'])
+    })
 
-  test('adds the arrows of its components and no other', () => {
-    const production = renderOverlay(program, join(folder, 'kubernetes/overlays/production'))
-    const senders = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']
-    const added = [
-      'evidence > 192.0.2.48/28:443',
-      ...[443, 636, 5432, 3306].map((port) => `sync > 192.0.2.64/28:${port}`),
-      ...senders.map((name) => `${name} > namespace:monitoring:4318`),
-    ]
-    expect(arrowsOf(render(), 'egress')).toEqual([...arrowsOf(production, 'egress'), ...added].toSorted())
-    expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(production, 'ingress'))
-  })
+    test('adds the arrows of its components and no other', () => {
+      const production = renderOverlay(program, join(folder, 'kubernetes/overlays/production'))
+      const senders = ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']
+      const added = [
+        'evidence > 192.0.2.48/28:443',
+        ...[443, 636, 5432, 3306].map((port) => `sync > 192.0.2.64/28:${port}`),
+        ...senders.map((name) => `${name} > namespace:monitoring:4318`),
+      ]
+      expect(arrowsOf(render(), 'egress')).toEqual([...arrowsOf(production, 'egress'), ...added].toSorted())
+      expect(arrowsOf(render(), 'ingress')).toEqual(arrowsOf(production, 'ingress'))
+    })
 
-  test('sends traces from whoever answers requests, and keeps evidence on no volume', () => {
-    for (const name of ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']) {
-      expect(environmentOf(findWorkload(render(), name))['POSTERN_OTLP_URL'], name).toMatch(/^http/)
-    }
-    expect(render().filter(({ kind }) => kind === 'PersistentVolumeClaim')).toEqual([])
-    expect(findWorkload(render(), 'evidence').pod.volumes.map(({ name }) => name)).toEqual(['secrets'])
-  })
-})
+    test('sends traces from whoever answers requests, and keeps evidence on no volume', () => {
+      for (const name of ['gateway', 'keys', 'findings', 'universe', 'evidence', 'sync']) {
+        expect(environmentOf(findWorkload(render(), name))['POSTERN_OTLP_URL'], name).toMatch(/^http/)
+      }
+      expect(render().filter(({ kind }) => kind === 'PersistentVolumeClaim')).toEqual([])
+      expect(findWorkload(render(), 'evidence').pod.volumes.map(({ name }) => name)).toEqual(['secrets', 'authority'])
+    })
+
+    test('lets whoever speaks to a server of the site check it by the authority of the site', () => {
+      for (const name of ['gateway', 'keys', 'evidence', 'sync', 'console']) {
+        const { pod } = findWorkload(render(), name)
+        expect(pod.volumes, name).toContainEqual({ name: 'authority', configMap: { name: 'postern-authority' } })
+        const mount = { name: 'authority', mountPath: '/etc/postern/authority', readOnly: true }
+        expect(pod.containers[0]?.['volumeMounts'], name).toContainEqual(mount)
+        const trusted = environmentOf(findWorkload(render(), name))['NODE_EXTRA_CA_CERTS']
+        expect(trusted, name).toBe('/etc/postern/authority/ca.crt')
+      }
+    })
+  },
+)
 
 function once<T>(work: () => T): () => T {
   let made: { readonly value: T } | undefined

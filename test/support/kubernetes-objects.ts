@@ -42,9 +42,9 @@ export function findWorkload(manifests: readonly Manifest[], name: string): Work
   return found
 }
 
-/** The variables that a service asks for. */
+/** The variables that a service asks for, or Node.js itself. */
 function knownVariables(name: ServiceName): Set<string> {
-  const asked = new Set<string>()
+  const asked = new Set(['NODE_EXTRA_CA_CERTS'])
   const env = new Proxy<Record<string, string>>({}, { get: (_target, key) => void asked.add(String(key)) })
   expect(() => services[name].readConfig(env)).toThrow('must be set')
   return asked

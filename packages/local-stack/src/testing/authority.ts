@@ -17,13 +17,9 @@ const algorithm = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nod
 
 const openssl = async (...args: readonly string[]): Promise<void> => void (await execute('openssl', args))
 
-/** Makes an authority that lives for two days, with OpenSSL's own program. The folder must be there. */
-export async function makeTestAuthority(folder: string): Promise<TestAuthority> {
+/** An authority that `makeTestAuthority` has made in this folder. */
+export function openTestAuthority(folder: string): TestAuthority {
   const path = (name: string): string => join(folder, name)
-  const constraints = ['-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=critical,keyCertSign']
-  const subject = ['-subj', '/CN=Authority of a test']
-  const out = ['-keyout', path('ca.key'), '-out', path('ca.crt')]
-  await openssl('req', '-x509', ...algorithm, ...subject, ...constraints, ...out)
   return {
     certificate: path('ca.crt'),
     issue: async (name) => {
@@ -36,4 +32,13 @@ export async function makeTestAuthority(folder: string): Promise<TestAuthority> 
       return { certificate, key }
     },
   }
+}
+
+/** Makes an authority that lives for two days, with OpenSSL's own program. The folder must be there. */
+export async function makeTestAuthority(folder: string): Promise<TestAuthority> {
+  const constraints = ['-addext', 'basicConstraints=critical,CA:TRUE', '-addext', 'keyUsage=critical,keyCertSign']
+  const subject = ['-subj', '/CN=Authority of a test']
+  const out = ['-keyout', join(folder, 'ca.key'), '-out', join(folder, 'ca.crt')]
+  await openssl('req', '-x509', ...algorithm, ...subject, ...constraints, ...out)
+  return openTestAuthority(folder)
 }
