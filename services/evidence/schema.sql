@@ -301,6 +301,7 @@ create table evidence.upload (
   receipt_jws text,
   turn integer not null default 0,
   arrived bigint not null default 0,
+  metadata text,
   constraint upload_pk PRIMARY KEY (tenant_id, id),
   constraint upload_arrived_in_length CHECK (((arrived >= 0) AND (arrived <= length))),
   constraint upload_content_type_length CHECK (((char_length(content_type) >= 1) AND (char_length(content_type) <= 255))),
@@ -308,6 +309,7 @@ create table evidence.upload (
   constraint upload_details_is_object CHECK ((jsonb_typeof(details) = 'object'::text)),
   constraint upload_file_name_length CHECK (((char_length(file_name) >= 1) AND (char_length(file_name) <= 255))),
   constraint upload_length_positive CHECK ((length > 0)),
+  constraint upload_metadata_length CHECK ((char_length(metadata) <= 4096)),
   constraint upload_turn_not_negative CHECK ((turn >= 0))
 );
 CREATE INDEX upload_expires_at ON evidence.upload USING btree (tenant_id, expires_at);

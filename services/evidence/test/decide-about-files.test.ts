@@ -106,6 +106,33 @@ describe('what is known of files, and deciding about them', () => {
   })
 })
 
+test('a file that an auditor has rejected is attached to nothing more; a revision of it is', async () => {
+  const sender = uploader()
+  await service.universe.push(sender.tenantId, ['SOX-1'])
+  const attach = async (id: string) =>
+    await service.caller.call(sender, 'POST', `/api/v1/evidence/${id}/attachments`, {
+      body: { test_procedures: ['ext:SOX-1'] },
+    })
+  const review = async (id: string, verdict: string) =>
+    await service.caller.call(adminOf(sender), 'POST', `${files}/${id}/review`, { body: { verdict, reason } })
+  const [bad, good] = [await uploaded(service.caller, sender, 'a,b'), await uploaded(service.caller, sender, 'c,d')]
+  expect((await review(bad.id, 'rejected')).status).toBe(200)
+  expect((await review(good.id, 'reviewed')).status).toBe(200)
+  const refused = await attach(bad.id)
+  expect([refused.status, problemSchema.parse(refused.json)]).toMatchObject([
+    409,
+    { code: 'conflict', detail: expect.stringContaining('rejected') },
+  ])
+  expect((await read(adminOf(sender), bad.id)).test_procedure_ids).toEqual([])
+  expect((await attach(good.id)).status).toBe(201)
+  const revision = await service.caller.call(sender, 'POST', `/api/v1/evidence/${bad.id}/revisions?file_name=a.csv`, {
+    body: 'a,c',
+    headers: { 'content-type': 'text/csv' },
+  })
+  const { id } = z.object({ id: z.string() }).parse(revision.json)
+  expect((await attach(id)).status).toBe(201)
+})
+
 describe('a file in quarantine', () => {
   test('is released by an administrator, with a reason that stays; then its sender can attach it', async () => {
     const sender = uploader()

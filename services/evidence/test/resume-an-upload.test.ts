@@ -195,7 +195,8 @@ describe('a resumable upload', () => {
     const principal = uploader()
     await service.universe.push(principal.tenantId, ['SOX-1'])
     const details = { test_procedures: ['ref:TP-0001'], evidence_date: '2026-09-30', sha256: [sha256('abcdefgh')] }
-    const target = await created(principal, 8, metadataOf('u\u0308.csv', 'text/csv', details))
+    const metadata = metadataOf('u\u0308.csv', 'text/csv', details)
+    const target = await created(principal, 8, metadata)
     expect(target).toMatch(/^\/api\/v1\/evidence\/uploads\/[0-9a-f-]{36}$/)
     const first = await append(principal, target, 0, 'abc', {
       'upload-checksum': `sha256 ${createHash('sha256').update('abc').digest('base64')}`,
@@ -225,6 +226,7 @@ describe('a resumable upload', () => {
     const again = await head(principal, target)
     expect([again.status, again.headers['upload-offset'], again.headers['upload-length']]).toEqual([200, '8', '8'])
     expect(again.headers['postern-receipt']).toBe(jws)
+    expect(again.headers['upload-metadata']).toBe(metadata)
     expect(await append(principal, target, 8, '')).toMatchObject({ status: 204 })
     const given = await service.caller.call(principal, 'DELETE', target, { headers: tus })
     expect([given.status, codeOf(given)]).toEqual([409, 'conflict'])

@@ -87,7 +87,12 @@ export const readUpload = defineRoute({
   answers: {
     200: {
       description: 'Where to go on',
-      headers: { ...onAnswers, ...receiptOnAnswers, 'Upload-Length': 'The size of the file' },
+      headers: {
+        ...onAnswers,
+        ...receiptOnAnswers,
+        'Upload-Length': 'The size of the file',
+        'Upload-Metadata': 'As it was sent when the upload was begun',
+      },
     },
   },
   problems: completionProblems,

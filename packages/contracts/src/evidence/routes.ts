@@ -86,7 +86,7 @@ export const attachEvidence = defineRoute({
   path: '/api/v1/evidence/:id/attachments',
   summary: 'Attach a file to test procedures',
   description:
-    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing: `attachments` of the receipt says with which note, and since when. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed. A file in quarantine is attached to nothing (409 `conflict`), and no file to more than 1,000 test procedures (422).',
+    'The file is one that the same key has uploaded within the last 30 days. To attach it where it is attached already changes nothing: `attachments` of the receipt says with which note, and since when. It is attached to all that are named, or to none: 404 where one is not there, 409 `procedure_locked` where one is completed. A file that is in quarantine, rejected or purged is attached to nothing (409 `conflict`), and no file to more than 1,000 test procedures (422).',
   params: ownFile,
   body: z.strictObject({
     test_procedures: testProceduresSchema.refine((list) => list.length > 0, { message: 'must name a test procedure' }),

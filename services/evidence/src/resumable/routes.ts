@@ -88,6 +88,7 @@ export function resumableRoutes(app: App, deps: Parts, limits: Limits): void {
     return await turns.take(turnOf(context, params.id), async () => {
       const upload = await orAskAgain(takeOver(deps, context, params.id, async (_tx, found) => found))
       answer.header('upload-length', String(upload.length))
+      if (upload.metadata !== undefined) answer.header('upload-metadata', upload.metadata)
       await tell(input, upload)
       return undefined
     })
@@ -262,7 +263,7 @@ async function orAskAgain<T>(work: Promise<T>): Promise<T> {
 function readCreation(
   headers: RequestInfo['raw']['headers'],
   { maxFileBytes, allowedTypes }: Pick<Limits, 'maxFileBytes' | 'allowedTypes'>,
-): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details'> {
+): Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'> {
   assertPlain(headers)
   // Parts of a file would each be taken for a file.
   if (headers['upload-concat'] !== undefined) {
@@ -272,7 +273,9 @@ function readCreation(
   if (length === undefined) throw badHeader('Upload-Length', 'must be the number of bytes of the file')
   if (length === 0) throw refused({ why: 'empty' })
   if (isTooLarge(length, maxFileBytes)) throw refused({ why: 'too_large' })
-  const metadata = parseMetadata(headers['upload-metadata'])
+  const given = headers['upload-metadata']
+  if (typeof given !== 'string') throw badHeader('Upload-Metadata', 'is required, with a filename')
+  const metadata = parseMetadata(given)
   if (typeof metadata === 'string') throw badHeader('Upload-Metadata', metadata)
   const fileName = fileNameSchema.safeParse(metadata.filename)
   if (!fileName.success) {
@@ -291,7 +294,7 @@ function readCreation(
       errors: [{ parameter: 'Upload-Metadata', code: 'invalid', detail: 'metadata: sha256 must hold one digest' }],
     })
   }
-  return { length, fileName: fileName.data, contentType, details }
+  return { length, fileName: fileName.data, contentType, details, metadata: given }
 }
 
 /** Refuses what would be believed to have been checked, or unpacked. */

@@ -25,8 +25,7 @@ const maxMetadataLength = 4096
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/
 
 /** Reads Upload-Metadata; gives what is wrong with it as text. */
-export function parseMetadata(header: string | string[] | undefined): UploadMetadata | string {
-  if (typeof header !== 'string') return 'is required, with a filename'
+export function parseMetadata(header: string): UploadMetadata | string {
   if (header.length > maxMetadataLength) return `may have at most ${maxMetadataLength} characters`
   const metadata: Partial<Record<'filename' | 'filetype' | 'metadata', string>> = {}
   const seen = new Set<string>()

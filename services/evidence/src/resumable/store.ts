@@ -11,6 +11,8 @@ export interface ResumableUpload {
   readonly fileName: string
   readonly contentType: string
   readonly details: EvidenceDetails
+  /** Upload-Metadata as it was sent; undefined of what was begun before that was kept. */
+  readonly metadata: string | undefined
   readonly expiresAt: Date
   /** The receipt, once the upload is recorded as a file. */
   readonly receiptJws: string | undefined
@@ -44,15 +46,15 @@ export async function expireUploads(tx: Tx, requestId: string): Promise<void> {
 
 const insertText = `
   insert into evidence.upload (
-    tenant_id, length, file_name, content_type, details, created_by_type, created_by_id, expires_at
+    tenant_id, length, file_name, content_type, details, created_by_type, created_by_id, expires_at, metadata
   )
-  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond')
+  values ((select tenancy.tenant_id()), $1, $2, $3, $4, $5, $6, date_trunc('seconds', now()) + $7 * interval '1 millisecond', $8)
   returning id, expires_at`
 
 /** Begins an upload that expires after so many milliseconds. */
 export async function insertUpload(
   tx: Tx,
-  upload: Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details'>,
+  upload: Pick<ResumableUpload, 'length' | 'fileName' | 'contentType' | 'details' | 'metadata'>,
   actor: Actor,
   livesMs: number,
 ): Promise<{ readonly id: string; readonly expiresAt: Date }> {
@@ -67,6 +69,7 @@ export async function insertUpload(
       actor.type,
       actor.id,
       livesMs,
+      upload.metadata,
     ],
   })
   if (row === undefined) throw new Error('the upload was not begun')
@@ -76,7 +79,7 @@ export async function insertUpload(
 // The lock of the upload: whoever takes a turn, ends one or deletes the upload waits for who does so now, on whatever
 // replica. It lasts for a transaction, never for an upload. Served by the primary key.
 const lockText = `
-  select id, length, file_name, content_type, details, expires_at, receipt_jws, turn, arrived
+  select id, length, file_name, content_type, details, metadata, expires_at, receipt_jws, turn, arrived
   from evidence.upload
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
@@ -93,6 +96,7 @@ export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
     file_name: string
     content_type: string
     details: EvidenceDetails
+    metadata: string | null
     expires_at: Date
     receipt_jws: string | null
     turn: number
@@ -105,6 +109,7 @@ export async function lockUpload(tx: Tx, id: string, actor: Actor): Promise<Resu
     fileName: row.file_name,
     contentType: row.content_type,
     details: row.details,
+    metadata: row.metadata ?? undefined,
     expiresAt: row.expires_at,
     receiptJws: row.receipt_jws ?? undefined,
     turn: row.turn,

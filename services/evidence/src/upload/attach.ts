@@ -25,6 +25,9 @@ export function attachmentRoutes(
     if (file.isQuarantined) {
       throw problem('conflict', { detail: 'The file is in quarantine. Send a revision of it, and attach that.' })
     }
+    if (file.isDismissed) {
+      throw problem('conflict', { detail: 'The file was rejected, or purged. Send a revision of it, and attach that.' })
+    }
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {

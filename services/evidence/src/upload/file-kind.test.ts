@@ -84,7 +84,10 @@ describe('a list of media types that are taken', () => {
   })
 
   test('counts for what the bytes show as well, where they show anything', async () => {
-    expect((await judgeBytes(png, allowed)).accepted).toBe(false)
+    expect(await judgeBytes(png, allowed)).toEqual({
+      accepted: false,
+      reason: 'The first bytes show image/png, which is not taken here.',
+    })
     expect((await judgeBytes(png)).accepted).toBe(true)
     expect((await judgeBytes(pdf, allowed)).accepted).toBe(true)
     expect((await judgeBytes(Buffer.from('a,b'), allowed)).accepted).toBe(true)

@@ -98,7 +98,7 @@ export async function judgeBytes(head: Buffer, allowed?: AllowedTypes): Promise<
   }
   // Many formats are text, in which nothing can be detected: those are what they are declared to be.
   if (detected !== null && !isAllowed(allowed, detected)) {
-    return { accepted: false, reason: 'The bytes show a media type that is not taken here.' }
+    return { accepted: false, reason: `The first bytes show ${detected}, which is not taken here.` }
   }
   return { accepted: true, detected }
 }

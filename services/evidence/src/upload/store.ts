@@ -234,12 +234,14 @@ export interface OwnFile {
   readonly revision: number
   readonly isReplaced: boolean
   readonly isQuarantined: boolean
+  /** Rejected by an auditor, or purged: evidence of nothing any more. */
+  readonly isDismissed: boolean
   /** Ids of the test procedures that it is evidence for. */
   readonly procedureIds: readonly string[]
 }
 
 // A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
-// Served by the primary key, by file_version_unique and by attachment_once. What named no id in former times locks nothing.
+// Served by the primary keys, by file_version_unique and by attachment_once. What named no id in former times locks nothing.
 const ownFileText = `
   select
     file.id,
@@ -252,6 +254,12 @@ const ownFileText = `
         and decision.file_id = file.id
         and decision.kind = 'released'
     ) as is_quarantined,
+    exists (
+      select from evidence.file_decision as decision
+      where decision.tenant_id = file.tenant_id
+        and decision.file_id = file.id
+        and decision.kind in ('rejected', 'purged')
+    ) as is_dismissed,
     exists (
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
@@ -281,6 +289,7 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     revision: number
     is_replaced: boolean
     is_quarantined: boolean
+    is_dismissed: boolean
     procedure_ids: string[]
   }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
   if (row === undefined) return undefined
@@ -291,6 +300,7 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     revision: row.revision,
     isReplaced: row.is_replaced,
     isQuarantined: row.is_quarantined,
+    isDismissed: row.is_dismissed,
     procedureIds: row.procedure_ids,
   }
 }
