@@ -189,6 +189,7 @@ create table sync.run (
   attempt integer not null default 0,
   holder uuid,
   revision integer not null default 1,
+  details_cleared_at timestamp with time zone,
   constraint run_pk PRIMARY KEY (tenant_id, id),
   constraint run_counts_not_negative CHECK (((fetched_count >= 0) AND (created_count >= 0) AND (updated_count >= 0) AND (unchanged_count >= 0))),
   constraint run_created_by_type_known CHECK ((created_by_type = ANY (ARRAY['api_key'::text, 'user'::text, 'operator'::text, 'connector'::text]))),
@@ -208,6 +209,7 @@ CREATE INDEX run_connector ON sync.run USING btree (tenant_id, connector_id, id)
 CREATE UNIQUE INDEX run_one_a_connector ON sync.run USING btree (tenant_id, connector_id) WHERE ((source = 'connector'::text) AND (status = ANY (ARRAY['queued'::text, 'fetching'::text, 'validating'::text, 'diffing'::text, 'applying'::text])));
 CREATE INDEX run_rollback_of ON sync.run USING btree (tenant_id, rollback_of) WHERE (rollback_of IS NOT NULL);
 CREATE INDEX run_running ON sync.run USING btree (tenant_id, started_at) WHERE (status = 'running'::text);
+CREATE INDEX run_with_details ON sync.run USING btree (tenant_id, finished_at) WHERE ((source = 'connector'::text) AND (finished_at IS NOT NULL) AND (details_cleared_at IS NULL));
 CREATE TRIGGER run_forgets_unplanned AFTER UPDATE OF holder ON sync.run FOR EACH ROW WHEN ((old.status <> 'applying'::text)) EXECUTE FUNCTION sync.forget_unplanned();
 CREATE TRIGGER run_kept BEFORE DELETE OR UPDATE OF tenant_id, id ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
 CREATE TRIGGER run_never_emptied BEFORE TRUNCATE ON sync.run FOR EACH STATEMENT EXECUTE FUNCTION sync.keep_owners();
@@ -222,6 +224,7 @@ comment on table sync.run is 'One attempt to bring the universe up to date, from
 comment on column sync.run.failure is 'Why a run failed. outcome_unknown: the universe may hold the rows; pushing them again is harmless.';
 comment on column sync.run.holder is 'The worker that carries it out. Whatever a worker writes, it writes only while it stands here.';
 comment on column sync.run.revision is 'Counts what clients can see change.';
+comment on column sync.run.details_cleared_at is 'When its errors were removed, and its changes where none was ever to be applied.';
 
 create table sync.run_change (
   tenant_id uuid not null,

@@ -18,6 +18,8 @@ export interface Config extends BaseConfig {
   readonly queuePollMs: number
   /** Ranges (CIDR) of the platform's own network in which sources may be. Default none: every source is outside. */
   readonly networks: readonly string[]
+  /** Days for which errors of runs are kept, and changes that were only looked at; undefined: for as long as the database is. */
+  readonly keepDetailsDays: number | undefined
   readonly databaseUrl: string
   /** Connections to PostgreSQL that this process may hold. None is held while the universe is waited for. Default 10. */
   readonly maxConnections: number
@@ -44,6 +46,7 @@ export function readConfig(env: Environment): Config {
     POSTERN_SYNC_WORKERS: settings.integer({ min: 0, max: 16, fallback: 2 }),
     POSTERN_SYNC_POLL_MS: settings.integer({ min: 500, max: 60_000, fallback: 1_000 }),
     POSTERN_SYNC_NETWORKS: networksSetting,
+    POSTERN_SYNC_KEEP_DETAILS_DAYS: settings.integer({ min: 0, max: 36_500, fallback: 0 }),
     POSTERN_UNIVERSE_URL: settings.httpUrl,
     POSTERN_UNIVERSE_TIMEOUT_MS: settings.integer({ min: 100, max: 60_000, fallback: 20_000 }),
   })
@@ -53,6 +56,7 @@ export function readConfig(env: Environment): Config {
     workers: values.POSTERN_SYNC_WORKERS,
     queuePollMs: values.POSTERN_SYNC_POLL_MS,
     networks: values.POSTERN_SYNC_NETWORKS,
+    keepDetailsDays: values.POSTERN_SYNC_KEEP_DETAILS_DAYS || undefined,
     databaseUrl: values.POSTERN_DATABASE_URL,
     maxConnections: values.POSTERN_DATABASE_CONNECTIONS,
     universe: {

@@ -67,6 +67,7 @@ export async function openDeps(
     limits: defaultLimits,
     secretRing,
     logger,
+    keepDetailsDays: config.keepDetailsDays,
     ended: runs.ended,
   }
   /** Nobody's request leads here: without a trace of its own, its statements would be in none. */

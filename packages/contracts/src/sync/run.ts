@@ -70,6 +70,10 @@ export const runSchema = z
     created_at: timestampSchema,
     started_at: timestampSchema.nullable(),
     finished_at: timestampSchema.nullable(),
+    details_cleared_at: timestampSchema.optional().meta({
+      description:
+        'Only where the platform has removed them after a time: when its errors went, and its changes where they were only looked at',
+    }),
   })
   .meta({ id: 'SyncRun' })
 export type Run = z.infer<typeof runSchema>

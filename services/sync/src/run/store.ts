@@ -100,6 +100,7 @@ interface RunRow {
   readonly created_at: Date
   readonly started_at: Date | null
   readonly finished_at: Date | null
+  readonly details_cleared_at: Date | null
   readonly revision: number
 }
 
@@ -108,7 +109,7 @@ const columns = `
   r.invalid_count, r.created_count, r.updated_count, r.moved_count, r.reactivated_count, r.deactivated_count,
   r.unchanged_count, r.missing_count, r.applied_count, r.breaches, r.failure, r.failure_message, r.diff_hash,
   r.input_sha256, r.rollback_of, r.reason, r.attempt, r.created_by_type, r.created_by_id, r.created_by_label,
-  r.created_at, r.started_at, r.finished_at, r.revision`
+  r.created_at, r.started_at, r.finished_at, r.details_cleared_at, r.revision`
 const joined = `
   from sync.run r
   left join sync.connector c on c.tenant_id = r.tenant_id and c.id = r.connector_id`
@@ -378,5 +379,6 @@ function toRun(row: RunRow): Run {
     created_at: row.created_at.toISOString(),
     started_at: row.started_at?.toISOString() ?? null,
     finished_at: row.finished_at?.toISOString() ?? null,
+    ...(row.details_cleared_at === null ? {} : { details_cleared_at: row.details_cleared_at.toISOString() }),
   }
 }

@@ -9,6 +9,7 @@ import { excerptOf } from '../mapping/excerpt.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import { type Universe, UniverseUnavailable } from '../push/universe.ts'
 import type { Attempt } from '../queue/queue.ts'
+import { clearOldDetails } from '../run/old-details.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import type { SourceLimits, SourceType } from '../source/types.ts'
@@ -47,6 +48,8 @@ export interface WorkerParts {
   readonly pausesMs?: readonly number[]
   readonly learning?: Learning
   readonly changesAStep?: number
+  /** As in the settings. */
+  readonly keepDetailsDays?: number | undefined
   /** Told how a piece of work has come to its end, or to the point where it waits for approval. */
   ended(status: Run['status']): void
 }
@@ -261,13 +264,19 @@ function toError({ row, field, code, message }: SourceFailure): StagedError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
+/** Of details that are old: what is left then goes behind the tenant's next run. */
+const maxRounds = 40
+
 /** Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes. */
-async function tidyUp({ workerDb, logger }: WorkerParts, hold: Hold): Promise<void> {
+async function tidyUp({ workerDb, logger, keepDetailsDays }: WorkerParts, hold: Hold): Promise<void> {
   const { run, connector } = hold
   try {
     const { assertion } = await hold.asker()
     for (let removed = 1; removed > 0;) {
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
+    }
+    for (let [isMore, rounds] = [keepDetailsDays !== undefined, 0]; isMore && rounds < maxRounds; rounds += 1) {
+      isMore = await hold.read(async (tx) => await clearOldDetails(tx, keepDetailsDays ?? Infinity))
     }
     await workerDb.write({ assertion }, async (tx) => {
       // Whoever approves the run approves its changes: the file is not read again.
