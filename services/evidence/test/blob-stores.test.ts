@@ -5,6 +5,8 @@ import { makeTestFolder } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { BlobStore, SettlingBlob } from '../src/blob/blob-store.ts'
 import { type Stores, openStores } from '../src/blob/open-stores.ts'
+import { namesOf } from '../src/blob/s3-blob-store.ts'
+import { openS3Objects } from '../src/blob/s3-objects.ts'
 import type { StoreConfig } from '../src/store-config.ts'
 import { type TestBucket, startBucket } from './object-store.ts'
 import { listFiles, sha256 } from './support.ts'
@@ -105,6 +107,30 @@ describe.each(kinds)('the store of bytes in a %s', (kind) => {
       expect(await listFiles(folder)).toEqual(once)
     }
   })
+
+  test.skipIf(kind !== 's3')(
+    'has a blob whole again whose damaged object was taken away and whose bytes came again',
+    async () => {
+      const objects = openS3Objects(started.config)
+      const tenantId = randomUUID()
+      const bytes = randomBytes(1000)
+      const first = await settled(tenantId, bytes)
+      await place(first)
+      await stores.blobs.finish(first, 'recorded')
+      await objects.delete(namesOf(first).data)
+      const again = await settled(tenantId, bytes)
+      await place(again)
+      await stores.blobs.finish(again, 'spare')
+      expect((await contentOf(first)).equals(bytes)).toBe(true)
+      // One more goes as any that is there twice.
+      const third = await settled(tenantId, bytes)
+      await place(third)
+      await stores.blobs.finish(third, 'spare')
+      expect(await objects.sizeOf(namesOf(third).data)).toBeUndefined()
+      expect((await contentOf(first)).equals(bytes)).toBe(true)
+      objects.close()
+    },
+  )
 
   test.skipIf(isMoving)('keeps nothing of what is discarded, and settles for no other tenant', async () => {
     const tenantId = randomUUID()
