@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { accessibilityFaults } from '../support/browser.ts'
 import { send } from '../support/http.ts'
 import { connectorTests } from './connectors.ts'
+import { heldKeyTests } from './held-keys.ts'
 import { hostileTextTests } from './hostile-texts.ts'
 import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
@@ -106,6 +107,7 @@ describe('who may not manage keys', () => {
 })
 
 keyTests(() => world)
+heldKeyTests(() => world)
 
 connectorTests(() => world)
 

@@ -4,10 +4,31 @@ const listeners = new Set<() => void>()
 
 function subscribe(listener: () => void): () => void {
   listeners.add(listener)
-  addEventListener('popstate', listener)
+  return () => listeners.delete(listener)
+}
+
+/** Who wants to be asked before the page is left, and the page. */
+let stay: { readonly path: string; readonly onLeave: () => void } | undefined
+
+addEventListener('popstate', () => {
+  if (stay !== undefined && location.pathname !== stay.path) {
+    history.pushState(undefined, '', stay.path)
+    stay.onLeave()
+    return
+  }
+  for (const listener of listeners) listener()
+})
+
+const warn = (event: BeforeUnloadEvent): void => event.preventDefault()
+
+/** Keeps the page that is open from being left, by the buttons of the browser too; `onLeave` is told of each attempt. Gives what ends it. */
+export function stayHere(onLeave: () => void): () => void {
+  const held = { path: location.pathname, onLeave }
+  stay = held
+  addEventListener('beforeunload', warn)
   return () => {
-    listeners.delete(listener)
-    removeEventListener('popstate', listener)
+    removeEventListener('beforeunload', warn)
+    if (stay === held) stay = undefined
   }
 }
 
@@ -19,6 +40,10 @@ export function usePath(): string {
 /** Opens a page of the console. */
 export function navigate(path: string, { replace = false }: { replace?: boolean } = {}): void {
   if (path === location.pathname) return
+  if (stay !== undefined) {
+    stay.onLeave()
+    return
+  }
   if (replace) history.replaceState(undefined, '', path)
   else history.pushState(undefined, '', path)
   for (const listener of listeners) listener()

@@ -23,6 +23,7 @@ export interface Answer<T> {
 
 let csrfToken = ''
 const onSignedOut = new Set<() => void>()
+let readSessionAgain: () => Promise<boolean> = async () => await Promise.resolve(false)
 
 /** Sets the token that every change carries, so that no other site can make the browser send one. */
 export function setCsrfToken(token: string): void {
@@ -33,6 +34,11 @@ export function setCsrfToken(token: string): void {
 export function whenSignedOut(callback: () => void): () => void {
   onSignedOut.add(callback)
   return () => onSignedOut.delete(callback)
+}
+
+/** Sets how the session is read again where the token is not that of it any more; it answers whether it is the same person's still. */
+export function setReadSession(read: () => Promise<boolean>): void {
+  readSessionAgain = read
 }
 
 export interface RequestOptions {
@@ -62,7 +68,8 @@ export async function send(path: string, options: RequestOptions): Promise<void>
   await ask(path, options)
 }
 
-async function ask(path: string, { method = 'GET', body, file, headers, signal }: RequestOptions): Promise<Response> {
+async function ask(path: string, options: RequestOptions, isRepeated = false): Promise<Response> {
+  const { method = 'GET', body, file, headers, signal } = options
   const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
   const limit = AbortSignal.timeout(limitMs)
   const response = await fetch(path, {
@@ -86,7 +93,11 @@ async function ask(path: string, { method = 'GET', body, file, headers, signal }
   })
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
-  throw await problemOf(response)
+  const problem = await problemOf(response)
+  // Somebody has signed in anew beside this page, whose token is of before. Nothing was done yet.
+  const isOfBefore = method !== 'GET' && problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
+  if (isOfBefore && !isRepeated && (await readSessionAgain())) return await ask(path, options, true)
+  throw problem
 }
 
 async function parse<T>(response: Response): Promise<T> {

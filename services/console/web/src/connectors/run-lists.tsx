@@ -110,6 +110,12 @@ export function RunFaults({ run }: { readonly run: Run }) {
           ))}
         </ul>
       )}
+      {resource.state === 'ready' && resource.value.hasMore ? (
+        <p className="fine-print">
+          The first {resource.value.items.length} of them. All are in the API: GET /api/v1/sync-runs/…/errors, as CSV
+          too.
+        </p>
+      ) : undefined}
     </section>
   )
 }

@@ -1,9 +1,10 @@
 import type { CalendarDate } from '@internationalized/date'
-import { type FormEvent, useId, useState } from 'react'
+import { type FormEvent, useEffect, useId, useState } from 'react'
 import { Button as AriaButton } from 'react-aria-components/Button'
 import { Disclosure, DisclosurePanel } from 'react-aria-components/Disclosure'
 import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, type Expiry, type GrantableScope, createKey } from '../api/keys.ts'
+import { stayHere } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { TextBox } from '../ui/fields.tsx'
@@ -46,6 +47,9 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const [isBusy, setBusy] = useState(false)
   const [made, setMade] = useState<CreatedApiKey>()
   const [attempt] = useState(createAttempt)
+
+  // What comes back then is shown to nobody.
+  useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
   const { maxDays, requiredAddresses } = policy
   const mustNameAddresses = requiredAddresses.length > 0
 
@@ -124,10 +128,14 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
       title="Generate key"
       isOpen
       size="large"
-      onClose={onClose}
+      onClose={() => {
+        if (!isBusy) onClose()
+      }}
       footer={
         <>
-          <Button onPress={onClose}>Cancel</Button>
+          <Button onPress={onClose} isDisabled={isBusy}>
+            Cancel
+          </Button>
           <Button look="primary" type="submit" form={form} isBusy={isBusy}>
             Generate
           </Button>

@@ -1,5 +1,5 @@
 import { Suspense, lazy, useCallback, useRef, useState } from 'react'
-import type { ApiKey } from '@postern/contracts'
+import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
@@ -31,15 +31,42 @@ export function KeyPage({ id }: { readonly id: string }) {
 
 const wayBack = <WayBack to="/settings/api-keys" label="API keys" />
 
+/** What a dialog is about stays as it was when it was opened: a key that it has made is on no other screen. */
+interface Open {
+  readonly kind: 'revoke' | 'rotate'
+  readonly apiKey: ApiKey
+}
+
 function Key({ id }: { readonly id: string }) {
-  const { put } = useKeys()
   const loadKey = useCallback(async (signal: AbortSignal) => await getKey(id, signal), [id])
   const loadEvents = useCallback(async (signal: AbortSignal) => await listEvents(id, signal), [id])
   const loadUsage = useCallback(async (signal: AbortSignal) => await readKeyUsage(id, signal), [id])
   const key = useResource(loadKey)
   const usage = useResource(loadUsage)
   const events = useResource(loadEvents)
-  const [open, setOpen] = useState<'revoke' | 'rotate'>()
+  const [open, setOpen] = useState<Open>()
+  const changed = () => {
+    key.reload()
+    events.reload()
+  }
+  return (
+    <>
+      <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
+      <KeyDialogs open={open} onClose={() => setOpen(undefined)} onChanged={changed} />
+    </>
+  )
+}
+
+type Read<T> = Pick<ReturnType<typeof useResource<T>>, 'resource' | 'reload'>
+
+interface KeyPageProps {
+  readonly keyRead: Read<ApiKey>
+  readonly usage: Read<ApiKeyUsage>
+  readonly events: Read<Awaited<ReturnType<typeof listEvents>>>
+  readonly onOpen: (open: Open) => void
+}
+
+function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   const now = useNow()
   const wasShown = useRef(false)
 
@@ -64,11 +91,7 @@ function Key({ id }: { readonly id: string }) {
     )
   }
   const apiKey = key.resource.value
-  const changed = (next: ApiKey) => {
-    put(next)
-    key.reload()
-    events.reload()
-  }
+  const rotate = () => onOpen({ kind: 'rotate', apiKey })
   return (
     <Page
       title={apiKey.label}
@@ -82,19 +105,19 @@ function Key({ id }: { readonly id: string }) {
       actions={
         <>
           {apiKey.state === 'active' ? (
-            <Button icon="rotate" onPress={() => setOpen('rotate')}>
+            <Button icon="rotate" onPress={rotate}>
               Rotate
             </Button>
           ) : undefined}
           {apiKey.state === 'revoked' ? undefined : (
-            <Button look="danger" icon="ban" onPress={() => setOpen('revoke')}>
+            <Button look="danger" icon="ban" onPress={() => onOpen({ kind: 'revoke', apiKey })}>
               Revoke
             </Button>
           )}
         </>
       }
     >
-      <Warnings apiKey={apiKey} now={now} onRotate={() => setOpen('rotate')} />
+      <Warnings apiKey={apiKey} now={now} onRotate={rotate} />
       <Facts apiKey={apiKey} now={now} />
       <UsageChart usage={usage.resource} onRetry={usage.reload} />
       <div className="key-columns">
@@ -108,23 +131,32 @@ function Key({ id }: { readonly id: string }) {
           <AuditTrail events={events.resource} onRetry={events.reload} />
         </div>
       </div>
-      <Suspense>
-        {open === 'revoke' ? (
-          <RevokeDialog apiKey={apiKey} onClose={() => setOpen(undefined)} onRevoked={changed} />
-        ) : undefined}
-        {open === 'rotate' ? (
-          <RotateDialog
-            apiKey={apiKey}
-            onClose={() => setOpen(undefined)}
-            onRotated={(successor) => {
-              put(successor)
-              key.reload()
-              events.reload()
-            }}
-          />
-        ) : undefined}
-      </Suspense>
     </Page>
+  )
+}
+
+interface DialogsProps {
+  readonly open: Open | undefined
+  readonly onClose: () => void
+  readonly onChanged: () => void
+}
+
+/** Beside the page and not in it: where the key cannot be read again, what they show is there still. */
+function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
+  const { put } = useKeys()
+  const changed = (next: ApiKey) => {
+    put(next)
+    onChanged()
+  }
+  return (
+    <Suspense>
+      {open?.kind === 'revoke' ? (
+        <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
+      ) : undefined}
+      {open?.kind === 'rotate' ? (
+        <RotateDialog apiKey={open.apiKey} onClose={onClose} onRotated={changed} />
+      ) : undefined}
+    </Suspense>
   )
 }
 

@@ -1,4 +1,5 @@
 import { type ReactNode, useEffect, useState } from 'react'
+import { stayHere } from '../router.tsx'
 import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { CopyButton } from '../ui/copy.tsx'
@@ -23,11 +24,7 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
   // Who has it already is not told to copy it before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
 
-  useEffect(() => {
-    const warn = (event: BeforeUnloadEvent) => event.preventDefault()
-    addEventListener('beforeunload', warn)
-    return () => removeEventListener('beforeunload', warn)
-  }, [])
+  useEffect(() => stayHere(() => setAsking(true)), [])
 
   return (
     <>

@@ -29,20 +29,24 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   const [state, setState] = useState<KeysState>({ keys: undefined, isLoading: false, error: undefined })
   const running = useRef<AbortController>(undefined)
   const isWhole = useRef(false)
+  // What answers have told since the list was asked for, which may have been written down before.
+  const told = useRef(new Map<string, ApiKey>())
 
   const reload = useCallback(() => {
     running.current?.abort()
     const abort = new AbortController()
     running.current = abort
+    told.current = new Map()
     setState((old) => ({ ...old, isLoading: true, error: undefined }))
     listKeys(abort.signal, (keys) => {
       // While a known list is read anew it stays whole: a table that shrinks and grows again would jump.
-      if (!abort.signal.aborted) setState((old) => (isWhole.current ? old : { ...old, keys }))
+      if (!abort.signal.aborted)
+        setState((old) => (isWhole.current ? old : { ...old, keys: withTold(keys, told.current) }))
     }).then(
       (keys) => {
         if (abort.signal.aborted) return
         isWhole.current = true
-        setState({ keys, isLoading: false, error: undefined })
+        setState({ keys: withTold(keys, told.current), isLoading: false, error: undefined })
       },
       (error: unknown) => {
         if (!abort.signal.aborted) setState((old) => ({ ...old, isLoading: false, error }))
@@ -51,14 +55,18 @@ export function KeysProvider({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const put = useCallback((key: ApiKey) => {
-    setState((old) => {
-      if (old.keys === undefined) return old
-      const isKnown = old.keys.some(({ id }) => id === key.id)
-      return { ...old, keys: isKnown ? old.keys.map((each) => (each.id === key.id ? key : each)) : [key, ...old.keys] }
-    })
+    told.current.set(key.id, key)
+    setState((old) => (old.keys === undefined ? old : { ...old, keys: withTold(old.keys, told.current) }))
   }, [])
 
   useEffect(() => () => running.current?.abort(), [])
   const value = useMemo(() => ({ ...state, reload, put }), [state, reload, put])
   return <KeysContext value={value}>{children}</KeysContext>
+}
+
+/** The list with what is known better: newer keys first. */
+export function withTold(keys: readonly ApiKey[], told: ReadonlyMap<string, ApiKey>): readonly ApiKey[] {
+  const listed = new Set(keys.map(({ id }) => id))
+  const added = [...told.values()].filter(({ id }) => !listed.has(id)).toReversed()
+  return [...added, ...keys.map((key) => told.get(key.id) ?? key)]
 }

@@ -1,6 +1,7 @@
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { createAttempt } from '../api/attempt.ts'
 import { type ApiKey, type CreatedApiKey, rotateKey } from '../api/keys.ts'
+import { stayHere } from '../router.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Select } from '../ui/select.tsx'
@@ -40,6 +41,9 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
   const [made, setMade] = useState<{ readonly created: CreatedApiKey; readonly oldEnd: string }>()
   const { maxDays } = useKeyPolicy()
   const [attempt] = useState(createAttempt)
+
+  // What comes back then is shown to nobody.
+  useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
 
   const rotate = async () => {
     setBusy(true)
@@ -90,10 +94,14 @@ export function RotateDialog({ apiKey, onClose, onRotated }: Props) {
     <Dialog
       title={`Rotate ${apiKey.label}`}
       isOpen
-      onClose={onClose}
+      onClose={() => {
+        if (!isBusy) onClose()
+      }}
       footer={
         <>
-          <Button onPress={onClose}>Cancel</Button>
+          <Button onPress={onClose} isDisabled={isBusy}>
+            Cancel
+          </Button>
           <Button
             look="primary"
             isBusy={isBusy}

@@ -1,6 +1,6 @@
 import { createPortal } from 'react-dom'
 import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
-import { ApiProblem, request, setCsrfToken, whenSignedOut } from '../api/request.ts'
+import { ApiProblem, request, setCsrfToken, setReadSession, whenSignedOut } from '../api/request.ts'
 import { type Session, readSession } from '../api/session.ts'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
@@ -56,26 +56,38 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
     }
   }, [])
 
-  const load = useCallback(() => {
-    readSession().then(
-      (session) => {
-        setCsrfToken(session.csrf_token)
-        setState({ kind: 'signed-in', session })
-      },
-      (error: unknown) => {
-        if (error instanceof ApiProblem && error.problem.status === 401) return
+  const owner = useRef<string>(undefined)
+  /** Whether it is the session of who has opened the page. */
+  const load = useCallback(async (): Promise<boolean> => {
+    try {
+      const session = await readSession()
+      const known = owner.current
+      owner.current = `${session.tenant.id} ${session.person.id}`
+      if (known !== undefined && known !== owner.current) {
+        // Somebody else has signed in, in another tab: nothing of the one is shown to the other, or under that name.
+        location.reload()
+        return false
+      }
+      setCsrfToken(session.csrf_token)
+      setState({ kind: 'signed-in', session })
+      return true
+    } catch (error) {
+      if (!(error instanceof ApiProblem && error.problem.status === 401)) {
         // A renewal that did not get through takes nothing away, and is tried again.
         setState((old) =>
           old.kind === 'signed-in' ? { ...old, session: { ...old.session } } : { kind: 'failed', error },
         )
-      },
-    )
+      }
+      return false
+    }
   }, [])
+  const renew = useCallback(() => void load(), [load])
 
   useEffect(() => {
     const end = () => {
       // Nothing of the tenant stays on the screen, and nothing that was about to be sent is sent.
       setCsrfToken('')
+      owner.current = undefined
       const lostKey = held.current > 0
       setState((old) => {
         if (old.kind === 'signed-out') return old
@@ -83,9 +95,19 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       })
     }
     const stop = whenSignedOut(end)
-    load()
-    return stop
-  }, [load])
+    setReadSession(load)
+    renew()
+    const look = () => {
+      if (document.visibilityState === 'visible' && owner.current !== undefined) renew()
+    }
+    document.addEventListener('visibilitychange', look)
+    addEventListener('focus', look)
+    return () => {
+      stop()
+      document.removeEventListener('visibilitychange', look)
+      removeEventListener('focus', look)
+    }
+  }, [load, renew])
 
   if (state.kind === 'loading') {
     return (
@@ -102,14 +124,14 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       <main className="whole-page">
         <div className="whole-page-box">
           <h1 className="for-listeners">Postern</h1>
-          <Failure error={state.error} title="The console cannot be loaded" onRetry={load} />
+          <Failure error={state.error} title="The console cannot be loaded" onRetry={renew} />
         </div>
       </main>
     )
   }
   if (state.kind === 'signed-out') return <SignInPage hadSession={state.hadSession} lostKey={state.lostKey} />
   return (
-    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={load}>
+    <Signed session={state.session} holdKey={holdKey} hasKey={heldKeys > 0} renew={renew}>
       {children}
     </Signed>
   )

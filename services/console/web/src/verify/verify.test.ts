@@ -47,6 +47,14 @@ describe('a receipt is not true', () => {
     ).toContain(words)
   })
 
+  test.each([
+    ['a receipt', `{"sha256":"${'b'.repeat(64)}",${JSON.stringify(receipt).slice(1)}`],
+    ['a line of several', `${JSON.stringify(receipt)}\n{"file_name":"other.pdf",${JSON.stringify(receipt).slice(1)}`],
+    ['something within', `{"more":[{"a":1,"b":{"a":":"},"a":2}],${JSON.stringify(receipt).slice(1)}`],
+  ])('and is not judged at all where %s has a member twice', async (_what, document) => {
+    await expect(verdictOf(document)).rejects.toThrow('A member stands in it twice')
+  })
+
   test('and is not judged at all when it is none', async () => {
     for (const text of ['', 'hello', '{}', '[]', '[1]', 'a.b.c', '{"jws":"a.b"}']) {
       await expect(verifyDocument(text, keys)).rejects.toBeInstanceOf(NotADocument)

@@ -74,11 +74,13 @@ type Document = Readonly<Record<string, unknown>>
 function parseDocuments(text: string): readonly Document[] {
   let value: unknown
   try {
-    value = JSON.parse(text)
-  } catch {
+    value = parseJson(text)
+  } catch (error) {
+    if (error instanceof NotADocument) throw error
     try {
-      value = text.split('\n').flatMap((line): unknown[] => (line.trim() === '' ? [] : [JSON.parse(line)]))
-    } catch {
+      value = text.split('\n').flatMap((line): unknown[] => (line.trim() === '' ? [] : [parseJson(line)]))
+    } catch (errorOfLine) {
+      if (errorOfLine instanceof NotADocument) throw errorOfLine
       throw new NotADocument('This is not JSON. Drop the file as Postern gave it, unchanged.')
     }
   }
@@ -86,6 +88,22 @@ function parseDocuments(text: string): readonly Document[] {
   const documents = list.filter(isDocument)
   if (documents.length === 0 || documents.length !== list.length) throw new NotADocument('There is no receipt in it.')
   return documents
+}
+
+/** Whoever reads another of two members of one name reads what nobody has signed. */
+function parseJson(text: string): unknown {
+  const value: unknown = JSON.parse(text)
+  // Of JSON that is valid, a colon outside of strings is that of a member.
+  const given = text.replaceAll(/"[^"\\]*(?:\\.[^"\\]*)*"/g, '').split(':').length - 1
+  if (membersIn(value) === given) return value
+  throw new NotADocument('A member stands in it twice: as Postern gave it, each stands there once.')
+}
+
+/** Members of all objects in a value. */
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0
+  const inner = Object.values(value).reduce((sum: number, each: unknown) => sum + membersIn(each), 0)
+  return Array.isArray(value) ? inner : inner + Object.keys(value).length
 }
 
 function isDocument(value: unknown): value is Document {
