@@ -83,8 +83,15 @@ async function recovered(since: number): Promise<void> {
   })
 }
 
-/** Does something to the installation under the load, says what it cost, and checks every promise. Gives what failed, by code. */
-async function drill(name: string, work: () => Promise<void>): Promise<Readonly<Record<string, number>>> {
+interface DrillOutcome {
+  /** How many requests failed, by code. */
+  readonly failed: Readonly<Record<string, number>>
+  /** Which the first of them were, and what processes complained of; empty where none failed. */
+  readonly circumstances: string
+}
+
+/** Does something to the installation under the load, says what it cost, and checks every promise. */
+async function drill(name: string, work: () => Promise<void>): Promise<DrillOutcome> {
   await recovered(performance.now())
   const [from, fromWall] = [performance.now(), new Date()]
   const machine = watchMachine()
@@ -102,14 +109,29 @@ async function drill(name: string, work: () => Promise<void>): Promise<Readonly<
       `longest gap ${seconds(longestGapMs)}, all well again ${seconds(to - doneAt)} after it; ` +
       `machine: ${Math.round(served.stolen * 100)} % stolen, full for ${seconds(served.fullMs)}\n`,
   )
-  if (Object.keys(failed).length > 0) process.stdout.write(await findCauses(system, fromWall))
+  const circumstances =
+    Object.keys(failed).length > 0 ? `${failures(from, to)}${await findCauses(system, fromWall)}` : ''
+  process.stdout.write(circumstances)
   expectPromisesKept()
-  return failed
+  return { failed, circumstances }
+}
+
+/** The first that failed: when, what it asked for, and how it ended. */
+function failures(from: number, to: number): string {
+  return traffic.requests
+    .filter(({ startedAt, status }) => startedAt >= from && startedAt <= to && (status === 0 || status >= 500))
+    .slice(0, 8)
+    .map(
+      ({ startedAt, endedAt, operation, gateway, status, code = 'no answer' }) =>
+        `  ${seconds(startedAt - from)} into it, ${operation} at ${gateway}: ${status} ${code} after ${seconds(endedAt - startedAt)}\n`,
+    )
+    .join('')
 }
 
 /** The same, in which no request may fail. */
 async function expectNoFailure(name: string, work: () => Promise<void>): Promise<void> {
-  expect(await drill(name, work)).toEqual({})
+  const { failed, circumstances } = await drill(name, work)
+  expect(failed, `${name}: no request fails\n${circumstances}`).toEqual({})
 }
 
 function seconds(milliseconds: number): string {

@@ -49,7 +49,7 @@ export {
   startService,
   warnOfUnknownSettings,
 } from './run-service.ts'
-export { answersWithinMs, closeOnSignal, closeServer } from './shutdown.ts'
+export { answersWithinMs, closeOnSignal, watchServer } from './shutdown.ts'
 export { cutSlowBodies } from './slow-bodies.ts'
 export { StreamedAnswer } from './streamed-answer.ts'
 export { type Span, type SpanStart, type Tracing, openTracing } from './tracing/tracing.ts'

@@ -1,5 +1,4 @@
 import type { AddressInfo } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import { createApp } from './app.ts'
 import type { BaseConfig, Environment } from './config.ts'
 import { ConfigurationError, unknownSettings } from './config.ts'
@@ -7,7 +6,7 @@ import type { App } from './contract-route.ts'
 import { type Logger, createLogger } from './logger.ts'
 import { type Registry, createMetrics } from './metrics.ts'
 import { watchEventLoop } from './pressure.ts'
-import { answersWithinMs, closeOnSignal, closeServer } from './shutdown.ts'
+import { answersWithinMs, closeOnSignal, watchServer } from './shutdown.ts'
 import { type Tracing, openTracing } from './tracing/tracing.ts'
 
 /** What a service has opened. */
@@ -75,6 +74,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     pressure,
     tracing,
   })
+  const server = watchServer(app)
   try {
     definition.buildApp(app, deps, config)
     await app.listen({ host: config.host, port: config.port })
@@ -92,8 +92,7 @@ export async function startService<Config extends BaseConfig, Deps extends BaseD
     close: async () => {
       draining = true
       const drained = deps.drain?.()
-      await delay(config.drainMs)
-      await closeServer(app, { withinMs: answersWithinMs(config), logger })
+      await server.close({ drainMs: config.drainMs, withinMs: answersWithinMs(config), logger })
       await drained
       pressure.close()
       await deps.close()

@@ -1,16 +1,15 @@
 import type { AddressInfo } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Environment,
   type Logger,
   answersWithinMs,
   closeOnSignal,
-  closeServer,
   createApp,
   createLogger,
   createMetrics,
   letGoOfConnections,
   warnOfUnknownSettings,
+  watchServer,
   watchEventLoop,
 } from '@postern/service-kit'
 import type { FastifyInstance } from 'fastify'
@@ -49,13 +48,13 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   let draining = false
   const pressure = watchEventLoop({ maxDelayMs: config.maxEventLoopDelayMs, metrics })
   const app = createConsoleApp(config, deps, { logger, metrics, pressure })
+  const server = watchServer(app)
   // Apart from what browsers reach: health, metrics, and nothing else.
   letGoOfConnections(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
   const close = async (): Promise<void> => {
     draining = true
-    await delay(config.drainMs)
-    await closeServer(app, { withinMs: answersWithinMs(config), logger })
+    await server.close({ drainMs: config.drainMs, withinMs: answersWithinMs(config), logger })
     pressure.close()
     await deps.close()
     await admin.close()

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
 import {
   type Environment,
   type Logger,
@@ -8,12 +7,12 @@ import {
   type Tracing,
   answersWithinMs,
   closeOnSignal,
-  closeServer,
   createApp,
   createLogger,
   createMetrics,
   openTracing,
   warnOfUnknownSettings,
+  watchServer,
   watchEventLoop,
 } from '@postern/service-kit'
 import { createAssertionMinter } from '@postern/signed-context'
@@ -267,6 +266,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     maxConnections: config.maxSockets,
     clientTimeoutMs: config.clientTimeoutMs,
   })
+  const server = watchServer(app)
   const admin = createApp({
     config,
     logger,
@@ -290,8 +290,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     admin,
     close: async () => {
       draining = true
-      await delay(config.drainMs)
-      await closeServer(app, { withinMs, logger })
+      await server.close({ drainMs: config.drainMs, withinMs, logger })
       for (const timer of timers) clearInterval(timer)
       pressure.close()
       await usage.flush()
