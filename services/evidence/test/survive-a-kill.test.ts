@@ -104,7 +104,8 @@ test.each(['directory', 's3'] as const)(
     const enough = kind === 's3' ? 3 : 6
     /** Chunks of those that are under way for certain when the service is killed. */
     const largest = 160
-    const env = { ...common, ...place.env, POSTERN_BLOB_S3_TIMEOUT_MS: '30000' }
+    // The largest stand still until the kill, however long the others take.
+    const env = { ...common, ...place.env, POSTERN_BLOB_S3_TIMEOUT_MS: '30000', POSTERN_BODY_TIMEOUT_MS: '300000' }
     const owner = openTenantDb({
       connectionString: database.url('superuser'),
       maxConnections: 1,

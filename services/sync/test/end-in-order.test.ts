@@ -30,13 +30,17 @@ test('a service that drains takes runs in and carries none out: the next one doe
   const config = { url: `http://127.0.0.1:${source.port}/good` }
   const body = { key: 'good', name: 'Source', type: 'http_json', dataset: 'auditable_entities', config }
   const { id } = connectorSchema.parse((await caller.call(tenant, 'POST', '/api/v1/connectors', { body })).json)
+  const begin = async () => runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`)).json)
+  const statusOf = async (run: string) => await world.rows('select status from sync.run where id = $1', [run])
+  const before = await begin()
+  await expect.poll(async () => await statusOf(before.id), { timeout: 60_000 }).toEqual([{ status: 'succeeded' }])
+
   const ended = ending.close()
   await expect.poll(async () => (await fetch(`${ending.url}/internal/health/ready`)).status).toBe(503)
-  const run = runSchema.parse((await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/runs`)).json)
+  const run = await begin()
   await ended
-  const status = async () => await world.rows('select status from sync.run where id = $1', [run.id])
-  expect(await status()).toEqual([{ status: 'queued' }])
+  expect(await statusOf(run.id)).toEqual([{ status: 'queued' }])
   const next = await world.startSync(universe.url, { ...settings, POSTERN_DRAIN_MS: '0' })
-  await expect.poll(status, { timeout: 60_000 }).toEqual([{ status: 'succeeded' }])
+  await expect.poll(async () => await statusOf(run.id), { timeout: 60_000 }).toEqual([{ status: 'succeeded' }])
   await next.close()
 })

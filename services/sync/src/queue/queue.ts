@@ -110,6 +110,9 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
       cause: new QueueNotStarted(),
     })
   }
+  const stopTaking = async (): Promise<void> => {
+    await Promise.all(Object.values(queueNames).map(async (name) => await boss.offWork(name, { wait: false })))
+  }
   return {
     isStarted: () => isStarted,
     sendRun: async (tx, tenantId, runId) => {
@@ -163,10 +166,12 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
         if (job !== undefined) await orNameless(handlers.lost(job.data.id))
         return undefined
       })
+      // Who is asked to take no more amid this finds some of the workers alone.
+      if (!isTaking) await stopTaking()
     },
     takeNoMore: async () => {
       isTaking = false
-      for (const name of Object.values(queueNames)) await boss.offWork(name, { wait: false })
+      await stopTaking()
     },
     close: async () => {
       stopping.abort()
