@@ -119,7 +119,8 @@ async function rotateSigningKey(folder: string, name: string, step: RotationStep
 /**
  * Which of two is the new one cannot be told from their order: after `add` it is the second, after `promote` the first. So `add` notes
  * it beside the secret, by its digest, and before the secret itself: a step that is taken twice, or left out, is refused, where it would put
- * the old one, perhaps a leaked one, back in use. A rotation that a release before has begun has no note, and goes on as it did.
+ * the old one, perhaps a leaked one, back in use. A rotation that a release before has begun has no note, and goes on as it did, but for keys
+ * of which old ones stay: it begins anew.
  */
 async function takeStep(folder: string, name: string, step: RotationStep, form: Form): Promise<void> {
   const path = join(folder, form.file)
@@ -146,6 +147,10 @@ async function takeStep(folder: string, name: string, step: RotationStep, form: 
   if (other === undefined) throw new Error(`${name} holds one: begin a rotation with the step add`)
   if (step === 'promote') {
     if (isNew(current)) throw new Error(`${name}: the new one is in use already, and retire is the next step`)
+    // Old keys stand beside the one in use for years: only the note says that one of them is new.
+    if (form.keepsOld && !isNew(other)) {
+      throw new Error(`${name}: nothing says that the second one is new; begin a rotation with the step add`)
+    }
     await replaceFile(path, form.write([other, current, ...older]))
     if (!isNew(other)) await replaceFile(notePath, digestOf(other))
     return

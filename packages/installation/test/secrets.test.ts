@@ -254,6 +254,23 @@ describe('the rotation of a ring', () => {
     await rm(home, { recursive: true })
   })
 
+  test('of a key beside which old ones stay begins anew where a release before has rotated it: the old one never signs again', async () => {
+    const home = await mkdtemp(join(tmpdir(), 'rotation-'))
+    await initSecrets(home, addresses)
+    const name = 'POSTERN_RECEIPT_KEY'
+    for (const step of ['add', 'promote'] as const) await rotateSecret(home, name, step)
+    const file = join(home, 'evidence-receipt-key.pem')
+    await rm(`${file}.rotation`)
+    const before = await readFile(file, 'utf8')
+    await expect(rotateSecret(home, name, 'promote')).rejects.toThrow('begin a rotation with the step add')
+    expect(await readFile(file, 'utf8')).toBe(before)
+    const [signing] = await readKeys(file)
+    await rotateSecret(home, name, 'add')
+    await rotateSecret(home, name, 'promote')
+    expect((await readKeys(file))[1]).toBe(signing)
+    await rm(home, { recursive: true })
+  })
+
   test.each(ringNames.filter((name) => name !== 'POSTERN_CACHE_MAC'))(
     'of %s: the new key is known before it signs, and the old one after it has stopped',
     async (name) => {

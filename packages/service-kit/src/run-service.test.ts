@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { type Socket, connect } from 'node:net'
+import { connect } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { routeTable } from '@postern/contracts'
 import { parseKeyRing } from '@postern/signed-context'
@@ -41,11 +41,11 @@ const definition: ServiceDefinition<BaseConfig, BaseDeps> = {
   },
 }
 
-async function start(env: Readonly<Record<string, string>>, lines: string[] = []): Promise<RunningService> {
+async function start(env: Readonly<Record<string, string>>): Promise<RunningService> {
   held = Promise.withResolvers<void>()
   arrived = Promise.withResolvers<void>()
   isReady = true
-  return await startService(definition, env, { writeLog: (line) => lines.push(line) })
+  return await startService(definition, env, { writeLog: () => undefined })
 }
 
 async function ask(url: string): Promise<{ status: number; text: string; headers: Headers }> {
@@ -99,66 +99,6 @@ describe('a service that is asked to end', () => {
     const { status, text } = await underWay
     expect([status, text]).toEqual([200, 'whole'])
     await closed
-  })
-})
-
-function send(socket: Socket): void {
-  socket.write('POST /taken HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}')
-}
-
-async function isTaken(port: number): Promise<boolean> {
-  const next = connect(port, '127.0.0.1')
-  try {
-    await once(next, 'connect')
-    return true
-  } catch {
-    return false
-  } finally {
-    next.destroy()
-  }
-}
-
-async function readAll(socket: Socket): Promise<string> {
-  let all = ''
-  for await (const chunk of socket) all += String(chunk)
-  return all
-}
-
-/** A service that has just closed its port, and a connection of before. */
-async function atTheEnd(requests: number) {
-  const lines: string[] = []
-  const service = await start({ POSTERN_DRAIN_MS: '200' }, lines)
-  const socket = connect(service.port, '127.0.0.1').on('error', () => undefined)
-  await once(socket, 'connect')
-  for (let sent = 0; sent < requests; sent += 1) {
-    send(socket)
-    const [answer] = await once(socket, 'data')
-    expect(String(answer)).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: keep-alive\r\n[^]*taken$/i)
-  }
-  const closed = service.close()
-  while (await isTaken(service.port));
-  return { socket, closed, lines }
-}
-
-describe('a connection that is still there when a drain ends', () => {
-  test.each([
-    ['has brought nothing yet', 0],
-    ['is idle', 1],
-  ])('and %s may bring one more request, and ends with the answer', async (_is, requests) => {
-    const { socket, closed } = await atTheEnd(requests)
-    send(socket)
-    expect(await readAll(socket)).toMatch(/^HTTP\/1\.1 200 [^]*\r\nconnection: close\r\n[^]*taken$/i)
-    await closed
-  })
-
-  test.each([
-    ['has brought nothing', 0],
-    ['is idle', 1],
-  ])('and %s holds up the end no longer', async (_is, requests) => {
-    const { socket, closed, lines } = await atTheEnd(requests)
-    await closed
-    expect(await readAll(socket)).toBe('')
-    expect(lines.join('')).not.toContain('requests_cut_off')
   })
 })
 

@@ -13,7 +13,7 @@ const keptBackMs = 8_000
  * How long connections may still bring a request behind a drain, in milliseconds. Who holds one that is idle closes it before a drain
  * ends (`idleConnections`), and who makes one sends its request at once: on a busy machine both may be late.
  */
-const lingerMs = 1_000
+const usualLingerMs = 1_000
 
 /** As many as wait to be accepted at a time, and more. */
 const mostTurns = 128
@@ -37,7 +37,10 @@ export interface WatchedServer {
 }
 
 /** To be called before the server listens. */
-export function watchServer(app: { readonly server: Server; close(): PromiseLike<unknown> }): WatchedServer {
+export function watchServer(
+  app: { readonly server: Server; close(): PromiseLike<unknown> },
+  { lingerMs = usualLingerMs }: { readonly lingerMs?: number } = {},
+): WatchedServer {
   const connections = watchConnections(app.server)
   return {
     close: async ({ drainMs, withinMs, logger }) => {
@@ -47,7 +50,7 @@ export function watchServer(app: { readonly server: Server; close(): PromiseLike
         app.server.closeAllConnections()
       }, withinMs)
       try {
-        if (drainMs > 0) await linger(app.server, connections, Math.min(drainMs, lingerMs))
+        if (drainMs > 0) await linger(app.server, connections, lingerMs)
         connections.cutUnused()
         await app.close()
       } finally {

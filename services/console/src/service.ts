@@ -52,12 +52,13 @@ export async function startConsole(env: Environment, options: ConsoleOptions = {
   // Apart from what browsers reach: health, metrics, and nothing else.
   letGoOfConnections(app, () => draining)
   const admin = createApp({ config, logger, metrics, ready: deps.ready, isDraining: () => draining })
+  const adminServer = watchServer(admin)
   const close = async (): Promise<void> => {
     draining = true
     await server.close({ drainMs: config.drainMs, withinMs: answersWithinMs(config), logger })
     pressure.close()
     await deps.close()
-    await admin.close()
+    await adminServer.close({ drainMs: 0, withinMs: 1000, logger })
   }
   try {
     await admin.listen({ host: config.host, port: config.adminPort })

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { createLogger, watchServer } from '@postern/service-kit'
 import { expect, test } from 'vitest'
 import { createGatewayApp } from './app.ts'
 
@@ -13,6 +14,7 @@ test('ends in order also while a client has a connection over which it asks noth
     maxConnections: 100,
     clientTimeoutMs: 10_000,
   })
+  const server = watchServer(app)
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
   const silent = connect(Number(new URL(url).port), '127.0.0.1')
   silent.on('error', () => undefined)
@@ -21,6 +23,7 @@ test('ends in order also while a client has a connection over which it asks noth
   const answer = await fetch(url)
   expect(await answer.text()).toBe('answered')
   const gone = once(silent, 'close')
-  await app.close()
+  const logger = createLogger({ service: 'test', level: 'info', write: () => undefined })
+  await server.close({ drainMs: 0, withinMs: 600_000, logger })
   await gone
 })

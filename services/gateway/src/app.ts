@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
-import type { Socket } from 'node:net'
 import { answerClientError, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
 import { sendProblem, takeNoMore } from './exchange.ts'
@@ -69,15 +68,8 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     serverFactory: () => server,
     clientErrorHandler: (error, socket) => answerClientError(error, socket, requestIdOf(undefined)),
   })
-  const connections = new Set<Socket>()
-  server.on('connection', (socket: Socket) => {
-    connections.add(socket)
-    socket.once('close', () => connections.delete(socket))
-  })
   app.addHook('preClose', async () => {
     closing = true
-    // Node takes no connection for idle over which nothing was ever asked, and no longer times it out: it would hold up the end.
-    for (const socket of connections) if (socket.bytesRead === 0) socket.destroy()
   })
   server.maxConnections = maxConnections
   // Node drops the headers beyond its maximum in silence; how many there may be follows from their size.

@@ -276,6 +276,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     },
     isDraining: () => draining,
   })
+  const adminServer = watchServer(admin)
 
   redis.onRevocation(lease.receive)
   lease.start()
@@ -301,7 +302,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       await upstreams.close()
       await redis.close()
       await keys.close()
-      await admin.close()
+      await adminServer.close({ drainMs: 0, withinMs: 1000, logger })
       await tracing?.close()
     },
   }

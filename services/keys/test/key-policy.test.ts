@@ -78,6 +78,14 @@ describe('the trail of a policy', () => {
     const next = /<([^>]+)>; rel="next"/.exec(first.headers['link'] ?? '')?.[1] ?? ''
     const second = await service.call(admin, 'GET', next)
     expect(versions.parse(second.json).map(({ version }) => version)).toEqual([2])
+    // What leads on to no version there can be was made up.
+    const cursor = new URL(next, service.url).searchParams.get('cursor') ?? ''
+    const [binding] = z.tuple([z.string(), z.int()]).parse(JSON.parse(Buffer.from(cursor, 'base64url').toString()))
+    for (const version of [3_000_000_000, 0, 1.5]) {
+      const forged = Buffer.from(JSON.stringify([binding, version])).toString('base64url')
+      const answer = await service.call(admin, 'GET', `${eventsPath}?limit=2&cursor=${forged}`)
+      expect([answer.status, answer.json]).toMatchObject([400, { errors: [{ parameter: 'cursor' }] }])
+    }
     const whole = await service.call(admin, 'GET', eventsPath, { headers: { accept: 'application/x-ndjson' } })
     expect(whole.text.trim().split('\n')).toHaveLength(3)
   })

@@ -81,12 +81,22 @@ describe('the address of a client', () => {
     },
   )
 
-  test('is that of a proxy that nobody said is trusted, of which is told once', () => {
+  test('is that of a proxy that nobody said is trusted, of which is told once a proxy', () => {
     const told: unknown[] = []
     const addressOf = createClientAddress(['10.0.0.0/8'], (...fault) => void told.push(fault))
     for (const peer of ['172.18.0.1', '172.18.0.1', '172.18.0.2', '10.0.0.1']) addressOf(socketOf(peer), '203.0.113.9')
     addressOf(socketOf('172.18.0.1'), undefined)
-    expect(told).toEqual([['not_trusted', '172.18.0.1']])
+    expect(told).toEqual([
+      ['not_trusted', '172.18.0.1'],
+      ['not_trusted', '172.18.0.2'],
+    ])
+  })
+
+  test('is told of 16 of them at the most, however many strangers write the header', () => {
+    const told: unknown[] = []
+    const addressOf = createClientAddress([], (...fault) => void told.push(fault))
+    for (let host = 1; host <= 100; host += 1) addressOf(socketOf(`192.0.2.${host}`), '203.0.113.9')
+    expect(told).toHaveLength(16)
   })
 
   test('is that of the proxy when it names none', () => {

@@ -37,6 +37,9 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
 
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
+/** So many faults are told, each of another peer: whoever comes in through no proxy can write the header too. */
+const mostTold = 16
+
 /** Stands for the address of a client whose proxy writes none that can be read. It is in no range. */
 const unreadableAddress = 'unknown'
 
@@ -45,17 +48,20 @@ const unreadableAddress = 'unknown'
  * address in X-Forwarded-For that no trusted proxy has, without the port that some write behind it. What stands to the left of it
  * anyone could have written. `unknown` where none can be read; empty where the connection is gone.
  *
- * The first time that what a proxy writes is of no use is told: its address cannot be read, or nobody said that this proxy is trusted.
+ * The first time that what a proxy writes is of no use is told, of each of the first peers: its address cannot be read, or nobody said
+ * that this proxy is trusted. The console, or a stranger who makes the header up, must not use up the line that is for a proxy.
  */
 export function createClientAddress(
   trustedProxies: readonly string[],
   tell: (fault: ForwardedForFault, peer: string) => void = () => undefined,
 ): (socket: Socket, forwardedFor: string | undefined) => string {
   const isTrusted = createAddressMatcher(trustedProxies)
-  const told = new Set<ForwardedForFault>()
+  const told = new Set<string>()
   const tellOnce = (fault: ForwardedForFault, peer: string): void => {
-    if (!told.has(fault)) tell(fault, peer)
-    told.add(fault)
+    const which = `${fault} ${peer}`
+    if (told.size >= mostTold || told.has(which)) return
+    told.add(which)
+    tell(fault, peer)
   }
   return (socket, forwardedFor) => {
     const peer = plain(socket.remoteAddress ?? '')

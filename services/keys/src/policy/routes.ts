@@ -64,7 +64,7 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
 
   contractList(app, listEventsRoute, {
     page: async (input) => {
-      const page = openPage(input, listEventsRoute, z.int())
+      const page = openPage(input, listEventsRoute, versionSchema)
       const [events, total] = await db.read(
         input.context,
         async (tx) =>
@@ -78,13 +78,16 @@ export function policyRoutes(app: App, { db }: Pick<Deps, 'db'>): void {
     },
     all: (input) =>
       wholeList(db, input.context, {
-        after: openPage(input, listEventsRoute, z.int()).after,
+        after: openPage(input, listEventsRoute, versionSchema).after,
         size: exportBatch,
         list: async (tx, after, limit) => await listKeyPolicyEvents(tx, { after, limit }),
         keyOf: ({ version }) => version,
       }),
   })
 }
+
+/** As the column of versions holds. */
+const versionSchema = z.int32().min(1)
 
 /** Changes that an export holds in memory at a time. */
 const exportBatch = 500

@@ -14,7 +14,7 @@ export interface Enforcer {
    * dropped it, and every lease there is was granted after it. Rejects with `revocation_unconfirmed` when it cannot tell.
    */
   enforceKey(hash: string): Promise<Enforcement | null>
-  /** The same for a tenant's status. */
+  /** The same for a tenant: its status, name and limits. */
   enforceTenant(tenantId: string): Promise<Enforcement | null>
   /**
    * Runs what writes a narrowing. When the database fails in it, nobody knows whether it is committed and in force, and the
