@@ -283,6 +283,9 @@ function printSync(sync: SyncSpeed): void {
     ['', 'seconds', '÷ COPY'],
     [
       ['COPY into a plain table', sync.copySeconds, 1],
+      ...(sync.storedSeconds === undefined || sync.storedRatio === undefined
+        ? []
+        : [['COPY of what is stored of them, with indexes and checks', sync.storedSeconds, sync.storedRatio] as const]),
       ['first import', sync.firstSeconds, sync.firstRatio],
       ['the same rows again, in another order', sync.unchangedSeconds, sync.unchangedRatio],
       ['one row in a thousand changed', sync.fewChangedSeconds, sync.fewChangedRatio],
