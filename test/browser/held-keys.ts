@@ -29,6 +29,31 @@ const make = async (page: Page, label: string) => {
   await closeWithoutIt(page)
 }
 
+/** As when the person comes back from another tab; the page has read the session then. */
+const focus = async (page: Page) => {
+  const read = page.waitForResponse(/\/auth\/session$/)
+  await page.evaluate(() => dispatchEvent(new Event('focus')))
+  await (await read).finished()
+}
+const drawn = async (page: Page) => {
+  await page.evaluate(async () => await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+}
+/** The changes that a page asks for from now on, and in whose name. */
+const changesOf = (page: Page) => {
+  const changes: { readonly path: string; readonly token: string | undefined }[] = []
+  page.on('request', (request) => {
+    if (request.method() === 'GET') return
+    changes.push({ path: new URL(request.url()).pathname, token: request.headers()['x-csrf-token'] })
+  })
+  return changes
+}
+/** The token of whoever is signed in now. */
+const tokenOf = async (page: Page): Promise<string> =>
+  await page.evaluate(async () => {
+    const { csrf_token: token }: { readonly csrf_token: string } = await (await fetch('/auth/session')).json()
+    return token
+  })
+
 /** What stands in the way of a key that is shown once, and of a revocation. */
 export function heldKeyTests(world: () => World): void {
   const openKeys = async (person = 'harbourline-admin') => {
@@ -122,9 +147,7 @@ export function heldKeyTests(world: () => World): void {
     await row.getByText('Revoked', { exact: true }).waitFor()
     letGo()
     await (await isLate).finished()
-    await page.evaluate(
-      async () => await new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))),
-    )
+    await drawn(page)
     expect(await row.locator('.badge').allTextContents()).toEqual(['Revoked'])
     await context.close()
   })
@@ -152,6 +175,121 @@ export function heldKeyTests(world: () => World): void {
       await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
       await page.getByText('No keys yet').waitFor()
       expect(await page.getByText('Of Harbourline').count()).toBe(0)
+      await Promise.all([context.close(), other.context.close()])
+    })
+
+    test('as somebody else takes over nothing where a key on the screen keeps the page from being loaded anew', async () => {
+      const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+      let asked = 0
+      page.on('dialog', (question) => {
+        asked += 1
+        void question.dismiss()
+      })
+      const changes = changesOf(page)
+      await fillForm(page, 'Still of Harbourline')
+      await submit(page)
+      await shownKey(page).waitFor()
+      await context.addCookies(await other.context.cookies())
+      await focus(page)
+      await expect.poll(() => asked).toBe(1)
+      // Once: the end of the question itself gives the page the focus again, and the key is to be copied.
+      await focus(page)
+      await drawn(page)
+      expect(asked).toBe(1)
+      expect(await shownKey(page).isVisible()).toBe(true)
+      await page.getByRole('button', { name: 'Done' }).click()
+      await closeWithoutIt(page)
+      await choose(page, 'Still of Harbourline', 'Revoke…')
+      const loaded = page.waitForEvent('load')
+      await page.getByRole('button', { name: 'Revoke key' }).click()
+      await loaded
+      await page.getByText('No keys yet').waitFor()
+      expect(await page.getByText('Still of Harbourline').count()).toBe(0)
+      expect(changes.map(({ path }) => path.split('/').at(-1))).toEqual(['api-keys', 'revoke'])
+      expect(new Set(changes.map(({ token }) => token)).size).toBe(1)
+      expect(changes[0]?.token).not.toBe(await tokenOf(page))
+      await Promise.all([context.close(), other.context.close()])
+    })
+
+    test('as somebody else makes no key that the one has asked for, and the page says why', async () => {
+      const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+      page.on('dialog', (question) => void question.dismiss())
+      const changes = changesOf(page)
+      await fillForm(page, 'For nobody')
+      await context.addCookies(await other.context.cookies())
+      for (const count of [1, 2]) {
+        await submit(page)
+        await expect.poll(() => changes.length).toBe(count)
+        await page.getByText('No key was generated').waitFor()
+        await page.getByText('Somebody may have signed in anew, in another tab').waitFor()
+      }
+      const token = await tokenOf(page)
+      expect(changes.filter((change) => change.token === token)).toEqual([])
+      await other.page.reload()
+      await other.page.getByText('No keys yet').waitFor()
+      await Promise.all([context.close(), other.context.close()])
+    })
+
+    test('as somebody else after the end of a session does not send what was still on its way', async () => {
+      const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+      const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+      await page.route(/\/api\/v1\/api-keys$/, async (route) => {
+        await held
+        await route.continue()
+      })
+      const changes = changesOf(page)
+      await fillForm(page, 'On its way')
+      await submit(page)
+      await expect.poll(() => changes.length).toBe(1)
+      await context.clearCookies()
+      await focus(page)
+      await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+      await context.addCookies(await other.context.cookies())
+      const after: string[] = []
+      page.on('request', (request) => after.push(new URL(request.url()).pathname))
+      const refused = page.waitForResponse(/\/api\/v1\/api-keys$/)
+      letGo()
+      expect((await refused).status()).toBe(403)
+      await (await refused).finished()
+      await drawn(page)
+      expect(after).toEqual([])
+      expect(await page.getByRole('heading', { name: 'Your session has ended' }).isVisible()).toBe(true)
+      await other.page.reload()
+      await other.page.getByText('No keys yet').waitFor()
+      await Promise.all([context.close(), other.context.close()])
+    })
+
+    test('as somebody else while a session ends does not take over what was asked for before', async () => {
+      const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
+      const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+      const { promise: isRead, resolve: read } = Promise.withResolvers<void>()
+      const changes = changesOf(page)
+      await fillForm(page, 'Between two')
+      await context.addCookies(await other.context.cookies())
+      await page.route(
+        /\/auth\/session$/,
+        async (route) => {
+          const answer = await route.fetch()
+          read()
+          await held
+          await route.fulfill({ response: answer })
+        },
+        { times: 1 },
+      )
+      const late = page.waitForResponse((answer) => answer.url().endsWith('/auth/session') && answer.ok())
+      await submit(page)
+      await isRead
+      await context.clearCookies()
+      await page.evaluate(() => dispatchEvent(new Event('focus')))
+      await page.getByRole('heading', { name: 'Your session has ended' }).waitFor()
+      await context.addCookies(await other.context.cookies())
+      letGo()
+      await (await late).finished()
+      await drawn(page)
+      expect(await page.getByRole('heading', { name: 'Your session has ended' }).isVisible()).toBe(true)
+      expect(changes.map(({ path }) => path)).toEqual(['/api/v1/api-keys'])
+      await other.page.reload()
+      await other.page.getByText('No keys yet').waitFor()
       await Promise.all([context.close(), other.context.close()])
     })
   })

@@ -15,6 +15,7 @@ describe('a token endpoint that refuses with', () => {
   test.each([
     [400, 'invalid_grant', 'ended', SignInRefused],
     [400, 'interaction_required', 'ended', SignInRefused],
+    [400, 'account_selection_required', 'ended', SignInRefused],
     [429, 'too_many_requests', 'unavailable', ProviderUnavailable],
     [408, 'timeout', 'unavailable', ProviderUnavailable],
     [400, 'temporarily_unavailable', 'unavailable', ProviderUnavailable],

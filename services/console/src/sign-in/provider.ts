@@ -256,6 +256,7 @@ const ends: ReadonlySet<string> = new Set([
   'interaction_required',
   'login_required',
   'consent_required',
+  'account_selection_required',
 ])
 
 const unreachable: ReadonlySet<string> = new Set(['', 'OAUTH_TIMEOUT', 'OAUTH_ABORT', 'OAUTH_RESPONSE_IS_NOT_CONFORM'])

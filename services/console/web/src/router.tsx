@@ -32,6 +32,11 @@ export function stayHere(onLeave: () => void): () => void {
   }
 }
 
+/** Whether the browser asks before the page that is open is left. */
+export function isKeptHere(): boolean {
+  return stay !== undefined
+}
+
 /** The path that is open. */
 export function usePath(): string {
   return useSyncExternalStore(subscribe, () => location.pathname)

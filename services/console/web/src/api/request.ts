@@ -96,8 +96,11 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   const problem = await problemOf(response)
   // Somebody has signed in anew beside this page, whose token is of before. Nothing was done yet.
   const isOfBefore = method !== 'GET' && problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
-  if (isOfBefore && !isRepeated && (await readSessionAgain())) return await ask(path, options, true)
-  throw problem
+  if (!isOfBefore || isRepeated) throw problem
+  if (await readSessionAgain()) return await ask(path, options, true)
+  // What the server says is for programs.
+  const detail = 'Somebody may have signed in anew, in another tab. Copy what you need, and load this page again.'
+  throw new ApiProblem({ ...problem.problem, detail })
 }
 
 async function parse<T>(response: Response): Promise<T> {

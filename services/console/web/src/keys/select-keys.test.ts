@@ -1,4 +1,4 @@
-import type { ApiKey } from '@postern/contracts'
+import type { ApiKey, GrantableScope } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { attentionOf, countKeys, noFilter, selectKeys } from './select-keys.ts'
 
@@ -86,5 +86,14 @@ describe('the list of keys', () => {
     expect(shown({ state: 'revoked' })).toEqual(['A 10'])
     expect(shown({ scope: '*' })).toEqual(['A 10'])
     expect(shown({ needsAttention: true })).toEqual(['a 9'])
+  })
+
+  test('of a scope has the keys that may do it by a wildcard, and none that may do less', () => {
+    const granted = ['*', 'read:*', 'read:findings', 'read:universe', 'write:*'] as const
+    const each = granted.map((scope, at) => aKey({ label: scope, scopes: [scope], created_at: inDays(-at) }))
+    const having = (scope: GrantableScope) => labels(selectKeys(each, { ...noFilter, scope }, newest, now))
+    expect(having('read:findings')).toEqual(['*', 'read:*', 'read:findings'])
+    expect(having('read:*')).toEqual(['*', 'read:*'])
+    expect(having('*')).toEqual(['*'])
   })
 })

@@ -1,4 +1,4 @@
-import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
+import { type ApiKey, type GrantableScope, type KeyState, scopesWith } from '@postern/contracts'
 
 const dayMs = 86_400_000
 /** A key that ends within this many days is called out. */
@@ -29,6 +29,7 @@ export interface Filter {
   /** Part of the label, of the last four characters, or of who made the key; in any case. */
   readonly text: string
   readonly state: KeyState | 'all'
+  /** Keys that may do it, by a wildcard too. */
   readonly scope: GrantableScope | 'all'
   readonly needsAttention: boolean
 }
@@ -43,10 +44,11 @@ export function isFiltering(filter: Filter): boolean {
 /** The keys that a filter leaves, in the order that was asked for; newest first among equals. */
 export function selectKeys(keys: readonly ApiKey[], filter: Filter, sorting: Sorting, now: number): readonly ApiKey[] {
   const text = filter.text.trim().toLowerCase()
+  const scopes = filter.scope === 'all' ? undefined : scopesWith(filter.scope)
   const left = keys.filter(
     (key) =>
       (filter.state === 'all' || key.state === filter.state) &&
-      (filter.scope === 'all' || key.scopes.includes(filter.scope)) &&
+      (scopes === undefined || key.scopes.some((scope) => scopes.includes(scope))) &&
       (!filter.needsAttention || attentionOf(key, now).length > 0) &&
       (text === '' ||
         key.label.toLowerCase().includes(text) ||

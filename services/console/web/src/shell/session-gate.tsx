@@ -2,6 +2,7 @@ import { createPortal } from 'react-dom'
 import { type ReactNode, createContext, use, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { ApiProblem, request, setCsrfToken, setReadSession, whenSignedOut } from '../api/request.ts'
 import { type Session, readSession } from '../api/session.ts'
+import { isKeptHere } from '../router.tsx'
 import { Button, Spinner } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { When } from '../ui/when.tsx'
@@ -57,17 +58,27 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
   }, [])
 
   const owner = useRef<string>(undefined)
+  /** Somebody else for whom the page was to be loaded anew. */
+  const refused = useRef<string>(undefined)
   /** Whether it is the session of who has opened the page. */
   const load = useCallback(async (): Promise<boolean> => {
+    const before = owner.current
     try {
       const session = await readSession()
       const known = owner.current
-      owner.current = `${session.tenant.id} ${session.person.id}`
-      if (known !== undefined && known !== owner.current) {
+      // Ended meanwhile: whoever is signed in now does not take over what this was asked for.
+      if (before !== undefined && known === undefined) return false
+      const next = `${session.tenant.id} ${session.person.id}`
+      if (known !== undefined && known !== next) {
         // Somebody else has signed in, in another tab: nothing of the one is shown to the other, or under that name.
-        location.reload()
+        // Where a key keeps the page the person may refuse, and is asked once: the end of the question is a focus again.
+        if (refused.current !== next || !isKeptHere()) {
+          refused.current = next
+          location.reload()
+        }
         return false
       }
+      owner.current = next
       setCsrfToken(session.csrf_token)
       setState({ kind: 'signed-in', session })
       return true
@@ -95,7 +106,8 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
       })
     }
     const stop = whenSignedOut(end)
-    setReadSession(load)
+    // Once the session has ended there is nobody whose change could be sent again.
+    setReadSession(async () => owner.current !== undefined && (await load()))
     renew()
     const look = () => {
       if (document.visibilityState === 'visible' && owner.current !== undefined) renew()
