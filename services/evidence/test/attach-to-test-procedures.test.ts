@@ -7,13 +7,14 @@ import type { CallAnswer, Principal } from '@postern/local-stack/testing'
 import { decodeJwt } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { file, form, metadata } from './form.ts'
+import { findsMalware } from './people.ts'
 import { makeEnvironment, startEvidence, startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
 /** One without a universe. */
 let alone: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => {
-  service = await startEvidenceWithUniverse()
+  service = await startEvidenceWithUniverse({}, { scanner: findsMalware })
   alone = await startEvidence()
 })
 afterAll(async () => {
@@ -157,6 +158,26 @@ describe('evidence of a test procedure', () => {
     expect(await countOf(principal)).toBe(1)
     await service.universe.push(principal.tenantId, ['SOX-2'], { status: 'in_progress' })
     expect((await revise(principal, id, 'two')).status).toBe(201)
+  })
+
+  test('that is completed is not replaced behind versions in quarantine either', async () => {
+    const principal = uploader()
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_review' })
+    const { id } = await uploaded(service.caller, principal, 'one')
+    const attach = { body: { test_procedures: ['ext:SOX-1'] } }
+    await service.caller.call(principal, 'POST', `/api/v1/evidence/${id}/attachments`, attach)
+    const bad = receiptSchema.parse((await revise(principal, id, 'malware')).json)
+    const worse = receiptSchema.parse((await revise(principal, bad.id, 'malware, again')).json)
+    expect([bad.status, worse.status]).toEqual(['quarantined', 'quarantined'])
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
+    const answer = await revise(principal, worse.id, 'clean')
+    expect(problemOf(answer)).toMatchObject({ status: 409, code: 'procedure_locked' })
+    expect(await countOf(principal)).toBe(3)
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'in_progress' })
+    const clean = receiptSchema.parse((await revise(principal, worse.id, 'clean')).json)
+    // What was replaced before is replaced already: of the newer version nothing else is asked.
+    await service.universe.push(principal.tenantId, ['SOX-1'], { status: 'completed' })
+    expect((await revise(principal, clean.id, 'cleaner')).status).toBe(201)
   })
 
   test('that is completed while the bytes of a newer version come has none', async () => {

@@ -14,7 +14,7 @@ import { findsMalware, person } from './people.ts'
 import { startEvidenceWithUniverse, uploaded, uploader } from './support.ts'
 
 let service: Awaited<ReturnType<typeof startEvidenceWithUniverse>>
-beforeAll(async () => (service = await startEvidenceWithUniverse({}, { scanner: findsMalware })))
+beforeAll(async () => (service = await startEvidenceWithUniverse({}, { scanner: findsMalware }, { holdsLocks: true })))
 afterAll(async () => await service.close())
 
 const adminOf = ({ tenantId }: Pick<Principal, 'tenantId'>): Principal => ({
@@ -40,6 +40,12 @@ async function decide(by: Principal, id: string, verb: 'release' | 'purge', body
 
 async function read(by: Principal, id: string): Promise<EvidenceFile> {
   return evidenceFileSchema.parse((await get(by, `${files}/${id}`)).json)
+}
+
+async function revised(sender: Principal, id: string, body: string): Promise<string> {
+  const target = `/api/v1/evidence/${id}/revisions?file_name=a.csv`
+  const { json } = await service.caller.call(sender, 'POST', target, { body, headers: { 'content-type': 'text/csv' } })
+  return z.object({ id: z.string() }).parse(json).id
 }
 
 const yearOf = (day = '') => Number(day.slice(0, 4))
@@ -125,12 +131,24 @@ test('a file that an auditor has rejected is attached to nothing more; a revisio
   ])
   expect((await read(adminOf(sender), bad.id)).test_procedure_ids).toEqual([])
   expect((await attach(good.id)).status).toBe(201)
-  const revision = await service.caller.call(sender, 'POST', `/api/v1/evidence/${bad.id}/revisions?file_name=a.csv`, {
-    body: 'a,c',
-    headers: { 'content-type': 'text/csv' },
+  expect((await attach(await revised(sender, bad.id, 'a,c'))).status).toBe(201)
+})
+
+test('a file that is rejected at the very moment at which it is attached is attached to nothing', async () => {
+  const sender = uploader()
+  await service.universe.push(sender.tenantId, ['SOX-1'])
+  const { id } = await uploaded(service.caller, sender, 'a,b')
+  const under: Promise<{ status: number }>[] = []
+  await service.holdLock(`evidence.decision:${sender.tenantId}:${id}`, async (waiters) => {
+    const body = { verdict: 'rejected', reason }
+    under.push(service.caller.call(adminOf(sender), 'POST', `${files}/${id}/review`, { body }))
+    await expect.poll(waiters).toBe(1)
+    const attach = { body: { test_procedures: ['ext:SOX-1'] } }
+    under.push(service.caller.call(sender, 'POST', `/api/v1/evidence/${id}/attachments`, attach))
+    await expect.poll(waiters).toBe(2)
   })
-  const { id } = z.object({ id: z.string() }).parse(revision.json)
-  expect((await attach(id)).status).toBe(201)
+  expect((await Promise.all(under)).map(({ status }) => status)).toEqual([200, 409])
+  expect(await read(adminOf(sender), id)).toMatchObject({ status: 'rejected', test_procedure_ids: [] })
 })
 
 describe('a file in quarantine', () => {
@@ -181,6 +199,33 @@ describe('a file in quarantine', () => {
     // What the receipt says was true when it was given.
     const [row] = await service.rows('select receipt_jws from evidence.file where id = $1', [id])
     expect(row?.['receipt_jws']).toBe(jws)
+  })
+
+  test('is not released while that would replace evidence of a completed test procedure', async () => {
+    const sender = uploader()
+    const admin = adminOf(sender)
+    await service.universe.push(sender.tenantId, ['SOX-1'], { status: 'in_review' })
+    const evidence = async () => {
+      const { id } = await uploaded(service.caller, sender, 'a,b')
+      const attach = { body: { test_procedures: ['ext:SOX-1'] } }
+      await service.caller.call(sender, 'POST', `/api/v1/evidence/${id}/attachments`, attach)
+      return { id, bad: await revised(sender, id, 'malware') }
+    }
+    const [standing, replaced] = [await evidence(), await evidence()]
+    await revised(sender, replaced.bad, 'clean')
+    await service.universe.push(sender.tenantId, ['SOX-1'], { status: 'completed' })
+    const refused = await decide(admin, standing.bad, 'release')
+    expect([refused.status, problemSchema.parse(refused.json).code]).toEqual([409, 'procedure_locked'])
+    expect((await read(admin, standing.id)).status).toBe('accepted')
+    expect((await read(admin, standing.bad)).status).toBe('quarantined')
+    // What a newer version has replaced before the completion is replaced already.
+    expect((await decide(admin, replaced.bad, 'release')).status).toBe(200)
+    await service.universe.push(sender.tenantId, ['SOX-1'], { status: 'in_progress' })
+    expect((await decide(admin, standing.bad, 'release')).status).toBe(200)
+    expect((await read(admin, standing.id)).status).toBe('superseded')
+    // Again, whatever has become of the procedure: the same answer.
+    await service.universe.push(sender.tenantId, ['SOX-1'], { status: 'completed' })
+    expect((await decide(admin, standing.bad, 'release')).status).toBe(200)
   })
 
   test('that a request is repeated for is released once', async () => {

@@ -1,12 +1,15 @@
 import { Readable } from 'node:stream'
 import { problemSchema } from '@postern/contracts'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { UniverseAway } from '../src/test-procedure/universe.ts'
 import { startEvidence, upload, uploaded, uploader } from './support.ts'
 
 let late = 0
 let service: Awaited<ReturnType<typeof startEvidence>>
 beforeAll(async () => (service = await startEvidence({}, { now: () => Date.now() + late })))
 afterAll(async () => await service.close())
+
+afterEach(() => (late = 0))
 
 test('an upload that outlives what the gateway vouches for is told so at once, leaves nothing, and learns what to do', async () => {
   const principal = uploader()
@@ -28,4 +31,31 @@ test('an upload that outlives what the gateway vouches for is told so at once, l
   })
   await expect.poll(async () => await service.filesIn('incoming')).toEqual([])
   expect(await service.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+})
+
+test.each([
+  ['before the universe is asked', false],
+  ['while the universe is asked', true],
+])('so is one whose bytes took the last of that time, %s once more', async (_when, isAsked) => {
+  const asked: number[] = []
+  const lookUp = async (_request: unknown, addresses: readonly string[]) => {
+    asked.push(late)
+    // Before the bytes, behind them, and once they are in their place.
+    if (asked.length >= (isAsked ? 3 : 2)) late = 61_000
+    if (asked.length >= 3) throw new UniverseAway('it believes nobody who is vouched for no longer')
+    return addresses.map(() => ({ id: '01234567-89ab-7def-8123-456789abcdef', status: 'in_review' as const }))
+  }
+  const universe = { lookUp, close: async () => undefined }
+  const other = await startEvidence({}, { now: () => Date.now() + late, universe })
+  try {
+    const principal = uploader()
+    const target = '/api/v1/evidence?file_name=a.csv&test_procedure=ext:SOX-1'
+    const answer = await other.caller.call(principal, 'POST', target, { body: 'a,b' })
+    expect(problemSchema.parse(answer.json)).toMatchObject({ status: 408, code: 'request_timeout' })
+    expect(asked.length >= 3).toBe(isAsked)
+    expect(await other.filesIn(`settling/${principal.tenantId}`)).toEqual([])
+    expect(await other.rows('select from evidence.file')).toEqual([])
+  } finally {
+    await other.close()
+  }
 })

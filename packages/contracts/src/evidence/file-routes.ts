@@ -114,11 +114,11 @@ export const releaseEvidence = defineRoute({
   path: '/api/v1/evidence-files/:id/release',
   summary: 'Release a file from quarantine',
   description:
-    'For what was looked at and found to be harmless. Its sender can then attach it. Again: the same answer. 409 `conflict` for a file that is not in quarantine.',
+    'For what was looked at and found to be harmless. Its sender can then attach it, and it replaces what it is a newer version of. Again: the same answer. 409 `conflict` for a file that is not in quarantine, 409 `procedure_locked` where it would replace evidence for a test procedure that is completed.',
   params: oneFile,
   body: decideBodySchema,
   answers: { 200: { description: 'The file as it is now', schema: evidenceFileSchema } },
-  problems: ['not_found', 'conflict', 'invalid_content'],
+  problems: ['not_found', 'conflict', 'procedure_locked', 'invalid_content'],
 })
 
 export const purgeEvidence = defineRoute({

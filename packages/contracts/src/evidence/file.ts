@@ -60,7 +60,7 @@ export const evidenceFileSchema = z
     revision: z.int().min(1),
     status: z.enum(evidenceStatuses).meta({
       description:
-        'In quarantine is what carries malware; released is what was found to be harmless; reviewed or rejected is what an auditor has judged; superseded is what has a newer version; of what is purged the bytes are gone',
+        'In quarantine is what carries malware; released is what was found to be harmless; reviewed or rejected is what an auditor has judged; superseded is what has a newer version that counts, one that was accepted or released; of what is purged the bytes are gone',
     }),
     scan,
     malware: z.string().nullable(),

@@ -72,7 +72,7 @@ export const reviseEvidence = defineRoute({
   path: '/api/v1/evidence/:id/revisions',
   summary: 'Upload a new version of a file',
   description:
-    'As an upload, of one file. It replaces a file that the same key has uploaded within the last 30 days and that has no newer version; the older one is kept. It has no test procedures but those that it is given. 409 `procedure_locked` where the older one is evidence for a test procedure that is completed. A version in quarantine replaces nothing: the older one counts until there is one that is accepted or released.',
+    'As an upload, of one file. It replaces a file that the same key has uploaded within the last 30 days and that has no newer version; the older one is kept. It has no test procedures but those that it is given. 409 `procedure_locked` where the older one, or what it would have replaced were it not in quarantine, is evidence for a test procedure that is completed. A version in quarantine replaces nothing: the older one counts until there is one that is accepted or released.',
   params: ownFile,
   query: uploadQuery,
   answers: { 201: { description: 'The receipt', schema: receiptSchema, withoutHeaders: ['ETag', 'Location'] } },

@@ -20,9 +20,11 @@ import type { Tx } from '@postern/tenant-db'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
+import { requireUnlocked } from '../test-procedure/check.ts'
 import { actorOf } from '../upload/record.ts'
 import { reading } from '../upload/room.ts'
 import { settle } from '../upload/settle.ts'
+import { findReplaceable } from '../upload/store.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import {
   type FoundFile,
@@ -38,7 +40,7 @@ import {
 /** What administrators do with files that are there: look at what is known of them, release them, purge them. */
 export function fileRoutes(
   app: App,
-  { db, exported, blobs, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'now'>,
+  { db, exported, blobs, universe, now }: Pick<Deps, 'db' | 'exported' | 'blobs' | 'universe' | 'now'>,
   { abandonedAfterMs }: Pick<Config, 'abandonedAfterMs'>,
 ): void {
   contractList(app, listRoute, {
@@ -105,6 +107,12 @@ export function fileRoutes(
 
   contractRoute(app, releaseEvidence, async (input) => {
     const { params, body, context, requestId, answer, keep, log } = input
+    // What is released replaces what came before it. No connection waits for the universe.
+    const [found, keptOpen] = await reading(
+      async () =>
+        await db.read(context, async (tx) => Promise.all([findFile(tx, params.id), findReplaceable(tx, params.id)])),
+    )
+    if (found?.file.status === 'quarantined') await requireUnlocked(universe, { context, requestId }, keptOpen)
     return await deciding(
       async () =>
         await db.write(context, async (tx) => {

@@ -44,7 +44,7 @@ export async function requireUnlocked(
     if (found.some((procedure) => procedure?.status === 'completed')) {
       throw problem('procedure_locked', {
         detail:
-          'It is for a test procedure, or replaces evidence of one, that is completed: that stays as it was signed off. Nothing was kept.',
+          'It is for a test procedure, or replaces evidence of one, that is completed: that stays as it was signed off. Nothing has changed.',
       })
     }
   }

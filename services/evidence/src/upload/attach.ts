@@ -7,7 +7,7 @@ import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
 import { reading } from './room.ts'
-import { findAttachments, findOwnFile, insertAttachments, recordFailure } from './store.ts'
+import { type OwnFile, findAttachments, findOwnFile, insertAttachments, lockDecisions, recordFailure } from './store.ts'
 
 /** Attaches files that are there to test procedures. */
 export function attachmentRoutes(
@@ -21,16 +21,13 @@ export function attachmentRoutes(
     const file = await reading(
       async () => await db.read(context, async (tx) => await findOwnFile(tx, params.id, actor)),
     )
-    if (file === undefined) throw problem('not_found')
-    if (file.isQuarantined) {
-      throw problem('conflict', { detail: 'The file is in quarantine. Send a revision of it, and attach that.' })
-    }
-    if (file.isDismissed) {
-      throw problem('conflict', { detail: 'The file was rejected, or purged. Send a revision of it, and attach that.' })
-    }
+    assertAttachable(file)
     const procedureIds = await requireTestProcedures(universe, { context, requestId }, body.test_procedures, pointTo)
     try {
       return await db.write(context, async (tx) => {
+        // Looked at again: it may have been rejected or purged while the universe was asked.
+        await lockDecisions(tx, file.id)
+        assertAttachable(await findOwnFile(tx, file.id, actor))
         const content = {
           id: file.id,
           reference: file.reference,
@@ -49,6 +46,16 @@ export function attachmentRoutes(
       throw notRecorded(recordFailure(error), error)
     }
   })
+}
+
+function assertAttachable(file: OwnFile | undefined): asserts file is OwnFile {
+  if (file === undefined) throw problem('not_found')
+  if (file.isQuarantined) {
+    throw problem('conflict', { detail: 'The file is in quarantine. Send a revision of it, and attach that.' })
+  }
+  if (file.isDismissed) {
+    throw problem('conflict', { detail: 'The file was rejected, or purged. Send a revision of it, and attach that.' })
+  }
 }
 
 const pointTo: PlaceOf = (index) => ({ pointer: `/test_procedures/${index}` })

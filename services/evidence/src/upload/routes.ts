@@ -7,10 +7,10 @@ import { warnOfQuarantine } from '../scan/warn.ts'
 import { requireTestProcedures, requireUnlocked } from '../test-procedure/check.ts'
 import { discardRest } from './receive.ts'
 import { type NewEvidence, actorOf, record, tidied } from './record.ts'
-import { replaced } from './refusal.ts'
+import { refused, replaced } from './refusal.ts'
 import { assertRoom, reading } from './room.ts'
 import { settle } from './settle.ts'
-import { type OwnFile, findOwnFile } from './store.ts'
+import { type OwnFile, findOwnFile, findReplaceable } from './store.ts'
 import { type TakenUpload, type UploadQuery, patienceMs, takeUpload } from './take.ts'
 
 type Parts = Pick<Deps, 'db' | 'blobs' | 'receipts' | 'scanner' | 'digester' | 'universe' | 'now' | 'afterwards'>
@@ -31,8 +31,8 @@ export function uploadRoutes(app: App, deps: Parts, limits: Limits): void {
   contractRoute(app, reviseEvidence, async (input) => {
     input.answer.header('cache-control', 'no-store')
     try {
-      const { id, revision, procedureIds } = await ownFile(deps, input.context, input.params.id)
-      const upload = await take(deps, limits, input, 1, procedureIds)
+      const { id, revision, keptOpen } = await ownFile(deps, input.context, input.params.id)
+      const upload = await take(deps, limits, input, 1, keptOpen)
       return await finish(deps, limits, input, { ...upload, replaces: { id, revision } }, only)
     } catch (error) {
       discardRest(input.raw.body)
@@ -61,7 +61,7 @@ async function take(
       return await requireTestProcedures(universe, request, addresses, placeOf, patience)
     },
   })
-  await requireStillOpen(deps, request, upload, keptOpen)
+  await requireStillOpen(deps, request, upload, { keptOpen, isInTime })
   return upload
 }
 
@@ -89,26 +89,36 @@ async function requireStillOpen(
   deps: Parts,
   request: Request,
   { files, procedureIds }: TakenUpload,
-  keptOpen: readonly string[],
+  { keptOpen, isInTime }: { readonly keptOpen: readonly string[]; readonly isInTime: () => boolean },
 ): Promise<void> {
   try {
+    if (!isInTime()) throw refused({ why: 'too_long' })
     await requireUnlocked(deps.universe, request, [...procedureIds, ...keptOpen], patienceMs)
   } catch (error) {
+    // The universe does not believe who is vouched for no longer, and would be waited for.
+    const told = isInTime() ? error : refused({ why: 'too_long' })
     await deps.afterwards.run(async () => {
       for (const { blob } of files) await settle(deps, request.context, blob)
     })
-    throw error
+    throw told
   }
 }
 
 /** The file to go on with; what the caller did not bring itself is the same 404 as what is not there. */
-async function ownFile({ db }: Pick<Parts, 'db'>, context: RequestInfo['context'], id: string): Promise<OwnFile> {
-  const file = await reading(
-    async () => await db.read(context, async (tx) => await findOwnFile(tx, id, actorOf(context))),
+async function ownFile(
+  { db }: Pick<Parts, 'db'>,
+  context: RequestInfo['context'],
+  id: string,
+): Promise<OwnFile & { readonly keptOpen: readonly string[] }> {
+  const [file, keptOpen] = await reading(
+    async () =>
+      await db.read(context, async (tx) =>
+        Promise.all([findOwnFile(tx, id, actorOf(context)), findReplaceable(tx, id)]),
+      ),
   )
   if (file === undefined) throw problem('not_found')
   if (file.isReplaced) throw replaced()
-  return file
+  return { ...file, keptOpen }
 }
 
 function only(receipts: readonly Receipt[]): Receipt {

@@ -236,12 +236,10 @@ export interface OwnFile {
   readonly isQuarantined: boolean
   /** Rejected by an auditor, or purged: evidence of nothing any more. */
   readonly isDismissed: boolean
-  /** Ids of the test procedures that it is evidence for. */
-  readonly procedureIds: readonly string[]
 }
 
 // A sender can go on with what it has brought itself, for a month: a key that may only write learns nothing else.
-// Served by the primary keys, by file_version_unique and by attachment_once. What named no id in former times locks nothing.
+// Served by the primary keys and by file_version_unique.
 const ownFileText = `
   select
     file.id,
@@ -264,15 +262,7 @@ const ownFileText = `
       select from evidence.file as newer
       where newer.tenant_id = file.tenant_id
         and newer.version_of = file.id
-    ) as is_replaced,
-    array(
-      select attachment.test_procedure
-      from evidence.attachment
-      where attachment.tenant_id = file.tenant_id
-        and attachment.file_id = file.id
-        and attachment.test_procedure ~ '^[0-9a-f]{8}-'
-      order by attachment.test_procedure
-    ) as procedure_ids
+    ) as is_replaced
   from evidence.file
   where file.tenant_id = (select tenancy.tenant_id())
     and file.id = $1
@@ -290,7 +280,6 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     is_replaced: boolean
     is_quarantined: boolean
     is_dismissed: boolean
-    procedure_ids: string[]
   }>({ name: 'evidence_own_file', text: ownFileText, values: [id, actor.type, actor.id] })
   if (row === undefined) return undefined
   return {
@@ -301,8 +290,55 @@ export async function findOwnFile(tx: Tx, id: string, actor: Actor): Promise<Own
     isReplaced: row.is_replaced,
     isQuarantined: row.is_quarantined,
     isDismissed: row.is_dismissed,
-    procedureIds: row.procedure_ids,
   }
+}
+
+// What is in quarantine has replaced nothing: what comes after it, or it itself once it is released, replaces the first
+// before it that counts. Nothing more is replaced where a newer version counts already. What named no id in former times
+// locks nothing. Served by the primary keys, by file_version_unique and by attachment_once.
+const replaceableText = `
+  with recursive line (id, version_of, counts) as (
+    select null::uuid, $1::uuid, false
+    where not evidence.is_superseded((select tenancy.tenant_id()), $1)
+    union all
+    select older.id, older.version_of, older.scan <> 'infected' or exists (
+      select from evidence.file_decision as decision
+      where decision.tenant_id = older.tenant_id
+        and decision.file_id = older.id
+        and decision.kind = 'released'
+    )
+    from line
+    join evidence.file as older
+      on older.tenant_id = (select tenancy.tenant_id())
+      and older.id = line.version_of
+    where not line.counts
+  )
+  select distinct attachment.test_procedure
+  from line
+  join evidence.attachment
+    on attachment.tenant_id = (select tenancy.tenant_id())
+    and attachment.file_id = line.id
+  where attachment.test_procedure ~ '^[0-9a-f]{8}-'
+  order by attachment.test_procedure`
+
+/** Ids of the test procedures whose evidence a next version of the file would replace, or the file itself by its release. */
+export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
+  const rows = await tx.query<{ test_procedure: string }>({
+    name: 'evidence_replaceable',
+    text: replaceableText,
+    values: [fileId],
+  })
+  return rows.map(({ test_procedure: id }) => id)
+}
+
+// As guard_file_decision and guard_legal_hold spell it.
+const lockDecisionsText = `
+  select pg_advisory_xact_lock(
+    hashtextextended('evidence.decision:' || (select tenancy.tenant_id()) || ':' || $1::uuid, 0))`
+
+/** Waits for who decides about the file just now. Nobody else does to the end of the transaction. */
+export async function lockDecisions(tx: Tx, fileId: string): Promise<void> {
+  await tx.query({ name: 'evidence_lock_decisions', text: lockDecisionsText, values: [fileId] })
 }
 
 // Served by attachment_once.
