@@ -1,10 +1,19 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Run, runChangeSchema } from '@postern/contracts'
 import type { Principal } from '@postern/local-stack/testing'
-import { describe, expect, test } from 'vitest'
+import { createLogger } from '@postern/service-kit'
+import type { TenantDb } from '@postern/tenant-db'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { AssertionSource } from '../src/worker/held-run.ts'
 import { useRuns } from './run-support.ts'
 import { admin } from './support.ts'
 
 const { parts, work, create, start, now, runCsv, undo, names, errorsOf } = useRuns()
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
 
 const entity = (name: string, ...more: readonly string[]): string =>
   ['external_id,name,type', `E1,${name},process`, ...more].join('\n')
@@ -88,4 +97,148 @@ describe('details of runs that are kept for 90 days', () => {
     await work(await start(tenant, connector, entity('One')), { keepDetailsDays: 90 })
     expect(await leftOf(tenant, doubtful)).toEqual([1, 0, true])
   })
+
+  test('go in parts, and what is left behind one run goes behind the next', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
+    await addErrors(tenant, looked, 12_000)
+    await age(91, looked)
+    const stopping = new AbortController()
+    const first = await start(tenant, connector, entity('One'))
+    // Its process is told to stop as the run has ended.
+    const ended = () => stopping.abort()
+    await work(first, { keepDetailsDays: 90, ended }, { signal: stopping.signal })
+    expect(await countErrors(looked)).toBe(12_001)
+    expect(await keptOf(first)).toEqual({ parts: 0, grants: 0 })
+
+    await work(await start(tenant, connector, entity('One')), { keepDetailsDays: 90 })
+    expect(await leftOf(tenant, looked)).toEqual([0, 0, true])
+  })
+
+  describe('behind a run, of which nothing else stays', () => {
+    test('where they cannot be removed', async () => {
+      const tenant = admin()
+      const connector = await create(tenant)
+      const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
+      await age(91, looked)
+      const { rows } = parts().world
+      await rows(`create function sync.refuse() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`)
+      await rows(`create trigger refuses before delete on sync.run_error
+        for each row when (old.run_id = '${looked.id}') execute function sync.refuse()`)
+      const next = await start(tenant, connector, entity('One'))
+      const events: unknown[] = []
+      const write = (line: string) => void events.push(JSON.parse(line).event)
+      await work(next, { keepDetailsDays: 90, logger: createLogger({ service: 'sync', level: 'info', write }) })
+      await rows('drop trigger refuses on sync.run_error')
+      await rows('drop function sync.refuse()')
+      expect(events).toEqual(['sync_run_ended', 'sync_details_not_cleared'])
+      expect(await leftOf(tenant, looked)).toEqual([1, 1, false])
+      expect(await keptOf(next)).toEqual({ parts: 0, grants: 0 })
+    })
+
+    test('where that takes longer than an assertion lives', async () => {
+      const tenant = admin()
+      const connector = await create(tenant)
+      const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
+      await addErrors(tenant, looked, 60_000)
+      await age(91, looked)
+      const next = await start(tenant, connector, entity('One'))
+      const [workerDb, ended] = slowOnceEnded(parts().workerDb)
+      await work(next, { keepDetailsDays: 90, workerDb, ended })
+      expect(await leftOf(tenant, looked)).toEqual([0, 0, true])
+      expect(await keptOf(next)).toEqual({ parts: 0, grants: 0 })
+    })
+  })
 })
+
+/**
+ * A database each of whose transactions takes 20 s, from the end of a run on, and to which an assertion says nothing after its minute: by a
+ * clock that nobody else goes by, since services of this process would take themselves for overloaded.
+ */
+function slowOnceEnded(db: TenantDb): [db: TenantDb, ended: () => void] {
+  let [nowMs, takesMs] = [performance.now(), 0]
+  const { get } = AssertionSource.prototype
+  vi.spyOn(AssertionSource.prototype, 'get').mockImplementation(async function (this: AssertionSource) {
+    const clock = vi.spyOn(performance, 'now').mockReturnValue(nowMs)
+    const answer = get.call(this)
+    clock.mockRestore()
+    return await answer
+  })
+  const issuedMs = new Map<unknown, number>()
+  const system: TenantDb['system'] = async (query) => {
+    const answer = await db.system(query)
+    issuedMs.set(answer, nowMs)
+    return answer
+  }
+  const write: TenantDb['write'] = async (tenant, query) => {
+    nowMs += takesMs
+    if (nowMs - (issuedMs.get(tenant.assertion) ?? 0) > 60_000) throw new Error('the assertion has ended')
+    return await db.write(tenant, query)
+  }
+  return [
+    { ...db, system, write },
+    () => {
+      takesMs = 20_000
+    },
+  ]
+}
+
+async function addErrors(tenant: Principal, run: Run, count: number): Promise<void> {
+  await parts().world.rows(
+    `insert into sync.run_error (tenant_id, run_id, seq, code, message)
+    select $1::uuid, $2::uuid, 1000 + n, 'wrong', 'is wrong' from generate_series(1, $3::integer) n`,
+    [tenant.tenantId, run.id, count],
+  )
+}
+
+async function countErrors({ id }: Run): Promise<unknown> {
+  const [row] = await parts().world.rows('select count(*)::integer as total from sync.run_error where run_id = $1', [
+    id,
+  ])
+  return row?.['total']
+}
+
+/** What a run leaves that is nobody's: parts of its file, and what its worker was allowed to do. */
+async function keptOf({ id }: Run): Promise<unknown> {
+  const [row] = await parts().world.rows(
+    `select
+      (select count(*)::integer from sync.upload_chunk u join sync.run r on r.upload_id = u.upload_id where r.id = $1) as parts,
+      (select count(*)::integer from tenancy.granted_work g where g.work_id = $1) as grants`,
+    [id],
+  )
+  return row
+}
+
+test('what the runbook says clears a tenant that runs no connector any more', async () => {
+  const [tenant, other] = [admin(), admin()]
+  const connector = await create(tenant)
+  const ofOther = await runCsv(other, await create(other), withError('Theirs'), '?mode=dry_run')
+  const looked = await runCsv(tenant, connector, withError('One'), '?mode=dry_run')
+  const applied = await runCsv(tenant, connector, withError('Two'))
+  const young = await runCsv(tenant, connector, withError('Five'), '?mode=dry_run')
+  await age(91, ofOther, looked, applied)
+  await age(89, young)
+  const before = await revisionOf(looked)
+
+  const runbook = readFileSync(join(import.meta.dirname, '../../../deploy/runbook.md'), 'utf8')
+  const section = runbook.split('## What runs of connectors leave')[1]?.split('\n## ')[0] ?? ''
+  const lines = section.split('\n').filter((line) => line.startsWith('    '))
+  const statements = lines.join('\n').replaceAll("'ID'", `'${tenant.tenantId}'`).split(';')
+  const inside = statements.map((text) => text.trim()).filter((text) => !['', 'begin', 'commit'].includes(text))
+  expect(inside).toHaveLength(4)
+  for (const text of inside) await parts().world.rows(text)
+
+  const whole = [1, 1, false]
+  expect({
+    looked: await leftOf(tenant, looked),
+    applied: await leftOf(tenant, applied),
+    young: await leftOf(tenant, young),
+    ofOther: await leftOf(other, ofOther),
+  }).toEqual({ looked: [0, 0, true], applied: [1, 0, true], young: whole, ofOther: whole })
+  expect(await revisionOf(looked)).toBe(Number(before) + 1)
+})
+
+async function revisionOf({ id }: Run): Promise<unknown> {
+  return (await parts().world.rows('select revision from sync.run where id = $1', [id]))[0]?.['revision']
+}

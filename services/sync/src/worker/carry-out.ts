@@ -84,12 +84,12 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       return end
     })
     parts.ended(end.status)
-    await tidyUp(parts, hold)
+    await tidyUp(parts, hold, attempt.signal)
     return
   }
   parts.ended(hold.status)
   logger.info({ event: 'sync_run_ended', run_id: runId, connector: hold.connector.key, counts: hold.counts })
-  await tidyUp(parts, hold)
+  await tidyUp(parts, hold, attempt.signal)
 }
 
 /** Ends a run whose attempts have all died. */
@@ -264,20 +264,23 @@ function toError({ row, field, code, message }: SourceFailure): StagedError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
 }
 
-/** Of details that are old: what is left then goes behind the tenant's next run. */
-const maxRounds = 40
+/** How long details that are old are removed behind a run, in milliseconds: what is left then goes behind the tenant's next run. */
+const clearWithinMs = 20_000
 
-/** Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes. */
-async function tidyUp({ workerDb, logger, keepDetailsDays }: WorkerParts, hold: Hold): Promise<void> {
+/**
+ * Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes.
+ * Each transaction asks for its assertion: all of them together may take longer than one lives.
+ */
+async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Promise<void> {
+  const { workerDb, logger } = parts
   const { run, connector } = hold
   try {
-    const { assertion } = await hold.asker()
     for (let removed = 1; removed > 0;) {
+      const { assertion } = await hold.asker()
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
     }
-    for (let [isMore, rounds] = [keepDetailsDays !== undefined, 0]; isMore && rounds < maxRounds; rounds += 1) {
-      isMore = await hold.read(async (tx) => await clearOldDetails(tx, keepDetailsDays ?? Infinity))
-    }
+    await clearDetails(parts, hold, signal)
+    const { assertion } = await hold.asker()
     await workerDb.write({ assertion }, async (tx) => {
       // Whoever approves the run approves its changes: the file is not read again.
       if (run.uploadId !== null) await deleteUpload(tx, run.uploadId)
@@ -286,5 +289,23 @@ async function tidyUp({ workerDb, logger, keepDetailsDays }: WorkerParts, hold: 
     })
   } catch (error) {
     logger.warn({ event: 'sync_run_not_tidied', run_id: run.id, err: error })
+  }
+}
+
+/** Not by `hold.read`: it keeps PostgreSQL from looking rows up one by one. A failure is logged, and keeps nothing else from being tidied. */
+async function clearDetails(
+  { workerDb, logger, keepDetailsDays }: WorkerParts,
+  hold: Hold,
+  signal?: AbortSignal,
+): Promise<void> {
+  if (keepDetailsDays === undefined) return
+  const limit = AbortSignal.timeout(clearWithinMs)
+  try {
+    for (let isMore = true; isMore && !limit.aborted && signal?.aborted !== true;) {
+      const { assertion } = await hold.asker()
+      isMore = await workerDb.write({ assertion }, async (tx) => await clearOldDetails(tx, keepDetailsDays))
+    }
+  } catch (error) {
+    logger.warn({ event: 'sync_details_not_cleared', run_id: hold.run.id, err: error })
   }
 }
