@@ -1,5 +1,9 @@
+import { once } from 'node:events'
 import { connectorSchema, runSchema } from '@postern/contracts'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { createLogger } from '@postern/service-kit'
+import { PgBoss } from 'pg-boss'
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { openQueue } from '../src/queue/queue.ts'
 import { type SourceServer, startSourceServer } from './source-server.ts'
 import { admin, makeWorld } from './support.ts'
 
@@ -14,6 +18,10 @@ beforeAll(async () => {
     '/good': (_request, response) =>
       void response.end(JSON.stringify([{ external_id: 'E1', name: 'Good', type: 'process' }])),
   })
+})
+
+afterEach(() => {
+  vi.restoreAllMocks()
 })
 
 afterAll(async () => {
@@ -43,4 +51,33 @@ test('a service that drains takes runs in and carries none out: the next one doe
   const next = await world.startSync(universe.url, { ...settings, POSTERN_DRAIN_MS: '0' })
   await expect.poll(async () => await statusOf(run.id), { timeout: 60_000 }).toEqual([{ status: 'succeeded' }])
   await next.close()
+})
+
+test.for([
+  { passedMs: 18_500, leftMs: 1_500 },
+  { passedMs: 22_000, leftMs: 1_000 },
+])('jobs have $leftMs ms more where $passedMs passed since no more were looked for', async ({ passedMs, leftMs }) => {
+  const logger = createLogger({ service: 'sync', level: 'silent' })
+  const queue = openQueue({ connectionString: world.database.url('sync'), pollMs: 500, logger })
+  let aborted: Promise<unknown> | undefined
+  await queue.work(1, {
+    run: async (_id, { signal }) => {
+      aborted = once(signal, 'abort')
+      await aborted
+    },
+    schedule: async () => undefined,
+    lost: async () => undefined,
+  })
+  const query = async ({ text, values }: { text: string; values: readonly unknown[] }) => await world.rows(text, values)
+  await queue.sendRun({ query }, crypto.randomUUID(), crypto.randomUUID())
+  await expect.poll(() => aborted !== undefined).toBe(true)
+
+  const stop = vi.spyOn(PgBoss.prototype, 'stop')
+  const clock = vi.spyOn(performance, 'now').mockReturnValue(100_000)
+  await queue.takeNoMore()
+  clock.mockReturnValue(100_000 + passedMs)
+  const closed = queue.close()
+  await expect.poll(() => stop.mock.calls).toEqual([[{ graceful: true, timeout: leftMs }]])
+  await closed
+  await aborted
 })

@@ -44,9 +44,9 @@ export interface Queue {
   wake(): void
   /** Starts so many workers; no tenant has all of them, where there are two or more. */
   work(workers: number, handlers: JobHandlers): Promise<void>
-  /** Takes no more jobs out; those under way go on, and others can be put in. */
+  /** Looks for no more jobs; those under way go on, with what a look under way still brings, and others can be put in. */
   takeNoMore(): Promise<void>
-  /** Takes no more jobs, and waits for those under way. */
+  /** Looks for no more jobs, and waits for those under way. */
   close(): Promise<void>
 }
 
@@ -70,8 +70,12 @@ const startWithinMs = 5_000
 const connectTimeoutMs = 2_000
 /** More than the statement_timeout of the role (5 s): PostgreSQL's own answer is the better one. */
 const queryTimeoutMs = 10_000
-/** How long jobs may go on when the process is to stop, in milliseconds; the queue gives out again what is cut off. */
+/**
+ * How long jobs may go on when the process is to stop, in milliseconds; the queue gives out again what is cut off. Counted from when no more
+ * are looked for: requests that are under way, for which the process waits in between, must not take the time in which the queue is told.
+ */
 const stopWithinMs = 20_000
+const leastStopMs = 1_000
 
 /** Opens the queue. Its tables are made by `postern migrate`: this process may not change a schema. */
 export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Queue {
@@ -96,7 +100,7 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
   boss.on('warning', () => undefined)
   const stopping = new AbortController()
   let isStarted = false
-  let isTaking = true
+  let takesNoMoreSince: number | undefined
   const started = startInTheEnd(boss, logger, stopping.signal).then(() => {
     isStarted = !stopping.signal.aborted
   })
@@ -135,7 +139,7 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
     },
     work: async (workers, handlers) => {
       await started
-      if (stopping.signal.aborted || !isTaking) return
+      if (stopping.signal.aborted || takesNoMoreSince !== undefined) return
       const options = {
         pollingIntervalSeconds: Math.max(0.5, pollMs / 1000),
         includeMetadata: true,
@@ -167,16 +171,17 @@ export function openQueue({ connectionString, pollMs, logger }: QueueOptions): Q
         return undefined
       })
       // Who is asked to take no more amid this finds some of the workers alone.
-      if (!isTaking) await stopTaking()
+      if (takesNoMoreSince !== undefined) await stopTaking()
     },
     takeNoMore: async () => {
-      isTaking = false
+      takesNoMoreSince ??= performance.now()
       await stopTaking()
     },
     close: async () => {
       stopping.abort()
       await started
-      await boss.stop({ graceful: true, timeout: stopWithinMs })
+      const goneMs = takesNoMoreSince === undefined ? 0 : performance.now() - takesNoMoreSince
+      await boss.stop({ graceful: true, timeout: Math.max(leastStopMs, stopWithinMs - goneMs) })
     },
   }
 }
