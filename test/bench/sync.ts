@@ -175,7 +175,7 @@ async function copy({ sql }: Pick<System, 'sql'>, file: string): Promise<number>
 
 /** The columns that are not made of others. */
 const given = (table: string): string => `
-  select string_agg(quote_ident(attname), ', ' order by attnum) as columns
+  select string_agg(quote_ident(attname), ', ' order by attnum) as names
   from pg_attribute
   where attrelid = '${table}'::regclass and attnum > 0 and not attisdropped and attgenerated = ''`
 
@@ -185,14 +185,14 @@ async function copyAsStored({ sql }: Pick<System, 'sql'>, tenantId: string, fold
   for (const table of ['universe.entity', 'universe.entity_path']) {
     const copied = `public.bench_${randomUUID().replaceAll('-', '')}`
     const file = join(folder, `${copied}.txt`)
-    const { rows } = await sql.query<{ columns: string }>(given(table))
-    const columns = rows[0]?.columns ?? ''
+    const { rows } = await sql.query<{ names: string }>(given(table))
+    const names = rows[0]?.names ?? ''
     await writeFile(file, '')
     await chmod(file, 0o666)
-    await sql.query(`copy (select ${columns} from ${table} where tenant_id = '${tenantId}') to '${file}'`)
+    await sql.query(`copy (select ${names} from ${table} where tenant_id = '${tenantId}') to '${file}'`)
     await sql.query(`create table ${copied} (like ${table} including all)`)
     const startedAt = performance.now()
-    await sql.query(`copy ${copied} (${columns}) from '${file}'`)
+    await sql.query(`copy ${copied} (${names}) from '${file}'`)
     seconds += (performance.now() - startedAt) / 1000
     await sql.query(`drop table ${copied}`)
     await rm(file)
