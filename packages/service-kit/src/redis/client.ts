@@ -7,7 +7,10 @@ export type RedisClient = Redis | Cluster
 export interface RedisClientOptions {
   /** Shown in CLIENT LIST. */
   readonly name: string
-  /** A command that has no answer in this time rejects. Undefined: it waits, as a subscription must. */
+  /**
+   * A command that has no answer in this time rejects. Undefined: it waits, as a subscription must. What a connection begins with
+   * has longer: a Redis that is slow for a while would be connected to again and again, and never be used again.
+   */
   readonly commandTimeoutMs?: number
   /** True keeps what is asked while there is no connection. Default: that rejects at once. */
   readonly waitsForConnection?: boolean
@@ -37,7 +40,7 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
     connectTimeout: connectTimeoutMs,
     autoResendUnfulfilledCommands: false,
     maxRetriesPerRequest: waits ? null : 0,
-    ...(options.commandTimeoutMs === undefined ? {} : { commandTimeout: options.commandTimeoutMs }),
+    ...(options.commandTimeoutMs === undefined ? {} : { commandTimeout: connectTimeoutMs }),
     ...(user === undefined ? {} : { username: user }),
     ...(password === undefined ? {} : { password }),
     ...(isEncrypted ? { tls: {} } : {}),
@@ -46,8 +49,16 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
     enableOfflineQueue: waits,
     enableAutoPipelining: options.pipelines ?? false,
   }
+  // Each command is given the time that stands here when it is sent.
+  const answersInTime = (client: Redis): Redis => {
+    const { commandTimeoutMs } = options
+    if (commandTimeoutMs === undefined) return client
+    client.on('ready', () => (client.options.commandTimeout = commandTimeoutMs))
+    client.on('close', () => (client.options.commandTimeout = connectTimeoutMs))
+    return client
+  }
   if (mode === 'cluster') {
-    return new Cluster([...nodes], {
+    const cluster = new Cluster([...nodes], {
       ...own,
       redisOptions: common,
       clusterRetryStrategy: pause,
@@ -57,9 +68,11 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
       slotsRefreshTimeout: connectTimeoutMs,
       slotsRefreshInterval: 2000,
     })
+    cluster.on('+node', answersInTime)
+    return cluster
   }
   const [server] = nodes
-  return new Redis({
+  const client = new Redis({
     ...common,
     ...own,
     retryStrategy: pause,
@@ -75,4 +88,5 @@ export function openRedisClient(url: string, options: RedisClientOptions): Redis
           reconnectOnError: (error: Error) => error.message.startsWith('READONLY'),
         }),
   })
+  return answersInTime(client)
 }

@@ -1,3 +1,4 @@
+import { connect, createServer } from 'node:net'
 import { type Revocation, redisRecordKey, redisRevocationChannel } from '@postern/contracts/internal'
 import { createCacheCodec } from '@postern/key-cache'
 import { type TestRedis, startTestRedis } from '@postern/local-stack/testing'
@@ -79,6 +80,31 @@ describe('the record of a key', () => {
     expect(await cache.find(one.hash)).toBeUndefined()
     expect([refused, told()]).toEqual([['record'], ['cache_record_refused']])
   })
+})
+
+test('a Redis that is slow is connected to all the same, and asked in vain until it is quick again', async () => {
+  let slowMs = 120
+  // Slower than a command is waited for, and quicker than a connection.
+  const slow = createServer((from) => {
+    const to = connect(Number(new URL(server.url).port), '127.0.0.1')
+    for (const socket of [from, to])
+      socket.on('error', () => undefined).on('close', () => [from, to].map((each) => each.destroy()))
+    from.on('data', (bytes) => to.write(bytes))
+    to.on('data', (bytes) => void setTimeout(() => from.write(bytes), slowMs))
+  })
+  await new Promise<void>((resolve) => void slow.listen(0, '127.0.0.1', resolve))
+  const url = new URL(server.url)
+  const address = slow.address()
+  url.port = String(address !== null && typeof address === 'object' ? address.port : '')
+  const record = keyRecord()
+  const { key, value } = codec.encodeRecord(record)
+  await cache.commands.set(key, value)
+  const far = open(url.href)
+  await vi.waitUntil(() => far.connected().commands, { timeout: 20_000 })
+  expect(await far.find(record.hash)).toBeUndefined()
+  slowMs = 0
+  await expect.poll(async () => await far.find(record.hash)).toEqual(record)
+  slow.close()
 })
 
 describe('a revocation', () => {
