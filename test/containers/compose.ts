@@ -100,9 +100,19 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
     return compose
   } catch (error) {
     process.stderr.write(`${await compose.logs()}\n`)
+    const why = await tellUnhealthy(compose).catch(String)
     await compose.down()
-    throw error
+    throw new Error(`the installation did not come up\n${why}`, { cause: error })
   }
+}
+
+/** Which containers are not healthy, and what the last of their checks said. */
+async function tellUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
+  const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => ['--filter', each])
+  const ids = (await docker(['ps', '--all', '--quiet', ...filters])).split('\n').filter((id) => id !== '')
+  const format = '{{.Name}}{{range .State.Health.Log}}\n  {{.ExitCode}} {{.Output}}{{end}}'
+  const told = await Promise.all(ids.map(async (id) => await docker(['inspect', '--format', format, id])))
+  return told.length === 0 ? 'no container is unhealthy' : told.map((each) => `unhealthy: ${each}`).join('\n')
 }
 
 const operatorOf = (project: string): string => `${project}-operator`
