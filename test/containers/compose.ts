@@ -108,7 +108,10 @@ export async function composeUp(engine: Engine, images: Images): Promise<Compose
 
 /** Which containers are not healthy, and what the last of their checks said. */
 async function tellUnhealthy({ docker, installation: { project } }: Compose): Promise<string> {
-  const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => ['--filter', each])
+  const filters = [`label=com.docker.compose.project=${project}`, 'health=unhealthy'].flatMap((each) => [
+    '--filter',
+    each,
+  ])
   const ids = (await docker(['ps', '--all', '--quiet', ...filters])).split('\n').filter((id) => id !== '')
   const format = '{{.Name}}{{range .State.Health.Log}}\n  {{.ExitCode}} {{.Output}}{{end}}'
   const told = await Promise.all(ids.map(async (id) => await docker(['inspect', '--format', format, id])))

@@ -4,7 +4,7 @@ import { type SignedCaller, createTestCaller, operatorActions } from '../../pack
 import { z } from 'zod'
 import type { Changeable } from '../support/churn.ts'
 import type { Compose } from './compose.ts'
-import { openTunnel } from './tunnel.ts'
+import { openRelay, openTunnel } from './tunnel.ts'
 
 /** What the drills change and ask, in the shape that the load of the fault tests knows. */
 export interface DrillStack extends Changeable {
@@ -16,12 +16,9 @@ export interface DrillStack extends Changeable {
 /** Speaks to the keys service from the operator's container, whose way there is the only one. */
 export async function openDrillStack(system: Compose): Promise<DrillStack> {
   const { installation } = system
-  const tunnel = await openTunnel({
-    env: installation.engine.env,
-    container: system.operatorContainer,
-    host: 'keys',
-    port: 8080,
-  })
+  const way = { container: system.operatorContainer, host: 'keys', port: 8080 } as const
+  const { env, own } = installation.engine
+  const tunnel = await (own ? openRelay(system, way) : openTunnel({ ...way, env }))
   /** The files are those that the operator's own command reads: what is rotated counts from the next call on. */
   const read = (name: string): string => readFileSync(join(installation.secrets, 'operator', name), 'utf8').trim()
   const made = new Map<string, SignedCaller>()

@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { connect, createServer } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Compose } from './compose.ts'
 
 /** A port of this machine that leads to where only a container gets. */
 export interface Tunnel {
@@ -13,13 +15,49 @@ const program = `const s = require('net').connect(Number(process.argv[2]), proce
 process.stdin.pipe(s); s.pipe(process.stdout)
 s.on('error', () => process.exit(1)); s.on('close', () => process.exit(0))`
 
-/** Opens a port on the loopback address whose connections are made by `container` to `host:port`. */
-export async function openTunnel(options: {
-  readonly env: Readonly<Record<string, string>>
+/** The same for all connections, where this machine has a way to its containers: to start one for each takes half a second of processor. */
+const relay = `const net = require('net'), [host, port, own] = process.argv.slice(1)
+net.createServer((from) => {
+  const to = net.connect(Number(port), host)
+  from.pipe(to); to.pipe(from)
+  from.on('error', () => to.destroy()); to.on('error', () => from.destroy())
+  from.on('close', () => to.destroy()); to.on('close', () => from.destroy())
+}).listen(Number(own))`
+const relayPort = 18_080
+
+interface Way {
   readonly container: string
   readonly host: string
   readonly port: number
-}): Promise<Tunnel> {
+}
+
+/** A tunnel through a process that waits in the container, and ends with it. */
+export async function openRelay(system: Pick<Compose, 'docker'>, { container, host, port }: Way): Promise<Tunnel> {
+  await system.docker(['exec', '--detach', container, 'node', '-e', relay, host, String(port), String(relayPort)])
+  const format = '{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}'
+  const [address = ''] = (await system.docker(['inspect', '--format', format, container])).split(' ')
+  const deadline = performance.now() + 60_000
+  while (!(await connects(address, relayPort))) {
+    if (performance.now() > deadline) throw new Error(`no way to ${host} through ${container}`)
+    await delay(100)
+  }
+  return { url: `http://${address}:${relayPort}`, close: async () => undefined }
+}
+
+async function connects(address: string, port: number): Promise<boolean> {
+  const socket = connect(port, address)
+  try {
+    await once(socket, 'connect', { signal: AbortSignal.timeout(2_000) })
+    return true
+  } catch {
+    return false
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Opens a port on the loopback address whose connections are made by `container` to `host:port`. */
+export async function openTunnel(options: Way & { readonly env: Readonly<Record<string, string>> }): Promise<Tunnel> {
   const { env, container, host, port } = options
   const children = new Set<ReturnType<typeof spawn>>()
   const server = createServer((socket) => {
