@@ -156,12 +156,12 @@ async function replaceGateways(): Promise<void> {
   for (const { name } of system.installation.gateways) await replace((await system.containers(name))[0] ?? '')
 }
 
-/**
- * Every process of each service, one after the other, then the gateways, and the console. So for a long time both who has read the new
- * and who has not speak to each other; and on two processors five that start at once leave nothing to those that answer.
- */
+/** The first of each service together, then the second, then the gateways, and the console. */
 async function replaceAll(): Promise<void> {
-  for (const name of doubled) for (const container of await system.containers(name)) await replace(container)
+  for (const number of [0, 1]) {
+    const containers = await Promise.all(doubled.map(async (name) => (await system.containers(name))[number] ?? ''))
+    await Promise.all(containers.map(replace))
+  }
   await replaceGateways()
   for (const container of await system.containers('console')) await replace(container)
 }
