@@ -51,10 +51,15 @@ export function bounded(query: SentQuery, maxBytes: number): () => boolean {
   return () => bytes > maxBytes
 }
 
+/** Sends a statement by itself. */
+export function send(client: PoolClient, query: SentQuery): void {
+  client.query(query)
+}
+
 /**
  * Sends statements in their order, to be answered in one go: PostgreSQL says that it is ready once, behind the last of
  * them, and not behind each, so that both sides wake up once. So it goes where the connection has prepared all that have a
- * name and values; the first time they are sent one by one, as is what is sent as mere text (PostgreSQL's simple protocol).
+ * name; the first time they are sent one by one.
  *
  * Behind a statement that fails PostgreSQL passes over the rest. They are sent once more then, one by one, and are
  * answered as they would have been: that the transaction has failed, and COMMIT with ROLLBACK. Where the first fails, which
@@ -63,9 +68,7 @@ export function bounded(query: SentQuery, maxBytes: number): () => boolean {
 export function sendTogether(client: PoolClient, queries: readonly SentQuery[]): void {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- where pg keeps what the connection has prepared
   const { parsedStatements } = client.connection as unknown as { parsedStatements: Record<string, string | undefined> }
-  const arePrepared = queries.every(
-    ({ name, text, queryMode }) => queryMode !== undefined && (name === undefined || parsedStatements[name] === text),
-  )
+  const arePrepared = queries.every(({ name, text }) => name === undefined || parsedStatements[name] === text)
   if (queries.length > 1 && arePrepared) client.query(new Batch(client, queries))
   else for (const query of queries) client.query(query)
 }

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { PoolClient, QueryResult, QueryResultRow } from 'pg'
 import { DatabaseError } from 'pg'
-import { type SentQuery, bounded, queryOf, sendTogether } from './batch.ts'
+import { type SentQuery, bounded, queryOf, send, sendTogether } from './batch.ts'
 import { destroy, isAltered, whyLost } from './pool.ts'
 import { DatabaseTimeout, DatabaseUnavailable, ResultTooLarge, sqlError } from './sql-error.ts'
 
@@ -112,14 +112,8 @@ export class Session implements Tx {
   #timer: NodeJS.Timeout | undefined
   #firstFailure: unknown
   #notBegun: unknown
-  /** Issued and not sent yet. */
-  #gathered: SentQuery[] = []
-  /** How many of them are the work's own. */
+  #gathered: SentQuery[] | undefined
   #issued = 0
-  #isTogether = false
-  #willSend = false
-  /** Sent and not answered yet. */
-  #underway = 0
 
   constructor(client: PoolClient, timeoutMs: number) {
     this.#client = client
@@ -128,41 +122,19 @@ export class Session implements Tx {
 
   /** Runs what issues statements; they leave together when it returns. */
   together<T>(issue: () => T): T {
-    this.#isTogether = true
+    const { stream } = this.#client.connection
+    const gathered: SentQuery[] = []
+    this.#gathered = gathered
+    this.#issued = 0
     try {
       return issue()
     } finally {
-      this.#isTogether = false
-      this.#sendGathered()
+      this.#gathered = undefined
+      stream.cork()
+      sendTogether(this.#client, gathered)
+      stream.uncork()
+      this.#waitForAll(this.#issued)
     }
-  }
-
-  /**
-   * Once whoever issues statements waits, and all before them are answered: those that were issued meanwhile leave together, so that what
-   * they lock is not held for longer than it takes to answer them. Never behind others that are underway, since of those some may
-   * have to be sent once more, which must not come after, above all not behind the end of the transaction.
-   */
-  #sendSoon(): void {
-    if (this.#willSend || this.#isTogether || this.#underway > 0) return
-    this.#willSend = true
-    // Behind all promises that are settled by now.
-    process.nextTick(() => {
-      this.#willSend = false
-      this.#sendGathered()
-    })
-  }
-
-  #sendGathered(): void {
-    const queries = this.#gathered
-    if (queries.length === 0) return
-    this.#gathered = []
-    this.#underway += queries.length
-    const { stream } = this.#client.connection
-    stream.cork()
-    sendTogether(this.#client, queries)
-    stream.uncork()
-    this.#waitForAll(this.#issued)
-    this.#issued = 0
   }
 
   begin(how: keyof typeof begins, assertion: string): void {
@@ -278,8 +250,6 @@ export class Session implements Tx {
       if (settled) return
       settled = true
       this.#stopWaiting()
-      this.#underway -= 1
-      if (this.#gathered.length > 0) this.#sendSoon()
       announced?.ended?.(error)
       if (error) settle(this.#failed(error))
       else if (isTooLarge()) settle(new ResultTooLarge(`the rows are more than ${maxBytes} bytes`))
@@ -291,8 +261,8 @@ export class Session implements Tx {
       }
     })
     const isTooLarge = maxBytes === undefined ? never : bounded(query, maxBytes)
-    this.#gathered.push(query)
-    this.#sendSoon()
+    if (this.#gathered === undefined) send(this.#client, query)
+    else this.#gathered.push(query)
   }
 
   #watch({ text }: SentStatement, command: string): void {

@@ -5,8 +5,8 @@ import { actorOf } from '../request.ts'
 import type { LogDraft } from './rules.ts'
 import type { CheckpointSigner } from './sign.ts'
 import { sealDays } from './seal.ts'
-import { assertHolds } from './signed-end.ts'
-import { appendEntries, continueLog } from './store.ts'
+import { assertHolds, signEnd } from './signed-end.ts'
+import { appendEntries } from './store.ts'
 
 /** Writes entries of the tracker log for one caller. Comes last in the transaction of the change. */
 export type Recorder = (tx: Tx, drafts: readonly LogDraft[]) => Promise<readonly LogEntry[]>
@@ -23,7 +23,7 @@ export function recorderFor(
 ): Recorder {
   return async (tx, drafts) => {
     if (drafts.length === 0) return []
-    const { entries, texts, before, end, signed, now } = await continueLog(tx, actor, drafts)
+    const { entries, before, end, signed, now } = await appendEntries(tx, actor, drafts)
     await assertHolds(signed, { tenantId, checkpoints })
     const today = now.toISOString().slice(0, 10)
     // The first to write on a new day: nothing is of the days before any more that is not behind what they ended with.
@@ -31,8 +31,7 @@ export function recorderFor(
     if (last !== undefined && last < today) await sealDays(tx, { tenantId, checkpoints })
     // Who began before midnight, and writes behind one of the next day, writes on the next day.
     const day = [today, signed?.day ?? today].toSorted().at(-1) ?? today
-    const jws = await checkpoints.sign({ tenant: tenantId, ...end, day, signed_at: now.toISOString() })
-    await appendEntries(tx, { entries, texts }, { ...end, day, jws })
+    await signEnd(tx, { ...end, day }, { tenantId, checkpoints, now })
     return entries
   }
 }

@@ -1,6 +1,7 @@
 import { ProblemError } from '@postern/service-kit'
+import type { Tx } from '@postern/tenant-db'
 import type { CheckpointSigner } from './sign.ts'
-import type { SignedEnd } from './store.ts'
+import { type LogEnd, type SignedEnd, saveSignedEnd } from './store.ts'
 
 /**
  * The log is not what was signed: somebody has changed it past the service. Nothing is added to it, or signed of it. A 503,
@@ -45,4 +46,14 @@ export async function assertHolds(signed: SignedEnd | undefined, { tenantId, che
   if (genuine !== undefined) return true
   checkpoints.watch('unknown_key', tenantId, signed)
   return false
+}
+
+/** Signs the end of the log in the transaction that has written it. The end is held until the commit. */
+export async function signEnd(
+  tx: Tx,
+  { position, root, day }: Pick<LogEnd, 'position' | 'root'> & { readonly day: string },
+  { tenantId, checkpoints, now }: Signing & { readonly now: Date },
+): Promise<void> {
+  const jws = await checkpoints.sign({ tenant: tenantId, position, root, day, signed_at: now.toISOString() })
+  await saveSignedEnd(tx, { position, root, day, jws })
 }

@@ -14,11 +14,9 @@ export interface LogEnd {
   readonly recordedAt: Date | undefined
 }
 
-/** What is to be appended, behind what, and when; and the end that was signed before. */
-export interface Continuation {
+/** What was appended, behind what, and when; and the end that was signed before. */
+export interface Appended {
   readonly entries: readonly LogEntry[]
-  /** Their canonical texts. */
-  readonly texts: readonly string[]
   readonly before: LogEnd
   readonly end: Pick<LogEnd, 'position' | 'root'>
   readonly signed: SignedEnd | undefined
@@ -26,10 +24,11 @@ export interface Continuation {
 }
 
 /**
- * The entries that tell of the change of this transaction, and holds the end of the tenant's log until it commits: positions follow the
- * order of the commits. The caller has locked the findings. Comes last in a transaction, so that the end is held for a moment only.
+ * Appends entries in the transaction of the change that they tell of, and holds the end of the tenant's log until it
+ * commits: positions follow the order of the commits. The caller has locked the findings. Comes last in a transaction,
+ * so that the end is held for a moment only.
  */
-export async function continueLog(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Continuation> {
+export async function appendEntries(tx: Tx, actor: CreatedBy, drafts: readonly LogDraft[]): Promise<Appended> {
   const findingIds = [...new Set(drafts.map(({ findingId }) => findingId))]
   const [, [end], heads, signed, [clock]] = await Promise.all([
     tx.query(holdEnd([])),
@@ -42,7 +41,7 @@ export async function continueLog(tx: Tx, actor: CreatedBy, drafts: readonly Log
   const before = endOf(end)
   const last = new Map(heads.map((head) => [head.finding_id, { seq: head.seq ?? 0, hash: head.hash }]))
   let { position, root } = before
-  const sealed = drafts.map((draft) => {
+  const entries = drafts.map((draft) => {
     const head = last.get(draft.findingId) ?? { seq: 0, hash: null }
     position += 1
     const content: Omit<LogEntry, 'hash'> = {
@@ -71,28 +70,11 @@ export async function continueLog(tx: Tx, actor: CreatedBy, drafts: readonly Log
     last.set(draft.findingId, { seq: content.seq, hash })
     return { text, entry: { ...content, hash } }
   })
-  const entries = sealed.map(({ entry }) => entry)
-  const texts = sealed.map(({ text }) => text)
-  return { entries, texts, before, end: { position, root }, signed, now: clock.now }
-}
-
-/**
- * Appends the entries and puts the newly signed end in the place of the one before, in one go with what comes next, the commit at the
- * latest: others wait for the end of the log meanwhile. What fails fails the transaction.
- */
-export async function appendEntries(
-  tx: Tx,
-  { entries, texts }: Pick<Continuation, 'entries' | 'texts'>,
-  { day, position, root, jws }: StoredCheckpoint,
-): Promise<void> {
   for (let from = 0; from < entries.length; from += entriesAtOnce) {
-    const to = from + entriesAtOnce
-    const appended = tx.execute(
-      insertEntries([entries.slice(from, to).map((entry) => entry.finding_id), texts.slice(from, to)]),
-    )
-    if (to < entries.length) await appended
+    const some = entries.slice(from, from + entriesAtOnce)
+    await tx.execute(insertEntries([some.map(({ entry }) => entry.finding_id), some.map(({ text }) => text)]))
   }
-  void tx.execute(keepSignedEnd([day, position, root, jws]))
+  return { entries: entries.map(({ entry }) => entry), before, end: { position, root }, signed, now: clock.now }
 }
 
 /** Entries that one statement writes: each is hashed and chained, and a statement has a limit of its own. */
@@ -179,6 +161,11 @@ export async function findSignedEnd(tx: Tx): Promise<SignedEnd | undefined> {
     readSignedEnd([]),
   )
   return row === undefined ? undefined : { ...row, position: Number(row.position) }
+}
+
+/** Puts a newly signed end in the place of the one before. The end of the log is held. */
+export async function saveSignedEnd(tx: Tx, { day, position, root, jws }: StoredCheckpoint): Promise<void> {
+  await tx.execute(keepSignedEnd([day, position, root, jws]))
 }
 
 /** The last stored checkpoint of a day or before it. */

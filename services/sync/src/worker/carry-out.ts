@@ -268,14 +268,14 @@ function toError({ row, field, code, message }: SourceFailure): StagedError {
 const clearWithinMs = 20_000
 
 /**
- * Removes what a run that has ended needs no more. What a crash leaves here, or a process that is to end, the connector's next run removes.
+ * Removes what a run that has ended needs no more. What a crash leaves here, the connector's next run removes.
  * Each transaction asks for its assertion: all of them together may take longer than one lives.
  */
 async function tidyUp(parts: WorkerParts, hold: Hold, signal?: AbortSignal): Promise<void> {
   const { workerDb, logger } = parts
   const { run, connector } = hold
   try {
-    for (let removed = 1; removed > 0 && signal?.aborted !== true;) {
+    for (let removed = 1; removed > 0;) {
       const { assertion } = await hold.asker()
       removed = await workerDb.write({ assertion }, async (tx) => await clearEndedRuns(tx, connector.id))
     }
