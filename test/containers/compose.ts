@@ -48,8 +48,7 @@ export interface Compose {
   containers(service: string): Promise<readonly string[]>
   /** Runs the operator's command in its container. */
   operator(...args: readonly string[]): Promise<string>
-  /** Whether a container of ours says that a request would succeed now. */
-  isReady(container: string): Promise<boolean>
+  /** Resolves when a container of ours says that a request would succeed now. */
   waitUntilReady(container: string): Promise<void>
   /** Hands the files of the secrets folder out anew. */
   handOutSecrets(): Promise<void>
@@ -165,12 +164,15 @@ async function overlayFor(
   const volumes = z.array(z.string()).parse(gateway['volumes'])
   const trusted = `${trust}/ca.crt:/etc/postern/trust/ca.crt:ro`
   const shared = { environment: { ...environment, ...trusting, POSTERN_GATEWAY_COUNT: '2' } }
-  // Each check is a Node that starts, in a dozen containers: on two processors a sixth of what there is.
+  // Each check is a program that starts, in a dozen containers: on two processors a third of what there is.
   const calm = { healthcheck: { interval: '30s' } }
+  // Others wait for these to be healthy before they start.
+  const calmer = { healthcheck: { interval: '15s' } }
   const signInPort = new URL(issuer).port
   return {
     services: {
       ...Object.fromEntries(doubled.map((name) => [name, calm])),
+      ...Object.fromEntries(['postgres', 'pgbouncer', 'redis', 'store'].map((name) => [name, calmer])),
       console: calm,
       gateway: { ...shared, ...calm, ports: [`127.0.0.1:${firstAdmin}:9080`] },
       'gateway-b': {
@@ -194,6 +196,12 @@ async function overlayFor(
       },
     },
   }
+}
+
+async function askDirectly(url: string): Promise<boolean> {
+  const answer = await fetch(url, { signal: AbortSignal.timeout(8_000) })
+  await answer.body?.cancel()
+  return answer.ok
 }
 
 /** Speaks to an installation that runs. */
@@ -234,25 +242,34 @@ export function attach(installation: Installation): Compose {
       .toSorted()
       .map((line) => line.split(' ')[1] ?? '')
   }
-  /** Asked from this machine where that has a way to its containers: a program that is started in one takes a fifth of a second of processor. */
-  const askDirectly = async (container: string): Promise<boolean> => {
+  /** Where a container answers for its health; undefined where it is not running. */
+  const findHealth = async (container: string): Promise<string | undefined> => {
     const format =
       '{{index .Config.Labels "com.docker.compose.service"}}{{range .NetworkSettings.Networks}} {{.IPAddress}}{{end}}'
     const [name = '', address = ''] = (await engine.docker(['inspect', '--format', format, container])).split(' ')
-    if (address === '') return false
+    if (address === '') return undefined
     const port = name.startsWith('gateway') || name === 'console' ? 9080 : 8080
-    const answer = await fetch(`http://${address}:${port}/internal/health/ready`, {
-      signal: AbortSignal.timeout(8_000),
-    })
-    await answer.body?.cancel()
-    return answer.ok
+    return `http://${address}:${port}/internal/health/ready`
   }
   const askWithin = async (container: string): Promise<boolean> => {
     await engine.docker(['exec', container, 'node', 'deploy/healthcheck.mjs'], { timeoutMs: 20_000 })
     return true
   }
-  const isReady = async (container: string): Promise<boolean> =>
-    await (engine.own ? askDirectly : askWithin)(container).catch(() => false)
+  /**
+   * Tells whether a container is ready, as often as it is called. Asked from this machine where that has a way to its
+   * containers: each program that is started in one, or that asks the engine, takes processor time from what is tried.
+   */
+  const readiness = (container: string): (() => Promise<boolean>) => {
+    let asked = 0
+    let url: string | undefined
+    return async () => {
+      if (!engine.own) return await askWithin(container)
+      // One that ends while it starts comes back at another address.
+      if (url === undefined || asked % 20 === 0) url = await findHealth(container)
+      asked += 1
+      return url !== undefined && (await askDirectly(url))
+    }
+  }
   const takeDown = async (): Promise<unknown> =>
     await compose(['down', '--volumes', '--timeout', '10']).catch(() => undefined)
   const own: Compose = {
@@ -261,12 +278,12 @@ export function attach(installation: Installation): Compose {
     docker: async (args, options) => await engine.docker(args, options),
     operatorContainer: operatorOf(project),
     containers,
-    isReady,
     operator: async (...args) =>
       await engine.docker(['exec', operatorOf(project), 'node', 'packages/cli/dist/main.js', ...args]),
     waitUntilReady: async (container) => {
       const deadline = performance.now() + 180_000
-      while (!(await isReady(container))) {
+      const isReady = readiness(container)
+      while (!(await isReady().catch(() => false))) {
         if (performance.now() > deadline) {
           throw new Error(`a container is not ready:\n${await engine.docker(['logs', '--tail', '20', container])}`)
         }

@@ -106,7 +106,7 @@ async function drill(name: string, work: () => Promise<void>): Promise<DrillOutc
   const { requests, failed, longestGapMs } = costBetween(asOne, from, to)
   process.stdout.write(
     `drill: ${name}: ${requests} requests in ${seconds(to - from)}, failed ${JSON.stringify(failed)}, ` +
-      `longest gap ${seconds(longestGapMs)}, all well again ${seconds(to - doneAt)} after it; ` +
+      `longest gap ${seconds(longestGapMs)}, ${slowest(from, to)}, all well again ${seconds(to - doneAt)} after it; ` +
       `machine: ${Math.round(served.stolen * 100)} % stolen, full for ${seconds(served.fullMs)}\n`,
   )
   const circumstances =
@@ -114,6 +114,18 @@ async function drill(name: string, work: () => Promise<void>): Promise<DrillOutc
   process.stdout.write(circumstances)
   expectPromisesKept()
   return { failed, circumstances }
+}
+
+/** How long the slower ones took. */
+function slowest(from: number, to: number): string {
+  const took = traffic.requests
+    .filter(({ startedAt }) => startedAt >= from && startedAt <= to)
+    .map(({ startedAt, endedAt }) => endedAt - startedAt)
+    .toSorted((one, other) => other - one)
+  const [tenth = 0, hundredth = 0, first = 0] = [10, 100, took.length + 1].map(
+    (part) => took[Math.floor(took.length / part)],
+  )
+  return `a tenth took over ${seconds(tenth)}, a hundredth over ${seconds(hundredth)}, the slowest ${seconds(first)}`
 }
 
 /** The first that failed: when, what it asked for, and how it ended. */
