@@ -202,7 +202,12 @@ describe('the containers of the compose file', () => {
     .looseObject({
       services: z.record(
         z.string(),
-        z.looseObject({ mem_limit: z.string(), pids_limit: z.number(), logging: z.unknown() }),
+        z.looseObject({
+          mem_limit: z.string(),
+          pids_limit: z.number(),
+          logging: z.unknown(),
+          cpu_shares: z.number().default(1024),
+        }),
       ),
     })
     .parse(parse(read('deploy/compose.yaml'), { merge: true }))
@@ -221,6 +226,19 @@ describe('the containers of the compose file', () => {
         },
       })
     }
+  })
+
+  test('come to a processor first where every request waits for them, and services that start come last', () => {
+    const weights = Object.entries(services).map(([name, { cpu_shares: shares }]) => [shares, name] as const)
+    const names = Map.groupBy(weights, ([shares]) => shares)
+    const ranked = [...names]
+      .toSorted(([one], [other]) => other - one)
+      .map(([, rank]) => rank.map(([, name]) => name).toSorted())
+    expect(ranked.slice(0, 2)).toEqual([
+      ['pgbouncer', 'postgres', 'redis'],
+      ['gateway', 'keys', 'store'],
+    ])
+    expect(ranked).toHaveLength(3)
   })
 
   /** MiB. */
