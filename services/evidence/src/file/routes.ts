@@ -21,10 +21,10 @@ import { insertCustodyEvents } from '../custody/store.ts'
 import type { Config } from '../config.ts'
 import type { Deps } from '../deps.ts'
 import { requireUnlocked } from '../test-procedure/check.ts'
+import { findReplaceable } from '../upload/attachment-store.ts'
 import { actorOf } from '../upload/record.ts'
 import { reading } from '../upload/room.ts'
 import { settle } from '../upload/settle.ts'
-import { findReplaceable } from '../upload/store.ts'
 import { deciding, etagOf, fileToDecide, takingAway } from './decide.ts'
 import {
   type FoundFile,

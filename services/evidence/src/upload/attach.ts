@@ -4,10 +4,11 @@ import { eventsOfAttachment } from '../custody/rules.ts'
 import { insertCustodyEvents } from '../custody/store.ts'
 import type { Deps } from '../deps.ts'
 import { type PlaceOf, requireTestProcedures } from '../test-procedure/check.ts'
+import { findAttachments, insertAttachments, lockDecisions } from './attachment-store.ts'
 import { actorOf } from './record.ts'
 import { notRecorded } from './refusal.ts'
 import { reading } from './room.ts'
-import { type OwnFile, findAttachments, findOwnFile, insertAttachments, lockDecisions, recordFailure } from './store.ts'
+import { type OwnFile, findOwnFile, recordFailure } from './store.ts'
 
 /** Attaches files that are there to test procedures. */
 export function attachmentRoutes(

@@ -2,7 +2,8 @@ import type { RequestInfo } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
 import type { Deps } from '../deps.ts'
 import { notRecorded, overQuota } from './refusal.ts'
-import { type Actor, addUsage, findLapsing, findPromised, findUsage, recordFailure } from './store.ts'
+import { type Actor, recordFailure } from './store.ts'
+import { addUsage, findLapsing, findPromised, findUsage } from './usage-store.ts'
 
 /** What wants room in a tenant. */
 export interface Room {

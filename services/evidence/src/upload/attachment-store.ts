@@ -1,0 +1,103 @@
+import type { AttachmentReceipt } from '@postern/contracts'
+import type { Tx } from '@postern/tenant-db'
+import type { Actor } from './store.ts'
+
+// What is in quarantine has replaced nothing: what comes after it, or it itself once it is released, replaces the first
+// before it that counts. Nothing more is replaced where a newer version counts already. What named no id in former times
+// locks nothing. Served by the primary keys, by file_version_unique and by attachment_once.
+const replaceableText = `
+  with recursive line (id, version_of, counts) as (
+    select null::uuid, $1::uuid, false
+    where not evidence.is_superseded((select tenancy.tenant_id()), $1)
+    union all
+    select older.id, older.version_of, older.scan <> 'infected' or exists (
+      select from evidence.file_decision as decision
+      where decision.tenant_id = older.tenant_id
+        and decision.file_id = older.id
+        and decision.kind = 'released'
+    )
+    from line
+    join evidence.file as older
+      on older.tenant_id = (select tenancy.tenant_id())
+      and older.id = line.version_of
+    where not line.counts
+  )
+  select distinct attachment.test_procedure
+  from line
+  join evidence.attachment
+    on attachment.tenant_id = (select tenancy.tenant_id())
+    and attachment.file_id = line.id
+  where attachment.test_procedure ~ '^[0-9a-f]{8}-'
+  order by attachment.test_procedure`
+
+/** Ids of the test procedures whose evidence a next version of the file would replace, or the file itself by its release. */
+export async function findReplaceable(tx: Tx, fileId: string): Promise<readonly string[]> {
+  const rows = await tx.query<{ test_procedure: string }>({
+    name: 'evidence_replaceable',
+    text: replaceableText,
+    values: [fileId],
+  })
+  return rows.map(({ test_procedure: id }) => id)
+}
+
+// As guard_file_decision and guard_legal_hold spell it.
+const lockDecisionsText = `
+  select pg_advisory_xact_lock(
+    hashtextextended('evidence.decision:' || (select tenancy.tenant_id()) || ':' || $1::uuid, 0))`
+
+/** Waits for who decides about the file just now. Nobody else does to the end of the transaction. */
+export async function lockDecisions(tx: Tx, fileId: string): Promise<void> {
+  await tx.query({ name: 'evidence_lock_decisions', text: lockDecisionsText, values: [fileId] })
+}
+
+// Served by attachment_once.
+const insertAttachmentsText = `
+  insert into evidence.attachment (
+    tenant_id, file_id, test_procedure, note, attached_at, attached_by_type, attached_by_id, attached_by_label
+  )
+  select (select tenancy.tenant_id()), $1, test_procedure, $3, $4, $5, $6, $7
+  from unnest($2::text[]) as test_procedure
+  on conflict on constraint attachment_once do nothing
+  returning test_procedure`
+
+/** Attaches a file to test procedures, and gives those that it was not attached to before. */
+export async function insertAttachments(
+  tx: Tx,
+  receipt: Omit<AttachmentReceipt, 'jws'>,
+  procedureIds: readonly string[],
+  actor: Actor,
+): Promise<readonly string[]> {
+  const rows = await tx.query<{ test_procedure: string }>({
+    name: 'evidence_insert_attachments',
+    text: insertAttachmentsText,
+    values: [receipt.id, procedureIds, receipt.note, receipt.attached_at, actor.type, actor.id, actor.label],
+  })
+  return rows.map(({ test_procedure: id }) => id)
+}
+
+// Served by attachment_once.
+const findAttachmentsText = `
+  select test_procedure, note, attached_at
+  from evidence.attachment
+  where tenant_id = (select tenancy.tenant_id())
+    and file_id = $1
+    and test_procedure = any($2::text[])
+  order by attached_at, test_procedure`
+
+/** The file's attachments to these test procedures, as they stand, also those that others have made at the same time. */
+export async function findAttachments(
+  tx: Tx,
+  fileId: string,
+  procedureIds: readonly string[],
+): Promise<NonNullable<AttachmentReceipt['attachments']>> {
+  const rows = await tx.query<{ test_procedure: string; note: string | null; attached_at: Date }>({
+    name: 'evidence_find_attachments',
+    text: findAttachmentsText,
+    values: [fileId, procedureIds],
+  })
+  return rows.map(({ test_procedure: test_procedure_id, note, attached_at: at }) => ({
+    test_procedure_id,
+    note,
+    attached_at: at.toISOString(),
+  }))
+}
