@@ -138,6 +138,21 @@ describe('what is refused, is refused in the words of SCIM and changes nothing:'
   })
 })
 
+test.each([
+  'constructor eq "x"',
+  '__proto__ eq "x"',
+  'constructor pr',
+  'emails.constructor pr',
+  'constructor[value eq "x"]',
+  'active eq "constructor"',
+  'toString eq "x"',
+])('what every object has is no attribute, and no value: %s', async (filter) => {
+  for (const list of ['Users', 'Groups']) {
+    const answer = await scim(admin(), 'GET', `/${list}?filter=${encodeURIComponent(filter)}`)
+    expect(errorOf(answer)).toEqual([400, 'invalidFilter', expect.anything()])
+  }
+})
+
 test.each(['0001-01-01T00:00:00+01:00', '0000-01-01T00:00:00Z', '+200000-01-01T00:00:00Z', 'x'])(
   'a time that there is not is no filter: %s',
   async (time) => {

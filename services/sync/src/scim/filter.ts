@@ -53,18 +53,18 @@ export function toCondition(filter: string | undefined, table: FilterTable, firs
       case 'not':
         return `(not ${convert(node.filter, columns, lists)})`
       case '[]': {
-        const list = lists[pathOf(node.attrPath)]
+        const list = own(lists, pathOf(node.attrPath))
         if (list === undefined) throw unknown(node.attrPath)
         return list.some.replace('{}', () => convert(node.valFilter, list.parts, {}))
       }
       default: {
         const path = pathOf(node.attrPath)
-        const column = columns[path]
+        const column = own(columns, path)
         if (column !== undefined) return compare(column, node, { bind, meaningsOf })
         // `emails.value eq "x"`, and `emails eq "x"`, mean any of the values.
         const [name = '', part = 'value'] = path.split('.')
-        const list = lists[name]
-        const inner = list?.parts[part]
+        const list = own(lists, name)
+        const inner = list === undefined ? undefined : own(list.parts, part)
         if (list === undefined || inner === undefined) throw unknown(node.attrPath)
         return list.some.replace('{}', () => compare(inner, node, { bind, meaningsOf }))
       }
@@ -116,7 +116,7 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   switch (kind) {
     case 'flag': {
       // Some providers write it as a text, and with a capital.
-      const flag = flags[value.toLowerCase()]
+      const flag = own(flags, value.toLowerCase())
       if (flag === undefined) throw invalid('must compare a flag with true or false')
       if (op === 'eq') return `(${sql} = ${bind(flag)}::boolean)`
       if (op === 'ne') return `(${sql} <> ${bind(flag)}::boolean)`
@@ -155,9 +155,14 @@ function compare({ sql, kind }: FilterColumn, node: Comparison, { bind, meanings
   throw invalid(`${op} does not suit the attribute`)
 }
 
-const flags: Partial<Record<string, boolean>> = { true: true, false: false }
+const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
 
 const signs: Partial<Record<string, string>> = { eq: '=', gt: '>', ge: '>=', lt: '<', le: '<=' }
+
+/** What a table holds under a name that the caller has sent: `constructor` is none. */
+function own<Value>(table: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(table, name) ? table[name] : undefined
+}
 
 function unknown(attrPath: string) {
   return invalid(`${attrPath.slice(0, 80)} is no attribute that can be filtered by`)
