@@ -31,6 +31,9 @@ export const pageQuery = {
 /** Most resources of a page whose resources are expanded. */
 export const maxExpanded = 100
 
+/** What an expansion holds of each kind at most: beside one resource, and beside each of a list. */
+export const mostExpanded = { one: 200, listed: 20 } as const
+
 /** What the document says of `expand` on a list. */
 export const expandedPages = `Pages of JSON of up to ${maxExpanded} alone: NDJSON and CSV hold the list by itself`
 

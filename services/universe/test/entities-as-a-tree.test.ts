@@ -1,4 +1,4 @@
-import { expandedEntitySchema, problemSchema } from '@postern/contracts'
+import { type ExpandedEntity, expandedEntitySchema, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import {
@@ -22,6 +22,10 @@ afterAll(async () => await universe.close())
 
 const get = async (principal: Principal, target: string, headers: Record<string, string> = {}) =>
   await universe.gateway.call(principal, 'GET', target, { headers })
+
+function placesIn(entity: ExpandedEntity | undefined): string[] | undefined {
+  return entity?.nodes?.map(({ node_key: key }) => key)
+}
 
 async function keysOf(principal: Principal, target: string): Promise<(string | null)[]> {
   const answer = await get(principal, target)
@@ -114,6 +118,18 @@ describe('what is below and above an entity', () => {
     await universe.push(tenant, [row('bank', { name: 'Renamed' })])
     expect((await get(tenant, target, headers)).status).toBe(200)
     expect((await get(tenant, `${path}/ext:cards?expand=finding`)).status).toBe(400)
+  })
+
+  test('an entity that stands in many places is read with the first two hundred of them, and in a list with the first twenty', async () => {
+    const tenant = await someTree()
+    const all = Array.from({ length: 201 }, (_none, at) => `place-${String(at).padStart(3, '0')}`)
+    const places = all.map((key) => node(key, 'top', { entities: ['cards'] }))
+    await universe.pushTo(tenant, 'org-structures', legal([node('top'), ...places]))
+    const one = expandedEntitySchema.parse((await get(tenant, `${path}/ext:cards?expand=nodes`)).json)
+    const listed = z.array(expandedEntitySchema).parse((await get(tenant, `${path}?expand=nodes`)).json)
+    expect(placesIn(one)).toEqual(all.slice(0, 200))
+    expect(placesIn(listed.find(({ external_id: key }) => key === 'cards'))).toEqual(all.slice(0, 20))
+    expect(placesIn(listed.find(({ external_id: key }) => key === 'bank'))).toEqual([])
   })
 
   test('each entity of a page is, by the same word, and beside those of another tenant', async () => {

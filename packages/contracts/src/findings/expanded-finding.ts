@@ -10,9 +10,6 @@ import { logEntrySchema } from './tracker-log.ts'
 export const expansions = ['recommendations', 'action_plans', 'log', 'entities'] as const
 export type Expansion = (typeof expansions)[number]
 
-/** What an expansion holds of each kind at most: beside one finding, and beside each of a list. */
-export const mostExpanded = { one: 200, listed: 20 } as const
-
 /** A finding with what `expand` has asked for. */
 export const expandedFindingSchema = findingSchema
   .extend({

@@ -1,9 +1,9 @@
 import { z } from 'zod'
 import { dateSchema, resourceAddressSchema } from '../common.ts'
-import { anyId, anyOf, anyText, expandedPages, fieldsOf, pageQuery, updatedSince } from '../page.ts'
+import { anyId, anyOf, anyText, expandedPages, fieldsOf, mostExpanded, pageQuery, updatedSince } from '../page.ts'
 import { defineRoute } from '../route.ts'
 import { hierarchyKeySchema, nodeAddressSchema } from '../universe/hierarchy.ts'
-import { expandedFindingSchema, expansions, mostExpanded } from './expanded-finding.ts'
+import { expandedFindingSchema, expansions } from './expanded-finding.ts'
 import {
   changeFindingStatusBodySchema,
   createFindingBodySchema,

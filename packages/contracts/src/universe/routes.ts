@@ -144,7 +144,10 @@ export const expandedEntitySchema = entitySchema
     nodes: z
       .array(z.object({ hierarchy: hierarchyKeySchema, id: uuidSchema, node_key: z.string(), name: z.string() }))
       .optional()
-      .meta({ description: 'With `expand=nodes`: where the entity stands in the hierarchies' }),
+      .meta({
+        description:
+          'With `expand=nodes`: where the entity stands in the hierarchies, the first 200 places; in a list the first 20',
+      }),
     open_findings: findingCountsSchema.optional().meta({
       description:
         'With `expand=finding_counts`, for who reads findings too: those that are open, in remediation or being validated',

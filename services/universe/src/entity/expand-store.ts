@@ -11,9 +11,9 @@ export async function listAncestorsOf(tx: Tx, ids: readonly string[]): Promise<O
   return await tx.query<OfEntity<Ancestor>>(ancestorsOf([ids]))
 }
 
-/** Where each of some entities stands in the hierarchies. */
-export async function listNodesOf(tx: Tx, ids: readonly string[]): Promise<OfEntity<NodeOfEntity>[]> {
-  return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids]))
+/** Where each of some entities stands in the hierarchies: by their keys and in their order, `most` places of each entity. */
+export async function listNodesOf(tx: Tx, ids: readonly string[], most: number): Promise<OfEntity<NodeOfEntity>[]> {
+  return await tx.query<OfEntity<NodeOfEntity>>(nodesOf([ids, most]))
 }
 
 // The numbers above stand in the path of an entity: each is one look into entity_number_unique.
@@ -32,10 +32,16 @@ const ancestorsOf = statement(
 // node_entity_by_entity
 const nodesOf = statement(
   'universe_nodes_of_entities',
-  `select link.entity_id, h.key as hierarchy, n.id, n.node_key, n.name
-  from universe.node_entity link
-  join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
-  join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
-  where link.entity_id = any($1::uuid[]) and n.status = 'active'
-  order by link.entity_id, h.key, n.path`,
+  `select wanted.id as entity_id, place.hierarchy, place.id, place.node_key, place.name
+  from unnest($1::uuid[]) with ordinality as wanted (id, turn)
+  cross join lateral (
+    select h.key as hierarchy, n.id, n.node_key, n.name, n.path
+    from universe.node_entity link
+    join universe.node n on n.tenant_id = link.tenant_id and n.id = link.node_id
+    join universe.hierarchy h on h.tenant_id = n.tenant_id and h.id = n.hierarchy_id
+    where link.entity_id = wanted.id and n.status = 'active'
+    order by h.key, n.path
+    limit $2::integer
+  ) as place
+  order by wanted.turn, place.hierarchy, place.path`,
 )

@@ -8,12 +8,12 @@ export type Parts = Pick<ExpandedEntity, 'ancestors' | 'nodes' | 'open_findings'
 
 const none = { critical: 0, high: 0, medium: 0, low: 0 }
 
-/** What belongs to each of some entities, by their ids, as far as it is wanted and the caller may know it. */
+/** What belongs to each of some entities, by their ids, as far as it is wanted and the caller may know it; of nodes `most` of each. */
 export async function expand(
   { db, findings }: Pick<Deps, 'db' | 'findings'>,
   request: Pick<RequestInfo, 'context' | 'requestId'>,
   entities: readonly Pick<Entity, 'id' | 'status'>[],
-  wanted: readonly EntityExpansion[],
+  { wanted, most }: { readonly wanted: readonly EntityExpansion[]; readonly most: number },
 ): Promise<ReadonlyMap<string, Parts>> {
   const ids = entities.map(({ id }) => id)
   const wants = new Set(wanted)
@@ -25,7 +25,7 @@ export async function expand(
       : db.read(request.context, async (tx) =>
           Promise.all([
             wants.has('ancestors') ? listAncestorsOf(tx, ids) : undefined,
-            wants.has('nodes') ? listNodesOf(tx, ids) : undefined,
+            wants.has('nodes') ? listNodesOf(tx, ids, most) : undefined,
           ]),
         ),
     wants.has('finding_counts') && maySeeFindings ? findings.openCounts(request, ids) : undefined,

@@ -4,6 +4,7 @@ import {
   listAncestorsOfEntity,
   listChildrenOfEntity,
   listEntities as listRoute,
+  mostExpanded,
   nodeAddressSchema,
   parseResourceAddress,
   resourceAddressSchema,
@@ -73,7 +74,7 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
       const entities = page.finish(rows, (row) => row.key).map((row) => asRead(row.entity, day))
       const { expand: wanted = [] } = input.query
       if (wanted.length === 0) return entities
-      const parts = await expand(deps, input, entities, wanted)
+      const parts = await expand(deps, input, entities, { wanted, most: mostExpanded.listed })
       return entities.map((entity) => ({ ...entity, ...parts.get(entity.id) }))
     },
     all: async function* (input) {
@@ -89,7 +90,10 @@ export function entityRoutes(app: App, deps: Pick<Deps, 'db' | 'now' | 'findings
     if (stored === undefined) throw problem('not_found')
     const day = today()
     const { expand: wanted = [] } = query
-    const expanded = wanted.length === 0 ? {} : (await expand(deps, input, [stored], wanted)).get(stored.id)
+    const expanded =
+      wanted.length === 0
+        ? {}
+        : (await expand(deps, input, [stored], { wanted, most: mostExpanded.one })).get(stored.id)
     // What is expanded changes without the entity.
     const tag = wanted.length === 0 ? undefined : hash('sha256', JSON.stringify(expanded), 'base64url').slice(0, 22)
     answer.etag(entityTag(stored, day, tag))
