@@ -62,6 +62,32 @@ describe('changing an action plan', () => {
     },
   )
 
+  test('moves the due date a hundred times at the most, by whichever call', async () => {
+    const tenant = newTenant()
+    const { plan } = await proposed(tenant)
+    const told = { extension_reason: 'Again.', extension_approved_by: { name: 'Cleo' } }
+    for (let turn = 1; turn <= 100; turn += 1) {
+      const moved = await patch(tenant, plan.id, { ...told, due_date: day(30 + turn) })
+      expect(moved.status, moved.text).toBe(200)
+    }
+    const before = await read(tenant, `${plans}/${plan.id}`)
+    const refusals = [
+      await patch(tenant, plan.id, { ...told, due_date: day(200) }),
+      await patch(tenant, plan.id, { ...told, due_date: day(200), status: 'approved' }),
+      await service.call(tenant, 'POST', `${plans}/${plan.id}/extensions`, {
+        body: { to: day(200), reason: 'Again.', approved_by: { name: 'Cleo' } },
+      }),
+    ]
+    for (const refusal of refusals) {
+      expect([refusal.status, refusal.json]).toMatchObject([
+        409,
+        { detail: expect.stringContaining('at most 100 times') },
+      ])
+    }
+    expect(await read(tenant, `${plans}/${plan.id}`)).toEqual(before)
+    expect((await patch(tenant, plan.id, { title: 'Another' })).status).toBe(200)
+  })
+
   test('moves the due date only with a reason and an approver, and keeps the first one', async () => {
     const tenant = newTenant()
     const { plan, finding } = await proposed(tenant)

@@ -1,6 +1,7 @@
-import { findingSchema, logEntrySchema, problemSchema } from '@postern/contracts'
+import { expandedFindingSchema, findingSchema, logEntrySchema, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
+import { planBody, plans } from './plans.ts'
 import { type FindingsUnderTest, type Principal, findingBody, newTenant, path, startFindings } from './service.ts'
 
 let service: FindingsUnderTest
@@ -65,6 +66,30 @@ describe('of what is longer than an answer may be', () => {
     tenant = mine
     expect(items.map((finding) => finding.id)).toEqual(made)
     expect(Math.max(...sizes)).toBeLessThan(made.length)
+  })
+
+  test('findings with their long plans come in shorter pages, and are whole', async () => {
+    const others = newTenant()
+    // Three bytes each, and 60 kB a plan: of fifteen findings with twenty each 18 MB.
+    const description = '漢'.repeat(20_000)
+    const keys = Array.from({ length: 15 }, (_, index) => `long-${index}`)
+    for (const key of keys) {
+      const answer = await service.call(others, 'POST', path, { body: findingBody({ external_id: key }) })
+      expect(answer.status, answer.text.slice(0, 200)).toBe(201)
+      const plan = { ...planBody, finding: `ext:${key}`, description }
+      const items = Array.from({ length: 20 }, (_, index) => ({ ...plan, external_id: `${key}-${index}` }))
+      const made = await service.call(others, 'POST', `${plans}/bulk`, { body: { mode: 'atomic', items } })
+      expect(made.status, made.text.slice(0, 200)).toBe(200)
+    }
+    const mine = tenant
+    tenant = others
+    const { items, sizes } = await walk(`${path}?expand=action_plans&limit=100&sort=created_at`, expandedFindingSchema)
+    tenant = mine
+    expect(items.map((finding) => finding.external_id)).toEqual(keys)
+    for (const { action_plans: found = [] } of items) {
+      expect(found.map((plan) => plan.description)).toEqual(Array.from({ length: 20 }, () => description))
+    }
+    expect(Math.max(...sizes)).toBeLessThan(keys.length)
   })
 
   test('an export is whole', async () => {

@@ -9,6 +9,7 @@ import {
   changeActionPlanStatusBodySchema,
   createActionPlanBodySchema,
   extendActionPlanBodySchema,
+  maxExtensions,
   updateActionPlanBodySchema,
 } from './action-plan.ts'
 import {
@@ -109,7 +110,7 @@ export const updateActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Change an action plan',
-  description: `JSON Merge Patch (RFC 7396) with If-Match, of objects within it too. Another due date needs its reason. ${briefAnswer}`,
+  description: `JSON Merge Patch (RFC 7396) with If-Match, of objects within it too. Another due date needs its reason, and moves ${maxExtensions} times at most. ${briefAnswer}`,
   params: addressed,
   body: updateActionPlanBodySchema,
   bodyMediaTypes: patchTypes,
@@ -148,7 +149,7 @@ export const extendActionPlan = defineRoute({
   access: write,
   tag: 'Action plans',
   summary: 'Agree on a later due date',
-  description: briefAnswer,
+  description: `A due date moves ${maxExtensions} times at most. ${briefAnswer}`,
   params: addressed,
   body: extendActionPlanBodySchema,
   answers: {

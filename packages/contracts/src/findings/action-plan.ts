@@ -49,6 +49,9 @@ export const httpsUrlSchema = z
     message: 'must be an https URL',
   })
 
+/** How often the due date of an action plan may move. */
+export const maxExtensions = 100
+
 /** One agreed change of a due date. */
 export const extensionSchema = z
   .object({

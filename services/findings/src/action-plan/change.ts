@@ -1,10 +1,11 @@
-import type {
-  ChangeActionPlanStatus,
-  CreateActionPlan,
-  CreatedBy,
-  InputError,
-  ResourceAddress,
-  UpdateActionPlan,
+import {
+  type ChangeActionPlanStatus,
+  type CreateActionPlan,
+  type CreatedBy,
+  type InputError,
+  type ResourceAddress,
+  type UpdateActionPlan,
+  maxExtensions,
 } from '@postern/contracts'
 import { inputErrors, problem } from '@postern/service-kit'
 import type { Tx } from '@postern/tenant-db'
@@ -75,6 +76,14 @@ export function isUnchanged(plan: StoredPlan, patch: UpdateActionPlan): boolean 
   return !isMoved && isSilent && error === undefined && changesBetween(plan, after, planFields).length === 0
 }
 
+/** A plan is read with all its extensions: with more of the longest reasons it would fit into no page. */
+export function assertExtendable({ extension_count: count }: Pick<StoredPlan, 'extension_count'>): void {
+  if (count < maxExtensions) return
+  throw problem('conflict', {
+    detail: `The due date of an action plan moves at most ${maxExtensions} times. Cancel this plan, and propose another one.`,
+  })
+}
+
 /** What is logged of a due date that moves: why, and who agreed to it. */
 export function extensionDraft(
   about: Pick<LogDraft, 'findingId' | 'actionPlanId'>,
@@ -103,6 +112,7 @@ export async function changePlan(
     after.due_date === before.due_date || reason === undefined || approvedBy === undefined
       ? undefined
       : { to: after.due_date, reason, approvedBy, createdBy: changedBy }
+  if (extension !== undefined) assertExtendable(before)
   const isMoved = to !== undefined && to !== before.status
   // The percentage goes with the status where there is one.
   const fields = planFields.filter((field) => !isMoved || field !== 'percent_complete')

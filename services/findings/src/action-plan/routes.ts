@@ -27,6 +27,7 @@ import { recorderOf } from '../tracker-log/record.ts'
 import { peopleLinker } from '../universe/link-people.ts'
 import {
   assertChangeable,
+  assertExtendable,
   changePlan,
   extensionDraft,
   holdPlan,
@@ -207,6 +208,7 @@ export function actionPlanRoutes(
         if (body.to <= plan.due_date) {
           throw invalidContent([{ pointer: '/to', code: 'out_of_range', detail: 'must be later than the due date' }])
         }
+        assertExtendable(plan)
         const { to, reason, approved_by: approvedBy } = body
         const extension = { to, reason, approvedBy, createdBy: actorOf(context) }
         const saved = await updateActionPlan(tx, plan, plan, extension)

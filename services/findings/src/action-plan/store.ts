@@ -6,6 +6,7 @@ import {
   type PageBounds,
   dateOf,
   keysetList,
+  listStatement,
   ofFindings,
   ownedBy,
   patternOf,
@@ -264,7 +265,7 @@ export const actionPlanList = keysetList<ActionPlanSort, StoredPlan>({
 })
 
 // action_plan_of_finding_unique: ids follow the time of their making.
-const firstOfFindings = statement(
+const firstOfFindings = listStatement(
   'action_plans_first_of_findings',
   `select ${columns}
   from unnest($1::uuid[]) as wanted (id)

@@ -22,7 +22,7 @@ import {
   entriesOfPiece,
   findLastChange,
   listPieces,
-  listPlansOf,
+  listOwnersOf,
 } from './store.ts'
 
 type Context = RequestInfo['context']
@@ -93,10 +93,10 @@ async function select(db: Deps['db'], context: Context, filter: FindingFilter, m
       const rows = await db.read(context, async (tx) => listFindings(tx, filter, { sort: 'created_at', after, limit }))
       if (rows.length === 0) return rows
       const of = rows.map(({ id }) => id)
-      const [plans, changed, counted] = await db.read(context, async (tx) =>
-        Promise.all([listPlansOf(tx, of), findLastChange(tx, of), countEntries(tx, of)]),
+      const [owners, changed, counted] = await db.read(context, async (tx) =>
+        Promise.all([listOwnersOf(tx, of), findLastChange(tx, of), countEntries(tx, of)]),
       )
-      for (const { owner } of plans) maker.addParty(owner)
+      for (const owner of owners) maker.addParty(owner)
       for (const [id, count] of counted) entries.set(id, count)
       if (changed !== undefined && changed > last) last = changed
       return rows

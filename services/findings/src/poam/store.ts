@@ -1,13 +1,14 @@
-import type { EvidenceRef } from '@postern/contracts'
+import type { EvidenceRef, PersonRef } from '@postern/contracts'
 import type { Tx } from '@postern/tenant-db'
 import { jsonText } from '../finding/row.ts'
 import type { StoredFinding } from '../finding/rules.ts'
 import { listStatement, statement } from '../keyset.ts'
 import type { PoamEntry, PoamPlan, PoamRecommendation } from './rules.ts'
 
-/** The action plans of findings but those that nobody will carry out. */
-export async function listPlansOf(tx: Tx, findingIds: readonly string[]): Promise<PoamPlan[]> {
-  return await tx.query<PoamPlan>(plans([findingIds]))
+/** Who owns the action plans of findings, but those that nobody will carry out: each once. */
+export async function listOwnersOf(tx: Tx, findingIds: readonly string[]): Promise<PersonRef[]> {
+  const rows = await tx.query<{ owner: PersonRef }>(owners([findingIds]))
+  return rows.map(({ owner }) => owner)
 }
 
 /** When one of the recommendations and plans of findings was last changed. */
@@ -62,12 +63,13 @@ const planColumns = `
   p.completed_on as completed_date, p.verified_on as verified_date`
 
 // action_plan_of_finding_unique
-const plans = statement(
-  'poam_plans',
-  `select ${planColumns}
+const owners = listStatement(
+  'poam_owners',
+  `select p.owner
   from findings.action_plan p
   where p.finding_id = any($1::uuid[]) and p.status not in ('rejected', 'cancelled')
-  order by p.finding_id, p.created_at, p.id`,
+  group by p.owner
+  order by min(p.created_at), p.owner`,
 )
 
 const lastChange = statement(

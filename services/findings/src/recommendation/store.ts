@@ -5,6 +5,7 @@ import {
   type Condition,
   type PageBounds,
   keysetList,
+  listStatement,
   ofFindings,
   patternOf,
   statement,
@@ -186,7 +187,7 @@ export const recommendationList = keysetList<RecommendationSort, Recommendation>
 })
 
 // recommendation_number_unique
-const firstOfFindings = statement(
+const firstOfFindings = listStatement(
   'recommendations_first_of_findings',
   `select ${columns}
   from unnest($1::uuid[]) as wanted (id)
