@@ -224,10 +224,13 @@ function carriable(address: string): string {
   return `ext64:${base64.replaceAll('+', '-').replaceAll('/', '_').replace(/=+$/, '')}`
 }
 
-/** A query; several values of a parameter are repeated. */
+/** A query; several values of a parameter are repeated. Throws a TypeError for a list of none: without the parameter the answer would hold all. */
 export function queryOf(parameters: Readonly<Record<string, unknown>>): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters)) {
+    if (Array.isArray(value) && value.length === 0) {
+      throw new TypeError(`${name} is an empty list, of which nothing is one: leave it out, or do not ask`)
+    }
     const values: readonly unknown[] = Array.isArray(value) ? value : value === undefined ? [] : [value]
     for (const each of values) query.append(name, String(each))
   }

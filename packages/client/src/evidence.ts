@@ -55,10 +55,11 @@ export function openEvidence(connection: Connection): Evidence {
 }
 
 async function sendFile(connection: Connection, path: string, upload: EvidenceUpload): Promise<Receipt> {
-  const { content, fileName, contentType, testProcedures = [], about = {}, signal } = upload
+  const { content, fileName, contentType, testProcedures, about = {}, signal } = upload
+  const procedures = testProcedures?.length === 0 ? undefined : testProcedures
   const answer = await connection.receive({
     method: 'POST',
-    target: `${path}${queryOf({ ...about, file_name: fileName, test_procedure: testProcedures })}`,
+    target: `${path}${queryOf({ ...about, file_name: fileName, test_procedure: procedures })}`,
     headers: { 'content-type': contentType ?? typeOf(content), ...once('POST'), ...(await digestOf(content)) },
     body: content,
     signal,

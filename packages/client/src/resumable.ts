@@ -40,6 +40,9 @@ export async function uploadResumably(
     const before = at.offset
     try {
       at = await sendPiece(connection, target, content, at.offset, pieceBytes, signal)
+      // As where something on the way drops headers: asked for ever it would say the same.
+      if (at.offset <= before && at.receipt === undefined)
+        throw new TypeError('the answer tells of no byte that has arrived, and brings no receipt')
     } catch (error) {
       signal?.throwIfAborted()
       if (!mayGoOn(error)) throw error

@@ -58,6 +58,9 @@ const cutOff: Step = (response) => response.destroy()
 const brokenOff: Step = (response) =>
   void response.writeHead(200, { 'content-length': '10' }).write('{"id', () => response.destroy())
 
+/** Of a resumable upload of four bytes. */
+const allArrived: Step = (response) => response.writeHead(204, { 'upload-offset': '4' }).end()
+
 function client(options = {}): ReturnType<typeof createPosternClient> {
   return createPosternClient({ baseUrl, key, ...options })
 }
@@ -109,6 +112,16 @@ describe('a request is not sent again', () => {
     steps = [refuse(429, 'too_many_requests', '61')]
     await expect(client().whoami()).rejects.toMatchObject({ status: 429, retryAfterSeconds: 61 })
     expect(seen).toHaveLength(1)
+  })
+
+  test('for ever, where all of a resumable upload has arrived and no receipt comes', async () => {
+    steps = [(response) => response.writeHead(201, { location: `${baseUrl}/api/v1/evidence/uploads/1` }).end()]
+    for (let turn = 0; turn < 40; turn += 1) steps.push(allArrived)
+    const content = new Blob(['fuzz'])
+    await expect(client().evidence.uploadResumably({ content, fileName: 'a.txt' })).rejects.toThrow('brings no receipt')
+    const pieces = seen.filter(({ method }) => method === 'PATCH')
+    expect(pieces.map(({ body }) => body)).toEqual(['fuzz', ...Array.from({ length: pieces.length - 1 }, () => '')])
+    expect(pieces.length).toBeLessThan(10)
   })
 
   test('when its signal aborts while it waits', async () => {
@@ -187,7 +200,7 @@ const answerless: Step = () => undefined
 
 test('an answer that does not come in its time is asked for again, and then a DOMException', async () => {
   steps = [answerless, answerless]
-  const { findings } = createPosternClient({ baseUrl, key, timeoutMs: 50, retries: 1, maxWaitMs: 1 })
+  const { findings } = createPosternClient({ baseUrl, key, timeoutMs: 500, retries: 1, maxWaitMs: 1 })
   await expect(findings.get('1')).rejects.toMatchObject({ name: 'TimeoutError' })
   expect(seen).toHaveLength(2)
 })

@@ -74,6 +74,13 @@ describe('the client refuses, before anything is sent,', () => {
   ])('the base URL %j', (baseUrl) => {
     expect(() => createPosternClient({ baseUrl, key })).toThrow('baseUrl must be an origin')
   })
+
+  test('a filter by one of none, without which a list would hold all', async () => {
+    const { findings } = createPosternClient({ baseUrl: origin, key })
+    const failure = new TypeError('entity_id is an empty list, of which nothing is one: leave it out, or do not ask')
+    expect(() => findings.list({ entity_id: [] })).toThrow(failure)
+    expect(await failureOf(findings.summary({ entity_id: [] }))).toEqual(failure)
+  })
 })
 
 describe('the key', () => {
