@@ -11,6 +11,7 @@ import {
   newTenant,
   path,
   revoke,
+  sql,
   startKeys,
   whileLeased,
 } from './service.ts'
@@ -30,6 +31,11 @@ async function patch(admin: Principal, key: { id: string; etag: string }, body: 
 
 async function rotate(admin: Principal, id: string, body: unknown = {}) {
   return await service.call(admin, 'POST', `${path}/${id}/rotate`, { body })
+}
+
+/** So that whoever calls it finds nothing. */
+async function renameFunction(from: string, to: string): Promise<void> {
+  await service.asSuperuser.system(async (tx) => void (await tx.execute(sql(`alter function keys.${from} rename to ${to}`))))
 }
 
 describe('changing a key is refused', () => {
@@ -164,6 +170,42 @@ describe('a key', () => {
     })
   })
 
+  test('that was made narrower, and not confirmed to be so everywhere, is when the change is repeated with the same tag', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin, { scopes: ['read:findings', 'read:universe'] })
+    const narrower = { scopes: ['read:findings'], allowed_addresses: ['2001:db8::/32'], expires_at: inDays(2) }
+    await renameFunction('read_grants()', 'gone')
+    try {
+      expect((await patch(admin, key, narrower)).json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })
+    } finally {
+      await renameFunction('gone()', 'read_grants')
+    }
+    const enforced = () => service.log.filter((line) => line.includes('"event":"change_enforced"')).length
+    const before = enforced()
+    const repeated = await patch(admin, key, narrower)
+    expect(repeated.json).toMatchObject({ ...narrower, version: 2 })
+    expect(repeated.headers['etag']).not.toBe(key.etag)
+    expect(enforced()).toBe(before + 1)
+    expect(await eventTypes(service, admin, key.id)).toEqual(['updated', 'created'])
+    // What it is not yet is another change, of a key that was not read.
+    for (const other of [{ ...narrower, label: 'x' }, { expires_at: inDays(1) }, { expires_at: inDays(-1) }]) {
+      expect((await patch(admin, key, other)).json).toMatchObject({ status: 412, code: 'precondition_failed' })
+    }
+    expect((await patch(admin, key, { scopes: key.scopes })).json).toMatchObject({ status: 412 })
+    // Nothing of a label is enforced: who is late is told so, as of every other resource.
+    expect((await patch(admin, key, { label: key.label })).json).toMatchObject({ status: 412 })
+    const without = await service.call(admin, 'PATCH', `${path}/${key.id}`, { body: narrower })
+    expect(without.json).toMatchObject({ status: 428, code: 'precondition_required' })
+  })
+
+  test('whose earlier end has come meanwhile is what the repeated change says', async () => {
+    const admin = await newTenant(service)
+    const key = await newKey(service, admin)
+    expect((await rotate(admin, key.id, { overlap: '0s' })).status).toBe(201)
+    const { expires_at } = await getKey(service, admin, key.id)
+    expect((await patch(admin, key, { expires_at })).json).toMatchObject({ state: 'expired', expires_at, version: 2 })
+  })
+
   test('that is changed to what it is stays as it is, without an event', async () => {
     const admin = await newTenant(service)
     const key = await newKey(service, admin)
@@ -278,14 +320,10 @@ describe('a rotated key', () => {
 
   test('without an overlap answers, where the database fails meanwhile, no sooner than the leases of before are over', async () => {
     const admin = await newTenant(service)
-    const rename = async (from: string, to: string) =>
-      await service.asSuperuser.system(async (tx) => {
-        await tx.execute({ text: `alter function keys.${from}(bytea) rename to ${to}`, values: [] })
-      })
     await whileLeased(async () => {
       const old = await newKey(service, admin)
       const gateway = await new LeaseHolder(service.ask).take()
-      await rename('last_key_change', 'gone')
+      await renameFunction('last_key_change(bytea)', 'gone')
       try {
         expect((await rotate(admin, old.id, { overlap: '0s' })).status).toBe(201)
         const left = await service.asSuperuser.system(async (tx) => {
@@ -294,7 +332,7 @@ describe('a rotated key', () => {
         })
         expect(left).toEqual([])
       } finally {
-        await rename('gone', 'last_key_change')
+        await renameFunction('gone(bytea)', 'last_key_change')
         await gateway.release()
       }
     })

@@ -59,6 +59,8 @@ export const updateApiKey = defineRoute({
   method: 'PATCH',
   path: '/api/v1/api-keys/:id',
   summary: 'Rename a key or make it narrower',
+  description:
+    'A key that already is as narrow as is asked is so enforced again, and that answered 200, also with an older `If-Match`: a narrowing can be repeated.',
   params: keyIdParams,
   body: updateApiKeyBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],

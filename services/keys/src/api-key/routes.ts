@@ -134,18 +134,28 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
           if (current === undefined) throw problem('not_found')
-          assertVersion(input, current.version)
+          const change = decideChange(current, {
+            ...(body.label === undefined ? {} : { label: body.label }),
+            ...(body.scopes === undefined ? {} : { scopes: body.scopes }),
+            ...(addresses === undefined ? {} : { addresses }),
+            ...(body.expires_at === undefined ? {} : { expiresAt: new Date(body.expires_at) }),
+          })
+          const isDone = change.kind === 'change' && Object.keys(change.changes).length === 0
+          const asksForLess = Object.keys(body).some((field) => field !== 'label')
+          // A narrowing that is asked for and is so already is answered whatever tag it comes with (RFC 9110 §13.1.1): its own first
+          // attempt may have made the tag old, and have been left without an answer or unconfirmed.
+          if (!isOfVersion(input, current.version) && !(isDone && asksForLess)) {
+            throw problem('precondition_failed', {
+              detail: 'Read the key again and repeat the change on what it is now.',
+            })
+          }
           if (current.revoked !== null) {
             throw problem('conflict', {
               detail: 'The key is revoked, and a revoked key never changes. Create a new key.',
             })
           }
-          const change = decideChange(current, {
-            ...(body.label === undefined ? {} : { label: allowedBy(decideText('/label', body.label)) }),
-            ...(body.scopes === undefined ? {} : { scopes: body.scopes }),
-            ...(addresses === undefined ? {} : { addresses }),
-            ...(body.expires_at === undefined ? {} : { expiresAt: futureOf(body.expires_at, current.readAt) }),
-          })
+          if (body.label !== undefined) allowedBy(decideText('/label', body.label))
+          if (body.expires_at !== undefined && !isDone) assertFuture(body.expires_at, current.readAt)
           if (change.kind === 'refused') {
             throw problem('conflict', {
               detail: 'A key can only become narrower. Create a new key with what you need, and revoke this one.',
@@ -158,8 +168,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           }
           // Nothing to do; but an earlier, equal request may have been left without an answer, so what there is is enforced.
           // For the same reason it is logged again, where there was an earlier change that it may repeat.
-          if (Object.keys(change.changes).length === 0) {
-            const asksForLess = Object.keys(body).some((field) => field !== 'label')
+          if (isDone) {
             return { key: current, isNarrowing: true, isLogged: asksForLess && current.version > firstVersion }
           }
           const detail = { changes: change.changes }
@@ -245,23 +254,21 @@ function madeBefore(id: string): string {
   return `The request was carried out before and has made the API key ${id}. Its value was in that answer alone. If it did not reach you, revoke this key and make another one, with a new Idempotency-Key.`
 }
 
-function futureOf(text: string, now: Date): Date {
-  const moment = new Date(text)
-  if (moment > now) return moment
+function assertFuture(text: string, now: Date): void {
+  if (new Date(text) > now) return
   throw problem('invalid_content', {
     detail: 'See `errors` for what to mend. To end a key now, revoke it.',
     errors: [{ pointer: '/expires_at', code: 'not_in_future', detail: 'must be in the future' }],
   })
 }
 
-function assertVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): void {
+/** Whether the change is one of the key as it is in this version. */
+function isOfVersion({ raw }: Pick<RequestInfo, 'raw'>, version: number): boolean {
   const given = raw.headers['if-match']
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the key as you read it.' })
   }
-  if (!matchesVersion(given, version)) {
-    throw problem('precondition_failed', { detail: 'Read the key again and repeat the change on what it is now.' })
-  }
+  return matchesVersion(given, version)
 }
 
 /** An assertion can name a tenant that the platform does not have (any more): nothing of it exists. */
