@@ -60,7 +60,8 @@ const remedies: Readonly<Record<ProblemCode, string>> = {
   auth_unavailable: 'The credentials could be neither accepted nor refused. Repeat after Retry-After.',
   sign_in_not_configured:
     'The operators of the console have not named an OpenID provider. API keys work all the same, at the gateway.',
-  revocation_unconfirmed: 'Repeat the call: it is safe, and answers when the revocation is enforced everywhere.',
+  revocation_unconfirmed:
+    'Do what `detail` says. To repeat a revocation, or a change that makes a key narrower, is safe: it answers when that is enforced everywhere. A rotation that is repeated without an `Idempotency-Key` may make a second key: look first for one whose `rotated_from` is the old key.',
   gateway_timeout: 'Check whether the operation happened before you repeat it.',
   insufficient_storage: 'Ask the operators of your Postern for room.',
 }

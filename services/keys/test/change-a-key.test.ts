@@ -1,6 +1,7 @@
 import { type ApiKey, createdApiKeySchema, problemSchema } from '@postern/contracts'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Principal } from '@postern/local-stack/testing'
+import type { Statement } from '@postern/tenant-db'
 import {
   type KeysUnderTest,
   LeaseHolder,
@@ -35,7 +36,9 @@ async function rotate(admin: Principal, id: string, body: unknown = {}) {
 
 /** So that whoever calls it finds nothing. */
 async function renameFunction(from: string, to: string): Promise<void> {
-  await service.asSuperuser.system(async (tx) => void (await tx.execute(sql(`alter function keys.${from} rename to ${to}`))))
+  await service.asSuperuser.system(
+    async (tx) => void (await tx.execute(sql(`alter function keys.${from} rename to ${to}`))),
+  )
 }
 
 describe('changing a key is refused', () => {
@@ -335,6 +338,93 @@ describe('a rotated key', () => {
         await renameFunction('gone(bytea)', 'last_key_change')
         await gateway.release()
       }
+    })
+  })
+})
+
+/** Runs `work` while others wait for what the statement locks. */
+async function whileLocked<T>(keys: KeysUnderTest, statement: Statement, work: () => Promise<T>): Promise<T> {
+  const isLocked = Promise.withResolvers<void>()
+  const mayEnd = Promise.withResolvers<void>()
+  const lock = keys.asSuperuser.system(async (tx) => {
+    await tx.execute(statement)
+    isLocked.resolve()
+    await mayEnd.promise
+  })
+  await isLocked.promise
+  try {
+    return await work()
+  } finally {
+    mayEnd.resolve()
+    await lock
+  }
+}
+
+// A change of a key takes this lock when it is committed.
+const endOfLog = sql('select from keys.revocation_seq for update')
+
+describe('a rotation that fails', () => {
+  test('with nothing written is told so, and can be repeated', async () => {
+    const admin = await newTenant(service)
+    const { id } = await newKey(service, admin)
+    const answer = await whileLocked(service, endOfLog, async () => await rotate(admin, id))
+    expect(answer.json).toMatchObject({ status: 503, code: 'service_unavailable' })
+    expect((await service.call(admin, 'GET', path)).json).toMatchObject([{ id, version: 1 }])
+    expect((await rotate(admin, id)).status).toBe(201)
+  })
+
+  describe('with the connection to PostgreSQL', () => {
+    let keys: KeysUnderTest
+    beforeAll(async () => {
+      keys = await startKeys({ holdsLocks: true })
+    })
+    afterAll(async () => await keys.close())
+
+    /** Rotates a key while the lock is held, and has PostgreSQL break off the connection that waits for it. */
+    async function breakOff(admin: Principal, id: string, lock: Statement, headers: Record<string, string> = {}) {
+      return await whileLocked(keys, lock, async () => {
+        const answer = keys.call(admin, 'POST', `${path}/${id}/rotate`, { body: {}, headers })
+        const end = sql(`
+          select pg_terminate_backend(a.pid)
+            from pg_stat_activity as a
+           where a.datname = current_database() and a.application_name = 'postern-keys' and a.wait_event_type = 'Lock'`)
+        const ended = async () => await keys.asSuperuser.system(async (tx) => await tx.query(end))
+        await expect.poll(async () => (await ended()).length).toBe(1)
+        return await answer
+      })
+    }
+
+    test('before it was to be committed has written nothing either', async () => {
+      const admin = await newTenant(keys)
+      const { id } = await newKey(keys, admin)
+      const lock = sql('select from keys.api_key as k where k.id = $1 for update', id)
+      const answer = await breakOff(admin, id, lock)
+      expect(answer.json).toMatchObject({ status: 503, code: 'service_unavailable' })
+    })
+
+    test('while it is committed may have made a key: how to find that is said, and nothing asks to repeat the request', async () => {
+      const admin = await newTenant(keys)
+      const { id } = await newKey(keys, admin)
+      const answer = await breakOff(admin, id, endOfLog)
+      expect(answer.json).toMatchObject({
+        status: 503,
+        code: 'revocation_unconfirmed',
+        detail: expect.stringContaining('`rotated_from`'),
+      })
+      expect(answer.text).not.toContain('safe')
+      expect(answer.headers['retry-after']).toBeUndefined()
+    })
+
+    test('while it is committed is safe to repeat with its Idempotency-Key, and says so', async () => {
+      const admin = await newTenant(keys)
+      const { id } = await newKey(keys, admin)
+      const headers = { 'idempotency-key': crypto.randomUUID() }
+      const answer = await breakOff(admin, id, endOfLog, headers)
+      expect(answer.json).toMatchObject({ status: 503, code: 'revocation_unconfirmed' })
+      expect(answer.text).toContain('Repeat the request with the same Idempotency-Key: that is safe')
+      expect(answer.headers['retry-after']).toBe('1')
+      const repeated = await keys.call(admin, 'POST', `${path}/${id}/rotate`, { body: {}, headers })
+      expect(repeated.json).toMatchObject({ rotated_from: id })
     })
   })
 })

@@ -98,6 +98,8 @@ export const rotateApiKey = defineRoute({
   method: 'POST',
   path: '/api/v1/api-keys/:id/rotate',
   summary: 'Replace a key by a new one, with an overlap',
+  description:
+    'The value of the new key is in the answer alone. A request that may have to be repeated needs an `Idempotency-Key`: without one another key is made. What was made without an answer is found by its `rotated_from`.',
   params: keyIdParams,
   body: rotateApiKeyBodySchema.optional(),
   answers: { 201: { description: 'The new key; the old one expires after the overlap', schema: createdApiKeySchema } },

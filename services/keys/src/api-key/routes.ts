@@ -186,13 +186,12 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
     return toApiKey(key)
   })
 
-  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, log, keepRefusal }) => {
+  contractRoute(app, rotateApiKey, async ({ params, body, context, answer, raw, log, keepRefusal }) => {
     const actor = actorOf(context)
     const overlap = body?.overlap ?? '24h'
     const overlapMs = allowedBy(decideOverlap(overlap))
     const { value, hash, lastFour } = generateKey()
-    const { old, successor } = await enforcer.confirmed(
-      'key',
+    const { old, successor } = await enforcer.confirmedOnce(
       async () =>
         await db.write(context, async (tx) => {
           const current = await findKeyForChange(tx, params.id)
@@ -230,6 +229,7 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
           await keepRefusal(tx, madeBefore(created.id))
           return { old: ended, successor: created }
         }),
+      raw.headers['idempotency-key'] === undefined ? mayBeRotated : mayBeRotatedOnce,
     )
     log.info({ event: 'key_rotated', key_id: old.id, tenant_id: context.tenantId, successor_id: successor.id })
     if (overlapMs >= overlapWithoutWaitMs) {
@@ -253,6 +253,18 @@ export function apiKeyRoutes(app: App, { db, enforcer }: Pick<Deps, 'db' | 'enfo
 function madeBefore(id: string): string {
   return `The request was carried out before and has made the API key ${id}. Its value was in that answer alone. If it did not reach you, revoke this key and make another one, with a new Idempotency-Key.`
 }
+
+const mayBeRotatedOnce = {
+  detail:
+    'It is not known whether the key was rotated. Repeat the request with the same Idempotency-Key: that is safe, and tells what was made.',
+  retryAfterSeconds: 1,
+} as const
+
+/** Without a Retry-After: programs would take it for a word that they may repeat the request, and make another key. */
+const mayBeRotated = {
+  detail:
+    'It is not known whether the key was rotated. Look in the list, in a moment, for a key whose `rotated_from` is this one: where there is one, nobody has its value, so revoke it. Then rotate again, with an Idempotency-Key: such a request can be repeated. A key that has expired meanwhile is not rotated: create a new one.',
+} as const
 
 function assertFuture(text: string, now: Date): void {
   if (new Date(text) > now) return

@@ -1,8 +1,9 @@
 import type { Enforcement } from '@postern/contracts'
 import { type Revocation, leaseMs } from '@postern/contracts/internal'
-import { type Logger, ProblemError, type Registry, problem } from '@postern/service-kit'
+import { type Logger, ProblemError, type ProblemOptions, type Registry, problem } from '@postern/service-kit'
 import type { TenantDb, Tx } from '@postern/tenant-db'
 import { Histogram } from 'prom-client'
+import { CommitInDoubt } from '../database-failures.ts'
 import type { Announcer } from './announce.ts'
 import type { LeaseWatch } from './lease-watch.ts'
 import { lastKeyChange, lastTenantChange } from './store.ts'
@@ -18,11 +19,24 @@ export interface Enforcer {
   enforceTenant(tenantId: string): Promise<Enforcement | null>
   /**
    * Runs what writes a narrowing. When the database fails in it, nobody knows whether it is committed and in force, and the
-   * answer says just that.
+   * answer says just that, and that the request can be repeated.
    */
   confirmed<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T>
+  /**
+   * The same for what makes a key as well, which a repeated request would do again: where it may be committed, the answer is `inDoubt`;
+   * where it is not, that of the database.
+   */
+  confirmedOnce<T>(work: () => Promise<T>, inDoubt: Told): Promise<T>
   /** Tells the gateways without waiting: for a change that need not be in force at once. */
   announceKey(hash: string): Promise<void>
+}
+
+/** What tells the caller of a revocation_unconfirmed what to do. */
+type Told = Pick<ProblemOptions, 'detail' | 'retryAfterSeconds'>
+
+const toBeRepeated: Told = {
+  detail: 'It is not known whether the change is in force on every gateway. Repeat the request: that is safe.',
+  retryAfterSeconds: 1,
 }
 
 /** A lease that was granted before the commit has run out by then on any clock. */
@@ -55,14 +69,19 @@ export function openEnforcer({
     for (const outcome of ['enforced', 'unconfirmed']) waits.zero({ kind, outcome })
   }
 
-  async function confirmed<T>(kind: 'key' | 'tenant', work: () => Promise<T>): Promise<T> {
+  async function confirmed<T>(
+    kind: 'key' | 'tenant',
+    work: () => Promise<T>,
+    told = toBeRepeated,
+    isUnconfirmed = (_error: ProblemError) => true,
+  ): Promise<T> {
     const startedAt = performance.now()
     try {
       return await work()
     } catch (error) {
-      if (!(error instanceof ProblemError && error.code === 'service_unavailable')) throw error
+      if (!(error instanceof ProblemError && error.code === 'service_unavailable' && isUnconfirmed(error))) throw error
       waits.observe({ kind, outcome: 'unconfirmed' }, (performance.now() - startedAt) / 1000)
-      throw unconfirmed(error)
+      throw problem('revocation_unconfirmed', { ...told, cause: error })
     }
   }
 
@@ -75,7 +94,7 @@ export function openEnforcer({
     const waitedMs = performance.now() - committedAt
     const labels = { kind: change.kind, outcome: outcome === undefined ? 'unconfirmed' : 'enforced' }
     waits.observe(labels, waitedMs / 1000)
-    if (outcome === undefined) throw unconfirmed()
+    if (outcome === undefined) throw problem('revocation_unconfirmed', toBeRepeated)
     logger.info({
       event: 'change_enforced',
       kind: change.kind,
@@ -91,7 +110,9 @@ export function openEnforcer({
       await confirmed('key', async () => await enforce(async (tx) => await lastKeyChange(tx, hash))),
     enforceTenant: async (tenantId) =>
       await confirmed('tenant', async () => await enforce(async (tx) => await lastTenantChange(tx, tenantId))),
-    confirmed,
+    confirmed: async (kind, work) => await confirmed(kind, work),
+    confirmedOnce: async (work, inDoubt) =>
+      await confirmed('key', work, inDoubt, ({ cause }) => cause instanceof CommitInDoubt),
     announceKey: async (hash) => {
       try {
         const change = await db.system(async (tx) => await lastKeyChange(tx, hash))
@@ -101,14 +122,6 @@ export function openEnforcer({
       }
     },
   }
-}
-
-function unconfirmed(cause?: unknown): ProblemError {
-  return problem('revocation_unconfirmed', {
-    detail: 'It is not known whether the change is in force on every gateway. Repeat the request: that is safe.',
-    retryAfterSeconds: 1,
-    cause,
-  })
 }
 
 function round(milliseconds: number): number {
