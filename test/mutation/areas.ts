@@ -20,6 +20,7 @@ const rules = [
   'clocks',
   'credentials',
   'decide',
+  'flights',
   'floors',
   'key-lookup',
   'keys-client',

@@ -147,7 +147,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
     maxEntries: config.memoryEntries,
     count: metrics.lookup,
   })
-  const tenantLookup = createTenantLookup({ lease, floors, databaseClock, keys })
+  const tenantLookup = createTenantLookup({ lease, floors, clocks, timers: systemTimers, databaseClock, keys })
   const usage = createUsage({ keys, now: () => Math.floor(databaseClock.latest() ?? clocks.wall()), logger })
   const rateLimit = createRateLimit({
     source: createTokenSource(redis.commands),

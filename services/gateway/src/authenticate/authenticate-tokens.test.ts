@@ -78,18 +78,20 @@ describe('an access token', () => {
       'does not exist',
       { kind: 'unknown' as const },
       invalidToken('The access token names a tenant that does not exist.'),
+      [failedToken],
     ],
-    ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable],
+    ['cannot be looked up now', { kind: 'unavailable' as const }, unavailable, []],
     [
       'is suspended',
       foundTenant({ tenantStatus: 'suspended' }),
       ['tenant_suspended', { detail: 'The platform has suspended the tenant.', headers: [] }],
+      [],
     ],
-  ])('of a tenant that %s is refused', async (_what, answer, refusal) => {
+  ])('of a tenant that %s is refused, and counts where there is none', async (_what, answer, refusal, noted) => {
     const { ask, said, failed, asked } = setUp({ check: valid, tenants: [answer] })
     const { principal } = await ask(withToken)
     expect(said).toEqual([refusal])
-    expect([failed, asked]).toEqual([[], ['some.token', tenant.tenantId]])
+    expect([failed, asked]).toEqual([noted, ['some.token', tenant.tenantId]])
     expect(principal?.id).toBe(answer.kind === 'found' ? 'ada' : undefined)
   })
 

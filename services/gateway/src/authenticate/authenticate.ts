@@ -35,7 +35,7 @@ export interface AuthenticateParts {
   readonly floors: Floors
   readonly databaseClock: DatabaseClock
   readonly rateLimit: Pick<RateLimit, 'take'>
-  /** Counted apart: whoever sends tokens that are forged keeps no key from its work. */
+  /** Counted apart: whoever sends tokens that are forged, or of tenants that there are not, keeps no key from its work. */
   readonly failedAttempts: { readonly keys: FailedAttempts; readonly tokens: FailedAttempts }
   readonly usage: Pick<Usage, 'denied'>
   /** Counts the requests whose key was in memory. */
@@ -158,6 +158,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
       }
       if (tenant.kind === 'unavailable') break
       if (tenant.kind === 'unknown') {
+        failedAttempts.tokens.note(exchange.address)
         invalidToken(exchange, outcomes, 'The access token names a tenant that does not exist.')
         return
       }

@@ -1,8 +1,9 @@
 import type { KeyRecord } from '@postern/contracts/internal'
 import { LRUCache } from 'lru-cache'
 import { type Clocks, type DatabaseClock, isFresh } from './clocks.ts'
+import { createFlights, inTime } from './flights.ts'
 import { type Floors, type JudgedEntry, type Standing, standingOf } from './floors.ts'
-import { type KeysClient, lookupTimeoutMs } from './keys-client.ts'
+import type { KeysClient } from './keys-client.ts'
 import type { Lease, Timers } from './lease.ts'
 import { type Principal, keyPrincipal } from './principal.ts'
 import type { RedisCache } from './redis-cache.ts'
@@ -60,18 +61,12 @@ const looksPerNew = 2
 /** A record that is overtaken while it is being read is read again, this many times in all. */
 const maxAttempts = 3
 
-interface Flight {
-  readonly answer: Promise<Lookup>
-  /** The look-up that begins when this one ends, for those who may not join it. */
-  next: Promise<Lookup> | undefined
-}
-
 /** Makes an empty memory in front of Redis and the keys service. */
 export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
   const { lease, floors, clocks, timers, databaseClock, redis, keys, count } = parts
   const memory = new LRUCache<string, KeyEntry>({ max: parts.maxEntries })
   const unknown = createShortMemory<true>({ max: maxUnknown, ttlMs: unknownTtlMs, now: clocks.monotonic })
-  const flights = new Map<string, Flight>()
+  const flights = createFlights(ask)
 
   function isCurrent(record: KeyRecord, standing: Standing): boolean {
     return standing !== 'outdated' && (record.revoked || isFresh(record.readAt, databaseClock))
@@ -125,52 +120,14 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     return { kind: 'unavailable' }
   }
 
-  function fly(hash: string): Flight {
-    const flight: Flight = {
-      // No other begins before it has ended.
-      answer: ask(hash).finally(() => flights.delete(hash)),
-      next: undefined,
-    }
-    flights.set(hash, flight)
-    return flight
-  }
-
-  /** Under a lease a flight may be joined: whatever it read, the floors overrule it at the moment of the decision. */
-  async function join(hash: string): Promise<Lookup> {
-    return await (flights.get(hash) ?? fly(hash)).answer
-  }
-
-  /**
-   * Without a lease nothing tells us of revocations, so only a look-up that began after the request arrived may answer
-   * it. Those who wait for the same flight to end share the next one.
-   */
-  async function joinLater(hash: string): Promise<Lookup> {
-    const flight = flights.get(hash)
-    if (flight === undefined) return await fly(hash).answer
-    flight.next ??= flight.answer.then(async () => await (flights.get(hash) ?? fly(hash)).answer)
-    return await flight.next
-  }
-
   async function lookUp(hash: string): Promise<Lookup> {
-    if (!lease.isHeld()) return await joinLater(hash)
+    if (!lease.isHeld()) return await flights.joinLater(hash)
     const record = await redis.find(hash)
     if (record !== undefined && lease.isHeld() && isCurrent(record, floors.standing(record))) {
       count('redis')
       return { kind: 'found', entry: keep(record) }
     }
-    return lease.isHeld() ? await join(hash) : await joinLater(hash)
-  }
-
-  /** A flight may wait for its turn, be made again or come after another one: those who wait for it are bounded here. */
-  async function inTime(answer: Promise<Lookup>): Promise<Lookup> {
-    const { promise, resolve, reject } = Promise.withResolvers<Lookup>()
-    const callOff = timers.after(lookupTimeoutMs, () => resolve({ kind: 'unavailable' }))
-    answer.then(resolve, reject)
-    try {
-      return await promise
-    } finally {
-      callOff()
-    }
+    return lease.isHeld() ? await flights.join(hash) : await flights.joinLater(hash)
   }
 
   return {
@@ -182,7 +139,7 @@ export function createKeyLookup(parts: KeyLookupParts): KeyLookup {
     },
     obtain: async (hash) => {
       if (unknown.get(hash) === true) return { kind: 'unknown' }
-      return await inTime(lookUp(hash))
+      return await inTime<Lookup>(lookUp(hash), { kind: 'unavailable' }, timers)
     },
     get size() {
       return memory.size

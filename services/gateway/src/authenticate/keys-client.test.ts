@@ -258,6 +258,28 @@ describe('a look-up', () => {
     expect(await found).toMatchObject({ record: null, now: 1 })
   })
 
+  test('of a tenant is one of eight at most, and a key is looked up beside them', async () => {
+    const held: ServerResponse[] = []
+    const arrived = new EventEmitter()
+    const { client } = await startKeys((path, _request, response) => {
+      if (path === internalPaths.lookupKeys) {
+        response.end(noRecord)
+        return
+      }
+      held.push(response)
+      arrived.emit('more')
+    })
+    const found = Promise.all(Array.from({ length: 9 }, async () => await client.findTenant(randomUUID())))
+    while (held.length < 8) await once(arrived, 'more')
+    expect(await client.findKey(hash)).toMatchObject({ record: null, now: 1 })
+    expect(held).toHaveLength(8)
+    const noTenant = JSON.stringify({ record: null, now: 2 })
+    for (const response of held.splice(0)) response.end(noTenant)
+    while (held.length === 0) await once(arrived, 'more')
+    held[0]?.end(noTenant)
+    expect(await found).toMatchObject(Array.from({ length: 9 }, () => ({ record: null, now: 2 })))
+  })
+
   test('says when it was sent, and not when it began to wait for its turn', async () => {
     const held: ServerResponse[] = []
     const arrived = new EventEmitter()

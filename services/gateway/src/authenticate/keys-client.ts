@@ -35,6 +35,7 @@ export interface KeysClient {
   releaseLease(gateway: string): Promise<void>
   /** Keys that are asked for at the same time are looked up together. Rejects at once where too many wait for that. */
   findKey(hash: string): Promise<LookupAnswer>
+  /** Rejects at once where too many wait to be asked for. */
   findTenant(tenantId: string): Promise<TenantLookupAnswer>
   /** Rejects with ContentRefused where a line of it can never be recorded. */
   reportUsage(report: UsageReport): Promise<void>
@@ -61,6 +62,8 @@ const maxAnswerBytes = 8 * 1024 * 1024
  */
 const keysTogether = 32
 const lookupsAtOnce = 8
+/** Tenants that are asked for at once, each in a call of its own: however many are asked for, keys have connections left. */
+const tenantsAtOnce = 8
 /** More than are answered in time are of no use, and each holds a client's request. */
 const mostWaiting = 4096
 
@@ -113,6 +116,7 @@ export function openKeysClient(options: {
     scopes: [],
     roles: [],
   })
+  const waiting = { mostWaiting, withinMs: lookupTimeoutMs, now: clocks.monotonic }
   let count = 0
 
   async function call(path: string, input: unknown, way: Way): Promise<unknown> {
@@ -168,6 +172,11 @@ export function openKeysClient(options: {
     return { ...lookupAnswerSchema.parse(json), sentMonotonic }
   }
 
+  async function findTenant(tenantId: string): Promise<TenantLookupAnswer> {
+    const { json, sentMonotonic } = await callTimed(internalPaths.lookupTenant, { tenantId }, lookups)
+    return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
+  }
+
   async function findSome(hashes: readonly string[]): Promise<LookupAnswer[]> {
     const { json, sentMonotonic } = await callTimed(internalPaths.lookupKeys, { hashes }, lookups)
     const { records, now } = lookupsAnswerSchema.parse(json)
@@ -202,17 +211,12 @@ export function openKeysClient(options: {
     releaseLease: async (id) => {
       await call(internalPaths.releaseLease, { gateway: id }, leases)
     },
-    findKey: together(findEach, {
-      most: keysTogether,
-      atOnce: lookupsAtOnce,
-      mostWaiting,
-      withinMs: lookupTimeoutMs,
-      now: clocks.monotonic,
+    findKey: together(findEach, { ...waiting, most: keysTogether, atOnce: lookupsAtOnce }),
+    findTenant: together(async (ids) => await Promise.all(ids.map(findTenant)), {
+      ...waiting,
+      most: 1,
+      atOnce: tenantsAtOnce,
     }),
-    findTenant: async (tenantId) => {
-      const { json, sentMonotonic } = await callTimed(internalPaths.lookupTenant, { tenantId }, lookups)
-      return { ...tenantLookupAnswerSchema.parse(json), sentMonotonic }
-    },
     reportUsage: async (report) => {
       await call(internalPaths.usage, report, reports)
     },

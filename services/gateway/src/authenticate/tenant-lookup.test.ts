@@ -21,6 +21,7 @@ function setUp() {
   const databaseClock = createDatabaseClock(clocks)
   const floors = createFloors(clocks, databaseClock)
   const keys = scripted<string, Pick<TenantLookupAnswer, 'record' | 'now'>>()
+  const timers = new Map<() => void, number>()
   let held = true
   const lease = {
     isHeld: () => held,
@@ -32,6 +33,13 @@ function setUp() {
   const tenants = createTenantLookup({
     lease,
     floors,
+    clocks,
+    timers: {
+      after: (ms, task) => {
+        timers.set(task, ms)
+        return () => timers.delete(task)
+      },
+    },
     databaseClock,
     keys: {
       findTenant: async (asked) => {
@@ -46,6 +54,7 @@ function setUp() {
     floors,
     keys,
     tenants,
+    timers,
     setHeld: (value: boolean) => void (held = value),
     /** Asks for the tenant while the keys service would answer this. */
     ask: async (found: TenantRecord | null, now = databaseClock.latest() ?? databaseStart) => {
@@ -92,7 +101,7 @@ describe('the tenant of a signed-in person', () => {
   })
 
   test('is unavailable where the answer is of before a change, too old, or does not come', async () => {
-    const { ask, keys, clocks, floors, tenants } = setUp()
+    const { ask, keys, clocks, floors, tenants, timers } = setUp()
     floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
     expect(await ask(record)).toEqual({ kind: 'unavailable' })
     const changed = { ...record, tenantVersion: 2 }
@@ -103,6 +112,7 @@ describe('the tenant of a signed-in person', () => {
     await keys.fail()
     expect(await asked).toEqual({ kind: 'unavailable' })
     // Nothing of it was kept.
+    expect(timers.size).toBe(0)
     expect(await ask(null)).toEqual({ kind: 'unknown' })
     expect(keys.calls).toHaveLength(4)
   })
@@ -115,5 +125,102 @@ describe('the tenant of a signed-in person', () => {
     await keys.answer({ record: null, now: databaseStart + 100 })
     await asked
     expect(databaseClock.latest()).toBe(databaseStart + 400)
+  })
+})
+
+const answerOf = (given: TenantRecord | null) => ({ record: given, now: databaseStart })
+
+describe('a tenant that there is not', () => {
+  test.each([
+    ['under', true],
+    ['without', false],
+  ])('is asked for once a second, %s a lease', async (_what, held) => {
+    const { ask, keys, clocks, tenants, setHeld } = setUp()
+    setHeld(held)
+    expect(await ask(null)).toEqual({ kind: 'unknown' })
+    clocks.pass(1000)
+    expect(await tenants.obtain(tenantId)).toEqual({ kind: 'unknown' })
+    expect(keys.calls).toHaveLength(1)
+    clocks.pass(1)
+    expect(await ask(record)).toEqual(found)
+    expect(keys.calls).toHaveLength(2)
+  })
+
+  test('holds up no other', async () => {
+    const { ask, keys, tenants } = setUp()
+    await ask(null)
+    const other = { ...record, tenantId: '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be002' }
+    const asked = tenants.obtain(other.tenantId)
+    await settle()
+    await keys.answer(answerOf(other))
+    expect(await asked).toEqual({ kind: 'found', tenant: other })
+  })
+})
+
+describe('look-ups of one tenant at the same time', () => {
+  test('are one under a lease, also where it is unknown or cannot be looked up', async () => {
+    const { keys, tenants } = setUp()
+    for (const [end, expected] of [
+      [async () => await keys.fail(), { kind: 'unavailable' }],
+      [async () => await keys.answer(answerOf(record)), found],
+    ] as const) {
+      const asked = Promise.all([tenants.obtain(tenantId), tenants.obtain(tenantId), tenants.obtain(tenantId)])
+      await settle()
+      expect(keys.waiting()).toBe(1)
+      await end()
+      expect(await asked).toEqual([expected, expected, expected])
+    }
+    tenants.clear()
+    const asked = Promise.all([tenants.obtain(tenantId), tenants.obtain(tenantId)])
+    await settle()
+    await keys.answer(answerOf(null))
+    expect(await asked).toEqual([{ kind: 'unknown' }, { kind: 'unknown' }])
+    expect(keys.calls).toHaveLength(3)
+  })
+
+  test('are answered without a lease by none that began before they came', async () => {
+    const { keys, tenants, setHeld } = setUp()
+    setHeld(false)
+    const first = tenants.obtain(tenantId)
+    await settle()
+    const later = [tenants.obtain(tenantId), tenants.obtain(tenantId)]
+    await settle()
+    expect(keys.calls).toHaveLength(1)
+    await keys.answer(answerOf(record))
+    expect(await first).toEqual(found)
+    // Both who came later share the next one.
+    expect(keys.calls).toHaveLength(2)
+    const suspended: TenantRecord = { ...record, tenantStatus: 'suspended', tenantVersion: 2 }
+    await keys.answer(answerOf(suspended))
+    expect(await Promise.all(later)).toEqual([
+      { kind: 'found', tenant: suspended },
+      { kind: 'found', tenant: suspended },
+    ])
+    expect(keys.calls).toHaveLength(2)
+  })
+
+  test('are not believed by who has learnt of a change meanwhile', async () => {
+    const { floors, keys, tenants } = setUp()
+    const asked = [tenants.obtain(tenantId), tenants.obtain(tenantId)]
+    await settle()
+    floors.apply({ kind: 'tenant', seq: 1, tenantId, version: 2 })
+    await keys.answer(answerOf(record))
+    expect(await Promise.all(asked)).toEqual([{ kind: 'unavailable' }, { kind: 'unavailable' }])
+  })
+
+  test.each([
+    ['for an answer', true],
+    ['for a look-up that began before them, and for their own', false],
+  ])('wait for 2.5 s and no longer, %s', async (_what, held) => {
+    const { keys, tenants, timers, setHeld } = setUp()
+    setHeld(held)
+    const asked = [tenants.obtain(tenantId), tenants.obtain(tenantId)]
+    await settle()
+    expect([...timers.values()]).toEqual([2500, 2500])
+    for (const runOut of timers.keys()) runOut()
+    expect(await Promise.all(asked)).toEqual([{ kind: 'unavailable' }, { kind: 'unavailable' }])
+    // The answer that comes too late for them is there for whoever comes next.
+    await keys.answer(answerOf(record))
+    if (held) expect(await tenants.obtain(tenantId)).toEqual(found)
   })
 })

@@ -1,0 +1,75 @@
+import { describe, expect, test } from 'vitest'
+import { scripted, settle } from '../../test/builders.ts'
+import { createFlights, inTime } from './flights.ts'
+
+function setUp() {
+  const { call, calls: asked, answer } = scripted<string, string>()
+  return { ...createFlights(call), asked, answer }
+}
+
+describe('look-ups of one name', () => {
+  test('are one for all who join it, and another one once it has ended', async () => {
+    const { join, asked, answer } = setUp()
+    const both = Promise.all([join('a'), join('a')])
+    await answer('first')
+    expect([await both, asked]).toEqual([['first', 'first'], ['a']])
+    const later = join('a')
+    await answer('second')
+    expect([await later, asked]).toEqual(['second', ['a', 'a']])
+  })
+
+  test('that began before somebody came do not answer who joins later; all of these share the next', async () => {
+    const { join, joinLater, asked, answer } = setUp()
+    const first = joinLater('a')
+    const later = [joinLater('a'), joinLater('a')]
+    await settle()
+    expect(asked).toEqual(['a'])
+    await answer('first')
+    expect([await first, asked]).toEqual(['first', ['a', 'a']])
+    const joined = join('a')
+    const last = joinLater('a')
+    await answer('second')
+    expect([await Promise.all([...later, joined]), asked]).toEqual([
+      ['second', 'second', 'second'],
+      ['a', 'a', 'a'],
+    ])
+    await answer('third')
+    expect(await last).toBe('third')
+  })
+
+  test('hold up none of another name', async () => {
+    const { join, joinLater, asked, answer } = setUp()
+    const all = Promise.all([join('a'), joinLater('b')])
+    expect(asked).toEqual(['a', 'b'])
+    await answer('of a')
+    await answer('of b')
+    expect(await all).toEqual(['of a', 'of b'])
+  })
+})
+
+/** Timers that run out when told to. */
+function fakeTimers() {
+  const set = new Map<() => void, number>()
+  const after = (ms: number, task: () => void) => {
+    set.set(task, ms)
+    return () => set.delete(task)
+  }
+  return { set, timers: { after } }
+}
+
+describe('an answer', () => {
+  test('that does not come in 2.5 s is the late one', async () => {
+    const { set, timers } = fakeTimers()
+    const waiting = inTime(new Promise<string>(() => undefined), 'late', timers)
+    expect([...set.values()]).toEqual([2500])
+    for (const runOut of set.keys()) runOut()
+    expect(await waiting).toBe('late')
+  })
+
+  test('that comes, or fails, leaves no timer behind', async () => {
+    const { set, timers } = fakeTimers()
+    expect(await inTime(Promise.resolve('answer'), 'late', timers)).toBe('answer')
+    await expect(inTime(Promise.reject(new Error('unthought of')), 'late', timers)).rejects.toThrow('unthought of')
+    expect(set.size).toBe(0)
+  })
+})
