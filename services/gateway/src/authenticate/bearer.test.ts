@@ -175,6 +175,23 @@ describe('what a token says', () => {
     },
   )
 
+  test.each(['x', 'ä', '愛', '😀'])(
+    'is told to services also where it gives no name: as much of the longest subject as of a name, as for %s',
+    async (text) => {
+      publish(origin)
+      const { verify } = verifierFor(origin)
+      const sub = text.repeat(255).slice(0, 254)
+      const [named, unnamed] = [
+        await verify(await tokenOf(origin, { sub, name: sub })),
+        await verify(await tokenOf(origin, { sub })),
+      ]
+      if (named.kind !== 'valid' || unnamed.kind !== 'valid') throw new Error('a token was refused')
+      expect(unnamed.token.name).toBe(named.token.name)
+      const { context } = userPrincipal({ ...unnamed.token, roles }, tenant)
+      expect(parseContext(context)).toMatchObject({ id: sub, label: named.token.name })
+    },
+  )
+
   test('may end with the last second of the year 9999', async () => {
     publish(origin)
     const exp = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000

@@ -170,9 +170,14 @@ function readClaims(payload: JWTPayload, oidc: OidcConfig): VerifiedToken | stri
   }
 }
 
-/** The name that a token gives, as much of it as rows and headers hold; the subject where it gives none. */
+/** The name that a token gives, or the subject where it gives none. */
 function nameOf(name: unknown, subject: string): string {
-  if (typeof name !== 'string') return subject
+  const given = typeof name === 'string' ? cut(name) : ''
+  return given === '' ? cut(subject) : given
+}
+
+/** As much of a name as rows and headers hold. */
+function cut(name: string): string {
   let taken = ''
   let encoded = 0
   // One more than are taken, so that none is cut in two.
@@ -184,5 +189,5 @@ function nameOf(name: unknown, subject: string): string {
     if (taken.length + character.length > maxNameCharacters || encoded > maxEncodedName) break
     taken += character
   }
-  return taken === '' ? subject : taken
+  return taken
 }
