@@ -112,6 +112,13 @@ const url = (protocols: readonly string[]) =>
     message: `must be a URL that begins with ${protocols.map((protocol) => `${protocol}://`).join(' or ')}`,
   })
 
+const httpUrl = url(['http', 'https']).transform((text) => text.replace(/\/+$/, ''))
+
+function isOrigin(text: string): boolean {
+  const { username, password, pathname, search, hash } = new URL(text)
+  return pathname === '/' && [username, password, search, hash].every((part) => part === '')
+}
+
 const loopbackHosts: readonly string[] = ['localhost', '127.0.0.1', '[::1]']
 
 /** Over plain HTTP anybody on the way reads along, and answers in its place; on the loopback address there is no way. */
@@ -153,7 +160,11 @@ export const settings = {
     message:
       'must be redis://…, redis+sentinel://host,host/group or redis+cluster://host,host, or the same with rediss for TLS',
   }),
-  httpUrl: url(['http', 'https']).transform((text) => text.replace(/\/+$/, '')),
+  httpUrl,
+  /** Where paths are those of what comes in. */
+  httpOrigin: httpUrl
+    .refine(isOrigin, { message: 'must be scheme, host and port alone, such as http://host:8080, without a path' })
+    .transform((text) => new URL(text).origin),
   /**
    * What a person's sign-in hangs on, such as the name of an OpenID provider. It is compared to the letter, hence kept as it is, also with a slash
    * at its end.

@@ -1,5 +1,6 @@
 import { hostname } from 'node:os'
 import type { Upstream } from '@postern/contracts'
+import { maxGatewayName } from '@postern/contracts/internal'
 import {
   type BaseConfig,
   type Environment,
@@ -33,7 +34,7 @@ export interface OidcConfig {
 export interface GatewayConfig extends BaseConfig {
   /** Health and metrics, on a port of their own that the outside does not reach. 0 takes any free port. */
   readonly adminPort: number
-  /** Shown to operators in the list of leases. */
+  /** Shown to operators in the list of leases. At most 100 characters: with more no lease would be granted. */
   readonly name: string
   /** Gateways that share the load: while Redis is away each enforces its share of a rate limit. */
   readonly gatewayCount: number
@@ -63,14 +64,18 @@ const shape = {
   ...baseEnvironment,
   POSTERN_PORT: settings.port(8080),
   POSTERN_ADMIN_PORT: settings.port(0),
-  POSTERN_GATEWAY_NAME: settings.text(hostname()),
+  POSTERN_GATEWAY_NAME: z
+    .string()
+    .min(1)
+    .max(maxGatewayName, `must have at most ${maxGatewayName} characters`)
+    .default(hostname().slice(0, maxGatewayName)),
   POSTERN_GATEWAY_COUNT: settings.integer({ min: 1, max: 1000, fallback: 1 }),
   POSTERN_REDIS_URL: settings.redisUrl,
-  POSTERN_KEYS_URL: settings.httpUrl,
-  POSTERN_FINDINGS_URL: settings.httpUrl,
-  POSTERN_UNIVERSE_URL: settings.httpUrl,
-  POSTERN_EVIDENCE_URL: settings.httpUrl,
-  POSTERN_SYNC_URL: settings.httpUrl,
+  POSTERN_KEYS_URL: settings.httpOrigin,
+  POSTERN_FINDINGS_URL: settings.httpOrigin,
+  POSTERN_UNIVERSE_URL: settings.httpOrigin,
+  POSTERN_EVIDENCE_URL: settings.httpOrigin,
+  POSTERN_SYNC_URL: settings.httpOrigin,
   POSTERN_SIGNING_KEYS: settings.keyRing,
   POSTERN_SIGNING_FINDINGS: settings.keyRing,
   POSTERN_SIGNING_UNIVERSE: settings.keyRing,

@@ -77,10 +77,13 @@ export type Revocation = z.infer<typeof revocationSchema>
  */
 const logMarkSchema = z.string().regex(/^[0-9a-f]{64}$/)
 
+/** Characters of the name that a gateway is shown by. */
+export const maxGatewayName = 100
+
 /** `POST /internal/v1/leases`. `gateway` is new for every process start; `cursor` is null until the first answer is applied. */
 export const leaseRequestSchema = z.strictObject({
   gateway: z.uuid(),
-  name: z.string().max(100),
+  name: z.string().max(maxGatewayName),
   cursor: z.int().min(0).nullable(),
   /** Of the log up to the cursor; null where it is not known. Not there: a gateway of the release before, which is told none. */
   mark: logMarkSchema.nullable().optional(),

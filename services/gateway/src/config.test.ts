@@ -1,0 +1,52 @@
+import { randomRing } from '@postern/local-stack/testing'
+import { describe, expect, test } from 'vitest'
+import { readConfig } from './config.ts'
+
+const services = ['KEYS', 'FINDINGS', 'UNIVERSE', 'EVIDENCE', 'SYNC'] as const
+const rings = [...services.map((name) => `SIGNING_${name}`), 'ASSERTION_KEYS', 'INTERNAL', 'CACHE_MAC']
+const env = {
+  POSTERN_REDIS_URL: 'redis://127.0.0.1:6379',
+  ...Object.fromEntries(services.map((name) => [`POSTERN_${name}_URL`, `http://${name.toLowerCase()}:8080`])),
+  ...Object.fromEntries(rings.map((name) => [`POSTERN_${name}`, randomRing()])),
+}
+
+describe.each(services)('the address of a service, POSTERN_%s_URL,', (name) => {
+  const setting = `POSTERN_${name}_URL`
+  const urlOf = (value: string) =>
+    Object.values(readConfig({ ...env, [setting]: value }).upstreams).map(({ url }) => url)
+
+  test.each([
+    ['http://host:8081', 'http://host:8081'],
+    ['http://host:8081/', 'http://host:8081'],
+    ['https://host', 'https://host'],
+    ['http://[::1]:8081', 'http://[::1]:8081'],
+  ])('is taken as an origin: %s', (given, origin) => {
+    expect(urlOf(given)).toContain(origin)
+  })
+
+  test.each(['http://host/keys', 'http://host/?a=b', 'http://host#a', 'http://somebody@host', 'http://:secret@host'])(
+    'is refused at the start where the path of a request could not be added to it: %s',
+    (given) => {
+      expect(() => urlOf(given)).toThrow(
+        `${setting}: must be scheme, host and port alone, such as http://host:8080, without a path`,
+      )
+    },
+  )
+
+  test.each(['host:8081', 'ftp://host', 'http://'])('is refused at the start where it is no URL: %s', (given) => {
+    expect(() => urlOf(given)).toThrow(`${setting}: must be a URL that begins with http:// or https://`)
+  })
+})
+
+describe('the name of a gateway', () => {
+  test('is that of the host where none is given', () => {
+    expect(readConfig(env).name).toMatch(/^.{1,100}$/)
+  })
+
+  test('has at most the 100 characters with which a lease is granted', () => {
+    expect(readConfig({ ...env, POSTERN_GATEWAY_NAME: 'x'.repeat(100) }).name).toHaveLength(100)
+    expect(() => readConfig({ ...env, POSTERN_GATEWAY_NAME: 'x'.repeat(101) })).toThrow(
+      'POSTERN_GATEWAY_NAME: must have at most 100 characters',
+    )
+  })
+})
