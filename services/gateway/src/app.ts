@@ -2,10 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
 import { answerClientError, requestIdPattern } from '@postern/service-kit'
 import { type FastifyInstance, fastify } from 'fastify'
-import { sendProblem, takeNoMore } from './exchange.ts'
+import { takeNoMore } from './exchange.ts'
 
 export interface AppOptions {
-  readonly handle: (request: IncomingMessage, response: ServerResponse) => void
+  /** `isUnmet`: it has an expectation that is not 100-continue. */
+  readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
   readonly maxHeaderBytes: number
   readonly maxConnections: number
@@ -35,11 +36,11 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
 
   let closing = false
 
-  function take(request: IncomingMessage, response: ServerResponse): void {
+  function take(request: IncomingMessage, response: ServerResponse, isUnmet = false): void {
     // On a connection that was busy when the server began to close.
     if (closing) response.setHeader('connection', 'close')
     try {
-      handle(request, response)
+      handle(request, response, isUnmet)
     } catch (error) {
       onCrash(request, response, error)
     }
@@ -82,9 +83,7 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
     take(request, response)
   })
   server.on('checkExpectation', (request: IncomingMessage, response: ServerResponse) => {
-    sendProblem({ request, response, requestId: requestIdOf(undefined) }, 'expectation_failed', {
-      detail: 'The only expectation that can be met is 100-continue.',
-    })
+    take(request, response, true)
   })
   return app
 }

@@ -37,7 +37,9 @@ export interface Steps {
  * Handles one request: canonical target, route, authentication, authorization, limits, then `serve`. HOT PATH: plain
  * functions without a promise while the key is in memory and tokens are at hand.
  */
-export function createRequestHandler(steps: Steps): (request: IncomingMessage, response: ServerResponse) => void {
+export function createRequestHandler(
+  steps: Steps,
+): (request: IncomingMessage, response: ServerResponse, isUnmet?: boolean) => void {
   const {
     match: matchRoute,
     authenticate,
@@ -116,7 +118,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     gone: onGone,
   }
 
-  function take(exchange: Exchange, target: ReturnType<typeof canonicalTarget>): void {
+  function take(exchange: Exchange, target: ReturnType<typeof canonicalTarget>, isUnmet: boolean): void {
     const { request, headers, match } = exchange
     if (request.httpVersionMajor !== 1 || (headers.read.host === undefined && request.httpVersionMinor !== 0)) {
       refuseAndEnd(exchange, 'malformed_http', 'Send HTTP/1.1 with one Host header.')
@@ -128,6 +130,11 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     }
     if (headers.duplicate !== undefined) {
       refuseAndEnd(exchange, 'duplicate_header', `Send the header ${headers.duplicate} once.`)
+      return
+    }
+    if (isUnmet) {
+      // Whether the body comes all the same is for the client to decide, who may take the answer for a reason not to send it.
+      refuseAndEnd(exchange, 'expectation_failed', 'The only expectation that can be met is 100-continue.')
       return
     }
     if (pressure.isLate) {
@@ -147,7 +154,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
     authenticate(exchange, outcomes)
   }
 
-  return (request, response) => {
+  return (request, response, isUnmet = false) => {
     if (isTakenNoMore(request)) return
     const headers = readHeaders(request.rawHeaders)
     const method = request.method ?? ''
@@ -177,7 +184,7 @@ export function createRequestHandler(steps: Steps): (request: IncomingMessage, r
       return
     }
     try {
-      take(exchange, target)
+      take(exchange, target, isUnmet)
     } catch (error) {
       onCrash(exchange, error)
     }

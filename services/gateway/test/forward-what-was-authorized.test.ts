@@ -40,6 +40,14 @@ async function isListening(port: number): Promise<boolean> {
   }
 }
 
+/** How many requests were refused with this code. */
+async function refusalsOf(code: string): Promise<number> {
+  const metrics = await (await fetch(`http://127.0.0.1:${gateway.adminPort}/internal/metrics`)).text()
+  return Number(
+    new RegExp(`^postern_gateway_refusals_total\\{code="${code}"[^}]*\\} (\\d+)$`, 'm').exec(metrics)?.[1] ?? 0,
+  )
+}
+
 function statusOf(answer: string): number {
   return Number(answer.slice(9, 12))
 }
@@ -101,6 +109,36 @@ describe('is refused, and never reaches a service', () => {
     const answer = await gateway.raw(bytes)
     expect(statusOf(answer)).toBe(400)
     expect(answer).toContain('malformed_http')
+    expect(gateway.forwarded).toEqual([])
+  })
+
+  test.each([
+    [
+      'an expectation that is not 100-continue',
+      post('Expect: a-miracle\r\nContent-Length: 2\r\n', '{}'),
+      417,
+      'expectation_failed',
+    ],
+    [
+      'such an expectation over a doubtful framing',
+      post('Expect: a-miracle\r\nTransfer-Encoding: gzip, chunked\r\n', '2\r\n{}\r\n0\r\n\r\n'),
+      400,
+      'malformed_http',
+    ],
+    [
+      'such an expectation beside a header that is there twice',
+      post('Expect: a-miracle\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n', '{}'),
+      400,
+      'duplicate_header',
+    ],
+  ])('%s, with what follows it, and it is counted', async (_what, bytes, status, code) => {
+    const hidden = get('/api/v1/nothing', 'X-Request-Id: hidden-behind-what-is-expected\r\n')
+    const before = await refusalsOf(code)
+    const answer = await gateway.raw(keepAlive(bytes) + hidden)
+    expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [^]*\r\nconnection: close\r\n[^]*${code}`, 'i'))
+    expect(answer.match(/HTTP\/1\.1 \d+/g)).toEqual([`HTTP/1.1 ${status}`])
+    expect(await refusalsOf(code)).toBe(before + 1)
+    expect(gateway.log.join('')).not.toContain('hidden-behind-what-is-expected')
     expect(gateway.forwarded).toEqual([])
   })
 

@@ -98,13 +98,6 @@ describe('a request body', () => {
     expect(attempts()).toBe(0)
   })
 
-  test('under an expectation that cannot be met is answered 417', async () => {
-    const { port } = await startBoth((_request, response) => response.end())
-    const client = await open(port)
-    client.socket.write('POST /thing HTTP/1.1\r\nhost: a\r\nexpect: a-miracle\r\ncontent-length: 0\r\n\r\n')
-    await expectReceived(client, 'expectation_failed')
-  })
-
   test('that the service refuses early: the client has the answer while it is still sending', async () => {
     const { port, outcome } = await startBoth((request, response) => {
       request.on('error', () => undefined)
