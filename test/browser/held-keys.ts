@@ -16,6 +16,18 @@ const unavailable = {
   }),
 }
 
+const roleRequired = {
+  status: 403,
+  contentType: 'application/problem+json',
+  body: JSON.stringify({
+    type: '/problems/role-required',
+    title: 'Role required',
+    status: 403,
+    code: 'role_required',
+    instance: 'test',
+  }),
+}
+
 const shownKey = (page: Page) => page.getByText(/^postern_[0-9A-Za-z]{49}$/)
 const closeWithoutIt = async (page: Page) => {
   await page.getByRole('button', { name: 'Close without it' }).click()
@@ -38,6 +50,16 @@ const focus = async (page: Page) => {
 const drawn = async (page: Page) => {
   await page.evaluate(async () => await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
 }
+/** As when the page is seen again: the list of keys is read anew. */
+const seeAgain = async (page: Page) => {
+  const read = page.waitForResponse(/\/api\/v1\/api-keys\?limit=1000$/)
+  await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+  return await read
+}
+/** Lets the question read nothing of its key, so that the change is the first to be refused. */
+const leaveKeyUnread = async (page: Page) => {
+  await page.route(/\/api\/v1\/api-keys\/[0-9a-f-]{36}$/, async (route) => await route.abort(), { times: 1 })
+}
 /** The changes that a page asks for from now on, and in whose name. */
 const changesOf = (page: Page) => {
   const changes: { readonly path: string; readonly token: string | undefined }[] = []
@@ -46,6 +68,15 @@ const changesOf = (page: Page) => {
     changes.push({ path: new URL(request.url()).pathname, token: request.headers()['x-csrf-token'] })
   })
   return changes
+}
+/** As when an administrator of the provider takes the person's role away: the session is of the same person, and says so. */
+const takeRoles = async (page: Page) => {
+  await page.route(/\/auth\/session$/, async (route) => {
+    const response = await route.fetch()
+    const session: object = await response.json()
+    await route.fulfill({ response, json: { ...session, roles: ['viewer'] } })
+  })
+  await focus(page)
 }
 /** The token of whoever is signed in now. */
 const tokenOf = async (page: Page): Promise<string> =>
@@ -74,6 +105,42 @@ export function heldKeyTests(world: () => World): void {
       await page.getByRole('button', { name: 'Generate new key' }).click()
       await again
       await page.getByText('The key cannot be shown').waitFor()
+      expect(await shownKey(page).isVisible()).toBe(true)
+      await page.getByRole('button', { name: 'Done' }).click()
+      await closeWithoutIt(page)
+      await context.close()
+    })
+
+    test('stays there when the list behind it is refused, and when the role of an administrator goes away', async () => {
+      const { context, page } = await openKeys()
+      await fillForm(page, 'Role that goes')
+      await submit(page)
+      await shownKey(page).waitFor()
+      await page.route(/\/api\/v1\/api-keys\?limit=1000$/, async (route) => await route.fulfill(roleRequired), {
+        times: 1,
+      })
+      expect((await seeAgain(page)).status()).toBe(403)
+      await page.getByText('Only administrators manage API keys').waitFor()
+      expect(await shownKey(page).isVisible()).toBe(true)
+      expect((await seeAgain(page)).status()).toBe(200)
+      await page.getByText('Only administrators manage API keys').waitFor({ state: 'detached' })
+      await takeRoles(page)
+      await page.getByText('Only administrators manage API keys').waitFor()
+      expect(await shownKey(page).isVisible()).toBe(true)
+      await page.getByRole('button', { name: 'Done' }).click()
+      await closeWithoutIt(page)
+      await context.close()
+    })
+
+    test('stays there when the role goes away at the page of a key', async () => {
+      const { context, page } = await openKeys()
+      await make(page, 'Page that goes')
+      await page.getByRole('link', { name: 'Page that goes' }).click()
+      await page.getByRole('button', { name: 'Rotate' }).first().click()
+      await page.getByRole('button', { name: 'Generate new key' }).click()
+      await shownKey(page).waitFor()
+      await takeRoles(page)
+      await page.getByText('Only administrators manage API keys').waitFor()
       expect(await shownKey(page).isVisible()).toBe(true)
       await page.getByRole('button', { name: 'Done' }).click()
       await closeWithoutIt(page)
@@ -157,6 +224,7 @@ export function heldKeyTests(world: () => World): void {
       const [{ context, page }, again] = [await openKeys(), await openKeys()]
       await make(page, 'Two tabs')
       await context.addCookies(await again.context.cookies())
+      await leaveKeyUnread(page)
       await choose(page, 'Two tabs', 'Revoke…')
       await page.getByRole('button', { name: 'Revoke key' }).click()
       await page.getByText(/Enforced on all gateways/).waitFor()
@@ -164,10 +232,57 @@ export function heldKeyTests(world: () => World): void {
       await Promise.all([context.close(), again.context.close()])
     })
 
+    test('reads on in this one: refused once, with the token of before, and then answered', async () => {
+      const [{ context, page }, again] = [await openKeys(), await openKeys()]
+      await make(page, 'Read on')
+      await context.addCookies(await again.context.cookies())
+      const statuses: number[] = []
+      page.on('response', (answer) => {
+        if (answer.url().endsWith('?limit=1000')) statuses.push(answer.status())
+      })
+      await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')))
+      await expect.poll(() => statuses.at(-1)).toBe(200)
+      expect(statuses).toEqual([403, 200])
+      await drawn(page)
+      expect(await page.getByText('The keys could not be read again').count()).toBe(0)
+      await page.getByRole('link', { name: 'Read on' }).waitFor()
+      await Promise.all([context.close(), again.context.close()])
+    })
+
+    test.each(['korvex-admin', 'harbourline-viewer'])(
+      'as %s is told nothing by a page that a key on the screen keeps, and takes neither the key nor the list from it',
+      async (person) => {
+        const [{ context, page }, other] = [await openKeys(), await world().openFor(person)]
+        page.on('dialog', (question) => void question.dismiss())
+        const label = `Beside ${person}`
+        await fillForm(page, label)
+        await submit(page)
+        await shownKey(page).waitFor()
+        await context.addCookies(await other.context.cookies())
+        expect((await seeAgain(page)).status()).toBe(403)
+        await page.getByText('The keys could not be read again').waitFor()
+        await page.getByText('Somebody may have signed in anew, in another tab').waitFor()
+        expect(await shownKey(page).isVisible()).toBe(true)
+        expect(await page.getByText(label, { exact: true }).isVisible()).toBe(true)
+        await page.getByRole('button', { name: 'Done' }).click()
+        await closeWithoutIt(page)
+        // Nothing keeps it any more.
+        const loaded = page.waitForEvent('load')
+        await page.evaluate(() => dispatchEvent(new Event('focus')))
+        await loaded
+        await page
+          .getByText(person === 'korvex-admin' ? 'No keys yet' : 'Only administrators manage API keys')
+          .waitFor()
+        expect(await page.getByText(label, { exact: true }).count()).toBe(0)
+        await Promise.all([context.close(), other.context.close()])
+      },
+    )
+
     test('as somebody else sees nothing of the one under the name of the other', async () => {
       const [{ context, page }, other] = [await openKeys(), await openKeys('korvex-admin')]
       await make(page, 'Of Harbourline')
       await context.addCookies(await other.context.cookies())
+      await leaveKeyUnread(page)
       await choose(page, 'Of Harbourline', 'Revoke…')
       const loaded = page.waitForEvent('load')
       await page.getByRole('button', { name: 'Revoke key' }).click()
@@ -199,6 +314,7 @@ export function heldKeyTests(world: () => World): void {
       expect(await shownKey(page).isVisible()).toBe(true)
       await page.getByRole('button', { name: 'Done' }).click()
       await closeWithoutIt(page)
+      await leaveKeyUnread(page)
       await choose(page, 'Still of Harbourline', 'Revoke…')
       const loaded = page.waitForEvent('load')
       await page.getByRole('button', { name: 'Revoke key' }).click()

@@ -83,8 +83,26 @@ describe('reading', () => {
     expect(await read('same-origin')).toBe(200)
   })
 
+  test('with the token of another session does not reach the gateway; with its own, and with none, it does', async () => {
+    const other = await ownPage(await system.signedIn('korvex-admin'), system.url)
+    const readWith = async (token: string | undefined) => {
+      const before = system.gateway.requests.length
+      const answer = await browser.send(url('api-keys'), {
+        headers: { 'sec-fetch-site': 'same-origin', ...(token === undefined ? {} : { 'x-csrf-token': token }) },
+      })
+      const code = answer.status === 200 ? undefined : codeOf(answer.text)
+      return [answer.status, code, system.gateway.requests.length - before]
+    }
+    for (const token of [other['x-csrf-token'], 'x'.repeat(43), '']) {
+      expect(await readWith(token)).toEqual([403, 'cross_site_request', 0])
+    }
+    expect(await readWith(own['x-csrf-token'])).toEqual([200, undefined, 1])
+    expect(await readWith(undefined)).toEqual([200, undefined, 1])
+  })
+
   test('hands the gateway nothing of the browser’s own: no cookie, no credentials, no words of the platform', async () => {
-    const headers = { authorization: 'ApiKey stolen', 'postern-context': 'tenant="x"', 'x-csrf-token': 'x' }
+    const token = own['x-csrf-token'] ?? ''
+    const headers = { authorization: 'ApiKey stolen', 'postern-context': 'tenant="x"', 'x-csrf-token': token }
     expect((await browser.send(url('findings'), { headers })).status).toBe(200)
     const seen = system.gateway.requests.at(-1)?.headers ?? {}
     expect(seen['authorization']).toMatch(/^Bearer /)

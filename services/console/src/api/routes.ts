@@ -5,7 +5,7 @@ import { canonicalTarget } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Config } from '../config.ts'
 import type { Deps, SignIn } from '../deps.ts'
-import { assertCsrfToken, assertSameOrigin, isChange } from '../http/own-pages.ts'
+import { assertCsrfToken, assertSameOrigin } from '../http/own-pages.ts'
 import { findSession, signInRequired } from '../http/session-guard.ts'
 import type { GatewayAnswer } from './gateway.ts'
 
@@ -72,7 +72,7 @@ export function apiRoutes(parent: FastifyInstance, deps: ApiDeps, { origin }: Pi
         assertSameOrigin(request, origin)
         const session = await findSession(request, deps)
         if (session === undefined) throw signInRequired()
-        if (isChange(request.method)) assertCsrfToken(request, session)
+        assertCsrfToken(request, session)
         request.session = session
       },
       handler: async (request: FastifyRequest, reply: FastifyReply) => await pass(request, reply, deps),

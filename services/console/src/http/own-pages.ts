@@ -24,9 +24,13 @@ function isOurs(site: string | string[], method: string): boolean {
   return site === 'same-origin' || (site === 'none' && !isChange(method))
 }
 
-/** Refuses a change that does not show the session's CSRF token, which only our own pages can read. */
+/**
+ * Refuses a change that does not show the session's CSRF token, which only our own pages can read. A read may go without, as a browser asks by
+ * itself; where it shows one, it is refused with that of another session: a page of one person is told nothing of whoever has signed in since.
+ */
 export function assertCsrfToken(request: FastifyRequest, session: Session): void {
   const given = request.headers[tokenHeader]
+  if (given === undefined && !isChange(request.method)) return
   if (typeof given === 'string' && isEqual(given, session.content.csrfToken)) return
   throw problem('cross_site_request', { detail: `Send the csrf_token of the session in ${tokenHeader}.` })
 }

@@ -25,7 +25,10 @@ let csrfToken = ''
 const onSignedOut = new Set<() => void>()
 let readSessionAgain: () => Promise<boolean> = async () => await Promise.resolve(false)
 
-/** Sets the token that every change carries, so that no other site can make the browser send one. */
+/**
+ * Sets the token that every request carries: so that no other site can make the browser send a change, and that nothing is read in the name of
+ * somebody else who has signed in since.
+ */
 export function setCsrfToken(token: string): void {
   csrfToken = token
 }
@@ -48,6 +51,8 @@ export interface RequestOptions {
   readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** For what tells the token itself, whoever is signed in. */
+  readonly isWithoutToken?: boolean
 }
 
 /** What is read is there soon, or not at all. */
@@ -69,14 +74,14 @@ export async function send(path: string, options: RequestOptions): Promise<void>
 }
 
 async function ask(path: string, options: RequestOptions, isRepeated = false): Promise<Response> {
-  const { method = 'GET', body, file, headers, signal } = options
+  const { method = 'GET', body, file, headers, signal, isWithoutToken = false } = options
   const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
   const limit = AbortSignal.timeout(limitMs)
   const response = await fetch(path, {
     method,
     headers: {
       accept: 'application/json',
-      ...(method === 'GET' ? {} : { 'x-csrf-token': csrfToken }),
+      ...(isWithoutToken ? {} : { 'x-csrf-token': csrfToken }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(file === undefined ? {} : { 'content-type': 'application/octet-stream' }),
       ...headers,
@@ -94,12 +99,14 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
   if (response.ok) return response
   if (response.status === 401) for (const callback of onSignedOut) callback()
   const problem = await problemOf(response)
-  // Somebody has signed in anew beside this page, whose token is of before. Nothing was done yet.
-  const isOfBefore = method !== 'GET' && problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
-  if (!isOfBefore || isRepeated) throw problem
-  if (await readSessionAgain()) return await ask(path, options, true)
+  // Somebody has signed in anew beside this page, whose token is of before. Nothing was done yet, or read.
+  const isOfBefore = problem instanceof ApiProblem && problem.problem.code === 'cross_site_request'
+  if (!isOfBefore || isWithoutToken) throw problem
+  if (!isRepeated && (await readSessionAgain())) return await ask(path, options, true)
   // What the server says is for programs.
   const detail = 'Somebody may have signed in anew, in another tab. Copy what you need, and load this page again.'
+  // No refusal of what was asked for: what this person may read, nobody has been asked, and what was read before stays.
+  if (method === 'GET') throw new NoAnswer(detail, { cause: problem })
   throw new ApiProblem({ ...problem.problem, detail })
 }
 

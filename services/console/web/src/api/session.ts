@@ -15,7 +15,8 @@ export interface Session {
 
 /** Reads the session; throws an `ApiProblem` of status 401 when nobody is signed in. */
 export async function readSession(signal?: AbortSignal): Promise<Session> {
-  const { body } = await request<Session>('/auth/session', signal === undefined ? {} : { signal })
+  const options = { isWithoutToken: true, ...(signal === undefined ? {} : { signal }) }
+  const { body } = await request<Session>('/auth/session', options)
   return body
 }
 

@@ -1,5 +1,15 @@
+import { useRef } from 'react'
 import { useSession } from '../shell/session-gate.tsx'
 import { Empty, Page } from '../ui/page.tsx'
+
+/** Whether the person is an administrator now, and whether they were at any time since the page was opened. */
+export function useAdmin(): { readonly isAdmin: boolean; readonly wasAdmin: boolean } {
+  const { session } = useSession()
+  const isAdmin = session.roles.includes('admin')
+  const was = useRef(isAdmin)
+  if (isAdmin) was.current = true
+  return { isAdmin, wasAdmin: was.current }
+}
 
 /** What stands in place of a page that only administrators may see. */
 export function AdminsOnly({ title, what = 'API keys' }: { readonly title: string; readonly what?: string }) {

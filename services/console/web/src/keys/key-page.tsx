@@ -3,7 +3,6 @@ import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
-import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Empty, Page, WayBack } from '../ui/page.tsx'
@@ -11,7 +10,7 @@ import { PageSkeleton } from '../ui/skeleton.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { useResource } from '../ui/use-resource.ts'
 import { When, distance } from '../ui/when.tsx'
-import { AdminsOnly } from './admins-only.tsx'
+import { AdminsOnly, useAdmin } from './admins-only.tsx'
 import { AuditTrail } from './audit-trail.tsx'
 import { CallableRoutes } from './callable-routes.tsx'
 import { LastUse, ScopeList, StateBadge } from './key-parts.tsx'
@@ -25,8 +24,8 @@ const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog
 
 /** One key: what it is, what it may do, what has happened to it. */
 export function KeyPage({ id }: { readonly id: string }) {
-  const { session } = useSession()
-  return session.roles.includes('admin') ? <Key id={id} /> : <AdminsOnly title="API key" />
+  const { isAdmin, wasAdmin } = useAdmin()
+  return wasAdmin ? <Key id={id} isAdmin={isAdmin} /> : <AdminsOnly title="API key" />
 }
 
 const wayBack = <WayBack to="/settings/api-keys" label="API keys" />
@@ -37,7 +36,7 @@ interface Open {
   readonly apiKey: ApiKey
 }
 
-function Key({ id }: { readonly id: string }) {
+function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }) {
   const loadKey = useCallback(async (signal: AbortSignal) => await getKey(id, signal), [id])
   const loadEvents = useCallback(async (signal: AbortSignal) => await listEvents(id, signal), [id])
   const loadUsage = useCallback(async (signal: AbortSignal) => await readKeyUsage(id, signal), [id])
@@ -51,7 +50,11 @@ function Key({ id }: { readonly id: string }) {
   }
   return (
     <>
-      <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
+      {isAdmin ? (
+        <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
+      ) : (
+        <AdminsOnly title="API key" />
+      )}
       <KeyDialogs open={open} onClose={() => setOpen(undefined)} onChanged={changed} />
     </>
   )
@@ -141,7 +144,7 @@ interface DialogsProps {
   readonly onChanged: () => void
 }
 
-/** Beside the page and not in it: where the key cannot be read again, what they show is there still. */
+/** Beside the page and not in it: where the key cannot be read again, or the role goes away, what they show is there still. */
 function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
   const { put } = useKeys()
   const changed = (next: ApiKey) => {

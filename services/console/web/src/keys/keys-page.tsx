@@ -2,13 +2,12 @@ import { Suspense, lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { ApiProblem } from '../api/request.ts'
 import { navigate } from '../router.tsx'
-import { useSession } from '../shell/session-gate.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Empty, Page } from '../ui/page.tsx'
 import { useNow } from '../ui/use-now.ts'
 import { timeZone } from '../ui/when.tsx'
-import { AdminsOnly } from './admins-only.tsx'
+import { AdminsOnly, useAdmin } from './admins-only.tsx'
 import { KeyTable, KeyTableSkeleton } from './key-table.tsx'
 import { useKeys } from './keys-store.tsx'
 import { useKeyPolicy } from './use-key-policy.ts'
@@ -36,17 +35,14 @@ type Open =
 
 /** Settings → API keys: all keys of the tenant, and the way to a new one. */
 export function KeysPage() {
-  const { session } = useSession()
-  const isAdmin = session.roles.includes('admin')
-  return isAdmin ? <Keys /> : <AdminsOnly title="API keys" />
+  const { isAdmin, wasAdmin } = useAdmin()
+  return wasAdmin ? <Keys isAdmin={isAdmin} /> : <AdminsOnly title="API keys" />
 }
 
-function Keys() {
-  const { keys, isLoading, error, reload, put } = useKeys()
-  const [filter, setFilter] = useState<Filter>(noFilter)
-  const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
+/** Dialogs stand beside the list and not in it: a key that one of them shows stays, whatever the list is refused, and where the role goes away. */
+function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
+  const { error, reload, put } = useKeys()
   const [open, setOpen] = useState<Open>()
-  const now = useNow()
   // Read with the page, not with the dialog: a form that grows while it is filled in would jump.
   const policy = useKeyPolicy()
 
@@ -59,11 +55,38 @@ function Keys() {
     return () => document.removeEventListener('visibilitychange', refresh)
   }, [reload])
 
+  const close = () => setOpen(undefined)
+  const isRefused = error instanceof ApiProblem && error.problem.status === 403
+
+  return (
+    <>
+      {isAdmin && !isRefused ? <KeysList onOpen={setOpen} /> : <AdminsOnly title="API keys" />}
+      <Suspense>
+        {open?.kind === 'generate' ? <GenerateDialog policy={policy} onClose={close} onMade={put} /> : undefined}
+        {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
+        {open?.kind === 'rotate' ? (
+          <RotateDialog
+            apiKey={open.key}
+            onClose={close}
+            onRotated={(successor) => {
+              put(successor)
+              reload()
+            }}
+          />
+        ) : undefined}
+      </Suspense>
+    </>
+  )
+}
+
+function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
+  const { keys, isLoading, error, reload } = useKeys()
+  const [filter, setFilter] = useState<Filter>(noFilter)
+  const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
+  const now = useNow()
+
   const shown = useMemo(() => selectKeys(keys ?? [], filter, sorting, now), [keys, filter, sorting, now])
   const counts = useMemo(() => countKeys(keys ?? [], now), [keys, now])
-  const close = () => setOpen(undefined)
-
-  if (error instanceof ApiProblem && error.problem.status === 403) return <AdminsOnly title="API keys" />
   const generate = (
     <Button
       look="primary"
@@ -71,7 +94,7 @@ function Keys() {
       onHoverStart={() => {
         void loadGenerate()
       }}
-      onPress={() => setOpen({ kind: 'generate' })}
+      onPress={() => onOpen({ kind: 'generate' })}
     >
       Generate key
     </Button>
@@ -136,27 +159,13 @@ function Keys() {
               now={now}
               isLoading={isLoading && keys.length % 1000 === 0}
               onOpen={(key) => navigate(`/settings/api-keys/${key.id}`)}
-              onRotate={(key) => setOpen({ kind: 'rotate', key })}
-              onRevoke={(key) => setOpen({ kind: 'revoke', key })}
+              onRotate={(key) => onOpen({ kind: 'rotate', key })}
+              onRevoke={(key) => onOpen({ kind: 'revoke', key })}
             />
           )}
           <p className="page-foot">Times are in your zone ({timeZone}); point at one to see it in UTC.</p>
         </>
       )}
-      <Suspense>
-        {open?.kind === 'generate' ? <GenerateDialog policy={policy} onClose={close} onMade={put} /> : undefined}
-        {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
-        {open?.kind === 'rotate' ? (
-          <RotateDialog
-            apiKey={open.key}
-            onClose={close}
-            onRotated={(successor) => {
-              put(successor)
-              reload()
-            }}
-          />
-        ) : undefined}
-      </Suspense>
     </Page>
   )
 }
