@@ -113,6 +113,58 @@ connectorTests(() => world)
 
 hostileTextTests(() => world)
 
+/** A page of an administrator that cannot load a file. What the browser says of that counts as no complaint. */
+const openWithout = async (missing: RegExp) => {
+  const { context } = await world.openFor('harbourline-admin')
+  const page = await context.newPage()
+  page.setDefaultTimeout(60_000)
+  await page.route(missing, async (route) => await route.abort())
+  await page.goto(`${world.stack.consoleUrl}/settings/api-keys`)
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+  return { context, page }
+}
+
+describe('a part of the console whose file is not there any more, as after a new release', () => {
+  test('is told of in its place where it is a dialog, the page stays, and loaded again it works', async () => {
+    const file = /\/assets\/generate-dialog-[^/]*\.js$/
+    const { context, page } = await openWithout(file)
+    const told = page.getByRole('alertdialog', { name: 'This part could not be loaded.' })
+    // Once more: whoever has closed it may press the button again.
+    for (let times = 0; times < 2; times += 1) {
+      await page.getByRole('button', { name: 'Generate key' }).first().click()
+      await told.waitFor()
+      expect(await accessibilityFaults(page)).toEqual([])
+      await told.getByRole('button', { name: 'Close' }).click()
+      await told.waitFor({ state: 'detached' })
+      await page.getByRole('table', { name: 'API keys' }).waitFor()
+    }
+    await page.getByRole('button', { name: 'Generate key' }).first().click()
+    await page.unroute(file)
+    await told.getByRole('button', { name: 'Load the page again' }).click()
+    await page.getByRole('button', { name: 'Generate key' }).first().click()
+    await page.getByRole('textbox', { name: 'Label', exact: true }).waitFor()
+    await context.close()
+  })
+
+  test('is told of in its place where it is a page, others can be opened, and loaded again it works', async () => {
+    const file = /\/assets\/connectors-page-[^/]*\.js$/
+    const { context, page } = await openWithout(file)
+    const told = page.getByRole('alert').filter({ hasText: 'This part could not be loaded.' })
+    const connectors = page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name: 'Connectors' })
+    await connectors.click()
+    await told.waitFor()
+    expect(await accessibilityFaults(page)).toEqual([])
+    await open(page, 'People and roles')
+    expect(await told.count()).toBe(0)
+    await connectors.click()
+    await told.waitFor()
+    await page.unroute(file)
+    await told.getByRole('button', { name: 'Load the page again' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Connectors' }).waitFor()
+    await context.close()
+  })
+})
+
 test('the policy that an administrator sets binds the next key', async () => {
   const { page } = world
   await open(page, 'Key policy')

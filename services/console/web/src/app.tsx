@@ -1,10 +1,11 @@
-import { Suspense, lazy, useEffect, useRef } from 'react'
+import { type ReactNode, Suspense, lazy, useEffect, useRef } from 'react'
 import { KeysPage } from './keys/keys-page.tsx'
 import { KeysProvider } from './keys/keys-store.tsx'
 import { usePath } from './router.tsx'
 import { SessionGate } from './shell/session-gate.tsx'
 import { Shell } from './shell/shell.tsx'
 import { NotFoundPage } from './shell/not-found-page.tsx'
+import { PageBoundary } from './ui/boundary.tsx'
 import { PageSkeleton } from './ui/skeleton.tsx'
 
 const KeyPage = lazy(async () => ({ default: (await import('./keys/key-page.tsx')).KeyPage }))
@@ -43,6 +44,10 @@ export function App() {
 function CurrentPage() {
   const path = usePath()
   useTitleFocus(path)
+  return <PageBoundary path={path}>{pageAt(path)}</PageBoundary>
+}
+
+function pageAt(path: string): ReactNode {
   if (path === '/' || path === '/settings' || path === '/settings/api-keys') return <KeysPage />
   const keyId = /^\/settings\/api-keys\/([0-9a-f-]{36})$/.exec(path)?.[1]
   if (keyId !== undefined) return <KeyPage key={keyId} id={keyId} />

@@ -1,8 +1,9 @@
-import { Suspense, lazy, useCallback, useRef, useState } from 'react'
+import { lazy, useCallback, useRef, useState } from 'react'
 import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
 import { Link } from '../router.tsx'
+import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Empty, Page, WayBack } from '../ui/page.tsx'
@@ -50,11 +51,13 @@ function Key({ id, isAdmin }: { readonly id: string; readonly isAdmin: boolean }
   }
   return (
     <>
-      {isAdmin ? (
-        <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
-      ) : (
-        <AdminsOnly title="API key" />
-      )}
+      <PageBoundary>
+        {isAdmin ? (
+          <KeyPageOf keyRead={key} usage={usage} events={events} onOpen={setOpen} />
+        ) : (
+          <AdminsOnly title="API key" />
+        )}
+      </PageBoundary>
       <KeyDialogs open={open} onClose={() => setOpen(undefined)} onChanged={changed} />
     </>
   )
@@ -152,14 +155,14 @@ function KeyDialogs({ open, onClose, onChanged }: DialogsProps) {
     onChanged()
   }
   return (
-    <Suspense>
+    <DialogBoundary open={open} onClose={onClose}>
       {open?.kind === 'revoke' ? (
         <RevokeDialog apiKey={open.apiKey} onClose={onClose} onRevoked={changed} />
       ) : undefined}
       {open?.kind === 'rotate' ? (
         <RotateDialog apiKey={open.apiKey} onClose={onClose} onRotated={changed} />
       ) : undefined}
-    </Suspense>
+    </DialogBoundary>
   )
 }
 

@@ -1,7 +1,8 @@
-import { Suspense, lazy, useEffect, useMemo, useState } from 'react'
+import { lazy, useEffect, useMemo, useState } from 'react'
 import type { ApiKey } from '@postern/contracts'
 import { ApiProblem } from '../api/request.ts'
 import { navigate } from '../router.tsx'
+import { DialogBoundary, PageBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure, Notice } from '../ui/notice.tsx'
 import { Empty, Page } from '../ui/page.tsx'
@@ -60,8 +61,10 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
 
   return (
     <>
-      {isAdmin && !isRefused ? <KeysList onOpen={setOpen} /> : <AdminsOnly title="API keys" />}
-      <Suspense>
+      <PageBoundary>
+        {isAdmin && !isRefused ? <KeysList onOpen={setOpen} /> : <AdminsOnly title="API keys" />}
+      </PageBoundary>
+      <DialogBoundary open={open} onClose={close}>
         {open?.kind === 'generate' ? <GenerateDialog policy={policy} onClose={close} onMade={put} /> : undefined}
         {open?.kind === 'revoke' ? <RevokeDialog apiKey={open.key} onClose={close} onRevoked={put} /> : undefined}
         {open?.kind === 'rotate' ? (
@@ -74,7 +77,7 @@ function Keys({ isAdmin }: { readonly isAdmin: boolean }) {
             }}
           />
         ) : undefined}
-      </Suspense>
+      </DialogBoundary>
     </>
   )
 }
@@ -92,7 +95,8 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
       look="primary"
       icon="plus"
       onHoverStart={() => {
-        void loadGenerate()
+        // Whoever presses the button is told.
+        loadGenerate().catch(() => undefined)
       }}
       onPress={() => onOpen({ kind: 'generate' })}
     >

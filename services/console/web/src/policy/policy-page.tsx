@@ -1,9 +1,10 @@
-import { Suspense, lazy, useState } from 'react'
+import { lazy, useState } from 'react'
 import { ApiProblem } from '../api/request.ts'
 import { type TaggedPolicy, readKeyPolicy } from '../api/tenant.ts'
 import { AdminsOnly } from '../keys/admins-only.tsx'
 import { expiringDays, oldDays } from '../keys/select-keys.ts'
 import { useSession } from '../shell/session-gate.tsx'
+import { DialogBoundary } from '../ui/boundary.tsx'
 import { Button } from '../ui/button.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Page } from '../ui/page.tsx'
@@ -105,7 +106,7 @@ function Policy() {
           </p>
         </section>
       )}
-      <Suspense>
+      <DialogBoundary open={isChanging} onClose={() => setChanging(false)}>
         {isChanging && resource.state === 'ready' ? (
           <PolicyDialog
             current={resource.value}
@@ -117,7 +118,7 @@ function Policy() {
             }}
           />
         ) : undefined}
-      </Suspense>
+      </DialogBoundary>
     </Page>
   )
 }
