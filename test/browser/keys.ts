@@ -1,7 +1,7 @@
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
-import { apiKeySchema, whoamiSchema } from '@postern/contracts'
-import type { Route } from 'playwright-core'
+import { apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
+import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { accessibilityFaults } from '../support/browser.ts'
@@ -27,11 +27,7 @@ export function keyTests(world: () => World): void {
       await page.getByRole('grid').waitFor()
       expect(await accessibilityFaults(page), 'the calendar').toEqual([])
       await page.keyboard.press('Escape')
-      const day = new Date(Date.now() + 3 * dayMs)
-      const parts = [day.getMonth() + 1, day.getDate(), day.getFullYear()]
-      for (const [index, name] of ['month, ', 'day, ', 'year, '].entries()) {
-        await page.getByRole('spinbutton', { name }).pressSequentially(String(parts[index]))
-      }
+      await typeDay(page, new Date(Date.now() + 3 * dayMs))
       await submit(page)
       await page.getByText('This is the only time that you see this key').waitFor()
       expect(await accessibilityFaults(page), 'the key').toEqual([])
@@ -177,6 +173,62 @@ export function keyTests(world: () => World): void {
       await open(page, 'API keys')
     })
 
+    test('is not made until a day that is over, or farther off than a key may live, and the possible days are told', async () => {
+      const { page } = world()
+      const days = await longestLife(page)
+      const changes: string[] = []
+      const note = (request: Request) => {
+        if (request.method() !== 'GET') changes.push(request.url())
+      }
+      page.on('request', note)
+      await fillForm(page, 'No such day')
+      await page.getByRole('radio', { name: 'Custom' }).press('Space')
+      const told = page.getByText(/^Choose a day from .+ to .+$/)
+      // Two days off, so that it makes no difference if a day ends meanwhile.
+      for (const away of [-2, days + 1]) {
+        await typeDay(page, dayFrom(Date.now(), away))
+        expect(await told.count()).toBe(0)
+        await submit(page)
+        await told.waitFor()
+        await page.getByRole('spinbutton', { name: 'month, ' }).and(page.locator(':focus')).waitFor()
+      }
+      expect(await accessibilityFaults(page), 'a day that is refused').toEqual([])
+      expect(changes).toEqual([])
+      // One that is possible is none to speak of.
+      await typeDay(page, dayFrom(Date.now(), 2))
+      await submit(page)
+      await page.getByText('This is the only time that you see this key').waitFor()
+      expect(changes).toHaveLength(1)
+      page.off('request', note)
+      await closeReveal(page)
+    })
+
+    test('until a day of one’s own is the same request when it is sent again, however late', async () => {
+      const { context, page } = await world().openFor('harbourline-admin')
+      const sent: string[] = []
+      await page.route('**/api/v1/api-keys', async (route) => {
+        sent.push(`${route.request().headers()['idempotency-key']} ${route.request().postData()}`)
+        await route.fulfill(noAnswer)
+      })
+      await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
+      await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor()
+      const days = await longestLife(page)
+      // In the first minute of a day the last one that is possible ends behind the longest life, and the key with that.
+      const midnight = new Date().setHours(0, 0, 0, 0)
+      await page.clock.setFixedTime(midnight + 10_000)
+      await fillForm(page, 'Sent twice')
+      await page.getByRole('radio', { name: 'Custom' }).press('Space')
+      await typeDay(page, dayFrom(midnight, days - 1))
+      await submit(page)
+      await page.getByText('Try again: nothing is done twice.').waitFor()
+      await page.clock.setFixedTime(midnight + 20_000)
+      await submit(page)
+      await expect.poll(() => sent.length).toBe(2)
+      expect(sent[0]).toContain('"expires_at":')
+      expect(sent[1]).toBe(sent[0])
+      await context.close()
+    })
+
     test('is made without a mouse: generated, copied, and revoked', async () => {
       const { page, paste } = world()
       const press = async (...keys: readonly string[]) => {
@@ -218,6 +270,27 @@ export function keyTests(world: () => World): void {
       await page.getByRole('dialog').waitFor({ state: 'detached' })
     })
   })
+}
+
+/** Types the last day of a key into its field. */
+async function typeDay(page: Page, day: Date): Promise<void> {
+  const parts = [day.getMonth() + 1, day.getDate(), day.getFullYear()]
+  for (const [index, name] of ['month, ', 'day, ', 'year, '].entries()) {
+    await page.getByRole('spinbutton', { name }).pressSequentially(String(parts[index]))
+  }
+}
+
+/** Of the calendar: a day may have an hour more or less. */
+function dayFrom(time: number, days: number): Date {
+  const day = new Date(time)
+  day.setDate(day.getDate() + days)
+  return day
+}
+
+/** How many days a key of the tenant may live. */
+async function longestLife(page: Page): Promise<number> {
+  return keyPolicySchema.parse(await page.evaluate(async () => await (await fetch('/api/v1/key-policy')).json()))
+    .max_key_days
 }
 
 /** Runs in a page: whether a person sees it without moving anything. */

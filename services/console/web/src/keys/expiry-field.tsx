@@ -1,4 +1,4 @@
-import { type CalendarDate, getLocalTimeZone, today } from '@internationalized/date'
+import type { CalendarDate } from '@internationalized/date'
 import { Button as AriaButton } from 'react-aria-components/Button'
 import {
   Calendar,
@@ -20,7 +20,7 @@ import { Text } from 'react-aria-components/Text'
 import type { Expiry } from '../api/keys.ts'
 import { Icon } from '../ui/icon.tsx'
 import { dayOf, timeZone } from '../ui/when.tsx'
-import { endOf, expiryChoices, isAllowed } from './expiry.ts'
+import { type Life, endOf, expiryChoices, isAllowed, possibleDays } from './expiry.ts'
 
 interface Props {
   readonly choice: Expiry
@@ -28,14 +28,13 @@ interface Props {
   readonly day: CalendarDate | null
   readonly onDay: (day: CalendarDate | null) => void
   readonly error: string | undefined
-  /** Longest life of a key of this tenant, in days. */
-  readonly maxDays: number
+  readonly life: Life
 }
 
 /** How long a key shall live: three periods, or a day of one's own. */
-export function ExpiryField({ choice, onChoice, day, onDay, error, maxDays }: Props) {
-  const now = Date.now()
-  const first = today(getLocalTimeZone())
+export function ExpiryField({ choice, onChoice, day, onDay, error, life }: Props) {
+  const { maxDays, now } = life
+  const { first, last } = possibleDays(life)
   return (
     <div className="field">
       <RadioGroup
@@ -68,7 +67,7 @@ export function ExpiryField({ choice, onChoice, day, onDay, error, maxDays }: Pr
           value={day}
           onChange={onDay}
           minValue={first}
-          maxValue={first.add({ days: maxDays - 1 })}
+          maxValue={last}
           isInvalid={error !== undefined}
           isRequired
           validationBehavior="aria"

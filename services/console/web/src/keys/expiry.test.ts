@@ -1,6 +1,6 @@
 import { CalendarDate, resetLocalTimeZone, setLocalTimeZone } from '@internationalized/date'
 import { afterEach, expect, test } from 'vitest'
-import { endOfDay } from './expiry.ts'
+import { endOfDay, faultInDay } from './expiry.ts'
 
 afterEach(() => resetLocalTimeZone())
 
@@ -15,4 +15,34 @@ test('the last day that the calendar offers is not refused because clocks are pu
   const now = Date.parse('2026-08-31T22:30:00Z')
   const end = endOfDay(new CalendarDate(2026, 11, 29), { maxDays: 90, now })
   expect(end.toISOString()).toBe('2026-11-29T22:29:00.000Z')
+})
+
+const inWords = (year: number, month: number, day: number) =>
+  new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone: 'UTC' }).format(Date.UTC(year, month - 1, day))
+
+test.each([
+  ['over', [2026, 8, 31]],
+  ['farther off than a key may live', [2026, 11, 30]],
+  ['centuries ago', [26, 9, 1]],
+] as const)(
+  'a day that is %s is refused, with the days that are possible where the person is',
+  (_why, [year, month, day]) => {
+    setLocalTimeZone('Europe/Berlin')
+    const now = Date.parse('2026-08-31T22:30:00Z')
+    const words = `Choose a day from ${inWords(2026, 9, 1)} to ${inWords(2026, 11, 29)}`
+    expect(faultInDay(new CalendarDate(year, month, day), { maxDays: 90, now })).toBe(words)
+  },
+)
+
+test.each([
+  ['today', [2026, 9, 1]],
+  ['the last day that a key may live', [2026, 11, 29]],
+] as const)('%s is not refused', (_which, [year, month, day]) => {
+  setLocalTimeZone('Europe/Berlin')
+  const now = Date.parse('2026-08-31T22:30:00Z')
+  expect(faultInDay(new CalendarDate(year, month, day), { maxDays: 90, now })).toBeUndefined()
+})
+
+test('no day at all is refused', () => {
+  expect(faultInDay(null, { maxDays: 90, now: 0 })).toBe('Choose the last day of the key')
 })

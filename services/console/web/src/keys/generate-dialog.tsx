@@ -12,7 +12,7 @@ import { Icon } from '../ui/icon.tsx'
 import { When } from '../ui/when.tsx'
 import { addressesIn, faultIn } from './addresses.ts'
 import { ExpiryField } from './expiry-field.tsx'
-import { endOfDay, usualExpiry } from './expiry.ts'
+import { endOfDay, faultInDay, usualExpiry } from './expiry.ts'
 import { ScopeList } from './key-parts.tsx'
 import { KeyReveal } from './key-reveal.tsx'
 import { MakingFailure } from './making-failure.tsx'
@@ -47,10 +47,13 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
   const [isBusy, setBusy] = useState(false)
   const [made, setMade] = useState<CreatedApiKey>()
   const [attempt] = useState(createAttempt)
+  // Once: the end of a day may depend on it, and what is sent again is to be the same request.
+  const [now] = useState(() => Date.now())
 
   // What comes back then is shown to nobody.
   useEffect(() => (isBusy ? stayHere(() => undefined) : undefined), [isBusy])
   const { maxDays, requiredAddresses } = policy
+  const life = { maxDays, now }
   const mustNameAddresses = requiredAddresses.length > 0
 
   const putAddresses = (text: string) => {
@@ -62,9 +65,10 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
     const ranges = addressesIn(addresses)
     const addressFault =
       mustNameAddresses && ranges.length === 0 ? 'Your organization requires addresses' : faultIn(ranges)
+    const dayFault = expiry === 'custom' ? faultInDay(day, life) : undefined
     const found: Faults = {
       ...(label.trim() === '' ? { label: 'Say which program will use the key' } : {}),
-      ...(expiry === 'custom' && day === null ? { day: 'Choose the last day of the key' } : {}),
+      ...(dayFault === undefined ? {} : { day: dayFault }),
       ...(scopes.length === 0 ? { scopes: 'Choose at least one scope' } : {}),
       ...(addressFault === undefined ? {} : { addresses: addressFault }),
     }
@@ -85,9 +89,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
       const wanted = {
         label: label.trim(),
         expires_in: expiry,
-        ...(expiry === 'custom' && day !== null
-          ? { expires_at: endOfDay(day, { maxDays, now: Date.now() }).toISOString() }
-          : {}),
+        ...(expiry === 'custom' && day !== null ? { expires_at: endOfDay(day, life).toISOString() } : {}),
         scopes,
         allowed_addresses: ranges,
       }
@@ -181,7 +183,7 @@ export function GenerateDialog({ policy, onClose, onMade }: Props) {
             setFaults({ ...faults, day: undefined })
           }}
           error={faults.day}
-          maxDays={maxDays}
+          life={life}
         />
         <ScopeCards
           value={scopes}
