@@ -1,6 +1,6 @@
 // What is evaluated in a page is written here and runs there.
 /// <reference lib="dom" />
-import { apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
+import { type ApiKey, apiKeySchema, keyPolicySchema, whoamiSchema } from '@postern/contracts'
 import type { Page, Request, Route } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
@@ -79,6 +79,50 @@ export function keyTests(world: () => World): void {
       expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
       expect(JSON.parse(await runCurlLine(command))).toMatchObject({ status: 401, code: 'key_revoked' })
       await page.getByRole('button', { name: 'Close' }).last().click()
+      // Pointed at, each time tells its own moment: the day that the key was made until, and when it was revoked.
+      const times = page
+        .getByRole('row')
+        .filter({ hasText: 'Leaking' })
+        .locator('.cell-expires')
+        .locator('time, [title]')
+      const moments = await times.evaluateAll((elements) =>
+        elements.map((element) => [element.getAttribute('datetime'), element.getAttribute('title')]),
+      )
+      const { expires_at: end, revoked_at: revoked } = await keyCalled(page, 'Leaking')
+      expect(moments).toEqual([end, revoked].map((at) => [at, at === null ? undefined : inUtc(at)]))
+    })
+
+    test('is copied by hand where the clipboard is not allowed, and then counts as copied', async () => {
+      const { context, page } = await world().openFor('harbourline-admin')
+      await page.goto(`${world().stack.consoleUrl}/settings/api-keys`)
+      await fillForm(page, 'By hand')
+      await submit(page)
+      const key = page.getByText(/^postern_[0-9A-Za-z]{49}$/)
+      await key.waitFor()
+      await page.evaluate(() => {
+        navigator.clipboard.writeText = async () => await Promise.reject(new Error('not allowed'))
+      })
+      await page.getByRole('button', { name: 'Copy key' }).click()
+      const status = page.getByRole('status').filter({ hasText: 'The browser did not allow it' })
+      await status.waitFor({ state: 'attached' })
+      expect(await accessibilityFaults(page), 'a refusal of the clipboard').toEqual([])
+      const question = page.getByRole('alertdialog')
+      const ask = async (name: string) => {
+        await page.getByRole('button', { name: 'Done' }).click()
+        await page.getByRole('alertdialog', { name }).waitFor()
+      }
+      // Something else on the screen is not the key.
+      await page.getByRole('dialog').getByRole('heading', { level: 2 }).selectText()
+      await page.keyboard.press('ControlOrMeta+c')
+      await ask('You have not copied the key')
+      await question.getByRole('button', { name: 'Back to the key' }).click()
+      await question.waitFor({ state: 'detached' })
+      await key.selectText()
+      await page.keyboard.press('ControlOrMeta+c')
+      await ask('Is the key in a safe place?')
+      await question.getByRole('button', { name: 'Yes, close' }).click()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      await context.close()
     })
 
     test('is rotated: the new one works, and the old one until the overlap is over', async () => {
@@ -271,6 +315,19 @@ export function keyTests(world: () => World): void {
     })
   })
 }
+
+/** What the API tells of a key. */
+async function keyCalled(page: Page, label: string): Promise<ApiKey> {
+  const keys = z
+    .array(apiKeySchema)
+    .parse(await page.evaluate(async () => await (await fetch('/api/v1/api-keys')).json()))
+  const key = keys.find((each) => each.label === label)
+  if (key === undefined) throw new Error(`no key is called ${label}`)
+  return key
+}
+
+/** As times are told on hover. */
+const inUtc = (at: string): string => at.replace('T', ' ').replace('Z', ' UTC')
 
 /** Types the last day of a key into its field. */
 async function typeDay(page: Page, day: Date): Promise<void> {

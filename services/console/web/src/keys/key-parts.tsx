@@ -1,7 +1,7 @@
 import type { ApiKey, GrantableScope, KeyState } from '@postern/contracts'
 import { Badge, type Tone } from '../ui/badge.tsx'
 import { Icon } from '../ui/icon.tsx'
-import { When, ago, dayOf, distance, exactUtc } from '../ui/when.tsx'
+import { When, ago, distance, exactUtc } from '../ui/when.tsx'
 import { type Attention, oldDays } from './select-keys.ts'
 
 const states = {
@@ -40,21 +40,20 @@ export function ScopeList({ scopes, limit }: { scopes: readonly GrantableScope[]
   )
 }
 
-/** When a key ends or has ended. */
+/** When a key ends or has ended; of a revoked one, the day that it was made until, and when it was revoked. */
 export function KeyEnd({ apiKey, attention, now }: { apiKey: ApiKey; attention: readonly Attention[]; now: number }) {
   const at = apiKey.state === 'revoked' && apiKey.revoked_at !== null ? apiKey.revoked_at : apiKey.expires_at
   const words = apiKey.state === 'revoked' ? `revoked ${ago(at, now)}` : distance(at, now)
+  const isExpiring = attention.includes('expiring')
   return (
-    <span className="two-lines" title={exactUtc(at)}>
-      <time dateTime={apiKey.expires_at}>{dayOf(apiKey.expires_at)}</time>
-      {attention.includes('expiring') ? (
-        <span className="second-line warn">
-          <Icon name="clock" size={14} />
+    <span className="two-lines">
+      <When at={apiKey.expires_at} as="day" />
+      <span className={isExpiring ? 'second-line warn' : 'second-line'}>
+        {isExpiring ? <Icon name="clock" size={14} /> : undefined}
+        <time dateTime={at} title={exactUtc(at)}>
           {words}
-        </span>
-      ) : (
-        <span className="second-line">{words}</span>
-      )}
+        </time>
+      </span>
     </span>
   )
 }

@@ -24,6 +24,15 @@ export function KeyReveal({ title, value, children, onDone }: Props) {
   // Who has it already is not told to copy it before the session ends.
   useEffect(() => (wasCopied ? undefined : holdKey()), [wasCopied, holdKey])
 
+  // By hand too, where the clipboard is not allowed, and wherever the selection begins.
+  useEffect(() => {
+    const look = () => {
+      if (getSelection()?.toString().includes(value)) setCopied(true)
+    }
+    document.addEventListener('copy', look)
+    return () => document.removeEventListener('copy', look)
+  }, [value])
+
   useEffect(() => stayHere(() => setAsking(true)), [])
 
   return (

@@ -40,7 +40,11 @@ export function CopyButton({ text, label, look = 'plain', size = 'usual', onCopi
         {words}
       </Button>
       <span className="for-listeners" role="status">
-        {state === 'copied' ? 'Copied to the clipboard' : ''}
+        {state === 'copied'
+          ? 'Copied to the clipboard'
+          : state === 'refused'
+            ? 'The browser did not allow it: select and copy by hand'
+            : ''}
       </span>
     </>
   )
