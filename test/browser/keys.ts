@@ -79,6 +79,7 @@ export function keyTests(world: () => World): void {
       expect([await statusOf(world(), value, 0), await statusOf(world(), value, 1)]).toEqual([401, 401])
       expect(JSON.parse(await runCurlLine(command))).toMatchObject({ status: 401, code: 'key_revoked' })
       await page.getByRole('button', { name: 'Close' }).last().click()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
       // Pointed at, each time tells its own moment: the day that the key was made until, and when it was revoked.
       const times = page
         .getByRole('row')
@@ -272,6 +273,55 @@ export function keyTests(world: () => World): void {
       expect(sent[1]).toBe(sent[0])
       await context.close()
     })
+
+    test.each([
+      ['in the list', 'expired'],
+      ['in the list', 'active'],
+      ['at its page', 'expired'],
+      ['at its page', 'active'],
+    ] as const)(
+      'that comes to its end while it is looked at %s is read again, once, and is %s as the answer says',
+      async (place, state) => {
+        const { stack, tenants } = world()
+        const label = `Ends ${place}, ${state}`
+        const { id } = await stack.createKey(tenants.harbourline, { scopes: ['read:findings'], label })
+        const { context, page } = await world().openFor('harbourline-admin')
+        const start = Date.now()
+        const end = new Date(start + 60_000).toISOString()
+        let reads = 0
+        const path = place === 'in the list' ? '/api/v1/api-keys?limit=1000' : `/api/v1/api-keys/${id}`
+        await page.route(
+          ({ pathname, search }) => pathname + search === path,
+          async (route) => {
+            reads += 1
+            const told = { state: reads === 1 ? ('active' as const) : state, expires_at: end }
+            const response = await route.fetch()
+            const body = z.union([z.array(apiKeySchema), apiKeySchema]).parse(await response.json())
+            const json = Array.isArray(body)
+              ? body.map((key) => (key.id === id ? { ...key, ...told } : key))
+              : { ...body, ...told }
+            await route.fulfill({ response, json })
+          },
+        )
+        await page.clock.install({ time: start })
+        await page.goto(`${stack.consoleUrl}/settings/api-keys${place === 'in the list' ? '' : `/${id}`}`)
+        const shown =
+          place === 'in the list' ? page.getByRole('row').filter({ hasText: label }) : page.locator('.key-lead')
+        await shown.getByText('Active', { exact: true }).waitFor()
+        expect(reads).toBe(1)
+        await page.clock.fastForward(120_000)
+        await expect.poll(() => reads).toBe(2)
+        await shown.getByText(state === 'active' ? 'Active' : 'Expired', { exact: true }).waitFor()
+        for (let times = 0; times < 2; times += 1) {
+          await page.clock.fastForward(60_000)
+          await page.evaluate(
+            async () => await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))),
+          )
+        }
+        expect(reads).toBe(2)
+        await context.close()
+      },
+    )
 
     test('is made without a mouse: generated, copied, and revoked', async () => {
       const { page, paste } = world()

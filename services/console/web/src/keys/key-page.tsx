@@ -1,4 +1,4 @@
-import { lazy, useCallback, useRef, useState } from 'react'
+import { lazy, useCallback, useMemo, useRef, useState } from 'react'
 import type { ApiKey, ApiKeyUsage } from '@postern/contracts'
 import { getKey, listEvents, readKeyUsage } from '../api/keys.ts'
 import { ApiProblem } from '../api/request.ts'
@@ -19,6 +19,7 @@ import { useKeys } from './keys-store.tsx'
 import { attentionOf, oldDays } from './select-keys.ts'
 import { UsedFrom } from './used-from.tsx'
 import { UsageChart } from './usage-chart.tsx'
+import { useReadAtEnd } from './use-read-at-end.ts'
 
 const RevokeDialog = lazy(async () => ({ default: (await import('./revoke-dialog.tsx')).RevokeDialog }))
 const RotateDialog = lazy(async () => ({ default: (await import('./rotate-dialog.tsx')).RotateDialog }))
@@ -75,6 +76,9 @@ interface KeyPageProps {
 function KeyPageOf({ keyRead: key, usage, events, onOpen }: KeyPageProps) {
   const now = useNow()
   const wasShown = useRef(false)
+  const { resource } = key
+  const shown = useMemo(() => (resource.state === 'ready' ? [resource.value] : undefined), [resource])
+  useReadAtEnd(shown, now, key.reload)
 
   // Both at once, the first time: what stands below the chart would jump.
   const isUseAwaited = usage.resource.state === 'loading' && !wasShown.current

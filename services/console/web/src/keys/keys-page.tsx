@@ -23,6 +23,7 @@ import {
   selectKeys,
 } from './select-keys.ts'
 import { Toolbar } from './toolbar.tsx'
+import { useReadAtEnd } from './use-read-at-end.ts'
 
 const loadGenerate = async () => await import('./generate-dialog.tsx')
 const GenerateDialog = lazy(async () => ({ default: (await loadGenerate()).GenerateDialog }))
@@ -87,6 +88,7 @@ function KeysList({ onOpen }: { readonly onOpen: (open: Open) => void }) {
   const [filter, setFilter] = useState<Filter>(noFilter)
   const [sorting, setSorting] = useState<Sorting>({ column: 'created_at', isDescending: true })
   const now = useNow()
+  useReadAtEnd(keys, now, reload)
 
   const shown = useMemo(() => selectKeys(keys ?? [], filter, sorting, now), [keys, filter, sorting, now])
   const counts = useMemo(() => countKeys(keys ?? [], now), [keys, now])
