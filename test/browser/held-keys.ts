@@ -28,6 +28,12 @@ const roleRequired = {
   }),
 }
 
+/** Closes the dialog of a key that is shown, which asks since nobody has copied it. */
+async function leaveUncopied(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Done' }).click()
+  await closeWithoutIt(page)
+}
+
 const shownKey = (page: Page) => page.getByText(/^postern_[0-9A-Za-z]{49}$/)
 const closeWithoutIt = async (page: Page) => {
   await page.getByRole('button', { name: 'Close without it' }).click()
@@ -37,8 +43,7 @@ const make = async (page: Page, label: string) => {
   await fillForm(page, label)
   await submit(page)
   await shownKey(page).waitFor()
-  await page.getByRole('button', { name: 'Done' }).click()
-  await closeWithoutIt(page)
+  await leaveUncopied(page)
 }
 
 /** As when the person comes back from another tab; the page has read the session then. */
@@ -106,8 +111,7 @@ export function heldKeyTests(world: () => World): void {
       await again
       await page.getByText('The key cannot be shown').waitFor()
       expect(await shownKey(page).isVisible()).toBe(true)
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       await context.close()
     })
 
@@ -127,8 +131,7 @@ export function heldKeyTests(world: () => World): void {
       await takeRoles(page)
       await page.getByText('Only administrators manage API keys').waitFor()
       expect(await shownKey(page).isVisible()).toBe(true)
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       await context.close()
     })
 
@@ -142,8 +145,7 @@ export function heldKeyTests(world: () => World): void {
       await takeRoles(page)
       await page.getByText('Only administrators manage API keys').waitFor()
       expect(await shownKey(page).isVisible()).toBe(true)
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       await context.close()
     })
 
@@ -158,8 +160,7 @@ export function heldKeyTests(world: () => World): void {
       expect(new URL(page.url()).pathname).toBe('/settings/api-keys')
       await page.getByRole('button', { name: 'Back to the key' }).click()
       await shownKey(page).waitFor()
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       // From then on it leads back as ever.
       await page.goBack()
       await page.getByRole('heading', { level: 1, name: 'Connectors' }).waitFor()
@@ -188,8 +189,7 @@ export function heldKeyTests(world: () => World): void {
       await page.goBack()
       letGo()
       await shownKey(page).waitFor()
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       await context.close()
     })
   })
@@ -264,8 +264,7 @@ export function heldKeyTests(world: () => World): void {
         await page.getByText('Somebody may have signed in anew, in another tab').waitFor()
         expect(await shownKey(page).isVisible()).toBe(true)
         expect(await page.getByText(label, { exact: true }).isVisible()).toBe(true)
-        await page.getByRole('button', { name: 'Done' }).click()
-        await closeWithoutIt(page)
+        await leaveUncopied(page)
         // Nothing keeps it any more.
         const loaded = page.waitForEvent('load')
         await page.evaluate(() => dispatchEvent(new Event('focus')))
@@ -312,8 +311,7 @@ export function heldKeyTests(world: () => World): void {
       await drawn(page)
       expect(asked).toBe(1)
       expect(await shownKey(page).isVisible()).toBe(true)
-      await page.getByRole('button', { name: 'Done' }).click()
-      await closeWithoutIt(page)
+      await leaveUncopied(page)
       await leaveKeyUnread(page)
       await choose(page, 'Still of Harbourline', 'Revoke…')
       const loaded = page.waitForEvent('load')
