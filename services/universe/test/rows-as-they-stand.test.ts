@@ -90,7 +90,9 @@ test.each([{}, { behind_pushes: true }])(
         objective: long,
         procedure_text: long,
       }))
-      expect((await universe.pushTo(tenant, 'test-procedures', { run_id: runId, test_procedures })).status).toBe(200)
+      expect(await universe.pushTo(tenant, 'test-procedures', { run_id: runId, test_procedures })).toMatchObject({
+        status: 200,
+      })
     }
     const told: string[] = []
     let asked = 0

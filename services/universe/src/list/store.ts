@@ -151,6 +151,20 @@ export async function readByIndexes(tx: Tx): Promise<void> {
 }
 
 /**
+ * Has the rest of the transaction keep the rows of a push in memory: of the 4 MiB that PostgreSQL gives a step otherwise, a push
+ * of 24 MiB goes through files several times over, and where disks are slow is not done within the time of a statement.
+ */
+export async function keepInMemory(tx: Tx): Promise<void> {
+  await tx.execute({ text: `set local work_mem = '32MB'`, values: [] })
+}
+
+/**
+ * How long the rows of a push are that one statement takes in, in characters: it has five seconds, however busy the database is,
+ * and a push may have 24 MiB.
+ */
+export const sliceLength = 4_000_000
+
+/**
  * Has the rest of the transaction compare sets by hashing. PostgreSQL knows nothing yet of rows that the transaction has
  * just written, takes them for one or two, and would go through all of them for each of them.
  */

@@ -1,7 +1,8 @@
+import { setImmediate } from 'node:timers/promises'
 import type { CreatedBy, PushedTestProcedure, TestProcedure } from '@postern/contracts'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import type { Tx } from '@postern/tenant-db'
-import { compareAsSets, statement } from '../list/store.ts'
+import { compareAsSets, keepInMemory, sliceLength, statement } from '../list/store.ts'
 import { maxFaults } from '../push/rules.ts'
 import type { NamedInTwoWays } from './rules.ts'
 
@@ -9,7 +10,7 @@ export type { Tx } from '@postern/tenant-db'
 
 /** Makes the transaction the only one that changes the tenant's test procedures, until it ends. */
 export async function lockTestProcedures(tx: Tx): Promise<void> {
-  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx)])
+  await Promise.all([tx.execute(makeCounter([])), tx.execute(lockCounter([])), compareAsSets(tx), keepInMemory(tx)])
 }
 
 /** The status now of each stored procedure among these. */
@@ -26,8 +27,7 @@ export async function listUnknownEntities(
   tx: Tx,
   rows: readonly PushedTestProcedure[],
 ): Promise<{ readonly index: number; readonly place: number }[]> {
-  const named = JSON.stringify(rows.map(({ entities }, index) => ({ index, entity_keys: entities })))
-  return await tx.query(unknownEntities([named, maxFaults]))
+  return await tx.query(unknownEntities([asNamed(rows), maxFaults]))
 }
 
 /** The rows in which the tester and the reviewer, named in two ways, are one of the tenant's people. */
@@ -50,20 +50,50 @@ export async function applyTestProcedures(
   rows: readonly PushedTestProcedure[],
   createdBy: CreatedBy,
 ): Promise<ApplyEntitiesAnswer> {
-  const pushed = JSON.stringify(rows.map(toRow))
-  const [counts] = await tx.query<{ created: number; updated: number }>(
-    apply([pushed, createdBy.type, createdBy.id, createdBy.label]),
-  )
-  const { created, updated } = counts ?? { created: 0, updated: 0 }
+  const { type, id, label } = createdBy
+  const answers: Promise<{ created: number; updated: number }[]>[] = []
+  for (const { named, pushed } of slicesOf(rows)) {
+    answers.push(tx.query(apply([named, pushed, type, id, label])))
+    // PostgreSQL has these while the next ones are written down.
+    await setImmediate()
+  }
+  let created = 0
+  let updated = 0
+  for (const counts of (await Promise.all(answers)).flat()) {
+    created += counts.created
+    updated += counts.updated
+  }
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
+/** The rows as JSON, in the order of the push, so many at a time as one statement takes in. */
+function* slicesOf(rows: readonly PushedTestProcedure[]): Generator<{ named: string; pushed: string }> {
+  let slice: PushedTestProcedure[] = []
+  let texts: string[] = []
+  let length = 0
+  for (const [at, row] of rows.entries()) {
+    const text = JSON.stringify(toRow(row, slice.length))
+    slice.push(row)
+    texts.push(text)
+    length += text.length
+    if (length < sliceLength && at < rows.length - 1) continue
+    yield { named: asNamed(slice), pushed: `[${texts.join(',')}]` }
+    slice = []
+    texts = []
+    length = 0
+  }
+}
+
+/** The entities that rows name, without the texts of the rows. */
+function asNamed(rows: readonly PushedTestProcedure[]): string {
+  return JSON.stringify(rows.map(({ entities }, index) => ({ index, entity_keys: entities })))
+}
+
 function toRow(row: PushedTestProcedure, index: number): object {
-  const { entities, period_start, period_end, due_date, custom, ...same } = row
+  const { entities: _named, period_start, period_end, due_date, custom, ...same } = row
   return {
     ...same,
     index,
-    entity_keys: entities,
     period_start_on: period_start,
     period_end_on: period_end,
     due_on: due_date,
@@ -136,7 +166,7 @@ const apply = statement(
     select
       pushed.*, coalesce(known.id, uuidv7()) as id, known.id is null as is_new,
       coalesce(linked.entity_ids, '{}') as entity_ids
-    from jsonb_to_recordset($1::jsonb) as pushed (
+    from jsonb_to_recordset($2::jsonb) as pushed (
       index integer, external_id text, title text, control_ref text, objective text, procedure_text text, method text,
       test_type text, engagement_ref text, period_start_on date, period_end_on date,
       population_size integer, sample_size integer, tester jsonb, reviewer jsonb, due_on date, status text,
@@ -155,7 +185,7 @@ const apply = statement(
       counter.tenant_id, i.id, counter.last_number + row_number() over (order by i.index), i.external_id, i.title,
       i.control_ref, i.objective, i.procedure_text, i.method, i.test_type, i.entity_ids, i.engagement_ref,
       i.period_start_on, i.period_end_on, i.population_size, i.sample_size, i.tester, i.reviewer, i.due_on, i.status,
-      i.conclusion, i.custom, $2::text, $3::text, $4::text
+      i.conclusion, i.custom, $3::text, $4::text, $5::text
     from incoming i
     cross join universe.test_procedure_counter counter
     where i.is_new

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { ApplyEntitiesAnswer } from '@postern/contracts/internal'
 import { type CreatedBy, type Entity, type PushedEntity, entityStatuses } from '@postern/contracts'
 import { type Statement, type Tx, arrayLiteral, sqlError } from '@postern/tenant-db'
-import { compareAsSets, readByIndexes } from '../list/store.ts'
+import { compareAsSets, keepInMemory, readByIndexes, sliceLength } from '../list/store.ts'
 
 export type { Tx } from '@postern/tenant-db'
 
@@ -15,6 +15,7 @@ export async function lockTree(tx: Tx): Promise<number> {
     tx.execute(makeCounter([])),
     tx.query<{ last_number: number }>(lockCounter([])),
     readByIndexes(tx),
+    keepInMemory(tx),
   ])
   return rows[0]?.last_number ?? 0
 }
@@ -55,18 +56,16 @@ export async function applyEntities(
   const numbers = rows.map(({ identity }) => (identity.status === undefined ? (number += 1) : undefined))
   const created = number - lastNumber
   const slice = created === rows.length ? insertAll : applyStatement
-  const slices = created === rows.length && isInOrder(rows) ? Math.ceil(rows.length / sliceRows) : 1
-  const size = slices === 1 ? rows.length : sliceRows
   const answers: Promise<{ updated: number }[]>[] = []
-  for (let from = 0; from < rows.length; from += size) {
-    const some = rows.slice(from, from + size)
+  for (const [from, to] of created === rows.length ? slicesOf(rows) : [[0, rows.length] as const]) {
+    const some = rows.slice(from, to)
     answers.push(
       tx.query<{ updated: number }>(
         slice([
           createdBy.type,
           createdBy.id,
           createdBy.label,
-          arrayLiteral(numbers.slice(from, from + size)),
+          arrayLiteral(numbers.slice(from, to)),
           ...columns.map(([, , valueOf]) => arrayLiteral(some.map(valueOf))),
         ]),
       ),
@@ -79,16 +78,35 @@ export async function applyEntities(
   return { created, updated, unchanged: rows.length - created - updated }
 }
 
-/** Rows that are made by one statement where there are many of them. */
+/** Rows that are made by one statement where there are many of them; fewer where they are long. */
 const sliceRows = 1000
 
-/** Whether none hangs below one of a later slice: each slice is placed by itself. */
-function isInOrder(rows: readonly IdentifiedEntity[]): boolean {
-  const sliceOf = new Map(rows.map(({ identity }, at) => [identity.id, Math.floor(at / sliceRows)]))
-  return rows.every(({ parentId }, at) => {
+/** Where the slices begin and end; all in one where a row hangs below one of a later slice, since each is placed by itself. */
+function slicesOf(rows: readonly IdentifiedEntity[]): (readonly [number, number])[] {
+  const slices: [number, number][] = []
+  const sliceOf = new Map<string, number>()
+  let from = 0
+  let length = 0
+  for (const [at, { entity, identity }] of rows.entries()) {
+    sliceOf.set(identity.id, slices.length)
+    length += lengthOf(entity)
+    if (at + 1 - from < sliceRows && length < sliceLength && at + 1 < rows.length) continue
+    slices.push([from, at + 1])
+    from = at + 1
+    length = 0
+  }
+  const isInOrder = rows.every(({ identity, parentId }) => {
     const above = parentId === undefined ? undefined : sliceOf.get(parentId)
-    return above === undefined || above <= Math.floor(at / sliceRows)
+    return above === undefined || above <= (sliceOf.get(identity.id) ?? 0)
   })
+  return isInOrder ? slices : [[0, rows.length]]
+}
+
+/** Of what may be long, in characters. */
+function lengthOf({ description, custom = {} }: PushedEntity): number {
+  let length = description?.length ?? 0
+  for (const value of Object.values(custom)) if (typeof value === 'string') length += value.length
+  return length
 }
 
 /** Whether the database has refused a push because of the tree that it would make. */
