@@ -2,7 +2,7 @@ import { type Hits, hitsBetween } from './hits.ts'
 import { type LoadJob, type LoadResult, runLoad } from './load.ts'
 import type { KeySet } from './key-set.ts'
 import { type Peer, cpuOf, machineTime } from './processes.ts'
-import { median, round } from './stats.ts'
+import { mean, median, middleMean, round } from './stats.ts'
 
 /** One proxy under full load, medians over the rounds. */
 export interface Measured {
@@ -223,17 +223,6 @@ function roundOf({ name, rounds }: Measured, turn: number): Round {
   const found = rounds[turn]
   if (found === undefined) throw new Error(`${name} was not measured in round ${turn}`)
   return found
-}
-
-/** The mean without the lowest and the highest quarter. */
-function middleMean(values: readonly number[]): number {
-  const sorted = values.toSorted((one, other) => one - other)
-  const quarter = Math.floor(sorted.length / 4)
-  return mean(sorted.slice(quarter, sorted.length - quarter))
-}
-
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length
 }
 
 /** A peer as a target. */

@@ -37,7 +37,7 @@ export interface ScalePlan {
   readonly fillSeconds: number
   readonly repeats: number
   /** Of each way to read a list: as many as `list` takes, so that the service has run as long when it is measured. */
-  readonly listRepeats: number
+  readonly listRounds: number
 }
 
 /**
@@ -124,7 +124,7 @@ export async function measureFindingsScale(system: System, plan: ScalePlan): Pro
       thousandth: round(thousandth, 3),
       deep: round(thousandth / first),
       large: round(first / firstOfFew),
-      list: await compareWays(system, origin, { rows: plan.measuredTenant, repeats: plan.listRepeats, rounds: 5 }),
+      list: await compareWays(system, origin, { rows: plan.measuredTenant, repeats: 100, rounds: plan.listRounds }),
     }
   } finally {
     await helper.end()

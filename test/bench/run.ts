@@ -49,7 +49,7 @@ const scalePlan = {
   entriesPerFinding: 10,
   fillSeconds: 300,
   repeats: 60,
-  listRepeats: 500,
+  listRounds: 25,
 }
 
 const path = '/api/v1/findings'
@@ -195,8 +195,7 @@ const measurements: { readonly [Part in keyof Figures]: (bench: Bench) => Promis
       seconds: plan.seconds,
       fillSeconds: plan.fillSeconds,
     }),
-  list: async ({ system }) =>
-    await measureList(system, { rows: 2000, repeats: isWhole ? 500 : 100, rounds: isWhole ? 5 : 3 }),
+  list: async ({ system }) => await measureList(system, { rows: 2000, repeats: 100, rounds: isWhole ? 25 : 3 }),
   upload: async ({ system, home }) =>
     await measureUpload(system, { folder: home, mebibytes: isWhole ? 1024 : 64, rounds: 3 }),
   sync: async ({ system }) => await measureSync(system, { rows: isWhole ? 100_000 : 10_000, rounds: isWhole ? 3 : 1 }),

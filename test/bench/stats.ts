@@ -14,6 +14,17 @@ export function percentile(values: readonly number[], share: number): number {
   return low + (high - low) * (at - Math.floor(at))
 }
 
+export function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length
+}
+
+/** The mean without the lowest and the highest quarter. */
+export function middleMean(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other)
+  const quarter = Math.floor(sorted.length / 4)
+  return mean(sorted.slice(quarter, sorted.length - quarter))
+}
+
 /** Rounded to what the measurement can carry. */
 export function round(value: number, digits = 2): number {
   return Number(value.toFixed(digits))
