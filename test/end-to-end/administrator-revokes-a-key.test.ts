@@ -125,6 +125,12 @@ describe('an administrator', () => {
     expect((await send(other, '/api/v1/findings', { key })).status).toBe(200)
     await asPerson(['admin'], `/api/v1/api-keys/${id}/revoke`, { method: 'POST' })
     expect((await send(other, '/api/v1/findings', { key })).status).toBe(401)
+    const limited = await asPerson(['admin'], '/api/v1/api-keys', {
+      method: 'POST',
+      body: { ...newKey, allowed_addresses: ['203.0.113.0/24'] },
+    })
+    const bound = keySchema.parse(limited.json)
+    expect((await send(other, '/api/v1/findings', { key: bound.key ?? '' })).status).toBe(403)
     // A gateway reports in batches, the last one when it stops.
     await stack.restart('gateway-2')
     const shown = await asPerson(['admin'], `/api/v1/api-keys/${id}`)
@@ -136,6 +142,10 @@ describe('an administrator', () => {
       .parse(events.json)
       .map(({ type }) => type)
     expect(types.toSorted()).toEqual(['created', 'denied_revoked', 'revoked', 'used_from_new_address'])
+    const tried = await asPerson(['admin'], `/api/v1/api-keys/${bound.id}/events`)
+    expect(tried.json).toMatchObject([{ type: 'denied_address', detail: { attempts: 1 } }, { type: 'created' }])
+    const untouched = await asPerson(['admin'], `/api/v1/api-keys/${bound.id}`)
+    expect(apiKeySchema.parse(untouched.json).last_used_at).toBeNull()
   })
 
   test('narrows a key: what it lost is refused at once, and nothing makes it wider again', async () => {

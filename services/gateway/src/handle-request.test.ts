@@ -1,8 +1,11 @@
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
+import { keyRecord } from '../test/builders.ts'
+import { keyPrincipal } from './authenticate/principal.ts'
 import type { Exchange } from './exchange.ts'
 import { type Steps, createRequestHandler } from './handle-request.ts'
+import type { Bucket } from './limit/rate-limit.ts'
 
 function unasked(): never {
   throw new Error('not asked for')
@@ -23,6 +26,7 @@ function setUp(given: Partial<Steps>) {
     pressure: { isLate: false },
     isDraining: () => false,
     onRefusal: unasked,
+    onUnserved: unasked,
     onGone: ({ requestId }: Exchange) => void gone.push(requestId),
     onCrash: ({ requestId }: Exchange, error: unknown) => void crashed.push([requestId, error]),
     trace: undefined,
@@ -46,4 +50,20 @@ test('a request on which the gateway fails is told of with what is known of it',
 test('a request of which nobody knows from where is not looked at, and is told of as of a client that went away', () => {
   const { request, crashed, gone } = setUp({ clientAddress: () => '' })
   expect([crashed, gone, request.socket.destroyed]).toEqual([[], ['its-own'], true])
+})
+
+test('whoever asks too often is refused, and was there all the same', () => {
+  const principal = keyPrincipal(keyRecord())
+  const bucket = { kind: 'api_key', tenantId: principal.tenantId, id: principal.id, limit: 1 } as Bucket
+  const codes: string[] = []
+  const seen: unknown[] = []
+  setUp({
+    authenticate: (exchange, { limited }) => {
+      exchange.principal = principal
+      limited(exchange, { kind: 'refused', bucket, retryAfterSeconds: 3 })
+    },
+    onRefusal: (_exchange, code) => void codes.push(code),
+    onUnserved: ({ id }, address) => void seen.push([id, address]),
+  })
+  expect([codes, seen]).toEqual([['too_many_requests'], [[principal.id, '192.0.2.1']]])
 })

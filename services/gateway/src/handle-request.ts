@@ -26,6 +26,8 @@ export interface Steps {
   readonly isDraining: () => boolean
   /** Called once for a request that the gateway refused. */
   readonly onRefusal: (exchange: Exchange, code: ProblemCode) => void
+  /** Called once for a request of somebody whom the gateway knows that is refused for what is asked, or for how often. */
+  readonly onUnserved: (principal: Principal, address: string) => void
   /** Called once for a request whose client went away before anything was done for it. */
   readonly onGone: (exchange: Exchange) => void
   readonly onCrash: (exchange: Exchange, error: unknown) => void
@@ -52,6 +54,7 @@ export function createRequestHandler(
     pressure,
     isDraining,
     onRefusal,
+    onUnserved,
     onGone,
     onCrash,
     trace,
@@ -72,6 +75,7 @@ export function createRequestHandler(
   }
 
   function refuseLimited(exchange: Exchange, verdict: Extract<Verdict, { kind: 'refused' }>): void {
+    if (exchange.principal !== undefined) onUnserved(exchange.principal, exchange.address)
     const whose = verdict.bucket.kind === 'tenant' ? 'tenant' : 'key'
     refuse(exchange, 'too_many_requests', {
       detail: `The limit of this ${whose} is ${verdict.bucket.limit} requests a minute.`,
@@ -86,6 +90,7 @@ export function createRequestHandler(
     exchange.limits = limits
     const { match } = exchange
     if (match.kind === 'method') {
+      onUnserved(principal, exchange.address)
       refuse(exchange, 'method_not_allowed', {
         detail: `This resource supports ${match.allowed.join(', ')}.`,
         headers: ['allow', match.allowed.join(', ')],
@@ -93,12 +98,14 @@ export function createRequestHandler(
       return undefined
     }
     if (match.kind === 'none') {
+      onUnserved(principal, exchange.address)
       refuse(exchange, 'not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
       return undefined
     }
     const denial = denialOf(match.route, principal)
     if (denial !== undefined) {
       const { code, ...answer } = denial
+      onUnserved(principal, exchange.address)
       refuse(exchange, code, answer)
       return undefined
     }

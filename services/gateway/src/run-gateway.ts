@@ -253,6 +253,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       if (code === 'overloaded') pressure.refused()
       done(exchange, exchange.response.headersSent ? exchange.response.statusCode : 0)
     },
+    onUnserved: (principal, address) => usage.used(principal, address, undefined),
     onGone: (exchange) => done(exchange, 0),
     onCrash,
   })

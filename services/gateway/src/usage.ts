@@ -16,8 +16,8 @@ type Person = NonNullable<UsageReport['people']>[number]
  * loses is at most one interval of usage, never an accepted request.
  */
 export interface Usage {
-  /** HOT PATH. */
-  used(principal: Principal, address: string, route: string): void
+  /** HOT PATH. Without a route: the request was refused for what it asked, not for who asked. That is no use of a route, and shows that somebody has the key. */
+  used(principal: Principal, address: string, route: string | undefined): void
   denied(principal: Principal, address: string, reason: Denial['reason']): void
   /** Sends what has been collected. */
   flush(): Promise<void>
@@ -40,9 +40,9 @@ export function createUsage(options: {
   const denials = new Map<string, Denial>()
   const people = new Map<string, Person>()
 
-  function count(use: Use, route: string): void {
+  function count(use: Use, route: string | undefined): void {
     use.count += 1
-    use.routes[route] = (use.routes[route] ?? 0) + 1
+    if (route !== undefined) use.routes[route] = (use.routes[route] ?? 0) + 1
     use.lastUsedAt = now()
   }
 
@@ -107,7 +107,7 @@ export function createUsage(options: {
         address,
         lastUsedAt: now(),
         count: 1,
-        routes: { [route]: 1 },
+        routes: route === undefined ? {} : { [route]: 1 },
       }
       if (first === undefined) {
         principal.use = use

@@ -192,12 +192,13 @@ describe('refused attempts with a key', () => {
     ])
   })
 
-  test('for expiry and for revocation are counted apart', async () => {
+  test('for expiry, for revocation and for the address are counted apart', async () => {
     const admin = await newTenant(service)
     const { id } = await newKey(service, admin)
-    await report({ denials: [denialOf(admin, id, { reason: 'expired' }), denialOf(admin, id)] })
+    const reasons = ['expired', 'revoked', 'address'] as const
+    await report({ denials: reasons.map((reason) => denialOf(admin, id, { reason })) })
     expect(new Set(await eventTypes(service, admin, id))).toEqual(
-      new Set(['created', 'denied_expired', 'denied_revoked']),
+      new Set(['created', 'denied_expired', 'denied_revoked', 'denied_address']),
     )
   })
 })

@@ -154,7 +154,8 @@ export const usageReportSchema = z.strictObject({
         keyId: z.uuid(),
         tenantId: z.uuid(),
         address: z.string().max(64),
-        reason: z.enum(['expired', 'revoked']),
+        /** A gateway of the release before tells no `address`. */
+        reason: z.enum(['expired', 'revoked', 'address']),
         at: z.int(),
         count: z.int().min(1),
       }),

@@ -39,7 +39,9 @@ export const apiKeySchema = z
     revoked_at: timestampSchema.nullable(),
     revoked_by: z.object({ type: z.string(), id: z.string(), label: z.string() }).nullable(),
     revoke_reason: z.string().nullable(),
-    last_used_at: timestampSchema.nullable().meta({ description: 'Right within 60 seconds' }),
+    last_used_at: timestampSchema.nullable().meta({
+      description: 'Right within 60 seconds; also by a request that was refused for what it asked (403, 404, 405, 429)',
+    }),
     rotated_from: uuidSchema.nullable(),
     version: z.int(),
   })
@@ -126,6 +128,7 @@ export const apiKeyEventSchema = z
       'revoked',
       'denied_expired',
       'denied_revoked',
+      'denied_address',
       'used_from_new_address',
     ]),
     at: timestampSchema,

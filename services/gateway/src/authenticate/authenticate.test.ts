@@ -73,7 +73,7 @@ describe('a key in memory', () => {
       { allowedAddresses: ['10.0.0.0/8'] },
       'The key is limited to certain networks, and this address is in none of them.',
       undefined,
-      undefined,
+      'address',
     ],
   ])('is refused: %s', async (code, given, detail, error, reason) => {
     const { ask, said, denied, failed } = setUp({ inMemory: entryOf(given) })

@@ -68,6 +68,7 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
     exchange.principal = entry.principal
     if (decision === 'key_revoked') usage.denied(entry.principal, exchange.address, 'revoked')
     if (decision === 'key_expired') usage.denied(entry.principal, exchange.address, 'expired')
+    if (decision === 'address_not_allowed') usage.denied(entry.principal, exchange.address, 'address')
     refuseKey(exchange, decision, outcomes)
     return 'done'
   }

@@ -13,6 +13,7 @@ const kinds = {
   revoked: { title: 'Revoked', icon: 'ban', tone: 'bad' },
   denied_expired: { title: 'Refused: the key had expired', icon: 'clock', tone: 'warn' },
   denied_revoked: { title: 'Refused: the key had been revoked', icon: 'warning', tone: 'bad' },
+  denied_address: { title: 'Refused: from an address that the key may not be used from', icon: 'warning', tone: 'bad' },
   used_from_new_address: { title: 'First use from a new address', icon: 'globe', tone: 'plain' },
 } as const satisfies Record<ApiKeyEvent['type'], { title: string; icon: IconName; tone: string }>
 
