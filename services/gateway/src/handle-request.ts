@@ -90,7 +90,6 @@ export function createRequestHandler(
     exchange.limits = limits
     const { match } = exchange
     if (match.kind === 'method') {
-      onUnserved(principal, exchange.address)
       refuse(exchange, 'method_not_allowed', {
         detail: `This resource supports ${match.allowed.join(', ')}.`,
         headers: ['allow', match.allowed.join(', ')],
@@ -98,14 +97,12 @@ export function createRequestHandler(
       return undefined
     }
     if (match.kind === 'none') {
-      onUnserved(principal, exchange.address)
       refuse(exchange, 'not_found', { detail: 'There is no such route. The OpenAPI document lists them all.' })
       return undefined
     }
     const denial = denialOf(match.route, principal)
     if (denial !== undefined) {
       const { code, ...answer } = denial
-      onUnserved(principal, exchange.address)
       refuse(exchange, code, answer)
       return undefined
     }
@@ -115,7 +112,10 @@ export function createRequestHandler(
   const outcomes: Outcomes = {
     accepted: (exchange, principal, hasToken) => {
       const limits = authorize(exchange, principal)
-      if (limits === undefined || exchange.match.kind !== 'route') return 'done'
+      if (limits === undefined || exchange.match.kind !== 'route') {
+        onUnserved(principal, exchange.address)
+        return 'done'
+      }
       if (!hasToken && !rateLimit.tryTake(limits)) return limits
       serve(exchange, exchange.match)
       return 'done'
