@@ -74,6 +74,9 @@ const chosen = partOf(planned)
 const outcomes: Outcome[] = []
 const leftOut: string[] = []
 
+/** What ends in its turn, the last first, whatever of it fails: without that, later files would look for their data here. */
+const ends = new AsyncDisposableStack()
+
 let cluster: RunningCluster
 let disk: SmallDisk | string
 let stack: TestStack
@@ -91,12 +94,20 @@ let watch: StallWatch
 
 beforeAll(async () => {
   watch = await watchStalls()
+  ends.defer(async () => await watch.stop())
   // Its own, which is killed and frozen; one that keeps what it has confirmed, as an installation's does.
   cluster = await startTestCluster({ durable: true })
+  ends.defer(async () => await cluster.stop())
   disk = await mountSmallDisk()
+  ends.defer(async () => {
+    if (typeof disk !== 'string') await disk.close()
+  })
+  ends.defer(async () => await links.close())
   const env = typeof disk === 'string' ? {} : { POSTERN_BLOB_DIRECTORY: disk.folder }
   stack = await startTestStack({ gateways: gatewayCount, twice: services, route: links.route, env })
+  ends.defer(async () => await stack.stop())
   fronts = await Promise.all(stack.gateways.map(async (url) => await startTcpProxy([Number(new URL(url).port)])))
+  ends.defer(async () => void (await Promise.all(fronts.map(async (front) => await front.close()))))
   gateways = fronts.map(({ port }) => `http://127.0.0.1:${port}`)
   traffic = startTraffic({ gateways, perSecond, sequence, pushesNew: true })
   // By a clock that is wrong, every signature is of another time.
@@ -106,13 +117,7 @@ beforeAll(async () => {
   await churn.start()
 })
 
-afterAll(async () => {
-  await stack.stop()
-  await Promise.all([links.close(), ...fronts.map(async (front) => await front.close())])
-  if (typeof disk !== 'string') await disk.close()
-  await cluster.stop()
-  await watch.stop()
-})
+afterAll(async () => await ends.disposeAsync())
 
 /** Checks all that has ended since it was last called. */
 function expectPromisesKept(): void {

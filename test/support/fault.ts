@@ -79,7 +79,8 @@ export function without(name: string): Fault['spares'] {
   return name === 'keys' ? nothing : (_gateway, operation) => serviceOf[operation] !== name
 }
 
-const patienceMs = 60_000
+/** For so long something is waited for that has to come. */
+export const patienceMs = 60_000
 
 /** Asks again and again until something has come to pass; fails when it never does. */
 export async function until(what: string, check: () => boolean | Promise<boolean>): Promise<void> {

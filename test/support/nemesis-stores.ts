@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Client } from 'pg'
-import { type Fault, type Repeated, type World, everything, nothing, repeat, until } from './fault.ts'
+import { type Fault, type Repeated, type World, everything, nothing, patienceMs, repeat, until } from './fault.ts'
 
 /** What befalls Redis and PostgreSQL themselves. */
 export function storeFaults(worldOf: () => World): Fault[] {
@@ -203,8 +203,9 @@ function sessionsEnded(url: () => string): Fault {
   }
 }
 
+/** As long as anything is waited for: this process is busy with the load, and each answer waits for it. */
 async function connect(connectionString: string): Promise<Client> {
-  const client = new Client({ connectionString, connectionTimeoutMillis: silenceMs })
+  const client = new Client({ connectionString, connectionTimeoutMillis: patienceMs })
   client.on('error', () => undefined)
   await client.connect()
   return client

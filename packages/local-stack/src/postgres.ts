@@ -116,7 +116,8 @@ async function run(
 async function answers(url: string, data: string, pid: number): Promise<true | undefined> {
   // Another PostgreSQL may have taken the port in the meantime: ours says when it is ready, and ends when it cannot be.
   if (!(await saysReady(data, pid))) return undefined
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 2_000 })
+  // Not less: where we are busy ourselves, each of its answers waits for us, and every attempt would be given up half-way.
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: startTimeoutMs })
   // The server may end a connection while it starts or stops; the query's own failure says so.
   client.on('error', () => undefined)
   try {

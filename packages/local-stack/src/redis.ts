@@ -73,7 +73,7 @@ async function answers(port: number, password: string): Promise<true | undefined
   const { promise, resolve } = Promise.withResolvers<true | undefined>()
   const socket = connect({ host: loopback, port })
   let received = ''
-  socket.setTimeout(1_000, () => socket.destroy())
+  socket.setTimeout(startTimeoutMs, () => socket.destroy())
   socket.on('error', () => undefined)
   socket.on('close', () => resolve(undefined))
   socket.on('connect', () => socket.write(`AUTH ${password}\r\nPING\r\n`))

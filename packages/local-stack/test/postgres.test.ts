@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, readdir, realpath, rm, stat, unlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -102,6 +103,24 @@ describe('PostgreSQL in a folder that is closed to other users', () => {
     first.kill('SIGKILL')
     await first.exited
     expect(await query(await start(home), 'select 1 as up')).toEqual([{ up: 1 }])
+  })
+
+  test('is ready also for who is so busy that each step of the connection waits for the better part of a second', async () => {
+    const home = await makeClosedHome()
+    const first = await start(home)
+    await first.stop()
+    let isStarting = true
+    const turn = (): void => {
+      const until = performance.now() + 700
+      // From when the server is there: before it, nothing waits for its answers.
+      if (existsSync(join(first.folder, 'data', 'postmaster.pid'))) while (performance.now() < until);
+      if (isStarting) setTimeout(turn)
+    }
+    setTimeout(turn)
+    const second = await start(home).finally(() => {
+      isStarting = false
+    })
+    expect(await query(second, 'select 1 as up')).toEqual([{ up: 1 }])
   })
 
   test('sets a half-written data directory aside, says so, and starts with a new one', async () => {
