@@ -14,6 +14,7 @@ import {
 } from '@postern/contracts'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { bodyError } from './input-errors.ts'
+import { onceRead } from './late-process.ts'
 import type { Logger } from './logger.ts'
 import { ProblemError, problem } from './problem.ts'
 
@@ -121,6 +122,17 @@ export function answerClientError(error: NodeJS.ErrnoException, socket: Socket, 
     socket.destroy()
     return
   }
+  // Until now nothing had come, for want of which the time for a head is over: where it was we who were late, it comes now.
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && socket.bytesRead === 0) {
+    onceRead(() => {
+      if (socket.bytesRead === 0 && socket.writable) answerUnread(error, socket, requestId)
+    })
+    return
+  }
+  answerUnread(error, socket, requestId)
+}
+
+function answerUnread(error: NodeJS.ErrnoException, socket: Socket, requestId: string): void {
   // The head was understood and is being answered: a second answer to one request would be taken for that of the next.
   if (hasAnswerUnderWay(socket)) {
     socket.destroySoon()

@@ -1,6 +1,7 @@
 import type { Server } from 'node:http'
 import { Server as ConnectionServer, type Socket } from 'node:net'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { readBeforeIdleClose } from './late-process.ts'
 import type { Logger } from './logger.ts'
 
 /** How long an orderly end may take before the process gives up on it, in milliseconds. */
@@ -36,12 +37,13 @@ export interface WatchedServer {
   close(end: { readonly drainMs: number; readonly withinMs: number; readonly logger: Logger }): Promise<void>
 }
 
-/** To be called before the server listens. */
+/** To be called before the server listens. From then on it also reads what has come before it closes what is idle. */
 export function watchServer(
   app: { readonly server: Server; close(): PromiseLike<unknown> },
   { lingerMs = usualLingerMs }: { readonly lingerMs?: number } = {},
 ): WatchedServer {
   const connections = watchConnections(app.server)
+  readBeforeIdleClose(app.server)
   return {
     close: async ({ drainMs, withinMs, logger }) => {
       await delay(drainMs)

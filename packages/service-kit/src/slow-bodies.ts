@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { onceRead } from './late-process.ts'
 
 /** Of a body that must arrive in each `withinMs`: a slower one ties up a connection, and what waits for it, for nothing. */
 const leastBytes = 1024
@@ -14,11 +15,12 @@ export function cutSlowBodies(app: FastifyInstance, withinMs: number): void {
     if (!raw.complete && (coding !== undefined || (length !== undefined && length !== '0'))) {
       const { socket } = raw
       let atLastCheck = socket.bytesRead
-      const timer = setInterval(() => {
+      const look = (): void => {
         if (raw.complete) clearInterval(timer)
         else if (raw.readableLength === 0 && socket.bytesRead - atLastCheck < leastBytes) socket.destroy()
         atLastCheck = socket.bytesRead
-      }, withinMs)
+      }
+      const timer = setInterval(() => onceRead(look), withinMs)
       timer.unref()
       raw.once('close', () => clearInterval(timer))
     }

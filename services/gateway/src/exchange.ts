@@ -12,7 +12,7 @@ import {
   scimMediaType,
   scimStatusOf,
 } from '@postern/contracts'
-import type { ProblemOptions, Span } from '@postern/service-kit'
+import { type ProblemOptions, type Span, onceRead } from '@postern/service-kit'
 import type { Principal } from './authenticate/principal.ts'
 import type { Match } from './authorize/route-match.ts'
 import type { Limits } from './limit/rate-limit.ts'
@@ -179,11 +179,12 @@ function boundRest(request: IncomingMessage): void {
   let rest = mostRestBytes
   let times = mostRestTimes
   let isSilent = true
-  const timer = setInterval(() => {
+  const look = (): void => {
     times -= 1
     if (isSilent || times === 0) request.socket.destroy()
     isSilent = true
-  }, restWithinMs)
+  }
+  const timer = setInterval(() => onceRead(look), restWithinMs)
   timer.unref()
   request.on('data', (chunk: Buffer) => {
     isSilent = false

@@ -1,4 +1,6 @@
+import { once } from 'node:events'
 import { type Socket, connect } from 'node:net'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { generateKey } from '@postern/api-key'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { keyRecord } from './builders.ts'
@@ -173,6 +175,53 @@ describe.concurrent('a client that keeps a connection busy with little is told s
 
   test('while one that sends all at once is served', async () => {
     expect((await gateway.get('/api/v1/findings', value)).status).toBe(200)
+  })
+})
+
+/**
+ * Sends, and then this process, and the gateway in it, does nothing for longer than a client may take, as one that is frozen or has no
+ * processor. Behind a turn of the event loop: what comes next are the timers.
+ */
+async function sendAndStandStill(socket?: Socket, bytes = ''): Promise<void> {
+  await nextTurn()
+  socket?.write(bytes)
+  const until = performance.now() + 1.6 * clientTimeoutMs
+  while (performance.now() < until);
+}
+
+async function open(): Promise<{ readonly socket: Socket; readonly ended: Promise<string> }> {
+  let received = ''
+  const socket = connect(gateway.port, '127.0.0.1').on(
+    'data',
+    (chunk: Buffer) => (received += chunk.toString('latin1')),
+  )
+  const ended = once(socket, 'close').then(() => received)
+  await once(socket, 'connect')
+  return { socket, ended }
+}
+
+describe('a client whose bytes had come in time is not blamed for a gateway that was late to read them', () => {
+  test('for a request over a new connection', async () => {
+    const { socket, ended } = await open()
+    // The gateway has taken the connection, and its time runs.
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn()
+    await sendAndStandStill(socket, 'GET /api/v1/findings HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n')
+    expect(await ended).toMatch(/^HTTP\/1\.1 401 /)
+  })
+
+  test('for the rest of a body', async () => {
+    const before = gateway.arrived()
+    const { socket, ended } = await open()
+    socket.write(`${head}Connection: close\r\nContent-Length: ${bodyBytes}\r\n\r\n${drop}`)
+    await expect.poll(() => gateway.arrived()).toBe(before + 1)
+    await sendAndStandStill(socket, whole.slice(drop.length))
+    expect(await ended).toMatch(/^HTTP\/1\.1 200 /)
+  })
+
+  test('while one that has sent nothing all that time is told so', async () => {
+    const { ended } = await open()
+    await sendAndStandStill()
+    expect(await ended).toMatch(/^HTTP\/1\.1 408 /)
   })
 })
 

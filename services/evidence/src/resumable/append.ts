@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
+import { countPassedBytes, freeChunk, problem, watchStall } from '@postern/service-kit'
 import type { PartialWriter } from '../blob/partial-store.ts'
-import { watchStall } from '../upload/stall.ts'
 import type { Checksum } from './rules.ts'
 
 /**

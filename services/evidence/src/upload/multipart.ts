@@ -1,11 +1,10 @@
 import { Readable } from 'node:stream'
 import { maxFilesAtOnce } from '@postern/contracts'
-import { bodyError, problem } from '@postern/service-kit'
+import { type Stall, bodyError, problem, watchStall } from '@postern/service-kit'
 import { Busboy, type BusboyInstance } from '@fastify/busboy'
 import { faultOfHead, headLimits } from './form-head.ts'
 import { UploadStalled, discardRest } from './receive.ts'
 import { brokenOff, refused } from './refusal.ts'
-import { type Stall, watchStall } from './stall.ts'
 
 export interface FilePart {
   readonly fileName: string

@@ -1,6 +1,6 @@
 import { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes, problem } from '@postern/service-kit'
+import { countPassedBytes, problem, watchStall } from '@postern/service-kit'
 import { type IncomingBlob, isNoRoom } from '../blob/blob-store.ts'
 import { NoBlockFree } from '../digest/blocks.ts'
 import { type Digester, DigesterGone } from '../digest/digester.ts'
@@ -10,7 +10,6 @@ import { pourInto } from './pour.ts'
 import { readBatches } from './read-batches.ts'
 import { brokenOff, digesterGone, noRoom, refused, scannerAway, storeTooSlow } from './refusal.ts'
 import { type DeclaredUpload, judgeBody } from './rules.ts'
-import { watchStall } from './stall.ts'
 
 export interface ReceivedBody {
   readonly sizeBytes: number

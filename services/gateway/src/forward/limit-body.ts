@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
-import { countPassedBytes } from '@postern/service-kit'
+import { countPassedBytes, onceRead } from '@postern/service-kit'
 import { BodyTooLargeError, BodyTooSlowError, EmptyBodyError } from './upstream-errors.ts'
 
 /** Bytes that must arrive in each `withinMs`: a body slower than this ties up a connection for nothing. */
@@ -40,12 +40,13 @@ export function limitBody(request: IncomingMessage, maxBytes: number, withinMs: 
     if (total === 0) body.destroy(new EmptyBodyError())
     else body.push(null)
   }
-  const timer = setInterval(() => {
+  const look = (): void => {
     // Paused by a slow upstream is not the client's fault, nor is what the upstream has yet to read of a whole body.
     const waitsForClient = !request.isPaused() && !request.complete
     if (waitsForClient && total - atLastCheck < leastBytes) body.destroy(new BodyTooSlowError())
     atLastCheck = total
-  }, withinMs)
+  }
+  const timer = setInterval(() => onceRead(look), withinMs)
   timer.unref()
   // undici listens only while it sends: what fails after an early answer must not end the process.
   body.on('error', () => undefined)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, problem } from '@postern/service-kit'
+import { countPassedBytes, freeChunk, problem, watchStall } from '@postern/service-kit'
 import { deleteUpload, putChunk } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -30,6 +30,11 @@ export async function receiveUpload(
   let [bytes, index] = [0, 0]
   let part: Buffer | undefined
   let held = 0
+  let isStoring = false
+  const stall = watchStall(stallMs, {
+    isHeld: () => isStoring,
+    onStall: () => body.destroy(problem('request_timeout')),
+  })
   // Two parts are stored while the next one arrives: PostgreSQL writes the one while the other is sent to it.
   let [before, storing] = [Promise.resolve(), Promise.resolve()]
   const flush = async (rest = 0): Promise<void> => {
@@ -40,7 +45,10 @@ export async function receiveUpload(
     part = begun
     held = rest
     index += 1
+    isStoring = true
     await before
+    isStoring = false
+    stall.refresh()
     before = storing
     storing = db.write(context, async (tx) => await putChunk(tx, id, at, content))
     // As it is here, and as it is written down to be sent.
@@ -48,10 +56,9 @@ export async function receiveUpload(
     // Its failure is told when it is waited for.
     storing.catch(() => undefined)
   }
-  const stalled = setTimeout(() => body.destroy(problem('request_timeout')), stallMs)
   try {
     for await (const given of body) {
-      stalled.refresh()
+      stall.refresh()
       const chunk = Buffer.isBuffer(given) ? given : Buffer.from(given)
       hash.update(chunk)
       bytes += chunk.length
@@ -74,7 +81,7 @@ export async function receiveUpload(
     await db.write(context, async (tx) => await deleteUpload(tx, id)).catch(() => undefined)
     throw error
   } finally {
-    clearTimeout(stalled)
+    stall.stop()
   }
   return { id, bytes, sha256: hash.digest('hex') }
 }

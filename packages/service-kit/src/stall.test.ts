@@ -29,3 +29,15 @@ test('who has stopped is never told of', () => {
   vi.advanceTimersByTime(1000)
   expect(onStall).not.toHaveBeenCalled()
 })
+
+test('a sender is not told of when what it had sent is read at the end of its time', () => {
+  const onStall = vi.fn<() => void>()
+  const stall = watchStall(100, { isHeld: () => false, onStall })
+  // Its time is over, and nothing has been read since: only then comes what follows the timers.
+  vi.advanceTimersToNextTimer()
+  stall.refresh()
+  vi.advanceTimersByTime(99)
+  expect(onStall).not.toHaveBeenCalled()
+  vi.advanceTimersByTime(10)
+  expect(onStall).toHaveBeenCalledTimes(1)
+})

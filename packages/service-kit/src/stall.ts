@@ -1,3 +1,5 @@
+import { onceRead } from './late-process.ts'
+
 /** Tells of a sender from whom nothing comes. */
 export interface Stall {
   /** To be called with whatever comes. */
@@ -14,9 +16,24 @@ export function watchStall(
   stallMs: number,
   { isHeld, onStall }: { readonly isHeld: () => boolean; readonly onStall: () => void },
 ): Stall {
+  let hasCome = false
+  let isOver = false
   const timer = setTimeout(() => {
-    if (isHeld()) timer.refresh()
-    else onStall()
+    hasCome = false
+    onceRead(() => {
+      if (isOver || hasCome) return
+      if (isHeld()) timer.refresh()
+      else onStall()
+    })
   }, stallMs)
-  return { refresh: () => void timer.refresh(), stop: () => clearTimeout(timer) }
+  return {
+    refresh: () => {
+      hasCome = true
+      timer.refresh()
+    },
+    stop: () => {
+      isOver = true
+      clearTimeout(timer)
+    },
+  }
 }
