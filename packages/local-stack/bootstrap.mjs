@@ -8,6 +8,7 @@ import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { runCheck, runFix } from './check.mjs'
 import { exclusively } from './exclusively.mjs'
+import { mergeReports } from './merge-reports.mjs'
 import { ensurePrograms, findPrograms } from './programs.mjs'
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..')
@@ -178,6 +179,9 @@ function commandEnvironment(node) {
   return env
 }
 
+/** Whether somebody has asked for the end: then nothing more begins. */
+let isStopped = false
+
 /** Runs a program to its end, hands on the signals that ask for one, and gives its exit code as a shell would. */
 function follow(command, args, { env, cwd = root, leash = false }) {
   return new Promise((resolve, reject) => {
@@ -185,11 +189,15 @@ function follow(command, args, { env, cwd = root, leash = false }) {
     const stdio = leash ? ['inherit', 'inherit', 'inherit', 'pipe'] : 'inherit'
     const child = spawn(command, args, { cwd, env: leash ? { ...env, POSTERN_PARENT_FD: '3' } : env, stdio })
     child.stdio[3]?.on('error', () => undefined)
-    const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => child.kill(signal)])
+    const stop = (signal) => {
+      isStopped = true
+      child.kill(signal)
+    }
+    const handlers = ['SIGINT', 'SIGTERM', 'SIGHUP'].map((signal) => [signal, () => stop(signal)])
     for (const [signal, handler] of handlers) process.on(signal, handler)
     // npm hands signals on, but when it is killed outright nobody tells us: another parent is the only sign.
     const parent = process.ppid
-    const watch = setInterval(() => process.ppid === parent || child.kill('SIGTERM'), 1_000)
+    const watch = setInterval(() => process.ppid === parent || stop('SIGTERM'), 1_000)
     if (process.env.npm_lifecycle_event === undefined) clearInterval(watch)
     child.once('error', reject)
     child.once('exit', (code, signal) => {
@@ -202,15 +210,20 @@ function follow(command, args, { env, cwd = root, leash = false }) {
 
 const reports = join(root, '.test-reports')
 
+/** What keeps all processors busy by itself, and asks how long something takes: it runs behind the others, a file at a time. */
+const faults = 'test/fault'
+
 /** The checks, then every test; with arguments only the tests that they select. Both leave a report for CI. */
 async function test(context, args) {
   rmSync(reports, { recursive: true, force: true })
   mkdirSync(reports, { recursive: true })
-  let checked = 0
-  if (args.length === 0)
-    checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
-  const tested = await follow('vitest', ['run', ...reporting('vitest'), ...args], context)
-  return checked || tested
+  if (args.length > 0) return await follow('vitest', ['run', ...reporting('vitest'), ...args], context)
+  const checked = await runCheck({ ...context, report: join(reports, 'check.json'), boundaries: false })
+  const tested = await follow('vitest', ['run', ...reporting('vitest'), '--exclude', `${faults}/**`], context)
+  if (isStopped) return tested
+  const withstood = await follow('vitest', ['run', ...reporting('faults'), '--maxWorkers=1', faults], context)
+  mergeReports(reports, { from: 'faults', into: 'vitest' })
+  return checked || tested || withstood
 }
 
 /** What leaves a report for CI, and beside it the errors outside every test. */
