@@ -28,13 +28,16 @@ export function start(env: Record<string, string>): Run {
       PATH: process.env['PATH'],
       NODE_COMPILE_CACHE: process.env['NODE_COMPILE_CACHE'],
       POSTERN_MAX_EVENT_LOOP_DELAY_MS: patienceMs,
+      // As from `npm start`: it ends when this process does, however that ended.
+      POSTERN_PARENT_FD: '3',
       ...env,
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['ignore', 'pipe', 'pipe', 'pipe'],
   })
+  child.stdio[3]?.on('error', () => undefined)
   let output = ''
-  child.stdout.on('data', (chunk) => (output += String(chunk)))
-  child.stderr.on('data', (chunk) => (output += String(chunk)))
+  child.stdout?.on('data', (chunk) => (output += String(chunk)))
+  child.stderr?.on('data', (chunk) => (output += String(chunk)))
   const { promise, resolve } = Promise.withResolvers<number | null>()
   child.once('close', (code) => resolve(code))
   return { pid: child.pid ?? 0, output: () => output, ended: promise, kill: (signal) => void child.kill(signal) }
