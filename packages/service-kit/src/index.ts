@@ -36,7 +36,15 @@ export { onceRead } from './late-process.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
-export { boundYoung, collectAll, countPassedBytes, freeChunk, keepYoungSmall, makeAllYoung } from './passed-bytes.ts'
+export {
+  boundYoung,
+  collectAll,
+  countPassedBytes,
+  freeChunk,
+  giveOldRoom,
+  keepYoungSmall,
+  makeAllYoung,
+} from './passed-bytes.ts'
 export { type Peer, openPeer } from './peer.ts'
 export { type Pressure, refuseWhenLate, tooBusy, watchEventLoop } from './pressure.ts'
 export { answerClientError, answerProblems } from './problem-handler.ts'

@@ -104,3 +104,9 @@ test('no place in the code makes its objects among the old ones', () => {
   expect(flagsOf([], call)).toBe(flagsOf(['--no-allocation-site-pretenuring'], ''))
   expect(flagsOf([], call)).not.toBe(flagsOf([], ''))
 })
+
+test('behind a pause as much may gather beside what lives as before it', () => {
+  const call = `import { giveOldRoom } from '${import.meta.resolve('./passed-bytes.ts')}'; giveOldRoom()`
+  expect(flagsOf([], call)).toBe(flagsOf(['--heap-growing-percent=300'], ''))
+  expect(flagsOf([], call)).not.toBe(flagsOf([], ''))
+})
