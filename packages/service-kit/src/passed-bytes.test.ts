@@ -99,14 +99,11 @@ function flagsOf(options: readonly string[], before: string): string {
   return printedBy(`${before}; console.log(process.getBuiltinModule('node:v8').cachedDataVersionTag())`, options)
 }
 
-test('no place in the code makes its objects among the old ones', () => {
-  const call = `import { makeAllYoung } from '${import.meta.resolve('./passed-bytes.ts')}'; makeAllYoung()`
-  expect(flagsOf([], call)).toBe(flagsOf(['--no-allocation-site-pretenuring'], ''))
-  expect(flagsOf([], call)).not.toBe(flagsOf([], ''))
-})
-
-test('behind a pause as much may gather beside what lives as before it', () => {
-  const call = `import { giveOldRoom } from '${import.meta.resolve('./passed-bytes.ts')}'; giveOldRoom()`
-  expect(flagsOf([], call)).toBe(flagsOf(['--heap-growing-percent=300'], ''))
+test.each([
+  ['no place in the code makes its objects among the old ones', 'makeAllYoung', '--no-allocation-site-pretenuring'],
+  ['behind a pause as much may gather beside what lives as before it', 'giveOldRoom', '--heap-growing-percent=300'],
+])('%s', (_what, name, flag) => {
+  const call = `import { ${name} } from '${import.meta.resolve('./passed-bytes.ts')}'; ${name}()`
+  expect(flagsOf([], call)).toBe(flagsOf([flag], ''))
   expect(flagsOf([], call)).not.toBe(flagsOf([], ''))
 })
