@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
 import type { Run } from '@postern/contracts'
 import type { Principal, SignedCaller } from '@postern/local-stack/testing'
 import { mintAssertion, parseKeyRing } from '@postern/signed-context'
 import type { TenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
+import { openUpload } from '../src/upload/read.ts'
 import { receiveUpload } from '../src/upload/receive.ts'
+import { putChunks } from '../src/upload/store.ts'
 import { csvOf, useRuns } from './run-support.ts'
 import { admin, type makeWorld } from './support.ts'
 
@@ -91,4 +94,41 @@ describe('of a file that was sent nothing stays', () => {
     await work(run)
     expect(await stored(tenant)).toBe(1)
   })
+})
+
+const lineOf = (row: number): string => `E${row},Prüfgebiet № ${row} — «Zahlungsverkehr»,€ 1\n`
+
+const read = async (tenant: Principal, id: string): Promise<Buffer> =>
+  await buffer(openUpload(async (asked) => await workerDb.read(by(tenant), asked), id))
+
+describe('a file is read as it was sent', () => {
+  const text = Array.from({ length: 50_000 }, (_none, row) => lineOf(row)).join('')
+  const files = {
+    'in UTF-8': Buffer.from(text),
+    'in UTF-8 at first, and in windows-1252 from its middle on': Buffer.concat([
+      Buffer.from(text.slice(0, text.length / 2)),
+      Buffer.from('Prüfgebiet\n'.repeat(100_000), 'latin1'),
+    ]),
+    'in UTF-16, with zero bytes': Buffer.from(text, 'utf16le'),
+    'of any bytes': Buffer.from(Array.from({ length: 2_000_000 }, (_none, at) => (at * at) % 256)),
+  }
+
+  test.each(Object.entries(files))('%s', async (_name, content) => {
+    const tenant = admin()
+    const { id } = await receiveUpload(workerDb, by(tenant), Readable.from(content, { objectMode: false }))
+    expect(content.equals(await read(tenant, id))).toBe(true)
+  })
+
+  test.each(Object.entries(files))(
+    '%s, in larger chunks, as a release before has stored it',
+    async (_name, content) => {
+      const tenant = admin()
+      const id = randomUUID()
+      const chunks = Array.from({ length: Math.ceil(content.length / 1e6) }, (_none, at) =>
+        content.subarray(at * 1e6, (at + 1) * 1e6),
+      )
+      await workerDb.write(by(tenant), async (tx) => await putChunks(tx, id, 0, chunks))
+      expect(content.equals(await read(tenant, id))).toBe(true)
+    },
+  )
 })

@@ -11,13 +11,17 @@ const insertChunk = statement(
   `insert into sync.upload_chunk (tenant_id, upload_id, index, content)
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
+/** Chunks of a file that are written together, and read together. */
+export const chunksAtOnce = 8
+
 // Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. Text comes
 // as it is: in UTF-8 it is only looked through, and fails with 22021 where it is none. Fetched once: each use would fetch it anew.
 const selectText = statement(
   'sync_select_chunk_text',
   `select convert_from(u.content, 'UTF8') as text, null as bytes
   from sync.upload_chunk u
-  where u.upload_id = $1 and u.index = $2`,
+  where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
+  order by u.index`,
 )
 // What is no UTF-8 comes as text of one byte a character, of which each is converted, but for NUL, which no text may hold.
 const selectChunk = statement(
@@ -26,12 +30,16 @@ const selectChunk = statement(
     case when part.has_nul then null else convert_from(part.content, 'LATIN1') end as text,
     case when part.has_nul then part.content end as bytes
   from (
-    select whole.content, position('\\x00'::bytea in whole.content) > 0 as has_nul
+    select whole.index, whole.content, position('\\x00'::bytea in whole.content) > 0 as has_nul
     from (
-      select u.content || ''::bytea as content from sync.upload_chunk u where u.upload_id = $1 and u.index = $2 offset 0
+      select u.index, u.content || ''::bytea as content
+      from sync.upload_chunk u
+      where u.upload_id = $1 and u.index >= $2::integer and u.index < $2::integer + ${chunksAtOnce}
+      offset 0
     ) as whole
     offset 0
-  ) as part`,
+  ) as part
+  order by part.index`,
 )
 const deleteChunks = statement('sync_delete_chunks', 'delete from sync.upload_chunk u where u.upload_id = $1')
 
@@ -47,21 +55,24 @@ const deleteAbandoned = statement(
     )`,
 )
 
-export async function putChunk(tx: Tx, uploadId: string, index: number, content: Buffer): Promise<void> {
-  await tx.execute(insertChunk([uploadId, index, content]))
+/** Stores chunks of a file that follow each other; `first` is the number of the first of them. */
+export async function putChunks(tx: Tx, uploadId: string, first: number, contents: readonly Buffer[]): Promise<void> {
+  await Promise.all(contents.map(async (content, at) => await tx.execute(insertChunk([uploadId, first + at, content]))))
 }
 
-/** A part of an uploaded file; undefined behind its end. Of one that is no UTF-8 only `encoding` latin1 reads any: the other fails as `isNoText` says. */
-export async function findChunk(
+/**
+ * The next chunks of an uploaded file, from that with the number `first` on; none behind its end. Where one of them is no UTF-8 only `encoding`
+ * latin1 reads them: the other fails as `isNoText` says.
+ */
+export async function findChunks(
   tx: Tx,
   uploadId: string,
-  index: number,
+  first: number,
   encoding: 'utf8' | 'latin1',
-): Promise<Buffer | undefined> {
+): Promise<Buffer[]> {
   const select = encoding === 'utf8' ? selectText : selectChunk
-  const [row] = await tx.query<{ text: string | null; bytes: Buffer | null }>(select([uploadId, index]))
-  if (row === undefined) return undefined
-  return row.text === null ? (row.bytes ?? undefined) : Buffer.from(row.text, encoding)
+  const rows = await tx.query<{ text: string | null; bytes: Buffer | null }>(select([uploadId, first]))
+  return rows.map(({ text, bytes }) => (text === null ? (bytes ?? Buffer.alloc(0)) : Buffer.from(text, encoding)))
 }
 
 /** Whether a part could not be read because it is no text in UTF-8 (SQLSTATE 22021, character_not_in_repertoire). */

@@ -41,7 +41,6 @@ import {
   settleBelowStored,
 } from '../staging/store.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
-import { batchRows } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
@@ -144,8 +143,8 @@ async function haveParents(hold: Hold, universe: Universe): Promise<boolean> {
 
 /** The next keys are read while the universe is asked for these. */
 async function areNew(hold: Hold, universe: Universe): Promise<boolean> {
-  const blocks = maxCurrentRows / batchRows
-  const next = async (after: number) => await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, blocks))
+  const next = async (after: number) =>
+    await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, maxCurrentRows))
   let some = await next(0)
   while (some.keys.length > 0) {
     const [isAny, following] = await Promise.all([isAnyThere(hold, universe, some.keys), next(some.last)])

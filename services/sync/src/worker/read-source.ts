@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream'
 import { collectAll } from '@postern/service-kit'
 import { keepCreations } from '../creation/store.ts'
 import { type DatasetRules } from '../dataset/rules.ts'
@@ -12,16 +11,15 @@ import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import { type StagedRow, clearPlan, stageRows } from '../staging/store.ts'
-import { findChunk, isNoText } from '../upload/store.ts'
+import { openUpload } from '../upload/read.ts'
 import type { Hold } from './held-run.ts'
 import { createErrorKeeper } from './kept-errors.ts'
-import { readParts } from './read-parts.ts'
 
 /**
  * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
  * collection of what is young.
  */
-export const batchRows = 1000
+const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 /** Rows of which objects are made before what is left of them goes: some 60 MiB. */
 const rowsBetweenCollections = 20_000
@@ -62,7 +60,8 @@ export async function stageSource(
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<Read> {
   const take = createTaker(hold, rules, remembered)
-  const upload = hold.run.uploadId === null ? undefined : openUpload(hold, hold.run.uploadId)
+  const upload =
+    hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
   let batch = newBatch()
   let [fetched, valid, compared] = [0, 0, 0]
   // The rows behind those that are kept are counted all the same.
@@ -238,19 +237,4 @@ function toStaged(
       .slice(0, maxErrorsARow)
       .map((fault) => ({ ...fault, row: item.row, key, field: excerptOf(fault.field) })),
   }
-}
-
-/** The bytes of an uploaded file, part by part; the next part comes while this one is taken in. */
-function openUpload(hold: Hold, uploadId: string): Readable {
-  let encoding: 'utf8' | 'latin1' = 'utf8'
-  const read = async (index: number) => await hold.read(async (tx) => await findChunk(tx, uploadId, index, encoding))
-  return readParts(
-    async (index) =>
-      await read(index).catch(async (error: unknown) => {
-        if (encoding === 'latin1' || !isNoText(error)) throw error
-        // Nor are the parts behind it, most likely.
-        encoding = 'latin1'
-        return await read(index)
-      }),
-  )
 }

@@ -1,0 +1,41 @@
+import { Readable } from 'node:stream'
+import { countPassedBytes } from '@postern/service-kit'
+import { handled } from '../worker/handled.ts'
+import { type Tx, findChunks, isNoText } from './store.ts'
+
+/** The bytes of an uploaded file. */
+export function openUpload(read: <T>(work: (tx: Tx) => Promise<T>) => Promise<T>, uploadId: string): Readable {
+  let encoding: 'utf8' | 'latin1' = 'utf8'
+  const chunksFrom = async (first: number) => await read(async (tx) => await findChunks(tx, uploadId, first, encoding))
+  return readChunks(
+    async (first) =>
+      await chunksFrom(first).catch(async (error: unknown) => {
+        if (encoding === 'latin1' || !isNoText(error)) throw error
+        // Nor are the chunks behind them, most likely.
+        encoding = 'latin1'
+        return await chunksFrom(first)
+      }),
+  )
+}
+
+/**
+ * One behind the other what `chunksFrom` gives, from a number on: the next chunks are read while some are taken, as long as there are
+ * any. That they cannot be read is told to who comes to them, and to nobody where none does.
+ */
+export function readChunks(chunksFrom: (first: number) => Promise<readonly Buffer[]>): Readable {
+  async function* every(): AsyncGenerator<Buffer> {
+    let next = handled(chunksFrom(0))
+    for (let first = 0; ;) {
+      const chunks = await next
+      if (chunks.length === 0) return
+      first += chunks.length
+      next = handled(chunksFrom(first))
+      for (const chunk of chunks) {
+        // As it came, the text that it was read from, and what was made of it.
+        countPassedBytes(chunk.length * 3)
+        yield chunk
+      }
+    }
+  }
+  return Readable.from(every(), { objectMode: false })
+}
