@@ -319,12 +319,14 @@ const besides = `
     where mine.id = $2::uuid and other.dataset = split_part($1::text, '/', 1)
       and beside.source = 'connector' and (beside.applied_count > 0 or beside.status = 'applying')
       and (beside.finished_at is null or beside.finished_at >= mine.started_at)`
+// Whether there is anybody at all is asked once, first: where nobody is, which is most often, no known row is looked at.
 const doubtOverlappedRows = statement(
   'sync_doubt_overlapped',
   `with beside as materialized (${besides})
   update sync.known_row k
   set hash = null
   where k.scope = $1::text and k.run_id = $2::uuid and k.hash is not null
+    and (${isOverlapped('$2', '$1')} or exists (select from beside))
     and (
       ${isOverlapped('$2', '$1')}
       or k.source_key in (
