@@ -335,11 +335,12 @@ async function statementOf(tenantId: string, list: (tx: Tx) => Promise<unknown>)
   }
   await list(tx)
   if (sent === undefined) throw new Error('the list sent no statement')
-  // PostgreSQL plans it as if the condition stood beside the others.
-  const text = sent.text.replace(
-    /from findings\.finding (\w+)/,
-    `from (select * from findings.finding where tenant_id = '${tenantId}'::uuid) $1`,
-  )
-  if (text === sent.text) throw new Error('the statement of the list has changed: where does the tenant go?')
+  // PostgreSQL plans it as if the conditions stood beside the others.
+  const ofTenant = (table: string): string => `from (select * from ${table} where tenant_id = '${tenantId}'::uuid) $1`
+  const text = sent.text
+    .replace(/from findings\.finding (\w+)/, ofTenant('findings.finding'))
+    .replace(/from findings\.finding_entity (\w+)/, ofTenant('findings.finding_entity'))
+  if (text.split(tenantId).length !== 3)
+    throw new Error('the statement of the list has changed: where does the tenant go?')
   return { name: `bench_${sent.name ?? 'list'}`, text, values: [...sent.values] }
 }

@@ -224,7 +224,7 @@ const columns = `
   array(
     select link.recommendation_id
     from findings.action_plan_recommendation link
-    where link.tenant_id = t.tenant_id and link.action_plan_id = t.id
+    where link.action_plan_id = t.id
     order by link.position
   ) as recommendation_ids,
   coalesce((
@@ -237,7 +237,7 @@ const columns = `
       order by e.number
     )
     from findings.action_plan_extension e
-    where e.tenant_id = t.tenant_id and e.action_plan_id = t.id
+    where e.action_plan_id = t.id
   ), '[]') as extensions`
 
 const byCreation = {

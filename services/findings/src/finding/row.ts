@@ -22,7 +22,7 @@ export function toFinding(row: FindingRow): StoredFinding {
 
 /**
  * What is stored of a finding `f`. Row level security narrows every statement to the tenant of the assertion: none of
- * them names one but to insert it.
+ * them names one but to insert it. Nor does what is looked up for each row hold its tenant against the row's: PostgreSQL would do that for each.
  */
 export const storedColumns = `
   f.id, f.reference, f.external_id, f.title, f.condition, f.criteria, f.cause, f.consequence, f.corrective_action,
@@ -36,7 +36,7 @@ export const columns = `${storedColumns},
   array(
     select link.entity_id
     from findings.finding_entity link
-    where link.tenant_id = f.tenant_id and link.finding_id = f.id
+    where link.finding_id = f.id
     order by link.position
   ) as entity_ids`
 
@@ -60,7 +60,7 @@ export const jsonText = objectText({
   entity_ids: present(
     plainText(`select coalesce('["' || string_agg(link.entity_id::text, '","' order by link.position) || '"]', '[]')
     from findings.finding_entity link
-    where link.tenant_id = t.tenant_id and link.finding_id = t.id`),
+    where link.finding_id = t.id`),
   ),
   owner: plainText('t.owner'),
   identified_date: present(scalarText('t.identified_on')),
