@@ -35,7 +35,7 @@ export class JsonTexts {
     if (this.#items.length === 0) return Buffer.from('[]')
     const length = this.#items.reduce((sum, item) => sum + item.length + 1, 1)
     // Most texts are ASCII, a byte each character, but for some.
-    let bytes = Buffer.allocUnsafe(length + (length >> 4))
+    let bytes: Buffer = Buffer.allocUnsafe(length + (length >> 4))
     let at = bytes.write('[')
     for (const item of this.#items) {
       if (at + item.length * mostBytesACharacter >= bytes.length)
