@@ -20,29 +20,8 @@ const keep = statement(
   on conflict do nothing`,
 )
 
-/** What a block holds of contents, in characters: with what it has beside them it stays below the 128 KiB from which on V8 keeps a text by itself. */
-const blockLength = 96 * 1024
-
 /** Keeps valid rows that follow each other. */
 export async function keepCreations(tx: Tx, runId: string, rows: readonly StagedRow[]): Promise<void> {
-  await Promise.all(blocksOf(rows).map(async (block) => await keepBlock(tx, runId, block)))
-}
-
-function blocksOf(rows: readonly StagedRow[]): StagedRow[][] {
-  const blocks: StagedRow[][] = []
-  let length = Infinity
-  for (const row of rows) {
-    length += row.content?.length ?? 0
-    if (length > blockLength) {
-      blocks.push([])
-      length = row.content?.length ?? 0
-    }
-    blocks.at(-1)?.push(row)
-  }
-  return blocks
-}
-
-async function keepBlock(tx: Tx, runId: string, rows: readonly StagedRow[]): Promise<void> {
   const [first, last] = [rows[0], rows.at(-1)]
   if (first === undefined || last === undefined) return
   await tx.execute(
@@ -59,9 +38,6 @@ async function keepBlock(tx: Tx, runId: string, rows: readonly StagedRow[]): Pro
     ]),
   )
 }
-
-/** Blocks that are looked at for what is next: of few rows each, as blocks of long rows are, more than go at once. */
-const blocksAtOnce = 100
 
 const given = `
     select one.row, one.key, one.parent
@@ -124,30 +100,21 @@ export async function listParentsOutside(tx: Tx, runId: string, after: string, l
 
 const keysOf = statement(
   'sync_list_creation_keys',
-  `select to_json(next.keys) as keys, next.last_row as last
-  from (
-    select b.keys, b.last_row, row_number() over same as place, sum(cardinality(b.rows)) over same as total
-    from (
-      select b.first_row, b.last_row, b.rows, b.keys
-      from sync.run_creation b
-      where b.run_id = $1::uuid and b.first_row > $2::integer
-      order by b.first_row
-      limit ${blocksAtOnce}
-    ) as b
-    window same as (order by b.first_row)
-  ) as next
-  where next.total <= $3::integer or next.place = 1
-  order by next.place`,
+  `select to_json(b.keys) as keys, b.last_row as last
+  from sync.run_creation b
+  where b.run_id = $1::uuid and b.first_row > $2::integer
+  order by b.first_row
+  limit $3`,
 )
 
-/** The keys of the next blocks behind a row, at most so many where a block has not more, and their last row; no keys where there are none. */
+/** The keys of some blocks behind a row, and their last row; no keys where there are none. */
 export async function nextKeys(
   tx: Tx,
   runId: string,
   after: number,
-  most: number,
+  blocks: number,
 ): Promise<{ readonly keys: readonly string[]; readonly last: number }> {
-  const rows = await tx.query<{ keys: string[]; last: number }>(keysOf([runId, after, most]))
+  const rows = await tx.query<{ keys: string[]; last: number }>(keysOf([runId, after, blocks]))
   return { keys: rows.flatMap(({ keys }) => keys), last: rows.at(-1)?.last ?? after }
 }
 
@@ -222,19 +189,19 @@ export async function summarizeCreations(
   return row
 }
 
-// Served by run_creation_pk. What is not sent is not made a text, nor read from where long texts are.
+// Served by run_creation_pk.
 const next = statement(
   'sync_next_creations',
-  `select array_to_string(next.rows, ',') as rows, next.contents
+  `select next.rows, next.contents
   from (
-    select b.rows, b.contents, row_number() over same as place,
+    select array_to_string(b.rows, ',') as rows, b.contents, row_number() over same as place,
       sum(cardinality(b.rows)) over same as total, sum(octet_length(b.contents)) over same as bytes
     from (
       select b.first_row, b.rows, b.contents
       from sync.run_creation b
       where b.run_id = $1::uuid and ${seqOf('b.last_row')} > greatest($2::integer, ${appliedUpTo('$1')})
       order by b.first_row
-      limit ${blocksAtOnce}
+      limit 20
     ) as b
     window same as (order by b.first_row)
   ) as next

@@ -218,7 +218,7 @@ interface Sending {
   readonly signal?: AbortSignal
 }
 
-/** Rows that become one text: beyond 128 KiB V8 keeps one by itself, and takes many times as long to make it. */
+/** Rows that become one text: beyond 128 KiB, which a hundred are seldom, V8 keeps one by itself, and takes many times as long to make it. */
 const rowsAText = 100
 
 function contentOf({ dataset, runId, more, rows }: RowsApplication): Buffer {

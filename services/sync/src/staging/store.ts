@@ -66,7 +66,7 @@ const clearCreations = statement(
 )
 const clearBlocks = statement('sync_clear_blocks', `delete from sync.staged_block b where b.run_id in (${ended})`)
 
-// Of a MiB each.
+// Of 60 KiB each, and of a MiB where a release before has stored them.
 const clearUploads = statement(
   'sync_clear_uploads',
   `delete from sync.upload_chunk u
@@ -74,13 +74,13 @@ const clearUploads = statement(
     select old.tenant_id, old.upload_id, old.index
     from sync.upload_chunk old
     where old.upload_id in (select r.upload_id from sync.run r where r.id in (${ended}))
-    limit 500
+    limit 1000
   )`,
 )
 
 /**
  * Removes rows of runs that have ended, and what is left of their files, the connector's and those of retired ones: at most 50,000 of
- * each kind, and 500 parts of files. Answers how many.
+ * each kind, and 1000 chunks of files. Answers how many.
  */
 export async function clearEndedRuns(tx: Tx, connectorId: string): Promise<number> {
   const counts = await Promise.all(

@@ -12,7 +12,7 @@ const insertChunk = statement(
   values ((select tenancy.tenant_id()), $1, $2, $3)`,
 )
 /** Chunks of a file that are written together, and read together. */
-export const chunksAtOnce = 8
+export const chunksAtOnce = 16
 
 // Bytes come as hexadecimal, twice as long as they are, and take as long to be read back as all else that is done with them. Text comes
 // as it is: in UTF-8 it is only looked through, and fails with 22021 where it is none. Fetched once: each use would fetch it anew.

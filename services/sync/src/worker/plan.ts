@@ -41,6 +41,7 @@ import {
   settleBelowStored,
 } from '../staging/store.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
+import { batchRows } from './read-source.ts'
 import { noteOutcome } from './store.ts'
 
 export function comparisonOf(hold: Hold): Comparison {
@@ -143,8 +144,8 @@ async function haveParents(hold: Hold, universe: Universe): Promise<boolean> {
 
 /** The next keys are read while the universe is asked for these. */
 async function areNew(hold: Hold, universe: Universe): Promise<boolean> {
-  const next = async (after: number) =>
-    await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, maxCurrentRows))
+  const blocks = maxCurrentRows / batchRows
+  const next = async (after: number) => await hold.read(async (tx) => await nextKeys(tx, hold.run.id, after, blocks))
   let some = await next(0)
   while (some.keys.length > 0) {
     const [isAny, following] = await Promise.all([isAnyThere(hold, universe, some.keys), next(some.last)])

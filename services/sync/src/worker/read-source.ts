@@ -19,7 +19,7 @@ import { createErrorKeeper } from './kept-errors.ts'
  * Rows that are written at once, and bytes of them: twice as much of a source is in memory at a time, and is moved by each
  * collection of what is young.
  */
-const batchRows = 1000
+export const batchRows = 1000
 const batchBytes = 4 * 1024 * 1024
 /** Rows of which objects are made before what is left of them goes: some 60 MiB. */
 const rowsBetweenCollections = 20_000
