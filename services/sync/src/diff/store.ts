@@ -322,13 +322,14 @@ const besides = `
 // Whether there is anybody at all is asked once, first: where nobody is, which is most often, no known row is looked at.
 const doubtOverlappedRows = statement(
   'sync_doubt_overlapped',
-  `with beside as materialized (${besides})
+  `with beside as materialized (${besides}),
+  pushed as materialized (select ${isOverlapped('$2', '$1')} as is_so)
   update sync.known_row k
   set hash = null
   where k.scope = $1::text and k.run_id = $2::uuid and k.hash is not null
-    and (${isOverlapped('$2', '$1')} or exists (select from beside))
+    and ((select pushed.is_so from pushed) or exists (select from beside))
     and (
-      ${isOverlapped('$2', '$1')}
+      (select pushed.is_so from pushed)
       or k.source_key in (
         select theirs.source_key
         from sync.run_change theirs

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { countPassedBytes, freeChunk, problem, watchStall } from '@postern/service-kit'
+import { handled } from '../worker/handled.ts'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 
@@ -53,11 +54,9 @@ export async function receiveUpload(
     isStoring = false
     stall.refresh()
     before = storing
-    storing = db.write(context, async (tx) => await putChunks(tx, id, at, contents))
+    storing = handled(db.write(context, async (tx) => await putChunks(tx, id, at, contents)))
     // As it is here, and as it is written down to be sent.
     countPassedBytes(contents.reduce((sum, { length }) => sum + length * 2, 0))
-    // Its failure is told when it is waited for.
-    storing.catch(() => undefined)
   }
   /** Ends the chunk that is filled, but for its last `rest` bytes: they begin the next one. */
   const cut = (rest: number): void => {
