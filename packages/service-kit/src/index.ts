@@ -26,6 +26,7 @@ export {
 } from './contract-route.ts'
 export { assertIfMatch, matchesEtag } from './etag.ts'
 export { type CallerKind, knownRoles, knownScopes, oneScopeNeeded, roleNeeded, scopeNeeded } from './guard.ts'
+export { handled } from './handled.ts'
 export type { AnswerMemory, ChangeTransaction, Keeping } from './idempotency.ts'
 export { JsonText } from './json-text.ts'
 export { type ListHandlers, allPages, contractList, each, isTooLarge, nothingYet, wholeList } from './list-route.ts'

@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream'
-import { countPassedBytes } from '@postern/service-kit'
-import { handled } from '../worker/handled.ts'
+import { countPassedBytes, handled } from '@postern/service-kit'
 import { type Tx, findChunks, isNoText } from './store.ts'
 
 /** The bytes of an uploaded file. */

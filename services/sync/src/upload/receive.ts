@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
-import { countPassedBytes, freeChunk, problem, watchStall } from '@postern/service-kit'
-import { handled } from '../worker/handled.ts'
+import { countPassedBytes, freeChunk, handled, problem, watchStall } from '@postern/service-kit'
 import { chunksAtOnce, deleteUpload, putChunks } from './store.ts'
 import type { TenantDb } from '../worker/store.ts'
 

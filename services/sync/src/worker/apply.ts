@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { InputError, Run } from '@postern/contracts'
+import { handled } from '@postern/service-kit'
 import { doubtCreations, lastOfBlocks, learnCreations } from '../creation/store.ts'
 import {
   type OpenChange,
@@ -17,7 +18,6 @@ import { isStale } from '../diff/stale.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import { memberAt } from '../mapping/map-row.ts'
 import { hierarchyLimits, isOneBatch, nextBatch, noteBatch } from './batch.ts'
-import { handled } from './handled.ts'
 import { type Hold, RunCancelled, RunRefused } from './held-run.ts'
 import { type Found, askCurrent, comparisonOf, unpackCreations } from './plan.ts'
 import { type Outcome, type Progress, noteOutcome } from './store.ts'

@@ -1,4 +1,4 @@
-import { collectAll } from '@postern/service-kit'
+import { collectAll, handled } from '@postern/service-kit'
 import { keepCreations } from '../creation/store.ts'
 import { type DatasetRules } from '../dataset/rules.ts'
 import { missingColumns } from '../mapping/columns.ts'
@@ -74,7 +74,7 @@ export async function stageSource(
     batch = newBatch()
     const counts = { fetched, valid, invalid: fetched - valid }
     await writing
-    writing = hold.step(async (tx) => {
+    const step = hold.step(async (tx) => {
       // Most rows are new to the universe too then; whether all are is found out later.
       const isNew = rules.isMadeInBlocks && isFirstRead
       const made = isNew ? rows.filter(({ content }) => content !== undefined) : []
@@ -86,8 +86,7 @@ export async function stageSource(
       ])
       return { counts }
     })
-    // Its failure is told when it is waited for.
-    writing.catch(() => undefined)
+    writing = handled(step)
   }
   const isFull = (): boolean =>
     batch.rows.length >= batchRows || batch.known.length >= batchKnown || batch.bytes >= batchBytes
