@@ -104,6 +104,21 @@ describe('verify-log', () => {
     expect(err).toContain('log.ndjson line 3: ')
   })
 
+  test('names the first ten lines of many that were changed, and says how many more there are, and no checkpoint that is right', async () => {
+    const long = aLog(120)
+    await write(
+      'log.ndjson',
+      long.map((entry) => ({ ...entry, body: 'other' })),
+    )
+    await write('checkpoints', [checkpoint(long)])
+    const { err } = await verify()
+    expect(err.match(/line \d+: the entry is not what was hashed/g)).toHaveLength(10)
+    expect(err).toMatch(/; and 110 lines more of \S+log\.ndjson\n$/)
+    const document: { readonly faults: unknown[] } = JSON.parse((await verify('--json')).err)
+    expect(document).toMatchObject({ more_faults: 20, entries: 120 })
+    expect(document.faults).toHaveLength(100)
+  })
+
   test('names the checkpoint that a log written anew contradicts', async () => {
     await write('log.ndjson', [...log.slice(0, 2), ...rewritten()])
     const { exitCode, err } = await verify()

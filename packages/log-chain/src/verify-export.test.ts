@@ -75,6 +75,30 @@ describe('an export of the log', () => {
     expect(report.faults[0]?.problem).toBe(problem)
   })
 
+  test.each([
+    ['of a word that was changed', (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }), [4]],
+    [
+      'of two words',
+      (log: Entry[]) => log.with(3, { ...at(log, 3), body: 'x' }).with(6, { ...at(log, 6), body: 'y' }),
+      [4, 7],
+    ],
+    // What stands in its place, and the next one of the same finding.
+    ['of an entry that was taken away', (log: Entry[]) => log.toSpliced(3, 1), [4, 5]],
+    ['of an entry that stands twice', (log: Entry[]) => log.toSpliced(3, 0, at(log, 3)), [5]],
+  ] as const)('tells the lines %s, and no line that nobody has touched', async (_what, tamper, tampered) => {
+    const report = await verifyExport(lines(tamper(aLog(12))))
+    expect(report.faults.map(({ line }) => line)).toEqual(tampered)
+  })
+
+  test('of which every line was changed is read to its end: none is told to be missing', async () => {
+    const log = aLog(130)
+    const forged = log.map((entry) => ({ ...entry, body: 'x' }))
+    const report = await verifyExport(lines(forged), [await signed(pair.privateKey, log)], keys)
+    expect(report).toMatchObject({ entries: 130, moreFaults: 30, checkpoints: [{ outcome: 'agrees' }] })
+    expect(report.faults).toHaveLength(100)
+    expect(report.isIntact).toBe(false)
+  })
+
   test('holds nothing where it is empty, or blanks that were sent while nothing was found', async () => {
     for (const text of ['', '   ', ' \n']) {
       expect(await verifyExport(text.split('\n'))).toMatchObject({ isIntact: true, entries: 0, faults: [] })

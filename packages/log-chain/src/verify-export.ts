@@ -9,20 +9,23 @@ export interface ExportReport {
   readonly findings: number
   /** Root behind the last entry. */
   readonly root: string
+  /** The first hundred. */
   readonly faults: readonly { readonly line: number; readonly problem: ChainFault | 'form' }[]
+  /** How many there are behind these. */
+  readonly moreFaults: number
   readonly checkpoints: readonly {
     readonly checkpoint: Checkpoint | undefined
     readonly outcome: 'agrees' | 'contradicts' | 'beyond-export' | 'not-signed-by-these-keys'
   }[]
 }
 
-/** Faults that are told; the rest would follow from the first. */
 const maxFaults = 100
 
 /**
  * Checks a complete export (`GET /api/v1/remediation-log` as NDJSON, in the order of `position` from the first) and
  * holds it against checkpoints kept from earlier. Needs nothing but these and the public keys: no network, no trust in
- * whoever gave the export. Memory grows with the number of findings, not of entries.
+ * whoever gave the export. Memory grows with the number of findings, not of entries. Behind a fault each entry is taken for what it
+ * says that it is: what was not changed is not told to be wrong, and the whole export is read, so that its end is known.
  */
 export async function verifyExport(
   lines: AsyncIterable<string> | Iterable<string>,
@@ -34,8 +37,15 @@ export async function verifyExport(
   const rootAt = new Map<number, string>([[0, emptyRoot]])
   const ends = new Map<string, Anchor>()
   const faults: { line: number; problem: ChainFault | 'form' }[] = []
+  let moreFaults = 0
+  const note = (problem: ChainFault | 'form' | undefined): void => {
+    if (problem === undefined) return
+    if (faults.length < maxFaults) faults.push({ line, problem })
+    else moreFaults += 1
+  }
   let root = emptyRoot
   let entries = 0
+  let position = 0
   let line = 0
   for await (const text of lines) {
     line += 1
@@ -43,16 +53,16 @@ export async function verifyExport(
     entries += 1
     const entry = parseEntry(parseJson(text))
     if (entry === undefined) {
-      faults.push({ line, problem: 'form' })
+      note('form')
+      position += 1
     } else {
-      const { last, fault } = verifyFindingLog([entry], ends.get(entry.finding_id))
-      if (entry.position !== entries) faults.push({ line, problem: 'order' })
-      else if (fault !== null) faults.push({ line, problem: fault.problem })
-      ends.set(entry.finding_id, last)
+      const { fault } = verifyFindingLog([entry], ends.get(entry.finding_id))
+      note(entry.position === position + 1 ? fault?.problem : 'order')
+      ends.set(entry.finding_id, { seq: entry.seq, hash: entry.hash })
+      position = entry.position
       root = nextRoot(root, entry.hash)
       if (wanted.has(entries)) rootAt.set(entries, root)
     }
-    if (faults.length >= maxFaults) break
   }
   const results = signed.map((checkpoint) => ({ checkpoint, outcome: outcomeOf(checkpoint, rootAt, entries) }))
   return {
@@ -61,6 +71,7 @@ export async function verifyExport(
     findings: ends.size,
     root,
     faults,
+    moreFaults,
     checkpoints: results,
   }
 }

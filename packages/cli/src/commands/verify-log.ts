@@ -23,8 +23,9 @@ export async function verifyLog(
     checkpoints.map(({ jws }) => jws),
     keys,
   )
+  const entries = report.faults.map(({ line, problem }) => ({ file: path, line, problem: entryFaults[problem] }))
   const faults = [
-    ...report.faults.map(({ line, problem }) => ({ file: path, line, problem: entryFaults[problem] })),
+    ...entries,
     ...report.checkpoints.flatMap(({ outcome, checkpoint }, index) =>
       outcome === 'agrees'
         ? []
@@ -44,8 +45,13 @@ export async function verifyLog(
   const unsigned = report.entries - Math.max(0, ...signed)
   const counts = { entries: report.entries, unsigned, findings: report.findings, checkpoints: checkpoints.length }
   if (!report.isIntact) {
-    const line = faults.map((fault) => `${fault.file} line ${fault.line}: ${fault.problem}`).join('; ')
-    throw contradicted(line, { faults, ...counts, root: report.root })
+    const untold = Math.max(0, entries.length - maxTold) + report.moreFaults
+    const line = [
+      ...entries.slice(0, maxTold).map(sentenceOf),
+      ...(untold === 0 ? [] : [`and ${untold} lines more of ${path}`]),
+      ...faults.slice(entries.length).map(sentenceOf),
+    ].join('; ')
+    throw contradicted(line, { faults, more_faults: report.moreFaults, ...counts, root: report.root })
   }
   if (options.json) printJson(context, { is_intact: true, ...counts, root: report.root })
   else {
@@ -54,6 +60,13 @@ export async function verifyLog(
       `true: ${counts.entries} entries of ${counts.findings} findings, ${counts.checkpoints} checkpoints${behind}`,
     )
   }
+}
+
+/** Entries that the line for people names; the JSON has a hundred. */
+const maxTold = 10
+
+function sentenceOf({ file, line, problem }: { file: string; line: number; problem: string }): string {
+  return `${file} line ${line}: ${problem}`
 }
 
 const entryFaults: Readonly<Record<ExportReport['faults'][number]['problem'], string>> = {
