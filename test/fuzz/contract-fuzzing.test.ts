@@ -35,7 +35,9 @@ const canary = 'Canary of another tenant'
 beforeAll(async () => {
   process.stdout.write(`contract fuzzing: again with POSTERN_FUZZ_SEED=${seed}\n`)
   issuer = await startIssuer()
-  stack = await startTestStack({ env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_FAILED_ATTEMPTS: '1000000' } })
+  stack = await startTestStack({
+    env: { POSTERN_OIDC_ISSUER: issuer.url, POSTERN_FAILED_ATTEMPTS: '1000000', POSTERN_PUBLIC_REQUESTS: '1000000' },
+  })
   const gateway = stack.gateways[0] ?? ''
   const [own, other, keyed] = [await stack.createTenant(), await stack.createTenant(), await stack.createTenant()]
   await liftLimits()

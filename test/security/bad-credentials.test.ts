@@ -13,7 +13,7 @@ let key: string
 let revokedKey: string
 
 beforeAll(async () => {
-  stack = await startTestStack({ env: { POSTERN_FAILED_ATTEMPTS: '1000000' } })
+  stack = await startTestStack({ env: { POSTERN_FAILED_ATTEMPTS: '1000000', POSTERN_PUBLIC_REQUESTS: '1000000' } })
   gateway = stack.gateways[0] ?? ''
   const tenant = await stack.createTenant()
   key = (await stack.createKey(tenant, { scopes: ['read:findings'] })).key

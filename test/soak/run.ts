@@ -43,6 +43,7 @@ const variables = {
   POSTERN_MEMORY_ENTRIES: '100',
   // Mistakes come from the address that everything comes from.
   POSTERN_FAILED_ATTEMPTS: '1000000',
+  POSTERN_PUBLIC_REQUESTS: '1000000',
   // Sessions at the console that nobody has ended end within the warm-up.
   POSTERN_SESSION_IDLE_MINUTES: '1',
 } as const

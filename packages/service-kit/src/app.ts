@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { scimMediaType } from '@postern/contracts'
 import { createVerifier } from '@postern/signed-context'
 import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
+import { boundConnections } from './bound-connections.ts'
 import type { BaseConfig } from './config.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
@@ -52,7 +53,8 @@ export function createApp({ config, logger, metrics, ready, isDraining, pressure
   })
   // Node drops the headers beyond its maximum in silence; those that are signed come last.
   app.server.maxHeadersCount = 0
-  app.server.maxConnections = config.maxSockets
+  if (pressure === undefined) app.server.maxConnections = config.maxSockets
+  else boundConnections(app.server, { max: config.maxSockets, metrics, logger })
   app.decorateRequest('bodyHash', undefined)
   equip(app, { logger, checkAnswers: config.checkAnswers })
   readJson(app)

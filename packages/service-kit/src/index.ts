@@ -37,6 +37,7 @@ export { onceRead } from './late-process.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'
 export { type Page, type PageInput, openPage } from './page.ts'
+export { type ConnectionBounds, boundConnections } from './bound-connections.ts'
 export {
   boundYoung,
   collectAll,

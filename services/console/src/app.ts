@@ -5,6 +5,7 @@ import {
   type Registry,
   answerClientError,
   answerProblems,
+  boundConnections,
   cutSlowBodies,
   measureRequests,
   refuseWhenLate,
@@ -50,7 +51,7 @@ export function createConsoleApp(
     },
     clientErrorHandler: (error, socket) => answerClientError(error, socket, newRequestId()),
   })
-  app.server.maxConnections = config.maxSockets
+  boundConnections(app.server, { max: config.maxSockets, metrics, logger })
   app.decorateRequest('session', undefined)
   secureAnswers(app, config)
   refuseWhenLate(app, pressure, () => true)

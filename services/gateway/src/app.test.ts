@@ -11,7 +11,6 @@ test('ends in order also while a client has a connection over which it asks noth
       throw error
     },
     maxHeaderBytes: 16_384,
-    maxConnections: 100,
     clientTimeoutMs: 10_000,
   })
   const server = watchServer(app)

@@ -9,7 +9,6 @@ export interface AppOptions {
   readonly handle: (request: IncomingMessage, response: ServerResponse, isUnmet: boolean) => void
   readonly onCrash: (request: IncomingMessage, response: ServerResponse, error: unknown) => void
   readonly maxHeaderBytes: number
-  readonly maxConnections: number
   /** A client has this long to send the head of a request. */
   readonly clientTimeoutMs: number
 }
@@ -32,7 +31,7 @@ export function requestIdOf(given: string | undefined): string {
  * the CPU.
  */
 export function createGatewayApp(options: AppOptions): FastifyInstance {
-  const { handle, onCrash, maxHeaderBytes, maxConnections, clientTimeoutMs } = options
+  const { handle, onCrash, maxHeaderBytes, clientTimeoutMs } = options
 
   let closing = false
 
@@ -72,7 +71,6 @@ export function createGatewayApp(options: AppOptions): FastifyInstance {
   app.addHook('preClose', async () => {
     closing = true
   })
-  server.maxConnections = maxConnections
   // Node drops the headers beyond its maximum in silence; how many there may be follows from their size.
   server.maxHeadersCount = 0
   // Only what is let through is told to go on; the proxy's first read asks for it.

@@ -49,6 +49,7 @@ export interface GatewayConfig extends BaseConfig {
   readonly memoryEntries: number
   /** Failed authentications a minute from one address, over all gateways, before further look-ups are refused. */
   readonly failedAttemptsPerMinute: number
+  readonly publicRequestsPerMinute: number
   readonly maxUrlBytes: number
   readonly maxHeaderBytes: number
   /** A client has this long, in milliseconds, to send the head of a request, and each further part of its body. */
@@ -92,6 +93,7 @@ const shape = {
     .refine((ranges) => parseAddressRanges(ranges) !== undefined, { message: 'must be addresses or CIDR ranges' }),
   POSTERN_MEMORY_ENTRIES: settings.integer({ min: 100, max: 10_000_000, fallback: 100_000 }),
   POSTERN_FAILED_ATTEMPTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 300 }),
+  POSTERN_PUBLIC_REQUESTS: settings.integer({ min: 1, max: 1_000_000_000, fallback: 600 }),
   POSTERN_MAX_URL_BYTES: settings.integer({ min: 256, max: 65_536, fallback: 8192 }),
   POSTERN_MAX_HEADER_BYTES: settings.integer({ min: 4096, max: 262_144, fallback: 16_384 }),
   POSTERN_CLIENT_TIMEOUT_MS: settings.integer({ min: 100, max: 120_000, fallback: 10_000 }),
@@ -125,6 +127,7 @@ export function readConfig(env: Environment): GatewayConfig {
     trustedProxies: values.POSTERN_TRUSTED_PROXIES,
     memoryEntries: values.POSTERN_MEMORY_ENTRIES,
     failedAttemptsPerMinute: values.POSTERN_FAILED_ATTEMPTS,
+    publicRequestsPerMinute: values.POSTERN_PUBLIC_REQUESTS,
     maxUrlBytes: values.POSTERN_MAX_URL_BYTES,
     maxHeaderBytes: values.POSTERN_MAX_HEADER_BYTES,
     clientTimeoutMs: values.POSTERN_CLIENT_TIMEOUT_MS,

@@ -3,7 +3,8 @@ import { Socket } from 'node:net'
 import { expect, test } from 'vitest'
 import { keyRecord } from '../test/builders.ts'
 import { keyPrincipal } from './authenticate/principal.ts'
-import type { Exchange } from './exchange.ts'
+import { type Exchange, isTakenNoMore } from './exchange.ts'
+import type { Match } from './authorize/route-match.ts'
 import { type Steps, createRequestHandler } from './handle-request.ts'
 import type { Bucket } from './limit/rate-limit.ts'
 
@@ -18,6 +19,7 @@ function setUp(given: Partial<Steps>) {
     match: () => ({ kind: 'none' }),
     authenticate: unasked,
     rateLimit: { limitsOf: unasked, tryTake: unasked, take: unasked },
+    publicRequests: { take: () => 0 },
     callerHeaders: () => [],
     serve: unasked,
     clientAddress: () => '192.0.2.1',
@@ -35,8 +37,9 @@ function setUp(given: Partial<Steps>) {
   const request = new IncomingMessage(new Socket())
   Object.assign(request, { method: 'GET', url: '/api/v1/findings', httpVersionMajor: 1, httpVersionMinor: 1 })
   request.rawHeaders.push('Host', 'a', 'X-Request-Id', 'its-own')
-  handle(request, new ServerResponse(request))
-  return { request, crashed, gone }
+  const response = new ServerResponse(request)
+  handle(request, response)
+  return { request, response, crashed, gone }
 }
 
 test('a request on which the gateway fails is told of with what is known of it', () => {
@@ -66,4 +69,16 @@ test('whoever asks too often is refused, and was there all the same', () => {
     onUnserved: ({ id }, address) => void seen.push([id, address]),
   })
   expect([codes, seen]).toEqual([['too_many_requests'], [[principal.id, '192.0.2.1']]])
+})
+
+test('whoever asks too often for what needs no key is refused, and the connection with it', () => {
+  const codes: string[] = []
+  const route = { access: { kind: 'public' } } as Extract<Match, { kind: 'route' }>['route']
+  const { request, response } = setUp({
+    match: () => ({ kind: 'route', route, params: {} }),
+    publicRequests: { take: (address) => (address === '192.0.2.1' ? 7 : 0) },
+    onRefusal: (_exchange, code) => void codes.push(code),
+  })
+  expect(codes).toEqual(['too_many_requests'])
+  expect([response.statusCode, isTakenNoMore(request)]).toEqual([429, true])
 })

@@ -8,6 +8,7 @@ import { denialOf } from './authorize/access.ts'
 import type { Match, RouteMatcher } from './authorize/route-match.ts'
 import type { CallerHeaders } from './caller-headers.ts'
 import { type Exchange, type ProblemAnswer, closeConnection, isTakenNoMore, sendProblem } from './exchange.ts'
+import type { PublicRequests } from './limit/public-requests.ts'
 import type { Limits, RateLimit, Verdict } from './limit/rate-limit.ts'
 import { readHeaders } from './sign/read-headers.ts'
 
@@ -16,6 +17,7 @@ export interface Steps {
   readonly match: RouteMatcher
   readonly authenticate: Authenticate
   readonly rateLimit: RateLimit
+  readonly publicRequests: PublicRequests
   readonly callerHeaders: CallerHeaders
   /** Answers or forwards what has been authorized; in the same tick as the decision. */
   readonly serve: (exchange: Exchange, match: Extract<Match, { kind: 'route' }>) => void
@@ -46,6 +48,7 @@ export function createRequestHandler(
     match: matchRoute,
     authenticate,
     rateLimit,
+    publicRequests,
     callerHeaders,
     serve,
     clientAddress,
@@ -155,7 +158,16 @@ export function createRequestHandler(
       return
     }
     if (match.kind === 'route' && match.route.access.kind === 'public') {
-      serve(exchange, match)
+      const waitSeconds = publicRequests.take(exchange.address)
+      if (waitSeconds === 0) serve(exchange, match)
+      else {
+        // What else the connection has brought costs nothing then.
+        refuse(exchange, 'too_many_requests', {
+          detail: 'Too many requests from this address for what needs no key.',
+          retryAfterSeconds: waitSeconds,
+          headers: closeConnection,
+        })
+      }
       return
     }
     authenticate(exchange, outcomes)

@@ -6,6 +6,7 @@ import {
   type SpanStart,
   type Tracing,
   answersWithinMs,
+  boundConnections,
   closeOnSignal,
   createApp,
   createLogger,
@@ -18,7 +19,7 @@ import {
 import { createAssertionMinter } from '@postern/signed-context'
 import type { FastifyInstance } from 'fastify'
 import { createGatewayApp, requestIdOf } from './app.ts'
-import { createClientAddress } from './authenticate/addresses.ts'
+import { createAddressMatcher, createClientAddress, networkOf } from './authenticate/addresses.ts'
 import { createAuthenticate } from './authenticate/authenticate.ts'
 import { createTokenVerifier } from './authenticate/bearer.ts'
 import { createDatabaseClock, systemClocks } from './authenticate/clocks.ts'
@@ -32,9 +33,11 @@ import { createRouteMatcher } from './authorize/route-match.ts'
 import { createCallerHeaders } from './caller-headers.ts'
 import { type GatewayConfig, readConfig } from './config.ts'
 import { type Exchange, sendProblem } from './exchange.ts'
+import { NoConnectionError } from './forward/upstream-errors.ts'
 import { openUpstreams } from './forward/upstreams.ts'
 import { createRequestHandler } from './handle-request.ts'
 import { createFailedAttempts } from './limit/failed-attempts.ts'
+import { createPublicRequests } from './limit/public-requests.ts'
 import { createRateLimit } from './limit/rate-limit.ts'
 import { createTokenSource } from './limit/token-source.ts'
 import { createGatewayMetrics } from './metrics.ts'
@@ -220,6 +223,7 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       onCrash,
     }),
     rateLimit,
+    publicRequests: createPublicRequests({ clocks, limit: config.publicRequestsPerMinute }),
     callerHeaders,
     serve: createServe({
       upstreams,
@@ -238,7 +242,8 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
           request_id: exchange.requestId,
           route: exchange.route?.id,
           ...traceOf(exchange),
-          err: error,
+          // A stack says nothing of it, and there may be thousands of them a second.
+          ...(error instanceof NoConnectionError ? { reason: 'no_connection' } : { err: error }),
         })
       },
     }),
@@ -264,8 +269,14 @@ function assemble(config: GatewayConfig, logger: Logger, tracing: Tracing | unde
       metrics.request('none', response.statusCode, 0, false)
     },
     maxHeaderBytes: config.maxHeaderBytes,
-    maxConnections: config.maxSockets,
     clientTimeoutMs: config.clientTimeoutMs,
+  })
+  const isProxy = createAddressMatcher(config.trustedProxies)
+  boundConnections(app.server, {
+    max: config.maxSockets,
+    ownerOf: (address) => (isProxy(address) ? undefined : networkOf(address)),
+    metrics: registry,
+    logger,
   })
   const server = watchServer(app)
   const admin = createApp({

@@ -109,7 +109,6 @@ export async function startGateway(
     },
     onCrash: (request, response) => sendProblem({ request, response, requestId: 'crash' }, 'internal_error'),
     maxHeaderBytes: 16_384,
-    maxConnections: 100,
     clientTimeoutMs: 10_000,
   })
   await app.listen({ host: '127.0.0.1', port: 0 })

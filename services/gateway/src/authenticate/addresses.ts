@@ -35,6 +35,18 @@ export function createAddressMatcher(ranges: readonly string[]): (address: strin
   }
 }
 
+/** Groups of an IPv6 address that name the network: whoever has one has all addresses in it (RFC 4291 §2.5.4). */
+const networkGroups = 4
+
+/** Whom requests of an address are counted for: an IPv4 address alone, of IPv6 all of its /64. */
+export function networkOf(address: string): string {
+  if (!address.includes(':') || !ipaddr.IPv6.isValid(address)) return address
+  const parsed = ipaddr.IPv6.parse(address)
+  if (parsed.isIPv4MappedAddress()) return parsed.toIPv4Address().toString()
+  const groups = parsed.parts.slice(0, networkGroups).map((group) => group.toString(16))
+  return `${groups.join(':')}::/64`
+}
+
 export type ForwardedForFault = 'unreadable' | 'not_trusted'
 
 /** So many faults are told, each of another peer: whoever comes in through no proxy can write the header too. */

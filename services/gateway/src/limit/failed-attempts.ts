@@ -1,9 +1,10 @@
 import { LRUCache } from 'lru-cache'
 import type { RedisClient } from '@postern/service-kit/redis'
+import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
 
 /**
- * Counts failed authentications of each client address, over all gateways. An address that has failed too often gets no
+ * Counts failed authentications of each client address, over all gateways; of IPv6 those of a /64 together. An address that has failed too often gets no
  * more look-ups for the rest of the minute: guessing stops costing us, while keys that are in memory go on working for
  * everybody behind the same address.
  */
@@ -42,21 +43,22 @@ export function createFailedAttempts(options: {
   const { redis, clocks, limit, kind } = options
   const counts = new LRUCache<string, Count>({ max: maxAddresses })
 
-  function countOf(address: string): Count {
+  function countOf(network: string): Count {
     const now = clocks.monotonic()
-    const known = counts.get(address)
+    const known = counts.get(network)
     if (known !== undefined && now < known.windowEnds) return known
     const count = { failures: 0, windowEnds: now + windowMs }
-    counts.set(address, count)
+    counts.set(network, count)
     return count
   }
 
   return {
     note: (address) => {
-      const count = countOf(address)
+      const network = networkOf(address)
+      const count = countOf(network)
       count.failures += 1
       if (redis.status !== 'ready') return
-      redis.eval(countScript, 1, `${counters[kind]}:{${address}}`, windowMs).then(
+      redis.eval(countScript, 1, `${counters[kind]}:{${network}}`, windowMs).then(
         (failures) => {
           if (typeof failures === 'number') count.failures = Math.max(count.failures, failures)
         },
@@ -64,7 +66,7 @@ export function createFailedAttempts(options: {
       )
     },
     waitSeconds: (address) => {
-      const count = counts.get(address)
+      const count = counts.get(networkOf(address))
       if (count === undefined || count.failures <= limit) return 0
       return Math.max(0, Math.ceil((count.windowEnds - clocks.monotonic()) / 1000))
     },

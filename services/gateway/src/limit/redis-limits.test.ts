@@ -61,6 +61,17 @@ describe('failed attempts of an address', () => {
     expect(other?.waitSeconds('192.0.2.1')).toBe(0)
   })
 
+  test('are counted together where the addresses are of one IPv6 network, which one client has to itself', async () => {
+    const clocks = fakeClocks()
+    const [one, other] = [1, 2].map(() => createFailedAttempts({ redis, clocks, limit: 3, kind: 'key' }))
+    for (let host = 1; host <= 4; host += 1) one?.note(`2001:db8:0:1::${host}`)
+    expect(one?.waitSeconds('2001:db8:0:1:ffff::9')).toBe(60)
+    expect(one?.waitSeconds('2001:db8:0:2::1')).toBe(0)
+    await redis.ping()
+    other?.note('2001:db8:0:1::5')
+    await expect.poll(() => other?.waitSeconds('2001:db8:0:1::6')).toBe(60)
+  })
+
   test('are counted by each gateway alone while Redis is away', () => {
     const away = new Redis({ lazyConnect: true })
     const attempts = createFailedAttempts({ redis: away, clocks: fakeClocks(), limit: 1, kind: 'key' })

@@ -1,0 +1,71 @@
+import { once } from 'node:events'
+import { Agent, type IncomingMessage, type Server, createServer, request } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { Registry } from 'prom-client'
+import { expect, onTestFinished, test } from 'vitest'
+import { type ConnectionBounds, boundConnections } from './bound-connections.ts'
+
+async function start(bounds: Pick<ConnectionBounds, 'max' | 'ownerOf'>) {
+  const warnings: unknown[] = []
+  const metrics = new Registry()
+  const server: Server = createServer((_request, response) => void response.end('answered'))
+  boundConnections(server, { ...bounds, metrics, logger: { warn: (what: unknown) => void warnings.push(what) } })
+  server.listen(0)
+  await once(server, 'listening')
+  const agents: Agent[] = []
+  onTestFinished(() => {
+    for (const agent of agents) agent.destroy()
+    server.close()
+  })
+  return {
+    warnings,
+    refused: async (): Promise<string[]> =>
+      (await metrics.metrics()).match(/^postern_connections_refused_total\{.*$/gm) ?? [],
+    /** Asks once over a connection of its own, which stays open; answers it. */
+    visit: async (from = '127.0.0.1'): Promise<Socket> => {
+      const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+      agents.push(agent)
+      const { port } = server.address() as AddressInfo
+      const asked = request({ host: '127.0.0.1', localAddress: from, port, agent }).end()
+      const [answer] = (await once(asked, 'response')) as [IncomingMessage]
+      const { socket } = answer
+      answer.resume()
+      await once(answer, 'end')
+      return socket
+    },
+  }
+}
+
+test('whoever keeps many connections over which nothing is asked keeps nobody out', async () => {
+  const { visit } = await start({ max: 10 })
+  const idle: Socket[] = []
+  for (let visitor = 0; visitor < 40; visitor += 1) idle.push(await visit())
+  expect(idle.some(({ destroyed }) => destroyed)).toBe(true)
+})
+
+test('an address has half of the connections at most, others have the rest, and one behind which there are many has all it needs', async () => {
+  const { visit, refused, warnings } = await start({
+    max: 20,
+    ownerOf: (address) => (address.endsWith('127.0.0.3') ? undefined : address),
+  })
+  const first = await visit()
+  for (let visitor = 1; visitor < 10; visitor += 1) await visit()
+  await expect(visit()).rejects.toMatchObject({ code: 'ECONNRESET' })
+  await expect(visit()).rejects.toMatchObject({ code: 'ECONNRESET' })
+  expect(await refused()).toEqual([expect.stringMatching(/full"\} 0$/), expect.stringMatching(/address"\} 2$/)])
+  // Told once, however many they are.
+  expect(warnings).toEqual([expect.objectContaining({ event: 'connections_refused', reason: 'address', max: 20 })])
+  await visit('127.0.0.2')
+  for (let visitor = 0; visitor < 5; visitor += 1) await visit('127.0.0.3')
+  // What is closed makes room for another one.
+  first.destroy()
+  await expect
+    .poll(
+      async () =>
+        await visit().then(
+          () => 'answered',
+          () => 'refused',
+        ),
+    )
+    .toBe('answered')
+})

@@ -1,0 +1,21 @@
+import { expect, test } from 'vitest'
+import { fakeClocks } from '../../test/builders.ts'
+import { createPublicRequests } from './public-requests.ts'
+
+test('an address that asks too often for what needs no key waits until its minute is over, and no other address does', () => {
+  const clocks = fakeClocks()
+  const requests = createPublicRequests({ clocks, limit: 3 })
+  expect([1, 2, 3, 4].map(() => requests.take('192.0.2.1'))).toEqual([0, 0, 0, 60])
+  expect(requests.take('192.0.2.2')).toBe(0)
+  clocks.pass(59_500)
+  expect(requests.take('192.0.2.1')).toBe(1)
+  clocks.pass(500)
+  expect(requests.take('192.0.2.1')).toBe(0)
+})
+
+test('the addresses of one IPv6 network are one: whoever has a network has them all', () => {
+  const requests = createPublicRequests({ clocks: fakeClocks(), limit: 3 })
+  const waits = [1, 2, 3, 4].map((host) => requests.take(`2001:db8:0:1::${host}`))
+  expect(waits).toEqual([0, 0, 0, 60])
+  expect(requests.take('2001:db8:0:2::1')).toBe(0)
+})
