@@ -45,16 +45,16 @@ test('whoever keeps many connections over which nothing is asked keeps nobody ou
 
 test('an address has half of the connections at most, others have the rest, and one behind which there are many has all it needs', async () => {
   const { visit, refused, warnings } = await start({
-    max: 20,
+    max: 40,
     ownerOf: (address) => (address.endsWith('127.0.0.3') ? undefined : address),
   })
   const first = await visit()
-  for (let visitor = 1; visitor < 10; visitor += 1) await visit()
+  for (let visitor = 1; visitor < 20; visitor += 1) await visit()
   await expect(visit()).rejects.toMatchObject({ code: 'ECONNRESET' })
   await expect(visit()).rejects.toMatchObject({ code: 'ECONNRESET' })
   expect(await refused()).toEqual([expect.stringMatching(/full"\} 0$/), expect.stringMatching(/address"\} 2$/)])
   // Told once, however many they are.
-  expect(warnings).toEqual([expect.objectContaining({ event: 'connections_refused', reason: 'address', max: 20 })])
+  expect(warnings).toEqual([expect.objectContaining({ event: 'connections_refused', reason: 'address', max: 40 })])
   await visit('127.0.0.2')
   for (let visitor = 0; visitor < 5; visitor += 1) await visit('127.0.0.3')
   // What is closed makes room for another one.

@@ -4,6 +4,7 @@ import { type TenantDb, openTenantDb } from '@postern/tenant-db'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { type Universe, UniverseUnavailable } from '../src/push/universe.ts'
+import { SourceFailure } from '../src/source/failure.ts'
 import { defineSourceType } from '../src/source/types.ts'
 import { endLostRun } from '../src/worker/carry-out.ts'
 import { csvOf, treeOf, useRuns } from './run-support.ts'
@@ -226,6 +227,9 @@ describe('what is wrong with a source as a whole is among the errors of its run,
     ['a web page', '<!doctype html><html><body>Sign in</body></html>', ['', '', 'not_a_table']],
     ['a million columns', `${'c,'.repeat(1_000_000)}c\n`, [1, '', 'too_many_columns']],
     ['a column of another name', csvOf(2).replace('external_id', 'id'), [1, 'external_id', 'column_missing']],
+    ['columns of another table, without a row', 'ID,Title,Kind\n', [1, 'external_id', 'column_missing']],
+    ['such columns in quotes', '"ID","Title","Kind"\n', [1, 'external_id', 'column_missing']],
+    ['a web page that begins with a comment', '<!-- c --><html></html>\n', ['', '', 'not_a_table']],
     ['two columns of one name', csvOf(2).replace('type', 'name'), [1, 'name', 'column_repeated']],
   ] as const)('%s', async (_what, csv, [row, field, code]) => {
     const tenant = admin()
@@ -239,12 +243,16 @@ describe('what is wrong with a source as a whole is among the errors of its run,
     expect(lines[1]).toMatch(new RegExp(`^1,${row},,${field},${code},`))
   })
 
-  test('tried out, it is told with its place too', async () => {
+  test.each([
+    ['a quote that is never closed', `${csvOf(2)}\nX,"never closed,process\n`, 'row 4: a quote is opened'],
+    ['a column of another name', csvOf(2).replace('external_id', 'id'), 'row 1: the table has no column external_id'],
+    ['such a column, without a row', 'id,name,type\n', 'row 1: the table has no column external_id'],
+  ])('tried out, it is told with its place too: %s', async (_what, body, told) => {
     const tenant = admin()
     const { id } = await create(tenant)
-    const upload = { body: `${csvOf(2)}\nX,"never closed,process\n`, headers: { 'content-type': 'text/csv' } }
+    const upload = { body, headers: { 'content-type': 'text/csv' } }
     const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/test`, upload)
-    expect([answer.status, answer.text]).toEqual([422, expect.stringContaining('row 4: a quote is opened')])
+    expect([answer.status, answer.text]).toEqual([422, expect.stringContaining(told)])
   })
 })
 
@@ -290,6 +298,53 @@ test('a connector is in error after five failures until a run succeeds: what is 
   expect([await undone(tenant, made), await state()]).toMatchObject([{ status: 'succeeded' }, failing])
   await runCsv(tenant, connector, csvOf(2))
   expect(await state()).toMatchObject({ state: 'active', consecutive_failures: 0 })
+})
+
+/** A source that is away for now, and during whose first read `meanwhile` is done. */
+function awaySource(meanwhile: () => Promise<unknown> = async () => undefined) {
+  const source = defineSourceType({
+    type: 'csv',
+    configSchema: z.unknown(),
+    secretNames: [],
+    async *read() {
+      yield { kind: 'row' as const, row: 2, values: { external_id: 'A', name: 'A', type: 'process' } }
+      await meanwhile()
+      throw new SourceFailure('source_unreachable', 'is away', { retryable: true })
+    },
+  })
+  return { sources: new Map([['csv', source]]) }
+}
+
+describe('a run whose source is away, and that is to be tried again,', () => {
+  test('is cancelled at once: nobody has it, and another one can begin', async () => {
+    const tenant = admin()
+    const connector = await create(tenant)
+    const run = await start(tenant, connector, csvOf(2))
+    await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
+    expect(await now(tenant, run)).toMatchObject({ status: 'fetching', finished_at: null })
+    expect(await decide(tenant, run, 'cancel')).toBe(202)
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', finished_at: expect.any(String) })
+    expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+    // The attempt that the queue still makes finds nothing to do.
+    await work(run, awaySource(), { isLast: false })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', counts: { applied: 0 } })
+  })
+
+  test('ends as cancelled with its attempt, where it was cancelled during it', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(2))
+    const cancel = async () => expect(await decide(tenant, run, 'cancel')).toBe(202)
+    await work(run, awaySource(cancel), { isLast: false })
+    expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', failure: null })
+  })
+
+  test('is tried again where nobody cancels it', async () => {
+    const tenant = admin()
+    const run = await start(tenant, await create(tenant), csvOf(2))
+    await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
+    await work(run)
+    expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+  })
 })
 
 const refuseAll: Universe['applyRows'] = async (application) => {

@@ -235,6 +235,24 @@ describe('a schedule that is due', () => {
     }
   })
 
+  test('makes its run though the five runs before it have failed, and none while the connector is paused', async () => {
+    const tenant = admin()
+    const { sent, runs, comes, close } = await scheduled(tenant)
+    const connectorIs = async (state: string) =>
+      await world.rows('update sync.connector set state = $2 where tenant_id = $1', [tenant.tenantId, state])
+    try {
+      await connectorIs('paused')
+      await comes(night(1))
+      expect([await runs(), sent]).toEqual([[], []])
+      await connectorIs('error')
+      await comes(night(2))
+      expect(await runs()).toMatchObject([{ trigger: 'schedule', status: 'queued' }])
+      expect(sent).toEqual([night(3)])
+    } finally {
+      await close()
+    }
+  })
+
   test('while a run waits for approval leaves this time out: what is reviewed can be approved', async () => {
     const tenant = admin()
     const { sent, begin, runs, comes, close } = await scheduled(tenant, { safety: { min_rows: 5 } })

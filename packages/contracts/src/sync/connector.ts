@@ -104,7 +104,7 @@ export const scheduleSchema = z
   .meta({
     id: 'ConnectorSchedule',
     description:
-      'A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another',
+      'A time at which a run of the connector is under way, or waits for approval, is left out: approve or cancel that run, or start another. So is each while the connector is paused; one in `error` goes on',
   })
 export type Schedule = z.infer<typeof scheduleSchema>
 

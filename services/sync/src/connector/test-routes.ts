@@ -3,10 +3,11 @@ import { type ConnectorTest, testConnector } from '@postern/contracts'
 import { type App, bodyError, contractRoute, problem } from '@postern/service-kit'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
+import { assertColumns, isTable } from '../mapping/columns.ts'
 import { createMapper } from '../mapping/map-row.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
-import type { SourceItem } from '../source/types.ts'
+import type { SourceItem, SourceTexts } from '../source/types.ts'
 import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
@@ -30,7 +31,8 @@ export function connectorTestRoutes(
       const detail = 'Connectors of this type cannot be tried.'
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
-    const mapper = createMapper(connector.mapping, datasetRules[connector.dataset])
+    const rules = datasetRules[connector.dataset]
+    const mapper = createMapper(connector.mapping, rules)
     const rows: ConnectorTest['rows'] = []
     const upload = raw.body instanceof Readable ? raw.body : undefined
     // Its time is the bound on the read, which says that it was too slow.
@@ -39,7 +41,8 @@ export function connectorTestRoutes(
       const place = { tenantId: context.tenantId, connectorId: connector.id }
       const secrets = openSecrets(secretRing, place, sealed)
       const bounds = { ...limits, maxDurationMs: Math.min(testMs, limits.maxDurationMs) }
-      for await (const item of source.read({
+      let isFirst = isTable(connector.type)
+      for await (const item of (source.readTexts ?? source.read)({
         config: connector.config,
         secrets,
         outbound,
@@ -47,7 +50,15 @@ export function connectorTestRoutes(
         limits: bounds,
         upload,
       })) {
-        rows.push(show(item, mapper))
+        const columns = item.kind === 'texts' ? item.columns : Object.keys(item.values ?? {})
+        if (isFirst && item.kind !== 'error') {
+          assertColumns(connector, rules, columns)
+          isFirst = false
+        }
+        for (const row of item.kind === 'texts' ? rowsOf(item) : [item]) {
+          rows.push(show(row, mapper))
+          if (rows.length >= rowsShown) break
+        }
         if (rows.length >= rowsShown) break
       }
     } catch (error) {
@@ -63,6 +74,14 @@ export function connectorTestRoutes(
     }
     return { rows }
   })
+}
+
+/** Those that have any value. */
+function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
+  for (let index = 0; index < texts.texts.length; index += 1) {
+    const row = texts.at(index)
+    if (row !== undefined) yield row
+  }
 }
 
 function show(item: SourceItem, mapper: ReturnType<typeof createMapper>): ConnectorTest['rows'][number] {

@@ -1,5 +1,7 @@
-import type { MappingRule } from '@postern/contracts'
+import type { Connector, MappingRule } from '@postern/contracts'
 import type { DatasetRules } from '../dataset/rules.ts'
+import { SourceFailure } from '../source/failure.ts'
+import { excerptOf } from './excerpt.ts'
 
 /**
  * Columns that a table would have to have: those that rules name, and without rules those of fields that must be given. A
@@ -19,4 +21,23 @@ export function missingColumns(
   }
   const required = Object.entries(dataset.schema.shape).filter(([, field]) => !field.safeParse(undefined).success)
   return required.map(([name]) => name).filter((name) => !found.has(name))
+}
+
+/** Whether all rows of a source have the same columns. */
+export function isTable(type: string): boolean {
+  return type === 'csv' || type === 'sql'
+}
+
+/** Throws SourceFailure where a table lacks a column that it would have to have. */
+export function assertColumns(
+  connector: Pick<Connector, 'mapping' | 'type'>,
+  rules: DatasetRules,
+  columns: readonly string[],
+): void {
+  const missing = missingColumns(connector.mapping, rules, columns)
+  if (missing.length === 0) return
+  const names = excerptOf(missing.join(', '))
+  const message = `the table has no column ${names}: it has ${excerptOf(columns.join(', '))}. Name the columns as before, or change the mapping of the connector`
+  const field = missing[0] ?? names ?? ''
+  throw new SourceFailure('column_missing', message, connector.type === 'csv' ? { row: 1, field } : { field })
 }

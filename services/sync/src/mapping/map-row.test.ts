@@ -17,6 +17,13 @@ describe('a row of a source', () => {
     })
   })
 
+  test('that would say what its object is made like is refused, as it is where it is pushed', () => {
+    const row = { external_id: 'A', name: 'N', type: 'process' }
+    const faults = [{ field: 'custom.__proto__', code: 'forbidden_key' }]
+    expect(mapEntity([], { ...row, 'custom.__proto__': 'x' })).toMatchObject({ ok: false, key: 'A', faults })
+    expect(mapEntity([], { ...row, 'custom.__proto__': '' })).toMatchObject({ ok: true })
+  })
+
   test('with a value that cannot be taken says what stood there, and no more than 80 characters of it', () => {
     const type = 'x'.repeat(100)
     const mapped = mapEntity([], { external_id: 'A', name: 'N', type })

@@ -28,7 +28,10 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
     for (const rule of rulesFor(values)) {
       try {
         const value = valueOf(rule, values, dataset)
-        if (value !== undefined) put(draft, made, rule.target, value)
+        if (value !== undefined && isForbidden(rule.target)) {
+          // As where a push has it.
+          faults.push({ field: rule.target, code: 'forbidden_key', message: 'is no name for a member', excerpt: null })
+        } else if (value !== undefined) put(draft, made, rule.target, value)
       } catch (error) {
         if (!(error instanceof TransformRefused)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
@@ -151,6 +154,11 @@ export function read(values: Values, source: string): unknown {
     at = Object.hasOwn(at, member) ? Object.getOwnPropertyDescriptor(at, member)?.value : undefined
   }
   return at
+}
+
+/** What would be no member, but say what the object is made like. */
+function isForbidden(target: string): boolean {
+  return target.split('.').includes('__proto__')
 }
 
 /** `made`: the objects of the draft that were made here, and not by the source. */

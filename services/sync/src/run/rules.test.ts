@@ -31,6 +31,15 @@ describe('the limits of a connector', () => {
     expect(broken({ known: 0, valid: 0 })).toEqual(['min_rows'])
   })
 
+  test('are kept at 100 % by whatever changes, rows that were missing and those of others among it', () => {
+    const all = { ...safety, min_rows: 0, max_deactivate: 1000, max_deactivate_pct: 100, max_change_pct: 100 }
+    const impact = { valid: 3, known: 1, missing: 1, deactivated: 2, changed: 3 }
+    expect(breachesOf(all, 'deactivate', impact)).toEqual([])
+    expect(breachesOf({ ...all, max_change_pct: 99 }, 'deactivate', impact)).toEqual([
+      { limit: 'max_change_pct', actual: 100, allowed: 99 },
+    ])
+  })
+
   test('ask about what the source itself makes inactive under every policy', () => {
     for (const policy of ['ignore', 'flag', 'deactivate'] as const) {
       expect(broken({ deactivated: 11, changed: 11 }, policy)).toEqual(['max_deactivate_pct'])

@@ -67,7 +67,8 @@ export function breachesOf(
     if (isBroken) breaches.push({ limit, actual: Math.round(actual * 100) / 100, allowed })
   }
   const base = known === 0 ? valid : known
-  const share = (part: number) => (base === 0 ? 0 : (part / base) * 100)
+  // Rows that were missing, or are new to the connector, are changed as well, and are no part of the base: all is no more than all.
+  const share = (part: number) => (base === 0 ? 0 : Math.min(100, (part / base) * 100))
   check('min_rows', valid, safety.min_rows, valid < safety.min_rows)
   // Rows that are gone are among those that become inactive where that is what is made of them, and come on top where they are flagged.
   const lost =

@@ -16,8 +16,9 @@ interface Parts {
 
 /**
  * A schedule is due: makes the run, and sees to the next time, in one transaction. Where the schedule was changed since,
- * or was looked at already, nothing happens. While a run of the connector is under way, or waits for approval, or its tenant is
- * suspended, this time is left out: a run would take the place of the one that somebody reviews.
+ * or was looked at already, or the connector is paused, nothing happens. While a run of the connector is under way, or waits for approval, or its tenant is
+ * suspended, this time is left out: a run would take the place of the one that somebody reviews. A connector in `error` goes on:
+ * nobody may be there to see that its source is back.
  */
 export async function runSchedule(
   { workerDb, queue, logger, now }: Parts,
@@ -28,7 +29,7 @@ export async function runSchedule(
   if (!(await workerDb.system(async (tx) => await holdWork(tx, connectorId, worker)))) return
   const assertion = await new AssertionSource(workerDb, connectorId, worker).get()
   const isHeldBack = await workerDb.system(async (tx) => await isSuspended(tx, connectorId, worker))
-  let leftOut: 'suspended' | 'not_active' | 'under_way' | 'needs_approval' | undefined
+  let leftOut: 'suspended' | 'under_way' | 'needs_approval' | undefined
   const runId = await workerDb.write({ assertion }, async (tx) => {
     const connector = await findConnector(tx, connectorId)
     if (connector?.schedule === undefined || connector.schedule === null) return undefined
@@ -37,11 +38,7 @@ export async function runSchedule(
     const next = nextRun(connector.schedule, at > due ? at : due)
     if (!(await moveSchedule(tx, connectorId, due, next))) return undefined
     if (next !== undefined) await queue.sendSchedule(tx, connectorId, next)
-    leftOut = isHeldBack
-      ? 'suspended'
-      : connector.state === 'active'
-        ? await findOpenRun(tx, connectorId)
-        : 'not_active'
+    leftOut = isHeldBack ? 'suspended' : await findOpenRun(tx, connectorId)
     if (leftOut !== undefined) return undefined
     const id = await insertRun(tx, {
       connectorId,

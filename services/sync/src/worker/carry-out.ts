@@ -69,9 +69,11 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
       logger.warn({ event: 'sync_run_lost', run_id: runId })
       return
     }
-    const end = endOf(error, attempt)
+    const end = endOf(error, attempt) ?? (await endOfCancelled(hold))
     if (end === undefined) {
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
+      // Where that fails too the run is as that of a worker that has died.
+      await hold.release().catch(() => undefined)
       throw error
     }
     await settle(parts, hold, attempt.isLast, attempt.signal)
@@ -246,6 +248,16 @@ async function stage(
 type End =
   | { readonly status: 'cancelled' }
   | { readonly status: 'failed'; readonly failure: { readonly code: string; readonly message: string } }
+
+/** Whoever has cancelled it before the attempt failed is not to wait for the next one. */
+async function endOfCancelled(hold: Hold): Promise<End | undefined> {
+  try {
+    await hold.assertWanted()
+  } catch (error) {
+    if (error instanceof RunCancelled) return { status: 'cancelled' }
+  }
+  return undefined
+}
 
 /** How a run ends after an error; undefined where it can be tried again. */
 function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {

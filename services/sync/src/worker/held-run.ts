@@ -11,6 +11,7 @@ import {
   isSuspended,
   issueAssertion,
   lookAtRun,
+  releaseRun,
 } from './store.ts'
 
 /** Another worker has the run: whatever this one still wants to do is no longer its to do. */
@@ -98,6 +99,12 @@ export class Hold {
     const held = await this.read(async (tx) => await lookAtRun(tx, this.run.id, this.worker))
     if (held === 'lost') throw new RunLost()
     if (held === 'cancel-asked') throw new RunCancelled()
+  }
+
+  /** To be called where an attempt is given up: whoever cancels the run before the next one is not to wait for it. */
+  async release(): Promise<void> {
+    const assertion = await this.#assertions.get()
+    await this.#db.write({ assertion }, async (tx) => await releaseRun(tx, this.run.id, this.worker))
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {

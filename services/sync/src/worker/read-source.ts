@@ -1,11 +1,10 @@
 import { collectAll, handled } from '@postern/service-kit'
 import { keepCreations } from '../creation/store.ts'
 import { type DatasetRules } from '../dataset/rules.ts'
-import { missingColumns } from '../mapping/columns.ts'
+import { assertColumns, isTable } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import { createMapper, readableKey } from '../mapping/map-row.ts'
-import { SourceFailure } from '../source/failure.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
@@ -106,21 +105,22 @@ export async function stageSource(
     batch.bytes += (taken.row.content?.length ?? 100) + taken.faults.length * 200
   }
   try {
-    let isFirst = isTable(source)
+    // A table without rows has columns all the same: one that has lost them is not one that has lost its rows.
+    let isFirst = isTable(source.type)
     for await (const item of (source.readTexts ?? source.read)({ ...context, upload })) {
       if (item.kind === 'texts') {
+        if (isFirst) assertColumns(hold.connector, rules, item.columns)
+        isFirst = false
         for (let index = 0; index < item.texts.length; index += 1) {
           const taken = take.text(item, index)
           if (taken === undefined) continue
-          if (isFirst) assertColumns(hold, rules, item.columns)
-          isFirst = false
           keep(taken)
           if (isFull()) await flush()
         }
         continue
       }
       if (isFirst && item.kind === 'row') {
-        assertColumns(hold, rules, Object.keys(item.values))
+        assertColumns(hold.connector, rules, Object.keys(item.values))
         isFirst = false
       }
       keep(take.item(item))
@@ -187,20 +187,6 @@ function createTaker({ connector }: Hold, rules: DatasetRules, remembered: Remem
       return takeNew(item, isRead ? { key: keys.key, also: keys.also, hash } : undefined)
     },
   }
-}
-
-/** Whether all rows of a source have the same columns. */
-function isTable({ type }: SourceType): boolean {
-  return type === 'csv' || type === 'sql'
-}
-
-function assertColumns({ connector }: Hold, rules: DatasetRules, columns: readonly string[]): void {
-  const missing = missingColumns(connector.mapping, rules, columns)
-  if (missing.length === 0) return
-  const names = excerptOf(missing.join(', '))
-  const message = `the table has no column ${names}: it has ${excerptOf(columns.join(', '))}. Name the columns as before, or change the mapping of the connector`
-  const field = missing[0] ?? names ?? ''
-  throw new SourceFailure('column_missing', message, connector.type === 'csv' ? { row: 1, field } : { field })
 }
 
 /** What a row becomes: staged in any case, so that one that cannot be read is not taken for one that is gone. */

@@ -88,6 +88,18 @@ export async function takeOverRun(tx: Tx, id: string, worker: string): Promise<H
   return row
 }
 
+const release = statement(
+  'sync_release_run',
+  `update sync.run r
+  set holder = null
+  where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing')`,
+)
+
+/** Leaves a run that has changed nothing yet to the next attempt: until then it is nobody's, and ends at once where it is cancelled. */
+export async function releaseRun(tx: Tx, id: string, worker: string): Promise<void> {
+  await tx.execute(release([id, worker]))
+}
+
 /** What a step of a run has come to. */
 export interface Progress {
   readonly status: Run['status']

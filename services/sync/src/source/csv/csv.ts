@@ -77,6 +77,8 @@ async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<Sou
         maxLength: limits.maxValueLength,
         delimiter,
       }
+      // Its columns are told where it has no rows too.
+      if (records.texts === undefined) yield textsOf(records, [], { from: index + 1, before, shape })
     }
     if (shape !== undefined) {
       if (records.texts === undefined) yield* itemsOf(records, { from: index, before, shape })
@@ -242,7 +244,7 @@ function refuseOtherFormats(sample: string): void {
   const start = sample.trimStart()
   const format = otherFormats.find(({ begins }) => start.startsWith(begins))
   if (format !== undefined) throw new SourceFailure('not_a_table', `the file is ${format.is}`)
-  if (/^<(?:!doctype|html|\?xml|head|body)/i.test(start)) {
+  if (/^<(?:!doctype|!--|html|\?xml|head|body|script)/i.test(start)) {
     const message = 'it is a web page or XML, perhaps one that asks to sign in: check the address and the credentials'
     throw new SourceFailure('not_a_table', message)
   }
