@@ -41,6 +41,26 @@ test('a node that names an entity that is not there is refused with what is new 
   expect(next).toMatchObject({ status: 'succeeded', counts: { created: 3, applied: 3 } })
 })
 
+test('a node that contradicts itself is an error of its row, whoever looks first, and fails no other', async () => {
+  const tenant = admin()
+  const connector = await connect(tenant)
+  const rows = [
+    'node_key,parent_key,name,valid_from,valid_to',
+    'N0,,Root,,',
+    'N1,N0,One,2025-01-01,2024-01-01',
+    'N2,N0,Two,2024-01-01,2025-01-01',
+  ].join('\n')
+  for (const [query, status, names] of [
+    ['?mode=dry_run', 'succeeded', []],
+    ['', 'partial', ['N0', 'N2']],
+  ] as const) {
+    const run = await runCsv(tenant, connector, rows, query)
+    expect(run).toMatchObject({ status, counts: { valid: 2, invalid: 1, created: 2, applied: names.length } })
+    expect(await faults(tenant, run)).toEqual([[3, 'N1', 'valid_to', 'out_of_range']])
+    expect((await nodesOf(tenant)).map((node) => (Array.isArray(node) ? node[0] : node))).toEqual(names)
+  }
+})
+
 test('a node that is there stays as it is where its change is refused, and keeps what is below it', async () => {
   const tenant = admin()
   const connector = await connect(tenant)

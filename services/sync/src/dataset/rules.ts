@@ -6,6 +6,12 @@ import {
   pushedPersonSchema,
   pushedTestProcedureSchema,
 } from '@postern/contracts'
+import {
+  type OwnFault,
+  ownFaultsOfEntity,
+  ownFaultsOfNode,
+  ownFaultsOfTestProcedure,
+} from '@postern/contracts/internal'
 import type { z } from 'zod'
 import { type RowWarning, warningsOfEntity } from './warnings.ts'
 
@@ -33,6 +39,8 @@ export interface DatasetRules {
   readonly numbers: readonly string[]
   readonly booleans: readonly string[]
   readonly lists: readonly string[]
+  /** What is wrong with a row by itself beyond its schema; undefined where nothing can be. */
+  readonly faultsOf?: (row: Readonly<Record<string, unknown>>) => readonly OwnFault[]
   /** What is doubtful in a row that can be taken in; undefined where nothing can be. */
   readonly warningsOf?: (row: Readonly<Record<string, unknown>>) => readonly RowWarning[]
 }
@@ -51,6 +59,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: ['audit_frequency_months', 'inherent_risk.score', 'residual_risk.score'],
     booleans: [],
     lists: [],
+    faultsOf: ownFaultsOfEntity,
     warningsOf: warningsOfEntity,
   },
   org_structure: {
@@ -66,6 +75,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: [],
     booleans: [],
     lists: ['entities'],
+    faultsOf: ownFaultsOfNode,
   },
   people: {
     schema: pushedPersonSchema,
@@ -94,6 +104,7 @@ export const datasetRules: Readonly<Record<Dataset, DatasetRules>> = {
     numbers: ['population_size', 'sample_size'],
     booleans: [],
     lists: ['entities'],
+    faultsOf: ownFaultsOfTestProcedure,
   },
 }
 

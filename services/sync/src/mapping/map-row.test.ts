@@ -24,6 +24,27 @@ describe('a row of a source', () => {
     expect(mapEntity([], { ...row, 'custom.__proto__': '' })).toMatchObject({ ok: true })
   })
 
+  test.each([
+    ['test_procedures', { title: 'N', population_size: 5, sample_size: 6 }, 'sample_size'],
+    ['test_procedures', { title: 'N', period_start: '2025-02-01', period_end: '2025-01-01' }, 'period_end'],
+    [
+      'test_procedures',
+      { title: 'N', tester: { email: 'A@a.example' }, reviewer: { email: 'a@a.example' } },
+      'reviewer',
+    ],
+    ['org_structure', { name: 'N', valid_from: '2025-01-01', valid_to: '2024-01-01' }, 'valid_to'],
+    ['org_structure', { name: 'N', valid_from: '1899-12-31' }, 'valid_from'],
+    ['auditable_entities', { name: 'N', type: 'process', last_audit_date: '1899-12-31' }, 'last_audit_date'],
+  ] as const)(
+    'of %s that contradicts itself, as %j does, is wrong as it is where it is pushed',
+    (dataset, row, field) => {
+      const rules = datasetRules[dataset]
+      const mapped = createMapper([], rules)({ ...row, [rules.keyField]: 'A' })
+      expect(mapped).toMatchObject({ ok: false, key: 'A' })
+      expect(mapped.ok || mapped.faults.map((fault) => fault.field)).toEqual([field])
+    },
+  )
+
   test('with a value that cannot be taken says what stood there, and no more than 80 characters of it', () => {
     const type = 'x'.repeat(100)
     const mapped = mapEntity([], { external_id: 'A', name: 'N', type })

@@ -49,6 +49,11 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
       })
     }
     const content = parsed.data
+    const own = content === undefined ? [] : (dataset.faultsOf?.(content) ?? [])
+    for (const { field, code, detail } of own) {
+      if (faults.some((fault) => fault.field === field)) continue
+      faults.push({ field, code, message: detail, excerpt: excerptOf(memberAt(draft, field)) })
+    }
     const key = content?.[dataset.keyField] ?? draft[dataset.keyField]
     if (content === undefined || faults.length > 0) {
       return { ok: false, key: readableKey(key), faults }

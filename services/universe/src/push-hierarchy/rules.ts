@@ -1,5 +1,6 @@
 import { type PushedNode, maxNodeDepth } from '@postern/contracts'
-import { type RowFault, depthsInPush, earlyDates, repetitions } from '../push/rules.ts'
+import { ownFaultsOfNode } from '@postern/contracts/internal'
+import { type RowFault, inPlace, depthsInPush, repetitions } from '../push/rules.ts'
 
 /** What is wrong with the nodes of a push by themselves: repeated keys, dates, circles, chains too long. */
 export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
@@ -8,17 +9,9 @@ export function faultsOfNodes(nodes: readonly PushedNode[]): RowFault[] {
       'node_key',
       nodes.map(({ node_key }) => node_key),
     ),
-    ...nodes.flatMap((node, index) => [
-      ...earlyDates(node, index, ['valid_from', 'valid_to']),
-      ...disorder(node, index),
-    ]),
+    ...nodes.flatMap((node, index) => inPlace(index, ownFaultsOfNode(node))),
     ...chainFaults(nodes),
   ]
-}
-
-function disorder({ valid_from, valid_to }: PushedNode, index: number): RowFault[] {
-  if (valid_from === undefined || valid_to === undefined || valid_from <= valid_to) return []
-  return [{ index, field: 'valid_to', code: 'out_of_range', detail: 'must not be before `valid_from`' }]
 }
 
 function chainFaults(nodes: readonly PushedNode[]): RowFault[] {

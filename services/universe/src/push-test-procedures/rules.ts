@@ -1,5 +1,6 @@
-import type { PersonRef, PushedTestProcedure, TestProcedure } from '@postern/contracts'
-import { type RowFault, earlyDates, repetitions } from '../push/rules.ts'
+import type { PushedTestProcedure, TestProcedure } from '@postern/contracts'
+import { ownFaultsOfTestProcedure, ownReview } from '@postern/contracts/internal'
+import { type RowFault, inPlace, repetitions } from '../push/rules.ts'
 
 /** What is wrong with the rows by themselves: repeated keys, dates, numbers, a reviewer of one's own work. */
 export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): RowFault[] {
@@ -8,27 +9,12 @@ export function faultsOfTestProcedures(rows: readonly PushedTestProcedure[]): Ro
       'external_id',
       rows.map(({ external_id }) => external_id),
     ),
-    ...rows.flatMap(faultsOfRow),
+    ...rows.flatMap((row, index) => inPlace(index, ownFaultsOfTestProcedure(row))),
   ]
 }
 
-function faultsOfRow(row: PushedTestProcedure, index: number): RowFault[] {
-  const { period_start, period_end, population_size, sample_size, tester, reviewer } = row
-  const faults = earlyDates(row, index, ['period_start', 'period_end', 'due_date'])
-  if (period_start !== undefined && period_end !== undefined && period_end < period_start) {
-    faults.push({ index, field: 'period_end', code: 'out_of_range', detail: 'must not be before `period_start`' })
-  }
-  if (population_size !== undefined && sample_size !== undefined && sample_size > population_size) {
-    faults.push({ index, field: 'sample_size', code: 'out_of_range', detail: 'must not exceed `population_size`' })
-  }
-  if (tester !== undefined && reviewer !== undefined && isSamePerson(tester, reviewer)) {
-    faults.push(ownReviewFault(index))
-  }
-  return faults
-}
-
 export function ownReviewFault(index: number): RowFault {
-  return { index, field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' }
+  return { index, ...ownReview }
 }
 
 /** Of a row, the id by which it names the one and the address by which it names the other: the people know whether that is one person. */
@@ -46,12 +32,6 @@ export function namedInTwoWays(rows: readonly PushedTestProcedure[]): NamedInTwo
       { index, id: reviewer?.person_id, email: tester?.email },
     ].flatMap(({ id, email }) => (id === undefined || email === undefined ? [] : [{ index, id, email }])),
   )
-}
-
-function isSamePerson(one: PersonRef, other: PersonRef): boolean {
-  if (one.person_id !== undefined && one.person_id === other.person_id) return true
-  if (one.email !== undefined && one.email.toLowerCase() === other.email?.toLowerCase()) return true
-  return one.person_id === other.person_id && one.email === other.email && one.name === other.name
 }
 
 const nextStatuses: Readonly<Record<TestProcedure['status'], readonly TestProcedure['status'][]>> = {

@@ -1,12 +1,10 @@
 import type { Entity, InputError, PushedEntity } from '@postern/contracts'
+import { type OwnFault, ownFaultsOfEntity } from '@postern/contracts/internal'
 
 /** Most faults that one answer lists: a run that has heard of some rows alone would send the others again, to hear of the next. */
 export const maxFaults = 20_000
 /** Entities from a root down to the deepest, both counted. The database holds the same limit. */
 export const maxDepth = 12
-
-const earliestDate = '1900-01-01'
-const dateFields = ['risk_assessed_at', 'last_audit_date', 'regulatory_next_due'] as const
 
 /** A fault of one row of a push: which row, which of its fields (or `field/<place>` in it). */
 export interface RowFault {
@@ -31,7 +29,7 @@ export function faultsOfPush(entities: readonly PushedEntity[]): RowFault[] {
       'external_id',
       entities.map(({ external_id }) => external_id),
     ),
-    ...entities.flatMap((entity, index) => earlyDates(entity, index, dateFields)),
+    ...entities.flatMap((entity, index) => inPlace(index, ownFaultsOfEntity(entity))),
     ...chainFaults(entities),
   ]
 }
@@ -50,17 +48,9 @@ export function repetitions(field: string, values: readonly (string | undefined)
   })
 }
 
-/** A fault for each of the fields that holds a day before 1900. */
-export function earlyDates<const F extends string>(
-  row: { readonly [K in F]?: string | undefined },
-  index: number,
-  fields: readonly F[],
-): RowFault[] {
-  return fields.flatMap((field): RowFault[] => {
-    const date = row[field]
-    if (date === undefined || date >= earliestDate) return []
-    return [{ index, field, code: 'out_of_range', detail: `must be ${earliestDate} or later` }]
-  })
+/** The faults that a row has by itself, in its place. */
+export function inPlace(index: number, faults: readonly OwnFault[]): RowFault[] {
+  return faults.map((fault) => ({ index, ...fault }))
 }
 
 function chainFaults(entities: readonly PushedEntity[]): RowFault[] {

@@ -1,0 +1,66 @@
+/**
+ * What is wrong with a row of the universe by itself, beyond its schema, whatever is stored and whatever else comes with it. Here, since two
+ * services hold rows against it: the one that takes them in, and the one that reads them from a source and must not send one of which all
+ * the others would be refused with it.
+ */
+export interface OwnFault {
+  readonly field: string
+  readonly code: 'out_of_range' | 'invalid'
+  readonly detail: string
+}
+
+/** A row that its schema has let through. */
+type Row = Readonly<Record<string, unknown>>
+
+const earliestDate = '1900-01-01'
+
+export function ownFaultsOfEntity(row: Row): OwnFault[] {
+  return earlyDates(row, ['risk_assessed_at', 'last_audit_date', 'regulatory_next_due'])
+}
+
+export function ownFaultsOfNode(row: Row): OwnFault[] {
+  return [...earlyDates(row, ['valid_from', 'valid_to']), ...disorder(row, 'valid_from', 'valid_to')]
+}
+
+export function ownFaultsOfTestProcedure(row: Row): OwnFault[] {
+  const { population_size: population, sample_size: sample, tester, reviewer } = row
+  return [
+    ...earlyDates(row, ['period_start', 'period_end', 'due_date']),
+    ...disorder(row, 'period_start', 'period_end'),
+    ...(typeof population === 'number' && typeof sample === 'number' && sample > population
+      ? [{ field: 'sample_size', code: 'out_of_range', detail: 'must not exceed `population_size`' } as const]
+      : []),
+    ...(tester !== undefined && reviewer !== undefined && isSamePerson(tester, reviewer) ? [ownReview] : []),
+  ]
+}
+
+export const ownReview = { field: 'reviewer', code: 'invalid', detail: 'must be someone else than the tester' } as const
+
+/** A fault for each of the fields that holds a day before 1900. */
+function earlyDates(row: Row, fields: readonly string[]): OwnFault[] {
+  return fields.flatMap((field): OwnFault[] => {
+    const date = row[field]
+    if (typeof date !== 'string' || date >= earliestDate) return []
+    return [{ field, code: 'out_of_range', detail: `must be ${earliestDate} or later` }]
+  })
+}
+
+function disorder(row: Row, first: string, last: string): OwnFault[] {
+  const [from, to] = [row[first], row[last]]
+  if (typeof from !== 'string' || typeof to !== 'string' || from <= to) return []
+  return [{ field: last, code: 'out_of_range', detail: `must not be before \`${first}\`` }]
+}
+
+function isSamePerson(one: unknown, other: unknown): boolean {
+  const isSame = (member: string): boolean => partOf(one, member) === partOf(other, member)
+  if (partOf(one, 'person_id') !== undefined && isSame('person_id')) return true
+  const email = partOf(one, 'email')
+  if (email !== undefined && email.toLowerCase() === partOf(other, 'email')?.toLowerCase()) return true
+  return ['person_id', 'email', 'name'].every(isSame)
+}
+
+function partOf(person: unknown, member: string): string | undefined {
+  if (typeof person !== 'object' || person === null) return undefined
+  const value: unknown = Object.getOwnPropertyDescriptor(person, member)?.value
+  return typeof value === 'string' ? value : undefined
+}
