@@ -212,7 +212,7 @@ export const approveRun = defineRoute({
   path: '/api/v1/sync-runs/:id/approve',
   summary: 'Approve the changes of a run',
   description:
-    'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied and the run fails with `diff_stale`.',
+    'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied: this is 409 `diff_stale` and the run waits on, to be cancelled; where that is seen only behind the answer, the run fails with `diff_stale`. Run the connector again.',
   params: runParams,
   body: approveBodySchema,
   answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },

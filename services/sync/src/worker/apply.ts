@@ -35,7 +35,11 @@ export async function assertNotStale(hold: Hold, universe: Universe): Promise<vo
     ask: (keys) => askCurrent(hold, universe, keys),
   })
   if (isOver) {
-    throw new RunRefused('diff_stale', 'What the run would change has changed meanwhile. Run the connector again.')
+    const message =
+      hold.run.rollbackOf === null
+        ? 'What the run would change has changed meanwhile. Run the connector again.'
+        : 'What the run would undo has been changed since, and nothing was undone. Look at its changes, and mend by hand what is to be as it was.'
+    throw new RunRefused('diff_stale', message)
   }
 }
 
