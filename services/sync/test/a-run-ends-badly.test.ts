@@ -322,6 +322,9 @@ describe('a run whose source is away, and that is to be tried again,', () => {
     const run = await start(tenant, connector, csvOf(2))
     await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
     expect(await now(tenant, run)).toMatchObject({ status: 'fetching', finished_at: null })
+    expect(await errorsOf(tenant, run)).toMatchObject([
+      { severity: 'warning', code: 'source_unreachable', message: 'is away. It is tried again' },
+    ])
     expect(await decide(tenant, run, 'cancel')).toBe(202)
     expect(await now(tenant, run)).toMatchObject({ status: 'cancelled', finished_at: expect.any(String) })
     expect(await runCsv(tenant, connector, csvOf(2))).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
@@ -344,7 +347,18 @@ describe('a run whose source is away, and that is to be tried again,', () => {
     await expect(work(run, awaySource(), { isLast: false })).rejects.toThrow(/is away/)
     await work(run)
     expect(await now(tenant, run)).toMatchObject({ status: 'succeeded', counts: { applied: 2 } })
+    expect(await errorsOf(tenant, run)).toEqual([])
   })
+})
+
+test('a run that waits for approval says why it waits no more, where another one has taken its place', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { safety: { min_rows: 5 } })
+  const waiting = await runCsv(tenant, connector, csvOf(3))
+  expect(await errorsOf(tenant, waiting)).toEqual([])
+  await runCsv(tenant, connector, csvOf(4))
+  expect(await now(tenant, waiting)).toMatchObject({ status: 'cancelled', failure: null })
+  expect(await errorsOf(tenant, waiting)).toMatchObject([{ row: null, severity: 'warning', code: 'superseded' }])
 })
 
 const refuseAll: Universe['applyRows'] = async (application) => {

@@ -2,6 +2,7 @@ import type { Run, SafetyBreach } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { seqOf } from '../creation/as-changes.ts'
 import { appliedUpTo } from '../diff/applied.ts'
+import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -220,10 +221,24 @@ const supersede = statement(
   returning r.id`,
 )
 
+const overtaken: StagedError = {
+  row: null,
+  key: null,
+  field: null,
+  code: 'superseded',
+  message:
+    'before it was approved the connector was changed, or has begun another run, and this one cannot be approved any more',
+  excerpt: null,
+  severity: 'warning',
+}
+
 /** Cancels the connector's run that waits for approval, if there is one: it can no longer be approved. */
 export async function supersedeRuns(tx: Tx, connectorId: string): Promise<void> {
   const superseded = await tx.query<{ id: string }>(supersede([connectorId]))
-  for (const { id } of superseded) await disallowWork(tx, id)
+  for (const { id } of superseded) {
+    await disallowWork(tx, id)
+    await insertErrors(tx, id, [overtaken])
+  }
 }
 
 const touchConnector = statement('sync_touch_connector', 'update sync.connector set last_run_at = now() where id = $1')

@@ -73,7 +73,9 @@ export async function carryOut(parts: WorkerParts, runId: string, attempt: Attem
     if (end === undefined) {
       logger.warn({ event: 'sync_run_interrupted', run_id: runId, err: error })
       // Where that fails too the run is as that of a worker that has died.
-      await hold.release().catch(() => undefined)
+      await hold
+        .release(async (tx) => await insertErrors(tx, runId, error instanceof SourceFailure ? [toWarning(error)] : []))
+        .catch(() => undefined)
       throw error
     }
     await settle(parts, hold, attempt.isLast, attempt.signal)
@@ -274,6 +276,12 @@ function endOf(error: unknown, { isLast, signal }: Attempt): End | undefined {
 /** What is wrong with a source as a whole is found among the errors of the run, with its place, as what is wrong with a row is. */
 function toError({ row, field, code, message }: SourceFailure): StagedError {
   return { row: row ?? null, key: null, field: excerptOf(field), code, message, excerpt: null }
+}
+
+/** Until the next attempt begins, which forgets it. */
+function toWarning(failure: SourceFailure): StagedError {
+  const error = toError(failure)
+  return { ...error, message: `${error.message}. It is tried again`, severity: 'warning' }
 }
 
 /** How long details that are old are removed behind a run, in milliseconds: what is left then goes behind the tenant's next run. */

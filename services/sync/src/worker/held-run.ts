@@ -101,10 +101,12 @@ export class Hold {
     if (held === 'cancel-asked') throw new RunCancelled()
   }
 
-  /** To be called where an attempt is given up: whoever cancels the run before the next one is not to wait for it. */
-  async release(): Promise<void> {
+  /** To be called where an attempt is given up: whoever cancels the run before the next one is not to wait for it. `note` writes why it was. */
+  async release(note: (tx: Tx) => Promise<unknown>): Promise<void> {
     const assertion = await this.#assertions.get()
-    await this.#db.write({ assertion }, async (tx) => await releaseRun(tx, this.run.id, this.worker))
+    await this.#db.write({ assertion }, async (tx) => {
+      if (await releaseRun(tx, this.run.id, this.worker)) await note(tx)
+    })
   }
 
   async read<T>(work: (tx: Tx) => Promise<T>): Promise<T> {

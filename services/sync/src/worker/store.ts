@@ -95,9 +95,12 @@ const release = statement(
   where r.id = $1 and r.holder = $2 and r.status in ('queued', 'fetching', 'validating', 'diffing')`,
 )
 
-/** Leaves a run that has changed nothing yet to the next attempt: until then it is nobody's, and ends at once where it is cancelled. */
-export async function releaseRun(tx: Tx, id: string, worker: string): Promise<void> {
-  await tx.execute(release([id, worker]))
+/**
+ * Leaves a run that has changed nothing yet to the next attempt: until then it is nobody's, and ends at once where it is cancelled. False where
+ * it has, or where another worker holds it.
+ */
+export async function releaseRun(tx: Tx, id: string, worker: string): Promise<boolean> {
+  return (await tx.execute(release([id, worker]))) > 0
 }
 
 /** What a step of a run has come to. */
