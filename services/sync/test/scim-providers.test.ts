@@ -239,6 +239,20 @@ test('a group that shows another name of a group in it has a new version', async
   expect(after.headers['etag']).not.toBe(before.headers['etag'])
 })
 
+test('whoever asks for more than there may be on a page gets as many as there may, and what is no number is told in the detail, where SCIM has it', async () => {
+  const principal = admin()
+  await create(principal)
+  const all = await scim(principal, 'GET', '/Users?count=999999999999&startIndex=1')
+  expect([all.status, all.json]).toMatchObject([200, { totalResults: 1, itemsPerPage: 1 }])
+  expect(await scim(principal, 'GET', '/Users?count=999999999999&startIndex=999999999999999')).toMatchObject({
+    status: 200,
+    json: { totalResults: 1, itemsPerPage: 0 },
+  })
+  const odd = await scim(principal, 'GET', '/Users?count=many')
+  expect(odd).toMatchObject({ status: 400, json: { detail: expect.stringContaining('count must be a whole number') } })
+  expect(odd.text).not.toContain('`errors`')
+})
+
 test('as Okta does it: a page of users, a whole user put back, and a push of members', async () => {
   const principal = admin()
   const users = [await create(principal), await create(principal), await create(principal)]

@@ -67,7 +67,9 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     const place = pointer ?? parameter ?? ''
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
-  const words = [input.detail ?? `${title}.`, ...places, `Request ${requestId}.`]
+  // Such errors stand in the detail itself here: there is no member to look at.
+  const isLeftToErrors = places.length > 0 && input.detail?.startsWith('See `errors`') === true
+  const words = [isLeftToErrors ? `${title}.` : (input.detail ?? `${title}.`), ...places, `Request ${requestId}.`]
   return {
     schemas: [scimErrorUrn],
     status: String(scimStatusOf(code)),

@@ -28,7 +28,7 @@ const tagged = { ETag: 'The entity tag of the resource, for If-Match and If-None
 const bodyMediaTypes = [scimMediaType, 'application/json'] as const
 
 /** A number as RFC 7644 §3.4.2.4 takes it: a negative one is 0, and whoever asks for too many gets as many as there may be. */
-const number = z.string().regex(/^-?[0-9]{1,9}$/, { message: 'must be a number' })
+const number = z.string().regex(/^-?[0-9]{1,15}$/, { message: 'must be a whole number of at most 15 digits' })
 const names = z
   .string()
   .max(2000)
