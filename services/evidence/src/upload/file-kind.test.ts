@@ -52,6 +52,12 @@ describe('what the sender declares', () => {
     ['index.PHP', 'text/plain'],
     ['page.mht', 'text/plain'],
     ['start.desktop', 'text/plain'],
+    ['setup.msix', 'text/plain'],
+    ['setup.appxbundle', 'text/plain'],
+    ['setup.application', 'text/plain'],
+    ['tool.appref-ms', 'text/plain'],
+    ['view.ps1xml', 'text/plain'],
+    ['server.cjs', 'text/plain'],
     ['REPORT.EXE', 'application/pdf'],
     ['report.exe. .', 'application/pdf'],
     ['report.html', 'text/plain'],
@@ -63,6 +69,7 @@ describe('what the sender declares', () => {
     ['report.pdf', 'application/pdf'],
     ['executive summary.docx', 'application/octet-stream'],
     ['com', 'text/plain'],
+    ['application.pdf', 'application/pdf'],
     ['Übersicht 2026.csv', 'text/csv; charset=utf-8'],
   ])('%s as %s is taken', (fileName, contentType) => {
     expect(judgeDeclared(fileName, contentType).accepted).toBe(true)

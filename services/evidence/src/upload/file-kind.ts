@@ -59,7 +59,7 @@ const refusedDeclared: ReadonlySet<string> = new Set([
 
 /** Endings by which an operating system decides to run a file, whatever its bytes. */
 const refusedEnding =
-  /\.(?:apk|app|appimage|bash|bat|cmd|com|command|cpl|csh|desktop|dll|dmg|exe|gadget|hta|html?|inf|ins|jar|jnlp|js|jse|ksh|lnk|mht|mhtml|mjs|msc|msi|msp|mst|phar|php|pif|pkg|pl|ps1|psd1|psm1|pyw?|rb|reg|scf|scr|sct|sh|shtml|svgz?|sys|url|vb|vbe|vbs|wasm|ws[cfh]?|xht|xhtml|xll|zsh)$/i
+  /\.(?:apk|app|appimage|application|appref-ms|appx(?:bundle)?|bash|bat|cjs|cmd|com|command|cpl|csh|desktop|dll|dmg|exe|gadget|hta|html?|inf|ins|jar|jnlp|js|jse|ksh|lnk|mht|mhtml|mjs|msc|msi|msix(?:bundle)?|msp|mst|phar|php|pif|pkg|pl|ps1(?:xml)?|psd1|psm1|pyw?|rb|reg|scf|scr|sct|sh|shtml|svgz?|sys|url|vb|vbe|vbs|wasm|ws[cfh]?|xht|xhtml|xll|zsh)$/i
 
 /** Media types that are taken, `type/subtype` or `type/*`; undefined where all are that are not refused. */
 export type AllowedTypes = readonly string[] | undefined
