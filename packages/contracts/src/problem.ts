@@ -1,5 +1,8 @@
 import { z } from 'zod'
 
+/** The detail of a problem of which its errors say all. */
+export const seeErrors = 'See `errors` for what to mend.'
+
 /**
  * Every problem type of the public API: code → HTTP status and title. The list is closed: a problem that is not here
  * cannot be answered. The type URI of a problem is `/problems/<code with hyphens>` (RFC 9457 §3.1.1).

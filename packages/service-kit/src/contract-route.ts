@@ -353,7 +353,7 @@ function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode,
   if (parsed.success) return parsed.data
   // A path parameter that cannot be an id addresses nothing: the same 404 as an id that is not there.
   if (code === 'not_found') throw problem(code)
-  throw problem(code, { detail: 'See `errors` for what to mend.', errors: inputErrors(parsed.error, where) })
+  throw problem(code, { errors: inputErrors(parsed.error, where) })
 }
 
 function controlOf(reply: FastifyReply): AnswerControl {

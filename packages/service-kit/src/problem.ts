@@ -1,4 +1,4 @@
-import type { InputError, ProblemCode } from '@postern/contracts'
+import { type InputError, type ProblemCode, seeErrors } from '@postern/contracts'
 
 export interface ProblemOptions {
   /** For the caller: what to mend. Never what happened inside. */
@@ -34,5 +34,5 @@ export function databaseAway(cause: unknown): ProblemError {
 /** The error to throw where a request cannot be fulfilled: a code from the closed table in contracts. */
 export function problem(code: ProblemCode, options: ProblemOptions = {}): ProblemError {
   const isLeftToErrors = options.detail === undefined && (options.errors ?? []).length > 0
-  return new ProblemError(code, isLeftToErrors ? { ...options, detail: 'See `errors` for what to mend.' } : options)
+  return new ProblemError(code, isLeftToErrors ? { ...options, detail: seeErrors } : options)
 }

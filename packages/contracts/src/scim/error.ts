@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type ProblemCode, type ProblemInput, problemTypes } from '../problem.ts'
+import { type ProblemCode, type ProblemInput, problemTypes, seeErrors } from '../problem.ts'
 
 /** Below this the words are those of SCIM 2.0 (RFC 7644): its media type, its errors, and keys as bearer tokens. */
 export const scimBase = '/scim/v2'
@@ -68,8 +68,8 @@ export function scimError(code: ProblemCode, requestId: string, input: ProblemIn
     return place === '' ? `${detail}.` : `${place} ${detail}.`
   })
   // Such errors stand in the detail itself here: there is no member to look at.
-  const isLeftToErrors = places.length > 0 && input.detail?.startsWith('See `errors`') === true
-  const words = [isLeftToErrors ? `${title}.` : (input.detail ?? `${title}.`), ...places, `Request ${requestId}.`]
+  const said = input.detail === undefined || input.detail === seeErrors ? `${title}.` : input.detail
+  const words = [said, ...places, `Request ${requestId}.`]
   return {
     schemas: [scimErrorUrn],
     status: String(scimStatusOf(code)),

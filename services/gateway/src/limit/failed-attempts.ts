@@ -1,7 +1,7 @@
-import { LRUCache } from 'lru-cache'
 import type { RedisClient } from '@postern/service-kit/redis'
 import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
+import { createMinuteCounts, windowMs } from './minute-counts.ts'
 
 /**
  * Counts failed authentications of each client address, over all gateways; of IPv6 those of a /64 together. An address that has failed too often gets no
@@ -14,15 +14,6 @@ export interface FailedAttempts {
   /** Whole seconds that the address is to wait, or 0. HOT PATH for requests whose key is not in memory. */
   waitSeconds(address: string): number
 }
-
-interface Count {
-  failures: number
-  /** Monotonic clock. */
-  windowEnds: number
-}
-
-const windowMs = 60_000
-const maxAddresses = 50_000
 
 const counters = { key: 'postern:failed', token: 'postern:failed-tokens' } as const
 
@@ -41,34 +32,20 @@ export function createFailedAttempts(options: {
   readonly kind: 'key' | 'token'
 }): FailedAttempts {
   const { redis, clocks, limit, kind } = options
-  const counts = new LRUCache<string, Count>({ max: maxAddresses })
-
-  function countOf(network: string): Count {
-    const now = clocks.monotonic()
-    const known = counts.get(network)
-    if (known !== undefined && now < known.windowEnds) return known
-    const count = { failures: 0, windowEnds: now + windowMs }
-    counts.set(network, count)
-    return count
-  }
+  const counts = createMinuteCounts(clocks)
 
   return {
     note: (address) => {
-      const network = networkOf(address)
-      const count = countOf(network)
-      count.failures += 1
+      const count = counts.of(address)
+      count.total += 1
       if (redis.status !== 'ready') return
-      redis.eval(countScript, 1, `${counters[kind]}:{${network}}`, windowMs).then(
+      redis.eval(countScript, 1, `${counters[kind]}:{${networkOf(address)}}`, windowMs).then(
         (failures) => {
-          if (typeof failures === 'number') count.failures = Math.max(count.failures, failures)
+          if (typeof failures === 'number') count.total = Math.max(count.total, failures)
         },
         () => undefined,
       )
     },
-    waitSeconds: (address) => {
-      const count = counts.get(networkOf(address))
-      if (count === undefined || count.failures <= limit) return 0
-      return Math.max(0, Math.ceil((count.windowEnds - clocks.monotonic()) / 1000))
-    },
+    waitSeconds: (address) => counts.waitSeconds(address, limit),
   }
 }

@@ -1,6 +1,5 @@
-import { LRUCache } from 'lru-cache'
-import { networkOf } from '../authenticate/addresses.ts'
 import type { Clocks } from '../authenticate/clocks.ts'
+import { createMinuteCounts } from './minute-counts.ts'
 
 /**
  * Counts the requests of each client network for what needs no credentials. Of this gateway alone: what they cost is its own processor, and
@@ -11,9 +10,6 @@ export interface PublicRequests {
   take(address: string): number
 }
 
-const windowMs = 60_000
-const maxNetworks = 50_000
-
 /** `limit`: requests a minute. */
 export function createPublicRequests({
   clocks,
@@ -22,18 +18,11 @@ export function createPublicRequests({
   readonly clocks: Pick<Clocks, 'monotonic'>
   readonly limit: number
 }): PublicRequests {
-  const counts = new LRUCache<string, { requests: number; readonly windowEnds: number }>({ max: maxNetworks })
+  const counts = createMinuteCounts(clocks)
   return {
     take: (address) => {
-      const network = networkOf(address)
-      const now = clocks.monotonic()
-      let count = counts.get(network)
-      if (count === undefined || now >= count.windowEnds) {
-        count = { requests: 0, windowEnds: now + windowMs }
-        counts.set(network, count)
-      }
-      count.requests += 1
-      return count.requests <= limit ? 0 : Math.max(1, Math.ceil((count.windowEnds - now) / 1000))
+      counts.of(address).total += 1
+      return counts.waitSeconds(address, limit)
     },
   }
 }

@@ -7,7 +7,7 @@ import { assertColumns, isTable } from '../mapping/columns.ts'
 import { createMapper } from '../mapping/map-row.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
-import type { SourceItem, SourceTexts } from '../source/types.ts'
+import { type SourceItem, rowsOf } from '../source/types.ts'
 import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
@@ -74,14 +74,6 @@ export function connectorTestRoutes(
     }
     return { rows }
   })
-}
-
-/** Those that have any value. */
-function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
-  for (let index = 0; index < texts.texts.length; index += 1) {
-    const row = texts.at(index)
-    if (row !== undefined) yield row
-  }
 }
 
 function show(item: SourceItem, mapper: ReturnType<typeof createMapper>): ConnectorTest['rows'][number] {

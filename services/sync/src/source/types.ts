@@ -47,6 +47,14 @@ export interface SourceTexts {
   at(index: number): SourceItem | undefined
 }
 
+/** Those rows of texts that have a value. */
+export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
+  for (let index = 0; index < texts.texts.length; index += 1) {
+    const row = texts.at(index)
+    if (row !== undefined) yield row
+  }
+}
+
 /** Bounds on one read. What goes over one ends the read with a SourceFailure. */
 export interface SourceLimits {
   /** Bytes taken from the source, decompressed, over all its answers; of a directory or a database, over its connection. */

@@ -4,7 +4,14 @@ import { SourceFailure } from '../failure.ts'
 import { askOnceReady } from '../http/ask.ts'
 import { credentialHeaders, staticAuthSchema, staticSecretNames } from '../http/authorize.ts'
 import { caSchema, urlSchema } from '../http/fields.ts'
-import { type SourceContext, type SourceItem, type SourceTexts, type SourceType, defineSourceType } from '../types.ts'
+import {
+  type SourceContext,
+  type SourceItem,
+  type SourceTexts,
+  type SourceType,
+  defineSourceType,
+  rowsOf,
+} from '../types.ts'
 import { findCellFault } from './cell.ts'
 import { decodeText, encodings } from './decode.ts'
 import { type Column, excerpt, readHeader } from './header.ts'
@@ -38,14 +45,8 @@ export const csv: SourceType = defineSourceType({
 
 async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem> {
   for await (const item of readTexts(context)) {
-    if (item.kind !== 'texts') {
-      yield item
-      continue
-    }
-    for (let index = 0; index < item.texts.length; index += 1) {
-      const row = item.at(index)
-      if (row !== undefined) yield row
-    }
+    if (item.kind === 'texts') yield* rowsOf(item)
+    else yield item
   }
 }
 

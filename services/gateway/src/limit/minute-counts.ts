@@ -1,0 +1,41 @@
+import { LRUCache } from 'lru-cache'
+import { networkOf } from '../authenticate/addresses.ts'
+import type { Clocks } from '../authenticate/clocks.ts'
+
+/** What the addresses of one network have done since its minute began. */
+export interface MinuteCount {
+  total: number
+  /** Monotonic clock. */
+  readonly windowEnds: number
+}
+
+/** Counts of this process, by client address; of IPv6 those of a /64 are one. */
+export interface MinuteCounts {
+  /** The count of the present minute, which begins with it where there is none. */
+  of(address: string): MinuteCount
+  /** Whole seconds that an address with more than `limit` is to wait, or 0. Begins no minute. */
+  waitSeconds(address: string, limit: number): number
+}
+
+export const windowMs = 60_000
+const maxNetworks = 50_000
+
+export function createMinuteCounts(clocks: Pick<Clocks, 'monotonic'>): MinuteCounts {
+  const counts = new LRUCache<string, MinuteCount>({ max: maxNetworks })
+  return {
+    of: (address) => {
+      const network = networkOf(address)
+      const now = clocks.monotonic()
+      const known = counts.get(network)
+      if (known !== undefined && now < known.windowEnds) return known
+      const count = { total: 0, windowEnds: now + windowMs }
+      counts.set(network, count)
+      return count
+    },
+    waitSeconds: (address, limit) => {
+      const count = counts.get(networkOf(address))
+      if (count === undefined || count.total <= limit) return 0
+      return Math.max(0, Math.ceil((count.windowEnds - clocks.monotonic()) / 1000))
+    },
+  }
+}
