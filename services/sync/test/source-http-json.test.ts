@@ -158,6 +158,31 @@ describe('an item that cannot be used is an error, and those after it are read',
     expect(read).toMatchObject([...broken, { kind: 'row', values: { id: 'ok' } }])
   })
 
+  test('one in which a name stands twice, however it is spelled: whoever reads it takes the first or the last', async () => {
+    const items = [
+      '{"id":"1","name":"a","n\\u0061me":"b"}',
+      '{"id":"2","of":[{"x":{"y":1}},{"x":{"y":1},"x":{"y":2}}]}',
+      '{"id":"3","id":"4"}',
+      '{"id":"ok","of":{"id":1},"text":"\\"id\\":{\\"id\\":","list":["id","id"]}',
+    ]
+    always(`{"list":[${items.join()}]}`)
+    const read = await readSource('http_json', { config: { url: `${server.url}/people`, items: '/list' }, outbound })
+    const [first, second, third, last] = read
+    expect(first).toMatchObject({ row: 1, field: 'name', code: 'duplicate_key', values: { id: '1' } })
+    expect(second).toMatchObject({ row: 2, field: 'of', code: 'duplicate_key', values: { id: '2' } })
+    expect(third).toMatchObject({ row: 3, field: 'id', code: 'duplicate_key' })
+    expect(third?.values).toEqual({})
+    expect(last).toMatchObject({ kind: 'row', values: { id: 'ok' } })
+    for (const beside of [
+      '{"next":1,"list":[],"next":2}',
+      '{"list":[{}],"list":[]}',
+      '{"list":[],"a":[{"b":1,"b":1}]}',
+    ]) {
+      always(beside)
+      expect(await refusal({ items: '/list' })).toBe('duplicate_key')
+    }
+  })
+
   test('a document that nests a million times over ends the read, and nothing else', async () => {
     always(`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`)
     expect(await ids({})).toEqual(['item_not_object'])

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
 import { makeCertificate } from './source-server.ts'
-import { failureOf, openSource, readSource } from './source-support.ts'
+import { failureOf, openSource, readColumns, readSource } from './source-support.ts'
 
 const program = await findMariadbServer()
 if (typeof program === 'string') process.stdout.write(`reading MariaDB is not tested: ${program}\n`)
@@ -24,10 +24,12 @@ const statements = [
   `create definer = owner@'%' function write_unit() returns varchar(80) modifies sql data begin insert into unit (id, name) values (1, 'x'); return 'x'; end;`,
   `create definer = owner@'%' view writing as select write_unit() as name;`,
   'create table hidden (id integer);',
+  'create table empty (`ID` integer, title text);',
   `create user reader@'%' identified by '${password}';`,
   `grant select on erp.units to reader@'%';`,
   `grant select on erp.slow to reader@'%';`,
   `grant select on erp.writing to reader@'%';`,
+  `grant select on erp.empty to reader@'%';`,
   `grant select on erp.\`long\` to reader@'%';`,
 ]
 
@@ -132,6 +134,11 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     const [long, short] = await readSource('sql', options({ view: 'long' }))
     expect(long).toMatchObject({ kind: 'error', row: 1, field: 'name', code: 'value_too_long' })
     expect(short).toMatchObject({ kind: 'row', row: 2 })
+  })
+
+  test('is read with its columns where it has no rows', async () => {
+    expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
+    expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
   })
 
   test('is read as far as its reader asks', async () => {

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
 import { makeCertificate } from './source-server.ts'
-import { failureOf, openSource, readSource } from './source-support.ts'
+import { failureOf, openSource, readColumns, readSource } from './source-support.ts'
 
 let database: TestDatabase
 let admin: Client
@@ -42,8 +42,9 @@ beforeAll(async () => {
       union all select 2, '{"number": 12345678901234567890}';
     create view erp.deep as select (repeat('[', 100) || repeat(']', 100))::json as tags from generate_series(1, 100);
     create table erp.hidden (id integer);
+    create table erp.empty ("ID" integer, title text);
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -159,6 +160,12 @@ describe('a view of a database is read', () => {
   test('in the columns that are named', async () => {
     const [item] = await readSource('sql', options({ columns: ['name'] }))
     expect(item).toMatchObject({ values: { name: 'Unit 1' } })
+  })
+
+  test('with its columns where it has no rows', async () => {
+    expect(await readSource('sql', options({ view: 'empty' }))).toEqual([])
+    expect(await readColumns('sql', options({ view: 'empty' }))).toEqual([['ID', 'title']])
+    expect(await readColumns('sql', options({ view: 'empty', columns: ['title'] }))).toEqual([['title']])
   })
 
   test('with a value that is too long as an error of its row', async () => {

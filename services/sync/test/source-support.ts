@@ -3,7 +3,7 @@ import type { Outbound } from '../src/outbound/outbound.ts'
 import { SourceFailure } from '../src/source/failure.ts'
 import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
-import type { SourceItem, SourceLimits } from '../src/source/types.ts'
+import type { SourceContext, SourceItem, SourceLimits, SourceType } from '../src/source/types.ts'
 
 /** What a read is given beside what the test says. */
 interface ReadOptions {
@@ -26,11 +26,19 @@ export const noWayOut: Outbound = {
 
 /** Reads from a source of the type. */
 export function openSource(type: string, options: ReadOptions = {}): AsyncIterable<SourceItem> {
+  return typeOf(type).read(contextOf(options))
+}
+
+function typeOf(type: string): SourceType {
   const found = sourceTypes.get(type)
   if (found === undefined) throw new Error(`there is no source type ${type}`)
+  return found
+}
+
+function contextOf(options: ReadOptions): SourceContext<unknown> {
   const { config = {}, secrets = {}, limits = {}, upload, outbound = noWayOut } = options
   const signal = options.signal ?? new AbortController().signal
-  return found.read({ config, secrets, outbound, signal, limits: { ...defaultLimits, ...limits }, upload })
+  return { config, secrets, outbound, signal, limits: { ...defaultLimits, ...limits }, upload }
 }
 
 /** All items of a source. */
@@ -38,6 +46,15 @@ export async function readSource(type: string, options: ReadOptions = {}): Promi
   const items: SourceItem[] = []
   for await (const item of openSource(type, options)) items.push(item)
   return items
+}
+
+/** What is told of the columns of a table: more than once of one with many rows. */
+export async function readColumns(type: string, options: ReadOptions = {}): Promise<(readonly string[])[]> {
+  const told: (readonly string[])[] = []
+  for await (const item of typeOf(type).readTexts?.(contextOf(options)) ?? []) {
+    if (item.kind === 'texts') told.push(item.columns)
+  }
+  return told
 }
 
 /** Why the source could not be read; fails when it could be. */

@@ -22,6 +22,8 @@ describe('a row of a source', () => {
     const faults = [{ field: 'custom.__proto__', code: 'forbidden_key' }]
     expect(mapEntity([], { ...row, 'custom.__proto__': 'x' })).toMatchObject({ ok: false, key: 'A', faults })
     expect(mapEntity([], { ...row, 'custom.__proto__': '' })).toMatchObject({ ok: true })
+    const custom: unknown = JSON.parse('{"__proto__":"x","tier":1}')
+    expect(mapEntity([], { ...row, custom })).toMatchObject({ ok: false, key: 'A', faults })
   })
 
   test.each([

@@ -29,14 +29,15 @@ export function createMapper(rules: readonly MappingRule[], dataset: DatasetRule
       try {
         const value = valueOf(rule, values, dataset)
         if (value !== undefined && isForbidden(rule.target)) {
-          // As where a push has it.
-          faults.push({ field: rule.target, code: 'forbidden_key', message: 'is no name for a member', excerpt: null })
+          faults.push(forbiddenName(rule.target))
         } else if (value !== undefined) put(draft, made, rule.target, value)
       } catch (error) {
         if (!(error instanceof TransformRefused)) throw error
         faults.push({ field: rule.target, code: 'invalid', message: error.message, excerpt: error.excerpt })
       }
     }
+    if (isObject(draft['custom']) && Object.hasOwn(draft['custom'], '__proto__'))
+      faults.push(forbiddenName('custom.__proto__'))
     const parsed = dataset.schema.safeParse(draft)
     for (const issue of parsed.error?.issues ?? []) {
       const field = issue.path.join('.')
@@ -164,6 +165,15 @@ export function read(values: Values, source: string): unknown {
 /** What would be no member, but say what the object is made like. */
 function isForbidden(target: string): boolean {
   return target.split('.').includes('__proto__')
+}
+
+/** As where a push has it. */
+function forbiddenName(field: string): FieldFault {
+  return { field, code: 'forbidden_key', message: 'is no name for a member', excerpt: null }
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null
 }
 
 /** `made`: the objects of the draft that were made here, and not by the source. */

@@ -47,6 +47,15 @@ export interface SourceTexts {
   at(index: number): SourceItem | undefined
 }
 
+/** A table that has columns and no rows. */
+export function noTexts(columns: readonly string[]): SourceTexts {
+  return { kind: 'texts', columns, isWhole: true, form: '', texts: [], rows: 0, first: 1, cell: nothing, at: nothing }
+}
+
+function nothing(): undefined {
+  return undefined
+}
+
 /** Those rows of texts that have a value. */
 export function* rowsOf(texts: SourceTexts): Generator<SourceItem> {
   for (let index = 0; index < texts.texts.length; index += 1) {
@@ -99,7 +108,7 @@ export interface SourceType {
    * SourceFailure when it cannot be read to its end, and a ZodError for a `config` that is not of the schema.
    */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
-  /** As `read`, for who knows most rows by their text. Sources that have no texts do not have it. */
+  /** As `read`, for who knows most rows by their text. Also tells the columns of a table without rows. Other sources do not have it. */
   readonly readTexts?: (context: SourceContext<unknown>) => AsyncIterable<SourceItem | SourceTexts>
 }
 

@@ -7,13 +7,19 @@ export const pointerPattern = /^(?:\/(?:[^~/]|~[01])*)*$/
 /** What a pointer leads to, if anything. */
 export function followPointer(document: unknown, pointer: string): unknown {
   let value = document
-  for (const part of pointer.split('/').slice(1)) {
-    const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+  for (const name of namesOf(pointer)) {
     if (Array.isArray(value)) value = /^(?:0|[1-9]\d*)$/.test(name) ? value[Number(name)] : undefined
     else if (isObject(value) && Object.hasOwn(value, name)) value = value[name]
     else return undefined
   }
   return value
+}
+
+function namesOf(pointer: string): string[] {
+  return pointer
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 /** Parses a page that a source has answered, as `parseExactly`. Throws a SourceFailure for what is no JSON. */
@@ -46,11 +52,59 @@ export function parseExactly(text: string): unknown {
   )
 }
 
+/** Strings, and what separates values; all else in a JSON text belongs to one value. */
+const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
+
+/** An object with the names so far, or a list, that a text is within. */
+interface Within {
+  readonly names: Set<string> | undefined
+  at: string | number
+}
+
+/** The ways to members whose object has another of that name before them. The text is valid JSON, nested however deep. */
+function* repeatedMembers(text: string): Generator<(string | number)[]> {
+  const within: Within[] = []
+  let string = ''
+  for (const [token] of text.matchAll(strings)) {
+    const last = within.at(-1)
+    if (token === '{') within.push({ names: new Set(), at: '' })
+    else if (token === '[') within.push({ names: undefined, at: 0 })
+    else if (token === '}' || token === ']') within.pop()
+    else if (token === ',' && typeof last?.at === 'number') last.at += 1
+    else if (token === ':' && last?.names !== undefined) {
+      last.at = String(JSON.parse(string))
+      if (last.names.has(last.at)) yield within.map(({ at }) => at)
+      last.names.add(last.at)
+    } else string = token
+  }
+}
+
+/**
+ * Of which items, by their index in the list at the pointer, which member stands twice somewhere in them: who reads it takes the first or the last.
+ * Throws a SourceFailure where that is so beside the items. The text is valid JSON.
+ */
+export function findRepeats(text: string, page: number, pointer: string): ReadonlyMap<number, string> {
+  const found = new Map<number, string>()
+  const list = namesOf(pointer)
+  for (const way of repeatedMembers(text)) {
+    const [index, member] = way.slice(list.length)
+    if (typeof index !== 'number' || typeof member !== 'string' || list.some((name, at) => name !== String(way[at]))) {
+      const name = String(way.at(-1)).slice(0, 80).toWellFormed()
+      throw new SourceFailure(
+        'duplicate_key',
+        `page ${page} has \`${name}\` twice in an object: have the source say it once`,
+      )
+    }
+    if (!found.has(index)) found.set(index, member)
+  }
+  return found
+}
+
 /** Values that one item may hold, at any depth. Each is looked at, and each may be wrong. */
 const maxValues = 10_000
 
-/** An item of a source as a row, or what is wrong with it. */
-export function toJsonItem(item: unknown, row: number, limits: SourceLimits): SourceItem {
+/** An item of a source as a row, or what is wrong with it; `repeated` is a member in which, or as which, a name stands twice. */
+export function toJsonItem(item: unknown, row: number, limits: SourceLimits, repeated?: string): SourceItem {
   if (!isObject(item)) {
     const message = 'the item is no object: set `items` to where the list of objects is'
     return { kind: 'error', row, code: 'item_not_object', message }
@@ -59,6 +113,13 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits): So
   if (names.length > limits.maxColumns) {
     const message = `the item has ${names.length} members; at most ${limits.maxColumns} are read`
     return { kind: 'error', row, code: 'too_many_columns', message }
+  }
+  if (repeated !== undefined) {
+    // Of a key that stands twice nobody knows which it is.
+    const { [repeated]: _, ...values } = shallow(item, limits)
+    const field = repeated.slice(0, 80).toWellFormed()
+    const message = 'stands twice, or a name does in it: have the source say it once'
+    return { kind: 'error', row, field, code: 'duplicate_key', message, values }
   }
   const budget = { left: maxValues }
   for (const name of names) {

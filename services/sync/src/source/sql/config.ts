@@ -34,4 +34,6 @@ export interface SqlRead {
   readonly address: string
   readonly limits: SourceLimits
   readonly signal: AbortSignal
+  /** Is told the columns before any row is given. */
+  readonly onColumns: (names: readonly string[]) => void
 }

@@ -1,5 +1,5 @@
 import { type Socket, connect } from 'node:net'
-import { type Connection, type ConnectionOptions, type RowDataPacket, createConnection } from 'mysql2'
+import { type Connection, type ConnectionOptions, type FieldPacket, type RowDataPacket, createConnection } from 'mysql2'
 import { watchBytes } from '../watch-bytes.ts'
 import type { SqlRead } from './config.ts'
 import { sqlFailure } from './sql-failure.ts'
@@ -11,7 +11,7 @@ const rowsAhead = 25
 
 /** The rows of a table or view of MariaDB, in one read-only transaction, as fast as they are asked for. */
 export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string, unknown>> {
-  const { config, limits, signal } = read
+  const { config, limits, signal, onColumns } = read
   const { host, view, columns } = config
   const { port = 3306 } = config
   const socket = connect({ host: read.address, port })
@@ -32,9 +32,9 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     await ask(connection, 'start transaction with consistent snapshot, read only')
     // Names of the configuration are plain names: none can end its quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
-    const rows = connection
-      .query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast: asText })
-      .stream({ highWaterMark: rowsAhead })
+    const query = connection.query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast: asText })
+    query.on('fields', (fields: readonly FieldPacket[]) => onColumns(fields.map(({ name }) => name)))
+    const rows = query.stream({ highWaterMark: rowsAhead })
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
       const next = await withinSilence(iterator.next(), limits.maxSilenceMs, end)

@@ -1,5 +1,5 @@
 import { Socket, isIP } from 'node:net'
-import { Client, DatabaseError, escapeIdentifier } from 'pg'
+import { Client, DatabaseError, type QueryResult, escapeIdentifier } from 'pg'
 import Cursor from 'pg-cursor'
 import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
@@ -20,6 +20,7 @@ export async function* readPostgres({
   address,
   limits,
   signal,
+  onColumns,
 }: SqlRead): AsyncGenerator<Record<string, unknown>> {
   const { host, port = 5432, encryption, ca, database, username, schema = 'public', view, columns } = config
   const socket = new Socket()
@@ -54,9 +55,12 @@ export async function* readPostgres({
     const list = columns === undefined ? '*' : columns.map(escapeIdentifier).join(', ')
     const text = `select ${list} from ${escapeIdentifier(schema)}.${escapeIdentifier(view)}`
     const cursor = client.query(new Cursor<Record<string, unknown>>(text))
+    let isFirst = true
     for (let batch = firstRows; ;) {
-      const rows = await inTime(nextRows(client, cursor, batch))
+      const { rows, result } = await inTime(nextRows(client, cursor, batch))
       const size = bytes.page()
+      if (isFirst) onColumns(result.fields.map(({ name }) => name))
+      isFirst = false
       if (rows.length === 0) break
       batch = Math.max(1, Math.min(mostRows, Math.floor((rows.length * limits.maxPageBytes) / (8 * size))))
       yield* rows
@@ -72,13 +76,19 @@ export async function* readPostgres({
   }
 }
 
+interface NextRows<T> {
+  readonly rows: readonly T[]
+  /** Not there of an answer after the last one. */
+  readonly result: QueryResult
+}
+
 /** The cursor tells nobody of a connection that ends between the last row and the end of the question. */
-async function nextRows<T>(client: Client, cursor: Cursor<T>, count: number): Promise<T[]> {
-  const { promise, resolve, reject } = Promise.withResolvers<T[]>()
+async function nextRows<T>(client: Client, cursor: Cursor<T>, count: number): Promise<NextRows<T>> {
+  const { promise, resolve, reject } = Promise.withResolvers<NextRows<T>>()
   const onEnd = () => reject(new Error('the connection has ended'))
   client.once('end', onEnd)
-  cursor.read(count, (error, rows) => {
-    if (error === null || error === undefined) resolve(rows)
+  cursor.read(count, (error, rows, result) => {
+    if (error === null || error === undefined) resolve({ rows, result })
     else reject(error)
   })
   try {

@@ -5,8 +5,10 @@ import {
   type SourceContext,
   type SourceItem,
   type SourceRowError,
+  type SourceTexts,
   type SourceType,
   defineSourceType,
+  noTexts,
 } from '../types.ts'
 import { type SqlRead, sqlConfigSchema } from './config.ts'
 import { readMariadb } from './mariadb.ts'
@@ -17,17 +19,27 @@ export const sql: SourceType = defineSourceType({
   type: 'sql',
   configSchema: sqlConfigSchema,
   secretNames: ['password'],
-  read: readSql,
+  read: readRows,
+  readTexts: readSql,
 })
 
-async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem> {
+async function* readRows(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem> {
+  for await (const item of readSql(context)) {
+    if (item.kind !== 'texts') yield item
+  }
+}
+
+/** The rows, or where there are none the columns of the view: one that was changed is not one that has lost its rows. */
+async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, secrets, outbound, limits, signal } = context
   const password = requireSecret(secrets, 'password')
   const { address } = await outbound.resolve(config.host, signal)
   if (config.encryption === 'none' && !outbound.isListed(address)) {
     throw new SourceFailure('not_encrypted', `${config.host} is asked without encryption: set \`encryption\` to tls`)
   }
-  const read: SqlRead = { config, password, address, limits, signal }
+  let columns: readonly string[] = []
+  const onColumns = (names: readonly string[]): void => void (columns = names)
+  const read: SqlRead = { config, password, address, limits, signal, onColumns }
   let row = 0
   for await (const values of config.engine === 'mariadb' ? readMariadb(read) : readPostgres(read)) {
     row++
@@ -41,6 +53,7 @@ async function* readSql(context: SourceContext<SqlRead['config']>): AsyncGenerat
     const long = lengths.find(({ length }) => length > limits.maxValueLength)
     yield long === undefined ? { kind: 'row', row, values } : { ...tooLong(row, long, limits.maxValueLength), values }
   }
+  if (row === 0) yield noTexts(columns)
 }
 
 function tooDeep(row: number, field: string, max: number): SourceRowError {
