@@ -385,6 +385,22 @@ describe('the reference', () => {
     }
   })
 
+  test('and the document are compressed for who takes that, by an entity tag of their own', async () => {
+    for (const target of ['/docs', '/api/v1/openapi.json']) {
+      const plain = await send(gateway, target)
+      const packed = await fetch(new URL(target, gateway), { headers: { 'accept-encoding': 'gzip' } })
+      expect(packed.headers.get('content-encoding')).toBe('gzip')
+      expect(Number(packed.headers.get('content-length'))).toBeLessThan(plain.text.length / 5)
+      expect([packed.headers.get('vary'), plain.headers['vary']]).toEqual(['accept-encoding', 'accept-encoding'])
+      expect(await packed.text()).toBe(plain.text)
+      const etag = packed.headers.get('etag') ?? ''
+      expect(etag).not.toBe(plain.headers['etag'])
+      const headers = { 'accept-encoding': 'gzip', 'if-none-match': etag }
+      const again = await fetch(new URL(target, gateway), { headers })
+      expect([again.status, again.headers.get('content-encoding')]).toEqual([304, null])
+    }
+  })
+
   test('and the document are of the API that answers', async () => {
     const answer = await send(gateway, '/api/v1/openapi.json')
     expect(answer.json).toEqual(JSON.parse(JSON.stringify(openApi('/'))))

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { negotiate } from './accept.ts'
+import { negotiate, takesGzip } from './accept.ts'
 
 const offered = ['application/json', 'application/x-ndjson', 'text/csv']
 
@@ -30,3 +30,14 @@ test.each([
 ])('%j is answered with %s', (accept, mediaType) => {
   expect(negotiate(accept, offered)).toBe(mediaType)
 })
+
+test.each(['gzip', 'br, gzip', 'GZIP;q=0.1', '*', 'br;q=1, *;q=0.1'])('an answer is compressed for %j', (header) => {
+  expect(takesGzip(header)).toBe(true)
+})
+
+test.each([undefined, '', 'br', 'identity', 'gzip;q=0', 'gzip; q=0.000, *', '*;q=0', 'x-gzips', 'gzip;q=x'])(
+  'an answer is sent as it is for %j',
+  (header) => {
+    expect(takesGzip(header)).toBe(false)
+  },
+)

@@ -15,6 +15,13 @@ export function negotiate(accept: string | undefined, offered: readonly string[]
   return best?.mediaType
 }
 
+/** Whether an Accept-Encoding header (RFC 9110 §12.5.3) takes an answer that is compressed by gzip; who sends none is sent it as it is. */
+export function takesGzip(header: string | undefined): boolean {
+  const codings = (header ?? '').split(',').map(parseRange)
+  const coding = codings.find(({ range }) => range === 'gzip') ?? codings.find(({ range }) => range === '*')
+  return coding !== undefined && coding.quality > 0
+}
+
 interface MediaRange {
   readonly range: string
   readonly quality: number

@@ -1,4 +1,4 @@
-export { negotiate } from './accept.ts'
+export { negotiate, takesGzip } from './accept.ts'
 export { createApp, letGoOfConnections, requestIdPattern } from './app.ts'
 export {
   type BaseConfig,

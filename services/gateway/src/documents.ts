@@ -1,5 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { gzip } from 'node:zlib'
 import { openApiInTurns } from '@postern/contracts'
 import { referencePage } from './reference-page.ts'
 
@@ -8,6 +10,8 @@ export interface Document {
   readonly mediaType: string
   readonly content: Buffer
   readonly etag: string
+  /** The same, compressed. */
+  readonly packed: { readonly content: Buffer; readonly etag: string }
   /** Alternating names and values. */
   readonly headers: readonly string[]
 }
@@ -38,14 +42,24 @@ async function describeInTurns(): Promise<string> {
   }
 }
 
-function asDocument(text: string): Document {
+async function asDocument(text: string): Promise<Document> {
   const content = Buffer.from(text)
-  const etag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
-  return { mediaType: 'application/json; charset=utf-8', content, etag, headers: [] }
+  const packed = await pack(content)
+  return { mediaType: 'application/json; charset=utf-8', content, etag: etagOf(content), packed, headers: [] }
 }
 
-function asReference(text: string): Document {
-  const { html, etag, contentSecurityPolicy } = referencePage(JSON.parse(text))
+async function asReference(text: string): Promise<Document> {
+  const { html: content, contentSecurityPolicy } = referencePage(JSON.parse(text))
   const headers = ['content-security-policy', contentSecurityPolicy, 'referrer-policy', 'no-referrer']
-  return { mediaType: 'text/html; charset=utf-8', content: html, etag, headers }
+  const packed = await pack(content)
+  return { mediaType: 'text/html; charset=utf-8', content, etag: etagOf(content), packed, headers }
+}
+
+async function pack(bytes: Buffer): Promise<Document['packed']> {
+  const content = await promisify(gzip)(bytes)
+  return { content, etag: etagOf(content) }
+}
+
+function etagOf(content: Buffer): string {
+  return `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
 }

@@ -8,7 +8,7 @@ import {
   signatureHeader,
   signatureInputHeader,
 } from '@postern/contracts'
-import { matchesEtag, negotiate } from '@postern/service-kit'
+import { matchesEtag, negotiate, takesGzip } from '@postern/service-kit'
 import {
   type AssertionMinter,
   UnsignableValueError,
@@ -86,12 +86,15 @@ export function createServe(parts: ServeParts): (exchange: Exchange, match: Extr
 
   function answerDocument(exchange: Exchange, made: Promise<Document>, headers: readonly string[]): void {
     made
-      .then(({ mediaType, content, etag, headers: own }) => {
-        const kept = ['etag', etag, 'cache-control', 'public, max-age=60']
+      .then(({ mediaType, headers: own, packed, ...plain }) => {
+        const isPacked = takesGzip(exchange.request.headers['accept-encoding'])
+        const { content, etag } = isPacked ? packed : plain
+        const kept = ['etag', etag, 'cache-control', 'public, max-age=60', 'vary', 'accept-encoding']
         if (isKnown(exchange, etag)) {
           sendNotModified(exchange, [...kept, ...headers])
         } else {
-          send(exchange, 200, mediaType, content, [...kept, ...own, ...headers])
+          const coding = isPacked ? ['content-encoding', 'gzip'] : []
+          send(exchange, 200, mediaType, content, [...kept, ...coding, ...own, ...headers])
         }
       })
       .catch((error: unknown) => {

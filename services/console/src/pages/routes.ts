@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { problem } from '@postern/service-kit'
+import { problem, takesGzip } from '@postern/service-kit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { pagePolicy } from '../http/security-headers.ts'
 import type { Asset, BuiltPages } from './assets.ts'
@@ -37,6 +37,7 @@ export function sendAsset(request: FastifyRequest, reply: FastifyReply, asset: A
   if (asset.isHashed) reply.header('cache-control', forEver)
   if (asset.gzip === undefined) return reply.send(asset.bytes)
   reply.header('vary', 'accept-encoding')
-  const takesGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))/.test(request.headers['accept-encoding'] ?? '')
-  return takesGzip ? reply.header('content-encoding', 'gzip').send(asset.gzip) : reply.send(asset.bytes)
+  return takesGzip(request.headers['accept-encoding'])
+    ? reply.header('content-encoding', 'gzip').send(asset.gzip)
+    : reply.send(asset.bytes)
 }
