@@ -1,6 +1,24 @@
 create schema sync authorization postern_owner;
 grant usage on schema sync to postern_sync;
 
+create table sync.also_brought (
+  tenant_id uuid not null,
+  scope text not null,
+  source_key text not null,
+  connector_id uuid not null,
+  constraint also_brought_pk PRIMARY KEY (tenant_id, scope, source_key, connector_id),
+  constraint also_brought_connector_fk FOREIGN KEY (tenant_id, connector_id) REFERENCES sync.connector(tenant_id, id)
+);
+CREATE INDEX also_brought_by_connector ON sync.also_brought USING btree (tenant_id, connector_id, scope, source_key);
+alter table sync.also_brought enable row level security;
+alter table sync.also_brought force row level security;
+create policy postern_sync_delete on sync.also_brought as permissive for delete to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_insert on sync.also_brought as permissive for insert to postern_sync with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy postern_sync_select on sync.also_brought as permissive for select to postern_sync using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+create policy tenant_only on sync.also_brought as restrictive for all to public using ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id))) with check ((tenant_id = ( SELECT tenancy.tenant_id() AS tenant_id)));
+grant delete, insert, select on table sync.also_brought to postern_sync;
+comment on table sync.also_brought is 'Connectors whose source had a known row when it was last read, beside the one that the known row names.';
+
 create table sync.applied_batch (
   tenant_id uuid not null,
   run_id uuid not null,
@@ -134,6 +152,7 @@ CASE
     WHEN (told_connector_id = connector_id) THEN (told_missing_since IS DISTINCT FROM missing_since)
     ELSE ((told_missing_since IS NOT NULL) AND (missing_since IS NULL))
 END);
+CREATE TRIGGER known_row_keeps_who_else_brings AFTER UPDATE ON sync.known_row FOR EACH ROW WHEN ((old.connector_id <> new.connector_id)) EXECUTE FUNCTION sync.keep_who_else_brings();
 CREATE TRIGGER known_row_owned_when_changed AFTER UPDATE ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 CREATE TRIGGER known_row_owned_when_made AFTER INSERT ON sync.known_row REFERENCING NEW TABLE AS new_rows FOR EACH STATEMENT EXECUTE FUNCTION sync.assert_owned();
 alter table sync.known_row enable row level security;
@@ -522,5 +541,23 @@ begin
   raise exception using
     errcode = 'insufficient_privilege', schema = 'sync', table = tg_table_name, constraint = tg_table_name || '_kept',
     message = 'the row stays with the run that it was made for';
+end
+$function$;
+
+CREATE OR REPLACE FUNCTION sync.keep_who_else_brings()
+ RETURNS trigger
+ LANGUAGE plpgsql
+ SET search_path TO ''
+AS $function$
+begin
+  if old.missing_since is null then
+    insert into sync.also_brought (tenant_id, scope, source_key, connector_id)
+    values (old.tenant_id, old.scope, old.source_key, old.connector_id)
+    on conflict do nothing;
+  end if;
+  delete from sync.also_brought b
+  where b.tenant_id = new.tenant_id and b.scope = new.scope and b.source_key = new.source_key
+    and b.connector_id = new.connector_id;
+  return null;
 end
 $function$;

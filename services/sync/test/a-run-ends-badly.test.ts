@@ -410,40 +410,6 @@ test('of a chain that is too deep each row below the last level is told so, and 
   )
 })
 
-const twoPeople = (name: string, address: string) =>
-  `external_id,name,email\n1,${name} One,one@x.example\n2,${name} Two,${address}\n`
-
-describe('a rollback', () => {
-  test('undoes of a run what the universe had not refused', async () => {
-    const tenant = admin()
-    const connector = await create(tenant, { dataset: 'people' })
-    const body = [{ external_id: '9', name: 'Nine', email: 'nine@x.example' }]
-    await caller.call(tenant, 'POST', '/api/v1/sync/people', { body })
-    await runCsv(tenant, connector, twoPeople('First', 'two@x.example'))
-    const run = await runCsv(tenant, connector, twoPeople('Second', 'nine@x.example'))
-    expect(run).toMatchObject({ status: 'partial', counts: { updated: 2, applied: 1 } })
-    const back = await undo(tenant, run)
-    await work(back)
-    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts: { updated: 1, applied: 1 } })
-    const people = 'select name from universe.person where tenant_id = $1 order by external_id'
-    const stored = [{ name: 'First One' }, { name: 'First Two' }, { name: 'Nine' }]
-    expect(await world.rows(people, [tenant.tenantId])).toEqual(stored)
-  })
-
-  test('is refused where a later run has changed something of the run, and goes where it has changed something else', async () => {
-    const tenant = admin()
-    const connector = await create(tenant)
-    const run = await runCsv(tenant, connector, csvOf(3))
-    const other = await runCsv(tenant, connector, `${csvOf(3)}\nX,Other,process`)
-    expect(other).toMatchObject({ counts: { created: 1 } })
-    await runCsv(tenant, connector, `${csvOf(3)}\nX,Renamed,process`)
-    expect(await decide(tenant, other, 'rollback', {})).toBe(409)
-    const back = await undo(tenant, run)
-    await work(back)
-    expect(await now(tenant, back)).toMatchObject({ status: 'succeeded', counts: { applied: 3 } })
-  })
-})
-
 test('what is applied is learned in parts: a worker that dies between them loses nothing', async () => {
   const tenant = admin()
   const connector = await create(tenant)

@@ -9,7 +9,7 @@ import { admin } from './support.ts'
  * access that is decided by it stays open.
  */
 
-const { parts, create, runCsv, names, errorsOf } = useRuns()
+const { parts, create, runCsv, work, now, decide, names, errorsOf } = useRuns()
 
 async function peopleOf({ tenantId }: Principal): Promise<unknown[]> {
   const text = `select external_id, active from universe.person where tenant_id = $1 order by external_id`
@@ -21,6 +21,9 @@ const staff = (...rows: readonly string[]) => ['external_id,name,email,active', 
 async function faults(tenant: Principal, run: Run): Promise<unknown[]> {
   return (await errorsOf(tenant, run)).map(({ source_key: key, field, message }) => [key, field, message])
 }
+
+const table = (keys: readonly string[]) =>
+  ['external_id,name,type', ...keys.map((key) => `${key},${key},process`)].join('\n')
 
 describe('a leaver', () => {
   test('whose address comes back under another key becomes inactive; the newcomer is told who has it', async () => {
@@ -72,4 +75,24 @@ test('an entity that is gone becomes inactive where what was above it cannot mov
   const run = await runCsv(tenant, connector, treeOf([...chain, 'P,C10,Parent,process'].join('\n')))
   expect((await names(tenant)).filter((name) => name.startsWith('Gone'))).toEqual(['Gone archived'])
   expect((await errorsOf(tenant, run)).map(({ source_key: key }) => key)).toEqual(['P'])
+})
+
+test('a run that waits names the rows that would only be flagged, and is approved for those alone', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { missing_policy: 'flag', safety: { max_deactivate: 5 } })
+  const keys = Array.from({ length: 20 }, (_, n) => `F${String(n).padStart(2, '0')}`)
+  await runCsv(tenant, connector, table(keys))
+  const waiting = async (found: readonly string[], lost: readonly string[]) => {
+    const run = await runCsv(tenant, connector, table(found))
+    const told = (await errorsOf(tenant, run)).map(({ source_key: key, code, severity }) => [key, code, severity])
+    expect(told).toEqual(lost.map((key) => [key, 'row_missing', 'warning']))
+    return run
+  }
+  const first = await waiting(keys.slice(0, 10), keys.slice(10))
+  const second = await waiting(keys.slice(10), keys.slice(0, 10))
+  expect(second).toMatchObject({ status: 'needs_approval', counts: { missing: 10, deactivated: 0 } })
+  expect(await decide(tenant, second, 'approve', { diff_hash: first.diff_hash })).toBe(409)
+  expect(await decide(tenant, second, 'approve', { diff_hash: second.diff_hash })).toBe(202)
+  await work(second)
+  expect(await now(tenant, second)).toMatchObject({ status: 'succeeded', counts: { missing: 10 } })
 })

@@ -82,14 +82,15 @@ test('what was pushed passes to the connector that brings it, though it is as it
   expect((await read(tenant, 'A')).version).toBe(2)
 })
 
-test('a rollback reads nothing: what the run has made is inactive, and was seen when it was', async () => {
+test('a rollback reads nothing: what the run has made is inactive, was seen when it was, and is brought no longer', async () => {
   const tenant = admin()
   const connector = await create(tenant)
   const made = await run(tenant, connector, ['A'])
   const before = await read(tenant, 'A')
   const answer = await caller.call(tenant, 'POST', `/api/v1/sync-runs/${made.id}/rollback`, { body: {} })
   expect(await work(tenant, runSchema.parse(answer.json))).toMatchObject({ status: 'succeeded', mode: 'rollback' })
-  expect(await read(tenant, 'A')).toEqual({ ...before, status: 'archived', version: 2 })
+  const source = { ...before.source, missing_since: expect.any(String) }
+  expect(await read(tenant, 'A')).toEqual({ ...before, source, status: 'archived', version: 3 })
 })
 
 /** A database whose worker, once it has done a statement, and before that is committed, waits until something else has happened. */
@@ -249,10 +250,10 @@ describe('entities that two connectors bring', () => {
       source: { connector_id: other.id, missing_since: null },
     })
     expect(await read(tenant, 'B')).toMatchObject({ version: 1, source: { connector_id: one.id } })
-    // And one that it has brought last itself.
+    // And one that it has brought last itself, which is not missing: the other has it.
     await run(tenant, one, ['B'])
     await run(tenant, one, [])
-    expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: one.id, missing_since: expect.any(String) })
+    expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: one.id, missing_since: null })
     await run(tenant, other, ['A', 'B'])
     expect((await read(tenant, 'B')).source).toMatchObject({ connector_id: other.id, missing_since: null })
   })

@@ -98,7 +98,7 @@ export const listMissing = defineRoute({
   path: '/api/v1/connectors/:id/missing',
   summary: 'List what the source of a connector has no longer',
   description:
-    'What the connector has brought and a run that applied its changes did not find again, until it is back. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
+    'What the connector has brought, and no other, and a run that applied its changes did not find again, until it is back; what a rollback has taken back as well. With `missing_policy` `deactivate` it is inactive in the universe; else it stays there as it is.',
   params: connectorParams,
   query: z.strictObject({ ...pageQuery }),
   answers: { 200: { description: 'Rows, by key', schema: z.array(missingRowSchema) } },
@@ -237,7 +237,8 @@ export const rollbackRun = defineRoute({
   method: 'POST',
   path: '/api/v1/sync-runs/:id/rollback',
   summary: 'Undo what a run has applied',
-  description: 'A new run with the inverse changes, as long as nothing newer has touched what it changed.',
+  description:
+    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not.',
   params: runParams,
   body: rollbackBodySchema,
   answers: {

@@ -32,7 +32,7 @@ export const runCountsSchema = z
     reactivated: count('Active again'),
     deactivated: count('No longer active'),
     unchanged: count('As they were'),
-    missing: count('Brought by the connector before and not in the source any more'),
+    missing: count('Brought by the connector before, by no other, and not in the source any more'),
     applied: count('Changes that the universe has taken in so far'),
   })
   .meta({ id: 'SyncRunCounts' })
@@ -61,7 +61,9 @@ export const runSchema = z
       .object({ code: z.string(), message: z.string() })
       .nullable()
       .meta({ description: 'Why the run failed and what to mend' }),
-    diff_hash: z.string().nullable().meta({ description: 'SHA-256 of the changes: what an approval is for' }),
+    diff_hash: z.string().nullable().meta({
+      description: 'SHA-256 of the changes, and of the rows that are missing from this run on: what an approval is for',
+    }),
     input_sha256: z.string().nullable().meta({ description: 'Of an uploaded file' }),
     rollback_of: uuidSchema.nullable(),
     reason: z.string().nullable(),

@@ -1,5 +1,6 @@
 import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
+import { isNobodyElses, passOn } from '../diff/also-brought.ts'
 
 export type { Tx } from '@postern/tenant-db'
 export { sqlError } from '@postern/tenant-db'
@@ -203,7 +204,15 @@ const retire = statement(
   where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')
+// Served by also_brought_pk.
+const passRowsOn = statement(
+  'sync_pass_rows_on',
+  `update sync.known_row k
+  set ${passOn('$1')}, hash = null, missing_since = null
+  where k.connector_id = $1::uuid and not ${isNobodyElses}`,
+)
 const forgetRows = statement('sync_forget_rows', 'delete from sync.known_row k where k.connector_id = $1')
+const forgetAlso = statement('sync_forget_also_brought', 'delete from sync.also_brought o where o.connector_id = $1')
 // Served by known_row_shared. They are locked here: who pushes them meanwhile does not wait.
 const leaveShared = statement(
   'sync_leave_shared',
@@ -219,7 +228,9 @@ const leaveShared = statement(
 export async function retireConnector(tx: Tx, id: string, lastTelling: number | undefined): Promise<boolean> {
   if ((await tx.execute(retire([id, lastTelling ?? null]))) === 0) return false
   await tx.execute(forgetSecrets([id]))
+  await tx.execute(passRowsOn([id]))
   await tx.execute(forgetRows([id]))
+  await tx.execute(forgetAlso([id]))
   await tx.execute(leaveShared([id]))
   return true
 }

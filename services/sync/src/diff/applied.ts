@@ -5,6 +5,10 @@
 export const appliedUpTo = (run: string): string =>
   `coalesce((select max(b.last_seq) from sync.applied_batch b where b.run_id = ${run}::uuid), 0)`
 
+/** SQL: whether the change was applied; `upTo`: what `appliedUpTo` says of its run. */
+export const isApplied = (change: string, upTo: string): string =>
+  `(${change}.applied_at is not null or ${change}.error is null and ${change}.seq <= ${upTo})`
+
 /** SQL: when the change was applied; null where it was not. Served by applied_batch_pk. */
 export const appliedAt = (change: string): string => `
   case when ${change}.error is null then coalesce(${change}.applied_at, (

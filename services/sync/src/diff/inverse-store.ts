@@ -1,6 +1,6 @@
 // What undoes a run: the changes that it has applied, the other way round.
 import { creationsBetween, seqOf } from '../creation/as-changes.ts'
-import { appliedUpTo } from './applied.ts'
+import { appliedUpTo, isApplied } from './applied.ts'
 import { type Comparison, type Tx, statement } from './store.ts'
 
 const bounds = statement(
@@ -36,41 +36,94 @@ export async function listInverseRanges(tx: Tx, runId: string, changes: number):
   return starts.map((from, at) => ({ from, below: starts[at - 1] ?? lastSeq }))
 }
 
-// The last change first, so that no tree on the way back is one that was not there on the way forth. What the run had made
-// becomes inactive, where that can be; what was a draft before is one no longer.
-const insertInverse = statement(
-  'sync_insert_inverse',
-  `with applied as (
+// What the run has applied, and what undoes it. What it had made becomes inactive, where that can be; what was a draft before is one no longer.
+// `latest`: what runs of the connector have made of the same rows since, which undoes it already where it is the same. What they have changed is gone
+// through once: most change little, and there may be hundreds of them. Served by run_change_pk, a run.
+const undoing = (from: string, below: string): string => `applied as materialized (
     select c.seq, c.op, c.source_key, c.depth, c.before, c.after,
-      c.op = 'create' and ($3::text is null or coalesce(c.after -> $3::text = $8::jsonb, false)) as is_kept,
-      coalesce(c.before -> $3::text = $8::jsonb and c.after -> $3::text <> $8::jsonb, false) as was_draft
+      c.op = 'create' and ($2::text is null or coalesce(c.after -> $2::text = $4::jsonb, false)) as is_kept,
+      coalesce(c.before -> $2::text = $4::jsonb and c.after -> $2::text <> $4::jsonb, false) as was_draft
     from (
       select c.tenant_id, c.run_id, c.seq, c.op, c.source_key, c.depth, c.before, c.after, c.applied_at, c.error
       from sync.run_change c
-      where c.run_id = $2::uuid and c.seq >= $5::integer and c.seq < $6::integer
+      where c.run_id = $1::uuid and c.seq >= ${from} and c.seq < ${below}
       union all
-      ${creationsBetween('$2', '$5::integer', '$6::integer')}
+      ${creationsBetween('$1', from, below)}
     ) as c
-    where c.applied_at is not null or c.error is null and c.seq <= ${appliedUpTo('$2')}
+    where ${isApplied('c', appliedUpTo('$1'))}
+  ),
+  latest as materialized (
+    select distinct on (theirs.source_key) theirs.source_key, theirs.after
+    from sync.run mine
+    join sync.run later on later.tenant_id = mine.tenant_id and later.connector_id = mine.connector_id and later.id > mine.id
+    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done
+    join sync.run_change theirs on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id
+    where mine.id = $1::uuid and later.applied_count > 0 and ${isApplied('theirs', 'done.seq')}
+      and theirs.source_key in (select applied.source_key from applied)
+    order by theirs.source_key, later.id desc, theirs.seq desc
   ),
   inverse as (
     select
       c.seq, c.source_key, c.depth, c.after as before,
       case c.op when 'create' then 'deactivate' when 'deactivate' then 'reactivate' when 'reactivate' then 'deactivate'
         else c.op end as op,
-      case when c.op = 'create' then jsonb_set(c.after, array[$3::text], $4::jsonb)
-        when c.was_draft then jsonb_set(c.before, array[$3::text], c.after -> $3::text)
+      case when c.op = 'create' then jsonb_set(c.after, array[$2::text], $3::jsonb)
+        when c.was_draft then jsonb_set(c.before, array[$2::text], c.after -> $2::text)
         else c.before end as after
     from applied c
     where not c.is_kept
   ),
+  standing as (
+    select inverse.*, latest.source_key is not null and latest.after is not distinct from inverse.after as is_undone,
+      latest.source_key is not null and latest.after is distinct from inverse.after
+        and latest.after is distinct from inverse.before as is_changed
+    from inverse
+    left join latest on latest.source_key = inverse.source_key
+    where inverse.before is distinct from inverse.after
+  )`
+
+const stands = statement(
+  'sync_how_it_stands',
+  `with ${undoing('0', String(lastSeq))}
+  select
+    exists (select from standing where standing.is_changed) as changed,
+    exists (select from standing where not standing.is_undone) or not exists (select from standing) as left
+  from (select) as one`,
+)
+
+/** What there is to undo of a run. */
+export interface Standing {
+  /** Whether a later run of its connector has made something else of what this one had changed. */
+  readonly changed: boolean
+  /** Whether anything is not undone yet. */
+  readonly left: boolean
+}
+
+/** Whether a run can be undone, as far as the connector's later runs say: what others have changed since is seen when it is undone. */
+export async function findStanding(tx: Tx, runId: string, fields: UndoneFields): Promise<Standing> {
+  const [row] = await tx.query<{ changed: boolean; left: boolean }>(stands([runId, ...valuesOf(fields)]))
+  if (row === undefined) throw new Error('an aggregate always has a row')
+  return row
+}
+
+/** What of a dataset decides about how its rows are undone. */
+export type UndoneFields = Pick<Comparison, 'statusField' | 'inactive' | 'draft'>
+
+function valuesOf({ statusField, inactive, draft }: UndoneFields): readonly unknown[] {
+  return [statusField, JSON.stringify(inactive), draft === null ? null : JSON.stringify(draft)]
+}
+
+// The last change first, so that no tree on the way back is one that was not there on the way forth.
+const insertInverse = statement(
+  'sync_insert_inverse',
+  `with ${undoing('$5::integer', '$6::integer')},
   recorded as (
     insert into sync.run_change (tenant_id, run_id, seq, op, source_key, depth, before, after)
     select
-      (select tenancy.tenant_id()), $1::uuid, $7::integer + row_number() over (order by inverse.seq desc),
-      inverse.op, inverse.source_key, inverse.depth, inverse.before, inverse.after
-    from inverse
-    where inverse.before is distinct from inverse.after
+      (select tenancy.tenant_id()), $8::uuid, $7::integer + row_number() over (order by standing.seq desc),
+      standing.op, standing.source_key, standing.depth, standing.before, standing.after
+    from standing
+    where not standing.is_undone
     returning 1 as one
   )
   select
@@ -79,19 +132,18 @@ const insertInverse = statement(
 )
 
 /**
- * Records what undoes these changes of the other run, behind the `recorded` ones before; answers how many that are, and of how many
- * rows something stays that cannot be undone.
+ * Records what undoes these changes of the other run, as far as they are not undone, behind the `recorded` ones before; answers how many that
+ * are, and of how many rows something stays that cannot be undone.
  */
 export async function recordInverse(
   tx: Tx,
-  { runId, statusField, inactive, draft }: Comparison,
+  comparison: Comparison,
   otherRunId: string,
   { from, below }: SeqRange,
   recorded: number,
 ): Promise<{ readonly recorded: number; readonly stay: number }> {
-  const isDraft = draft === null ? null : JSON.stringify(draft)
   const [row] = await tx.query<{ recorded: number; stay: number }>(
-    insertInverse([runId, otherRunId, statusField, JSON.stringify(inactive), from, below, recorded, isDraft]),
+    insertInverse([otherRunId, ...valuesOf(comparison), from, below, recorded, comparison.runId]),
   )
   if (row === undefined) throw new Error('an aggregate always has a row')
   return row

@@ -1,7 +1,8 @@
 import type { RunCounts } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { placed } from '../staging/store.ts'
-import { appliedUpTo } from './applied.ts'
+import { isNobodyElses, passOn } from './also-brought.ts'
+import { appliedUpTo, isApplied } from './applied.ts'
 import { lastDepth, seqsADepth } from './seq.ts'
 
 export type { Tx } from '@postern/tenant-db'
@@ -143,10 +144,10 @@ export const isMissing = `
       ) as same
       where same.key = k.source_key
     )`
-// What the connector has brought and the source has no longer. Served by known_row_by_connector.
+// What the connector has brought, and nobody else, and the source has no longer. Served by known_row_by_connector.
 const missing = `
   from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text ${isMissing}`
+  where k.connector_id = $1::uuid and k.scope = $2::text and ${isNobodyElses} ${isMissing}`
 const countMissingRows = statement(
   'sync_count_missing',
   `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as lately ${missing}`,
@@ -157,9 +158,15 @@ const listMissingRows = statement(
 )
 const countKnownRows = statement(
   'sync_count_known',
-  `select count(*)::integer as total, count(*) filter (where k.missing_since is null)::integer as present
-  from sync.known_row k
-  where k.connector_id = $1::uuid and k.scope = $2::text`,
+  `select (own.total + also.total)::integer as total, (own.present + also.total)::integer as present
+  from (
+    select count(*) as total, count(*) filter (where k.missing_since is null) as present
+    from sync.known_row k
+    where k.connector_id = $1::uuid and k.scope = $2::text
+  ) as own
+  cross join (
+    select count(*) as total from sync.also_brought o where o.connector_id = $1::uuid and o.scope = $2::text
+  ) as also`,
 )
 
 export interface MissingCounts {
@@ -168,7 +175,7 @@ export interface MissingCounts {
   readonly lately: number
 }
 
-/** How many rows that the connector has brought the source does not have. */
+/** How many rows that the connector has brought, and nobody else, the source does not have. */
 export async function countMissing(tx: Tx, { connectorId, scope, runId }: Comparison): Promise<MissingCounts> {
   const [row] = await tx.query<{ total: number; lately: number }>(countMissingRows([connectorId, scope, runId]))
   if (row === undefined) throw new Error('an aggregate always has a row')
@@ -183,6 +190,38 @@ export async function listMissing(
 ): Promise<string[]> {
   const rows = await tx.query<{ key: string }>(listMissingRows([connectorId, scope, runId, after, limit]))
   return rows.map(({ key }) => key)
+}
+
+const flaggedHash = statement(
+  'sync_hash_missing',
+  `select encode(sha256(string_agg(sha256(convert_to(k.source_key, 'UTF8')), '' order by k.source_key)), 'hex') as hash
+  ${missing} and k.missing_since is null`,
+)
+const listFlaggedRows = statement(
+  'sync_list_flagged',
+  `select k.source_key as key ${missing} and k.missing_since is null order by k.source_key limit $4`,
+)
+
+/** Rows that are missing from the run on. */
+export interface Flagged {
+  /** The first of them. */
+  readonly keys: readonly string[]
+  /** Of all of them. */
+  readonly hash: string
+}
+
+/** What the source has lost since the connector last ran; undefined where that is nothing. */
+export async function findFlagged(
+  tx: Tx,
+  { connectorId, scope, runId }: Comparison,
+  limit: number,
+): Promise<Flagged | undefined> {
+  const values = [connectorId, scope, runId]
+  const [row] = await tx.query<{ hash: string | null }>(flaggedHash(values))
+  const hash = row?.hash ?? null
+  if (hash === null) return undefined
+  const keys = await tx.query<{ key: string }>(listFlaggedRows([...values, limit]))
+  return { keys: keys.map(({ key }) => key), hash }
 }
 
 /** Rows that the connector has brought, and those among them that were there when it last ran. */
@@ -299,13 +338,22 @@ const learn = statement(
     ${toldOfKnown}`,
 )
 // A row whose key cannot be read may be any of those that seem to be gone.
+const hasNoKeyless = 'and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)'
 const miss = statement(
   'sync_miss_rows',
   `update sync.known_row k
-  set missing_since = coalesce(k.missing_since, (select r.started_at from sync.run r where r.id = $3::uuid)), hash = null
+  set ${passOn('$1')},
+    missing_since = case when ${isNobodyElses}
+      then coalesce(k.missing_since, (select r.started_at from sync.run r where r.id = $3::uuid)) end,
+    hash = null
   where k.connector_id = $1::uuid and k.scope = $2::text
-    and (k.missing_since is null or k.hash is not null) ${isMissing}
-    and not exists (select from sync.staged_row s where s.run_id = $3::uuid and s.source_key is null)`,
+    and (k.missing_since is null or k.hash is not null) ${isMissing} ${hasNoKeyless}`,
+)
+// With what was passed on just now. Served by also_brought_by_connector.
+const missAlso = statement(
+  'sync_miss_also_brought',
+  `delete from sync.also_brought k
+  where k.connector_id = $1::uuid and k.scope = $2::text ${isMissing} ${hasNoKeyless}`,
 )
 
 // What runs of other connectors of the dataset have changed, or are about to, that had not ended when this one began: of a connector each
@@ -378,8 +426,31 @@ export async function learnRows(
   return {}
 }
 
-/** Remembers what the source has no longer. */
+// Served by run_change_pk, and known_row_pk for each.
+const takeBack = statement(
+  'sync_take_rows_back',
+  `update sync.known_row k
+  set ${passOn('$1')},
+    missing_since = case when ${isNobodyElses}
+      then coalesce(k.missing_since, (select r.started_at from sync.run r where r.id = $3::uuid)) end,
+    hash = null
+  from sync.run_change c
+  where c.run_id = $3::uuid and c.op = 'deactivate' and ${isApplied('c', appliedUpTo('$3'))}
+    and k.connector_id = $1::uuid and k.scope = $2::text and k.source_key = c.source_key`,
+)
+
+/**
+ * Remembers that the connector brings no longer what a rollback has made inactive: limits would hold up the next table, which has none of
+ * it. Another connector that brings it as well has it from now on.
+ */
+export async function takeRowsBack(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<object> {
+  await tx.execute(takeBack([connectorId, scope, runId]))
+  return {}
+}
+
+/** Remembers what the source has no longer; what another connector brings is that one's from now on. */
 export async function missRows(tx: Tx, { runId, scope, connectorId }: Comparison): Promise<object> {
   await tx.execute(miss([connectorId, scope, runId]))
+  await tx.execute(missAlso([connectorId, scope, runId]))
   return {}
 }

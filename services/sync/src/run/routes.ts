@@ -27,6 +27,8 @@ import { isUploaded } from '../connector/rules.ts'
 import { findConnector, sqlError } from '../connector/store.ts'
 import type { Deps } from '../deps.ts'
 import { countChanges, countErrors, listChanges, listErrors } from '../diff/list-store.ts'
+import { datasetRules } from '../dataset/rules.ts'
+import { findStanding } from '../diff/inverse-store.ts'
 import { type Asking, isStale } from '../diff/stale.ts'
 import { currentParts } from '../push/current-parts.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
@@ -44,7 +46,6 @@ import {
   countRuns,
   findRun,
   insertRun,
-  isTouchedSince,
   listRuns as listStored,
 } from './store.ts'
 
@@ -283,15 +284,18 @@ function decisionRoutes(app: App, deps: Parts): void {
         if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
           throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
         }
-        if (await isTouchedSince(tx, params.id)) {
-          throw problem('diff_stale', {
-            detail: 'A later run has changed what this run had changed. Undo that one first.',
-          })
-        }
         const connector = await findConnector(tx, before.connector_id)
         if (connector === undefined) {
           throw problem('invalid_transition', { detail: 'The connector is retired.', allowed: [] })
         }
+        const { changed, left } = await findStanding(tx, params.id, datasetRules[connector.dataset])
+        if (changed) {
+          throw problem('diff_stale', {
+            detail: 'A later run has changed what this run had changed. Undo that one first.',
+          })
+        }
+        if (!left)
+          throw problem('invalid_transition', { detail: 'What the run had changed is undone already.', allowed: [] })
         const id = await insertRun(tx, {
           connectorId: before.connector_id,
           mode: 'rollback',

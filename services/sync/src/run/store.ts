@@ -1,7 +1,5 @@
 import type { Run, SafetyBreach } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
-import { seqOf } from '../creation/as-changes.ts'
-import { appliedUpTo } from '../diff/applied.ts'
 import { type StagedError, insertErrors } from '../staging/error-store.ts'
 import type { Actor, RunOutcome } from './rules.ts'
 
@@ -323,43 +321,6 @@ export async function cancelRun(tx: Tx, id: string): Promise<'cancelled' | 'aske
   const [row] = await tx.query<{ status: string }>(cancelWaiting([id]))
   if (row?.status === 'cancelled') await tx.execute(endWork([id]))
   return row === undefined ? undefined : row.status === 'cancelled' ? 'cancelled' : 'asked'
-}
-
-const isApplied = (change: string, upTo: string): string =>
-  `(${change}.applied_at is not null or ${change}.error is null and ${change}.seq <= ${upTo})`
-// What later runs have changed is gone through once, and held against what this one has: run_change_pk, a run. Most runs change little,
-// and there may be hundreds of them.
-const touchedSince = statement(
-  'sync_touched_since',
-  `with touched as materialized (
-    select distinct theirs.source_key
-    from sync.run r
-    join sync.run later on later.tenant_id = r.tenant_id and later.connector_id = r.connector_id and later.id > r.id
-    cross join lateral (select ${appliedUpTo('later.id')} as seq) as done
-    join sync.run_change theirs on theirs.tenant_id = later.tenant_id and theirs.run_id = later.id
-    where r.id = $1::uuid and later.applied_count > 0 and ${isApplied('theirs', 'done.seq')}
-  ),
-  done as materialized (select ${appliedUpTo('$1')} as seq)
-  select exists (
-    select
-    from touched
-    join sync.run_change mine on mine.run_id = $1::uuid and mine.source_key = touched.source_key
-    cross join done
-    where ${isApplied('mine', 'done.seq')}
-  ) or exists (
-    select
-    from sync.run_creation b
-    cross join done
-    cross join lateral unnest(b.rows, b.keys) as one (row, key)
-    join touched on touched.source_key = one.key
-    where b.run_id = $1::uuid and ${seqOf('one.row')} <= done.seq
-  ) as touched`,
-)
-
-/** Whether a later run of the same connector has changed something that this run had changed. */
-export async function isTouchedSince(tx: Tx, id: string): Promise<boolean> {
-  const [row] = await tx.query<{ touched: boolean }>(touchedSince([id]))
-  return row?.touched === true
 }
 
 function toRun(row: RunRow): Run {

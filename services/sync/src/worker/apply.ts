@@ -10,9 +10,18 @@ import {
   listRefusedKeys,
   markChangesRefused,
 } from '../diff/open-store.ts'
-import { type Comparison, type Tx, doubtOverlapped, lastStagedRow, learnRows, missRows } from '../diff/store.ts'
+import {
+  type Comparison,
+  type Tx,
+  doubtOverlapped,
+  lastStagedRow,
+  learnRows,
+  missRows,
+  takeRowsBack,
+} from '../diff/store.ts'
 import type { Announced, ApplicationOutcome, RowsApplication, Universe } from '../push/universe.ts'
 import { type StagedError, countErrorRoom, errorsARun, insertErrors } from '../staging/error-store.ts'
+import { isAnythingShared } from '../diff/also-brought.ts'
 import { rowOf } from '../diff/seq.ts'
 import { isStale } from '../diff/stale.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
@@ -197,6 +206,8 @@ export async function finishApplied(
   const comparison: Comparison = comparisonOf(hold)
   const isApplied = hold.run.mode === 'apply'
   const [learns, misses] = [isApplied && found?.compared !== 0, isApplied && found?.missing !== 0]
+  // What another connector brings is not missing, and passes to that one.
+  const passes = isApplied && (await hold.read(async (tx) => await isAnythingShared(tx, comparison.scope)))
   if (learns) {
     await learnStaged(hold, rowsAStep)
     for (let after = learned; ;) {
@@ -207,7 +218,8 @@ export async function finishApplied(
       after = last
     }
   }
-  if (misses) await uncancelled(hold.step(async (tx) => await missRows(tx, comparison)))
+  if (misses || passes) await uncancelled(hold.step(async (tx) => await missRows(tx, comparison)))
+  if (!isApplied) await uncancelled(hold.step(async (tx) => await takeRowsBack(tx, comparison)))
   await tellSources(hold, universe)
 }
 
@@ -216,8 +228,9 @@ export async function finishApplied(
  * noted with its batch. What the source has no longer is not noted: nobody knows how far the run was wanted.
  */
 export async function learnApplied(hold: Hold, { rowsAStep }: Learning = usualLearning): Promise<void> {
-  if (hold.run.mode === 'apply' && hold.status === 'applying' && hold.counts.applied > 0)
-    await learnStaged(hold, rowsAStep)
+  if (hold.status !== 'applying' || hold.counts.applied === 0) return
+  if (hold.run.mode === 'apply') await learnStaged(hold, rowsAStep)
+  else await uncancelled(hold.step(async (tx) => await takeRowsBack(tx, comparisonOf(hold))))
 }
 
 /** Remembers of the rows that were staged one by one those that the universe has as they are. */

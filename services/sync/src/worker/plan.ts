@@ -17,6 +17,7 @@ import {
   type Tx,
   countKnown,
   countMissing,
+  findFlagged,
   keepCurrent,
   listCandidates,
   listMissing,
@@ -24,6 +25,7 @@ import {
   recordDeactivations,
   summarizeChanges,
 } from '../diff/store.ts'
+import { isAnythingShared } from '../diff/also-brought.ts'
 import { type LostField, listLostFields } from '../diff/lost-fields.ts'
 import { type CurrentPart, currentParts } from '../push/current-parts.ts'
 import type { Universe } from '../push/universe.ts'
@@ -231,7 +233,7 @@ async function countAgainstSource(
 ): Promise<Against> {
   // Each row of the source is another one of those that it was held against, at the time when it was.
   const { valid } = hold.counts
-  if (compared === 0 && held !== undefined) {
+  if (compared === 0 && held !== undefined && !(await isAnythingShared(tx, comparison.scope))) {
     return { known: held.present, missing: { total: held.total - valid, lately: held.present - valid } }
   }
   const { present, total } = await countKnown(tx, comparison)
@@ -328,7 +330,7 @@ async function conclude(
   const policy = connector.missing_policy
   const { total: missing, lately } = policy === 'ignore' ? none : counted
   // Nobody but who holds the run writes its changes: what is read here is what the step commits.
-  const { hash, ...changes } = await hold.read(async (tx) => await summarize(tx, run.id))
+  const { hash: changesHash, ...changes } = await hold.read(async (tx) => await summarize(tx, run.id))
   const changed = changes.updated + changes.moved + changes.reactivated + changes.deactivated
   assertInOnePush(hold, changes.created + changed)
   const { valid } = hold.counts
@@ -338,9 +340,14 @@ async function conclude(
   const status = nextStatus(run.mode === 'dry_run', breaches.length > 0 && !run.overrideSafety)
   // What waits is approved row by row, by a worker of whatever release. The hash stays that of a run that is applied at once.
   if (status !== 'applying') await unpackCreations(hold, { rows: status === 'needs_approval', changes: true })
+  // They are no changes of the run, and yet what is decided about.
+  const isFlagged = policy === 'flag' && lately > 0 && keyless === 0
+  const flagged = isFlagged ? await hold.read(async (tx) => await findFlagged(tx, comparison, flaggedShown)) : undefined
+  const hash = flagged === undefined ? changesHash : sha256Of(changesHash, flagged.hash)
   const lost = await hold.read(async (tx) => await listLostFields(tx, comparison, fieldsOf(hold)))
   await hold.step(async (tx) => {
     await insertErrors(tx, run.id, lost.map(lostFromAll))
+    if (status !== 'applying') await insertErrors(tx, run.id, (flagged?.keys ?? []).map(willBeFlagged))
     if (keyless > 0 && missing > 0) await insertErrors(tx, run.id, [undecided(keyless, comparison.keyField)])
     if (drafts > 0) await insertErrors(tx, run.id, [draftsStay(drafts, comparison.statusField)])
     if (status !== 'applying') await noteOutcome(tx, connector.id, 'works')
@@ -353,8 +360,21 @@ async function summarize(tx: Tx, runId: string): ReturnType<typeof summarizeChan
   const changes = await summarizeChanges(tx, runId)
   const { created, hash } = await summarizeCreations(tx, runId)
   if (hash === null) return changes
-  const both = createHash('sha256').update(hash).update(changes.hash).digest('hex')
-  return { ...changes, created: changes.created + created, hash: both }
+  return { ...changes, created: changes.created + created, hash: sha256Of(hash, changes.hash) }
+}
+
+function sha256Of(...parts: readonly string[]): string {
+  const hash = createHash('sha256')
+  for (const part of parts) hash.update(part)
+  return hash.digest('hex')
+}
+
+/** Rows that whoever looks at a plan is shown by their keys. */
+const flaggedShown = 1000
+
+function willBeFlagged(key: string): StagedError {
+  const message = 'the source has it no longer: it is listed as missing once the run is carried out'
+  return { row: null, key, field: null, code: 'row_missing', message, excerpt: null, severity: 'warning' }
 }
 
 const none = { total: 0, lately: 0 } as const
