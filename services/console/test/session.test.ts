@@ -32,6 +32,30 @@ describe('a session', () => {
     expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
   })
 
+  test('ends when nobody has used it for half an hour, though a page that was left open has read something again and again', async () => {
+    const browser = await system.signedIn()
+    const path = `${system.url}/api/v1/sync-runs`
+    const headers = { accept: 'application/json', 'x-by-itself': '1' }
+    for (const wait of [20, 9]) {
+      system.advance(wait * minute)
+      expect((await browser.send(path, { headers })).status).toBe(200)
+      expect(system.gateway.requests.at(-1)?.headers['x-by-itself']).toBeUndefined()
+    }
+    system.advance(minute)
+    const answer = await browser.send(path, { headers })
+    expect([answer.status, codeOf(answer.text)]).toEqual([401, 'sign_in_required'])
+  })
+
+  test('is used by a change, whatever the page says of it', async () => {
+    const browser = await system.signedIn()
+    system.advance(29 * minute)
+    const headers = { ...(await ownPage(browser, system.url)), 'x-by-itself': '1' }
+    const change = { method: 'POST', headers, body: '{}' }
+    expect((await browser.send(`${system.url}/api/v1/api-keys`, change)).status).toBe(201)
+    system.advance(29 * minute)
+    expect((await callApi(browser)).status).toBe(200)
+  })
+
   test('ends twelve hours after the sign-in, however much it is used', async () => {
     const browser = await system.signedIn()
     for (let used = 0; used < 12 * hour - 20 * minute; used += 20 * minute) {

@@ -89,7 +89,7 @@ async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps)
   if (!canonicalTarget(target).ok || !(target.startsWith('/api/v1/') || target === receiptKeys.path)) {
     throw problem('non_canonical_path', { detail: 'Send the path in its one canonical spelling.' })
   }
-  const fresh = await deps.access.fresh(await deps.sessions.use(session))
+  const fresh = await deps.access.fresh(isByItself(request) ? session : await deps.sessions.use(session))
   if (fresh === undefined) throw signInRequired()
   const ended = new AbortController()
   reply.raw.once('close', () => ended.abort())
@@ -113,6 +113,11 @@ async function pass(request: FastifyRequest, reply: FastifyReply, deps: ApiDeps)
     if (value !== undefined && !withheldHeaders.has(name)) reply.header(name, value)
   }
   return await reply.code(answer.status).send(answer.body)
+}
+
+/** What a page that is left open reads again and again is nobody's use of the session, which could never end unused. A change is always somebody's. */
+function isByItself({ method, headers }: FastifyRequest): boolean {
+  return method === 'GET' && headers['x-by-itself'] !== undefined
 }
 
 function headersFor(request: FastifyRequest): Record<string, string> {

@@ -51,6 +51,8 @@ export interface RequestOptions {
   readonly file?: File
   readonly headers?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** What a page reads without anybody's doing: it keeps no session from ending unused. */
+  readonly isByItself?: boolean
   /** For what tells the token itself, whoever is signed in. */
   readonly isWithoutToken?: boolean
 }
@@ -74,7 +76,7 @@ export async function send(path: string, options: RequestOptions): Promise<void>
 }
 
 async function ask(path: string, options: RequestOptions, isRepeated = false): Promise<Response> {
-  const { method = 'GET', body, file, headers, signal, isWithoutToken = false } = options
+  const { method = 'GET', body, file, headers, signal, isByItself = false, isWithoutToken = false } = options
   const limitMs = method === 'GET' ? readWithinMs : file === undefined ? answerWithinMs : sendWithinMs
   const limit = AbortSignal.timeout(limitMs)
   const response = await fetch(path, {
@@ -82,6 +84,7 @@ async function ask(path: string, options: RequestOptions, isRepeated = false): P
     headers: {
       accept: 'application/json',
       ...(isWithoutToken ? {} : { 'x-csrf-token': csrfToken }),
+      ...(isByItself ? { 'x-by-itself': '1' } : {}),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(file === undefined ? {} : { 'content-type': 'application/octet-stream' }),
       ...headers,

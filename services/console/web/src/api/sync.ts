@@ -9,7 +9,7 @@ import type {
   UpdateConnectorBody,
 } from '@postern/contracts'
 import { nextPage } from './keys.ts'
-import { request, send } from './request.ts'
+import { type RequestOptions, request, send } from './request.ts'
 
 export type { Connector, ConnectorTest, MappingRule, Run, RunChange, RunError }
 export type NewConnector = CreateConnectorBody
@@ -45,8 +45,8 @@ export interface TaggedConnector {
 
 const connectorPath = (id: string) => `/api/v1/connectors/${encodeURIComponent(id)}`
 
-export async function getConnector(id: string, signal: AbortSignal): Promise<TaggedConnector> {
-  const { body, headers } = await request<Connector>(connectorPath(id), { signal })
+export async function getConnector(id: string, signal?: AbortSignal): Promise<TaggedConnector> {
+  const { body, headers } = await request<Connector>(connectorPath(id), signal === undefined ? {} : { signal })
   return { connector: body, etag: headers.get('etag') ?? '' }
 }
 
@@ -79,8 +79,8 @@ export async function testConnector(id: string, file: File | undefined): Promise
 
 const pathOf = (id: string) => `/api/v1/sync-runs/${encodeURIComponent(id)}`
 
-export async function getRun(id: string, signal?: AbortSignal): Promise<Run> {
-  return (await request<Run>(pathOf(id), signal === undefined ? {} : { signal })).body
+export async function getRun(id: string, options: Pick<RequestOptions, 'signal' | 'isByItself'> = {}): Promise<Run> {
+  return (await request<Run>(pathOf(id), options)).body
 }
 
 /** Where the browser follows a run (server-sent events). */

@@ -5,10 +5,12 @@ import { isRunning } from './words.ts'
 
 /** When the stream cannot be had, the run is read this often, in milliseconds. */
 const readEveryMs = 3000
+/** While it waits for somebody's decision, which may take days, it is read this often where it is looked at. */
+const lookEveryMs = 5000
 
 /**
- * A run as it is now: read once, then followed as long as something happens by itself. `put` takes over what an answer has
- * told; `again` reads it anew.
+ * A run as it is now: read once, then followed as long as something happens by itself, or somebody else may decide. `put` takes over
+ * what an answer has told; `again` reads it anew.
  */
 export function useRun(id: string): {
   readonly resource: Resource<Run>
@@ -18,10 +20,11 @@ export function useRun(id: string): {
   const [resource, setResource] = useState<Resource<Run>>({ state: 'loading' })
   const [round, setRound] = useState(0)
   const isFollowed = resource.state === 'ready' && isRunning(resource.value)
+  const isWaiting = resource.state === 'ready' && resource.value.status === 'needs_approval'
 
   useEffect(() => {
     const abort = new AbortController()
-    getRun(id, abort.signal).then(
+    getRun(id, { signal: abort.signal }).then(
       (value) => setResource({ state: 'ready', value }),
       (error: unknown) => {
         if (!abort.signal.aborted) setResource({ state: 'failed', error })
@@ -36,7 +39,7 @@ export function useRun(id: string): {
     const events = new EventSource(eventsOf(id))
     let timer: ReturnType<typeof setInterval> | undefined
     const read = () => {
-      getRun(id).then(
+      getRun(id, { isByItself: true }).then(
         (value) => setResource({ state: 'ready', value }),
         () => undefined,
       )
@@ -55,6 +58,28 @@ export function useRun(id: string): {
       clearInterval(timer)
     }
   }, [id, isFollowed])
+
+  useEffect(() => {
+    if (!isWaiting) return
+    // What was asked for before a decision of this page's own must not come behind it.
+    const abort = new AbortController()
+    const look = () => {
+      if (document.visibilityState !== 'visible') return
+      getRun(id, { signal: abort.signal, isByItself: true }).then(
+        (value) => {
+          if (!abort.signal.aborted) setResource({ state: 'ready', value })
+        },
+        () => undefined,
+      )
+    }
+    const timer = setInterval(look, lookEveryMs)
+    document.addEventListener('visibilitychange', look)
+    return () => {
+      abort.abort()
+      clearInterval(timer)
+      document.removeEventListener('visibilitychange', look)
+    }
+  }, [id, isWaiting])
 
   return {
     resource,
