@@ -8,6 +8,7 @@ import { heldKeyTests } from './held-keys.ts'
 import { hostileTextTests } from './hostile-texts.ts'
 import { keyTests } from './keys.ts'
 import { fillTenant } from './many-keys.ts'
+import { runTests } from './runs.ts'
 import { type World, closeReveal, copyKey, fillForm, open, openWorld, signInByHand, statusOf, submit } from './world.ts'
 
 // A browser beside a whole system, on a machine that may have other work.
@@ -110,6 +111,7 @@ keyTests(() => world)
 heldKeyTests(() => world)
 
 connectorTests(() => world)
+runTests(() => world)
 
 hostileTextTests(() => world)
 

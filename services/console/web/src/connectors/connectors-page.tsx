@@ -25,6 +25,8 @@ function Connectors() {
   const runs = useResource<Some<Run>>(listRuns)
   const [toRun, setToRun] = useState<Connector>()
   const now = useNow()
+  const found = connectors.resource.state === 'ready' ? connectors.resource.value : undefined
+  const known = found?.hasMore === false ? new Set(found.items.map(({ id }) => id)) : undefined
   const setUp = (
     <Button look="primary" icon="plus" onPress={() => navigate('/connectors/new')}>
       New connector
@@ -103,7 +105,7 @@ function Connectors() {
         <Failure error={runs.resource.error} title="The runs cannot be shown" onRetry={runs.reload} />
       ) : runs.resource.state === 'loading' || connectors.resource.state === 'loading' ? undefined : runs.resource.value
           .items.length === 0 ? undefined : (
-        <RunsCard runs={runs.resource.value.items} now={now} />
+        <RunsCard runs={runs.resource.value.items} now={now} connectors={known} />
       )}
       {toRun === undefined ? undefined : <RunDialog connector={toRun} onClose={() => setToRun(undefined)} />}
     </Page>

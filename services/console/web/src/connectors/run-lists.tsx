@@ -1,10 +1,10 @@
-import { useCallback } from 'react'
+import { useCallback, useEffect, useRef } from 'react'
 import { type Run, type RunChange, type RunError, type Some, listChanges, listRunErrors } from '../api/sync.ts'
 import { Badge } from '../ui/badge.tsx'
 import { Failure } from '../ui/notice.tsx'
 import { Skeleton } from '../ui/skeleton.tsx'
 import { useResource } from '../ui/use-resource.ts'
-import { changeCount, isRunning, operationNames } from './words.ts'
+import { asSentence, changeCount, isRunning, operationNames } from './words.ts'
 
 /** What a run changes, or would: each row with what it was and what it becomes. */
 export function RunChanges({ run }: { readonly run: Run }) {
@@ -78,35 +78,45 @@ function shown(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
-/** Rows that a run could not take in, and why; and those that are doubtful. */
+/** How often what a run says is read anew while it goes on, in milliseconds: an attempt that failed changes nothing of the run itself. */
+const readEveryMs = 5000
+
+/** What a run says: rows that it could not take in, rows that are doubtful, and what concerns it as a whole. Nothing where it says nothing. */
 export function RunFaults({ run }: { readonly run: Run }) {
   const load = useCallback(async (signal: AbortSignal) => await listRunErrors(run.id, signal), [run.id])
   const { resource, reload } = useResource<Some<RunError>>(load)
+  const hasInvalid = run.counts.invalid > 0
+  const stage = `${run.status} ${run.attempt} ${run.counts.invalid} ${run.details_cleared_at ?? ''}`
+  const shownStage = useRef(stage)
+  useEffect(() => {
+    if (shownStage.current === stage) return
+    shownStage.current = stage
+    reload()
+  }, [stage, reload])
+  const isFollowed = isRunning(run) && resource.state === 'ready'
+  useEffect(() => {
+    if (!isFollowed) return
+    const timer = setInterval(reload, readEveryMs)
+    return () => clearInterval(timer)
+  }, [isFollowed, reload])
+
+  const isSilent = resource.state === 'loading' || (resource.state === 'ready' && resource.value.items.length === 0)
+  if (isSilent && !hasInvalid) return undefined
   return (
     <section className="card" aria-labelledby="faults-title">
-      <h2 id="faults-title">Rows that were not taken in</h2>
+      <h2 id="faults-title">Errors and warnings</h2>
       {resource.state === 'failed' ? (
-        <Failure error={resource.error} title="The rows cannot be shown" onRetry={reload} />
+        <Failure error={resource.error} title="Errors and warnings cannot be shown" onRetry={reload} />
       ) : resource.state === 'loading' ? (
         <div className="skeleton-lines" aria-busy="true">
           <Skeleton width="55%" />
         </div>
+      ) : resource.value.items.length === 0 ? (
+        <p className="faint">{run.details_cleared_at === undefined ? 'None yet.' : 'They are not kept any more.'}</p>
       ) : (
         <ul className="changes">
           {resource.value.items.map((fault) => (
-            <li key={fault.seq} className="change">
-              <p>
-                {fault.row === null ? undefined : <strong>Row {fault.row}: </strong>}
-                {fault.severity === 'warning' ? 'Taken in, but look at it. ' : ''}
-                {fault.field === null ? '' : `${fault.field}: `}
-                {fault.message}
-              </p>
-              {fault.value_excerpt === null ? undefined : (
-                <p className="second-line">
-                  <code>{fault.value_excerpt}</code>
-                </p>
-              )}
-            </li>
+            <Fault key={fault.seq} fault={fault} />
           ))}
         </ul>
       )}
@@ -117,5 +127,30 @@ export function RunFaults({ run }: { readonly run: Run }) {
         </p>
       ) : undefined}
     </section>
+  )
+}
+
+function Fault({ fault }: { readonly fault: RunError }) {
+  const { row, source_key: key, field, message, value_excerpt: excerpt, severity } = fault
+  const isWarning = severity === 'warning'
+  // What concerns the run as a whole names neither, and says itself what became of it.
+  const isOfRow = row !== null || key !== null
+  return (
+    <li className="change">
+      <div className="change-head">
+        <Badge tone={isWarning ? 'warning' : 'danger'}>{isWarning ? 'Warning' : 'Error'}</Badge>
+        {row === null ? undefined : <strong>Row {row}</strong>}
+        {key === null ? undefined : <code>{key}</code>}
+      </div>
+      <p>
+        {isWarning && isOfRow ? 'Taken in, but look at it. ' : ''}
+        {field === null ? asSentence(message) : `${field}: ${message}`}
+      </p>
+      {excerpt === null ? undefined : (
+        <p className="second-line">
+          <code>{excerpt}</code>
+        </p>
+      )}
+    </li>
   )
 }

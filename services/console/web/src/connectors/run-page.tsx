@@ -13,6 +13,8 @@ import { PageSkeleton } from '../ui/skeleton.tsx'
 import { When } from '../ui/when.tsx'
 import { ApproveDialog } from './approve-dialog.tsx'
 import { RunChanges, RunFaults } from './run-lists.tsx'
+import { canBeUndone, keyOf } from './run-rules.ts'
+import { useIsRetired } from './use-is-retired.ts'
 import { useRun } from './use-run.ts'
 import { asSentence, breachInWords, changeCount, isRunning, modeNames, statuses } from './words.ts'
 
@@ -21,11 +23,12 @@ const wayBack = <WayBack to="/connectors" label="Connectors" />
 /** One run: how far it is, what it changes, what it could not take in; and the decision where it waits for one. */
 export function RunPage({ id }: { readonly id: string }) {
   const { session } = useSession()
-  return session.roles.includes('admin') ? <OneRun id={id} /> : <AdminsOnly title="Run" what="connectors" />
+  return session.roles.includes('admin') ? <OneRun key={id} id={id} /> : <AdminsOnly title="Run" what="connectors" />
 }
 
 function OneRun({ id }: { readonly id: string }) {
   const { resource, put, again } = useRun(id)
+  const isRetired = useIsRetired(resource.state === 'ready' ? resource.value : undefined)
   const [isApproving, setApproving] = useState(false)
   const [failure, setFailure] = useState<unknown>()
 
@@ -55,8 +58,8 @@ function OneRun({ id }: { readonly id: string }) {
       again()
     }
   }
-  const canUndo = run.mode === 'apply' && ['succeeded', 'partial', 'cancelled'].includes(run.status)
-  const title = `${modeNames[run.mode]} of ${run.connector_key ?? 'a retired connector'}`
+  const key = keyOf(run)
+  const title = `${modeNames[run.mode]} of ${key ?? 'a retired connector'}`
   return (
     <Page
       title={title}
@@ -69,6 +72,7 @@ function OneRun({ id }: { readonly id: string }) {
           <span>
             <When at={run.created_at} /> by {run.created_by.label}
           </span>
+          {isRetired && key !== undefined ? <span>The connector is retired.</span> : undefined}
         </span>
       }
       actions={
@@ -83,7 +87,7 @@ function OneRun({ id }: { readonly id: string }) {
               Cancel the run
             </Button>
           ) : undefined}
-          {canUndo && run.counts.applied > 0 ? (
+          {canBeUndone(run) && !isRetired ? (
             <Button
               icon="rotate"
               onPress={() => {
@@ -118,9 +122,12 @@ function OneRun({ id }: { readonly id: string }) {
         </Notice>
       ) : undefined}
       <Progress run={run} />
+      {/* Whoever is to approve the changes reads this before a long list of them. */}
+      {run.status === 'needs_approval' ? <RunFaults run={run} /> : undefined}
       <RunChanges key={`changes ${run.status}`} run={run} />
-      {run.counts.invalid > 0 ? <RunFaults key={`faults ${run.status}`} run={run} /> : undefined}
-      {isApproving ? (
+      {run.status === 'needs_approval' ? undefined : <RunFaults run={run} />}
+      {/* Whoever else has decided meanwhile has left nothing to ask. */}
+      {isApproving && run.status === 'needs_approval' ? (
         <ApproveDialog
           run={run}
           onClose={() => setApproving(false)}
@@ -155,6 +162,7 @@ function Progress({ run }: { readonly run: Run }) {
   const { counts } = run
   const done = stepsDone(run)
   const all = changeCount(run)
+  const isPush = run.trigger === 'push'
   const shown = run.mode === 'dry_run' ? steps.slice(0, 3) : steps
   return (
     <section className="card" aria-labelledby="progress-title">
@@ -181,11 +189,20 @@ function Progress({ run }: { readonly run: Run }) {
         <Figure label="Rows read" value={counts.fetched} />
         <Figure label="New" value={counts.created} />
         <Figure label="Changed" value={counts.updated + counts.moved} />
+        {/* A push counts these among the changed, and takes nothing for gone. */}
+        {isPush ? undefined : <Figure label="Reactivated" value={counts.reactivated} />}
         <Figure label="Deactivated" value={counts.deactivated} tone={counts.deactivated > 0 ? 'danger' : undefined} />
         <Figure label="Unchanged" value={counts.unchanged} />
         <Figure label="Not taken in" value={counts.invalid} tone={counts.invalid > 0 ? 'warning' : undefined} />
+        {isPush ? undefined : (
+          <Figure
+            label="Gone from the source"
+            value={counts.missing}
+            tone={counts.missing > 0 ? 'warning' : undefined}
+          />
+        )}
         {/* A push is applied as a whole, or not at all. */}
-        {run.trigger === 'push' ? undefined : <Figure label="Applied" value={counts.applied} />}
+        {isPush ? undefined : <Figure label="Applied" value={counts.applied} />}
       </dl>
     </section>
   )

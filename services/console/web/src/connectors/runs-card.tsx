@@ -2,10 +2,19 @@ import type { Run } from '../api/sync.ts'
 import { Link } from '../router.tsx'
 import { Badge } from '../ui/badge.tsx'
 import { When } from '../ui/when.tsx'
+import { keyOf } from './run-rules.ts'
 import { changesInWords, modeNames, statuses } from './words.ts'
 
+interface Props {
+  readonly runs: readonly Run[]
+  readonly now: number
+  /** Ids of the connectors that are not retired, where all of them are known. */
+  readonly connectors?: ReadonlySet<string> | undefined
+}
+
 /** Runs, newest first, each a way to its page. */
-export function RunsCard({ runs, now }: { readonly runs: readonly Run[]; readonly now: number }) {
+export function RunsCard({ runs, now, connectors }: Props) {
+  const isGone = ({ connector_id: id }: Run) => id !== null && connectors !== undefined && !connectors.has(id)
   return (
     <section className="card" aria-labelledby="runs-title">
       <h2 id="runs-title">Runs</h2>
@@ -14,9 +23,10 @@ export function RunsCard({ runs, now }: { readonly runs: readonly Run[]; readonl
           <li key={run.id} className="run">
             <span className="run-names">
               <Link className="key-link" to={`/connectors/runs/${run.id}`}>
-                {run.connector_key ?? 'A retired connector'}
+                {keyOf(run) ?? 'A retired connector'}
               </Link>
               <span className="second-line">
+                {keyOf(run) !== undefined && isGone(run) ? 'The connector is retired · ' : ''}
                 {modeNames[run.mode]} · {run.created_by.label}
               </span>
             </span>

@@ -1,0 +1,21 @@
+import { useEffect, useState } from 'react'
+import { ApiProblem } from '../api/request.ts'
+import { type Run, getConnector } from '../api/sync.ts'
+import { keyOf } from './run-rules.ts'
+
+/** Whether the connector of a run is retired: its key says so, or there is no such connector any more. False until that is known. */
+export function useIsRetired(run: Run | undefined): boolean {
+  const [gone, setGone] = useState<string>()
+  const saysSo = run !== undefined && keyOf(run) === undefined
+  const id = saysSo ? null : (run?.connector_id ?? null)
+  useEffect(() => {
+    if (id === null) return
+    const abort = new AbortController()
+    getConnector(id, abort.signal).catch((error: unknown) => {
+      // Any other refusal says nothing of the connector.
+      if (!abort.signal.aborted && error instanceof ApiProblem && error.problem.status === 404) setGone(id)
+    })
+    return () => abort.abort()
+  }, [id])
+  return saysSo || (id !== null && gone === id)
+}

@@ -1,0 +1,181 @@
+import { type Run, connectorSchema, runSchema } from '@postern/contracts'
+import type { Page, Route } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { accessibilityFaults } from '../support/browser.ts'
+import { send } from '../support/http.ts'
+import { type World, open } from './world.ts'
+
+type Row = readonly [code: string, note: string]
+
+/** A connector that a program has set up, and what the program does with its runs. */
+async function openConnector({ stack, tenants }: World, name: string, settings: object = {}) {
+  const { key } = await stack.createKey(tenants.harbourline, { scopes: ['admin:sync'] })
+  const ask = async (path: string, options: object = {}) => {
+    const answer = await send(stack.gateways[0] ?? '', path, { key, ...options })
+    expect([path, answer.status < 300], answer.text).toEqual([path, true])
+    return answer
+  }
+  const body = {
+    key: name,
+    name,
+    type: 'csv',
+    dataset: 'auditable_entities',
+    mapping: [
+      { target: 'external_id', source: 'Code' },
+      { target: 'name', source: 'Code' },
+      { target: 'description', source: 'Note' },
+      { target: 'type', constant: 'process' },
+    ],
+    ...settings,
+  }
+  const { id } = connectorSchema.parse((await ask('/api/v1/connectors', { method: 'POST', body })).json)
+  const read = async (run: string): Promise<Run> => runSchema.parse((await ask(`/api/v1/sync-runs/${run}`)).json)
+  return {
+    id,
+    ask,
+    read,
+    /** Runs it with these rows, until nothing happens by itself any more. */
+    run: async (rows: readonly Row[], query = ''): Promise<Run> => {
+      // Entities of its own: what another connector has made would be changed, and not made.
+      const file = ['Code,Note', ...rows.map(([code, note]) => `${name}-${code},${note}`)].join('\n')
+      const headers = { 'content-type': 'text/csv' }
+      const path = `/api/v1/connectors/${id}/runs${query}`
+      const begun = runSchema.parse((await ask(path, { method: 'POST', headers, body: file })).json)
+      const over = ['needs_approval', 'succeeded', 'partial', 'failed', 'cancelled']
+      await expect
+        .poll(async () => over.includes((await read(begun.id)).status), { timeout: 60_000, interval: 200 })
+        .toBe(true)
+      return await read(begun.id)
+    },
+    approve: async ({ id: run, diff_hash: hash }: Run) =>
+      await ask(`/api/v1/sync-runs/${run}/approve`, { method: 'POST', body: { diff_hash: hash } }),
+  }
+}
+
+const noLimits = { max_deactivate_pct: 100, max_deactivate: 1000, min_rows: 0, max_change_pct: 100 }
+
+async function openRun({ page, stack }: World, { id }: Pick<Run, 'id'>): Promise<void> {
+  await page.goto(`${stack.consoleUrl}/connectors/runs/${id}`)
+  await page.getByRole('heading', { name: 'Changes' }).waitFor()
+  await page.locator('main [aria-busy]').first().waitFor({ state: 'detached' })
+}
+
+async function figure(page: Page, label: string): Promise<string | null> {
+  return await page.locator('.figures > div').filter({ hasText: label }).locator('dd').textContent()
+}
+
+/** What the page of a run is told, otherwise than it is. */
+async function tellOtherwise(page: Page, run: Run, change: Partial<Run>): Promise<() => Promise<void>> {
+  const isRun = (url: URL) => url.pathname === `/api/v1/sync-runs/${run.id}`
+  await page.route(isRun, async (route: Route) => {
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...runSchema.parse(await response.json()), ...change } })
+  })
+  return async () => await page.unroute(isRun)
+}
+
+/** What a person sees of runs, whoever else does something with them. */
+export function runTests(world: () => World): void {
+  describe('the page of a run', () => {
+    const noted = ['A', 'B', 'C', 'D'].map((code): Row => [code, 'Noted'])
+    const emptied = noted.map(([code]): Row => [code, ''])
+
+    test('shows warnings where every row was taken in, while it waits and when another run has taken its place', async () => {
+      const { page } = world()
+      const { run, id, ask } = await openConnector(world(), 'warned')
+      const first = await run(noted)
+      await openRun(world(), first)
+      await page.locator('.change').first().waitFor()
+      // The control: nothing is said of this one.
+      expect(await page.getByRole('heading', { name: 'Errors and warnings' }).count()).toBe(0)
+
+      const waiting = await run(emptied)
+      expect(waiting).toMatchObject({ status: 'needs_approval', counts: { invalid: 0 } })
+      await openRun(world(), waiting)
+      await page.getByRole('heading', { name: 'Errors and warnings' }).waitFor()
+      await page.getByText('description: no row of the source has it, and 4 rows had it').waitFor()
+      expect(await page.getByText('Taken in, but look at it').count()).toBe(0)
+      expect(await accessibilityFaults(page), 'warnings').toEqual([])
+
+      await ask(`/api/v1/connectors/${id}`, {
+        method: 'PATCH',
+        headers: { 'if-match': String((await ask(`/api/v1/connectors/${id}`)).headers['etag']) },
+        body: { safety: noLimits },
+      })
+      await run(noted, '?mode=dry_run')
+      await page.getByText('this one cannot be approved any more').waitFor()
+      await page.getByText('Cancelled', { exact: true }).waitFor()
+    })
+
+    test('counts what is active again and what the source has no longer', async () => {
+      const { page } = world()
+      const settings = { missing_policy: 'deactivate', safety: noLimits }
+      const { run } = await openConnector(world(), 'counted', settings)
+      await run(noted)
+      await openRun(world(), await run(noted.slice(0, 3)))
+      expect([await figure(page, 'Gone from the source'), await figure(page, 'Reactivated')]).toEqual(['1', '0'])
+      await openRun(world(), await run(noted))
+      expect([await figure(page, 'Gone from the source'), await figure(page, 'Reactivated')]).toEqual(['0', '1'])
+    })
+
+    test('follows what somebody else decides while it waits', async () => {
+      const { page } = world()
+      const { run, approve } = await openConnector(world(), 'decided')
+      await run(noted)
+      const waiting = await run(emptied)
+      await openRun(world(), waiting)
+      await page.getByText('Needs approval', { exact: true }).waitFor()
+      await page.getByRole('button', { name: 'Approve…' }).click()
+      await page.getByRole('alertdialog').waitFor()
+      await approve(waiting)
+      await page.getByText('Done', { exact: true }).waitFor()
+      expect(await page.getByRole('alertdialog').count()).toBe(0)
+      expect(await page.getByRole('button', { name: 'Approve…' }).count()).toBe(0)
+    })
+
+    test('offers to undo whatever has ended and applied something: a run that failed, a rollback, and nothing of a connector that is retired', async () => {
+      const { page } = world()
+      const { run, id, ask } = await openConnector(world(), 'undone', { safety: noLimits })
+      const made = await run(noted.slice(0, 2))
+      const undo = page.getByRole('button', { name: 'Undo it' })
+      for (const status of ['failed', 'cancelled'] as const) {
+        const asItIs = await tellOtherwise(page, made, { status })
+        await openRun(world(), made)
+        await undo.waitFor()
+        await asItIs()
+      }
+      const asItIs = await tellOtherwise(page, made, { counts: { ...made.counts, applied: 0 } })
+      await openRun(world(), made)
+      expect(await undo.count()).toBe(0)
+      await asItIs()
+
+      await openRun(world(), made)
+      await undo.click()
+      await page.getByRole('heading', { level: 1, name: 'Rollback of undone' }).waitFor()
+      await page.getByText('Done', { exact: true }).waitFor()
+      const rollback = page.url()
+      await undo.click()
+      await page.waitForURL((url) => url.href !== rollback)
+      await expect.poll(async () => await figure(page, 'Reactivated')).toBe('2')
+      await page.getByText('Done', { exact: true }).waitFor()
+
+      await ask(`/api/v1/connectors/${id}`, { method: 'DELETE' })
+      // With the key that the connector had, and with the one under which it was put away.
+      for (const key of ['undone', `retired-${id}`]) {
+        const asItWas = await tellOtherwise(page, made, { connector_key: key })
+        await openRun(world(), made)
+        await page.getByText(key === 'undone' ? 'The connector is retired' : 'Run of a retired connector').waitFor()
+        await undo.waitFor({ state: 'detached' })
+        expect(await page.getByText('retired-').count()).toBe(0)
+        expect(await accessibilityFaults(page), 'a run of a retired connector').toEqual([])
+        await asItWas()
+      }
+      await open(page, 'Connectors')
+      await page
+        .getByText(/a retired connector|the connector is retired/i)
+        .first()
+        .waitFor()
+      expect(await page.getByText('retired-').count()).toBe(0)
+    })
+  })
+}
