@@ -178,4 +178,41 @@ export function runTests(world: () => World): void {
       expect(await page.getByText('retired-').count()).toBe(0)
     })
   })
+
+  test('whoever changes a connector that somebody else has changed meanwhile is told, and loses nothing that was typed', async () => {
+    const { page, stack } = world()
+    const { id, ask } = await openConnector(world(), 'shared')
+    const path = `/api/v1/connectors/${id}`
+    const change = async (body: object) => {
+      const tag = String((await ask(path)).headers['etag'])
+      await ask(path, { method: 'PATCH', headers: { 'if-match': tag }, body })
+    }
+    await page.goto(`${stack.consoleUrl}/connectors/${id}/change`)
+    const name = page.getByRole('textbox', { name: 'Name', exact: true })
+    const fewest = page.getByRole('textbox', { name: 'Rows read, at least' })
+    await name.fill('As I call it')
+    await fewest.fill('3')
+    await change({ name: 'As they call it', missing_policy: 'deactivate' })
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByText('The connector has changed since this form was opened').waitFor()
+    expect(await accessibilityFaults(page), 'the conflict').toEqual([])
+
+    await page.route(`**${path}`, async (route) => await route.abort())
+    await page.getByRole('button', { name: 'Load it anew' }).click()
+    await page.getByText('The connector cannot be loaded').waitFor()
+    await page.unroute(`**${path}`)
+    await page.getByRole('button', { name: 'Load it anew' }).click()
+    await page.getByText('Changed meanwhile: Name, Safeguards.').waitFor()
+    await page.getByText('You have changed the same: Name.').waitFor()
+    expect(await accessibilityFaults(page), 'loaded anew').toEqual([])
+    expect([await name.inputValue(), await fewest.inputValue()]).toEqual(['As I call it', '3'])
+    expect(await page.getByRole('radio', { name: /^Deactivate it/ }).isChecked()).toBe(true)
+    await page.getByRole('button', { name: 'Save' }).click()
+    await page.getByRole('heading', { level: 1, name: 'As I call it', exact: true }).waitFor()
+    expect(connectorSchema.parse((await ask(path)).json)).toMatchObject({
+      name: 'As I call it',
+      missing_policy: 'deactivate',
+      safety: { min_rows: 3 },
+    })
+  })
 }

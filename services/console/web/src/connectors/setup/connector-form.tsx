@@ -1,12 +1,12 @@
-import { type FormEvent, useId, useRef, useState } from 'react'
+import { type FormEvent, useEffect, useId, useRef, useState } from 'react'
 import type { Connector } from '../../api/sync.ts'
 import { ApiProblem } from '../../api/request.ts'
 import { Button } from '../../ui/button.tsx'
 import { TextBox } from '../../ui/fields.tsx'
-import { Failure } from '../../ui/notice.tsx'
+import { Failure, Notice } from '../../ui/notice.tsx'
 import { Select } from '../../ui/select.tsx'
 import { datasetNames } from '../words.ts'
-import { type Draft, type Faults, faultsOf, isWithoutSchedule } from './draft.ts'
+import { type Draft, type Faults, type Rebased, faultsOf, isWithoutSchedule, rebase } from './draft.ts'
 import { LimitsSection } from './limits-section.tsx'
 import { MappingSection } from './mapping-section.tsx'
 import { ScheduleSection } from './schedule-section.tsx'
@@ -19,6 +19,8 @@ interface Props {
   /** Columns that the source has shown, where it was tried. */
   readonly columns: readonly string[]
   readonly onSave: (draft: Draft) => Promise<void>
+  /** Reads the connector anew, where it was changed since the form was opened; gives what the form would begin with now. */
+  readonly onReload?: () => Promise<Draft | undefined>
   readonly onCancel: () => void
 }
 
@@ -37,9 +39,13 @@ const kinds = [
 ] as const
 
 /** Everything that there is to set of a connector. */
-export function ConnectorForm({ start, before, columns, onSave, onCancel }: Props) {
+export function ConnectorForm({ start, before, columns, onSave, onReload, onCancel }: Props) {
   const form = useId()
   const [draft, setDraft] = useState(start)
+  // What the connector was when it was read last: by this shows what was typed.
+  const [base, setBase] = useState(start)
+  const [rebased, setRebased] = useState<Rebased>()
+  const [unread, setUnread] = useState<unknown>()
   const [faults, setFaults] = useState<Faults>({})
   const [failure, setFailure] = useState<unknown>()
   const [isBusy, setBusy] = useState(false)
@@ -63,6 +69,7 @@ export function ConnectorForm({ start, before, columns, onSave, onCancel }: Prop
       return
     }
     setFaults({})
+    setRebased(undefined)
     setBusy(true)
     try {
       await onSave(draft)
@@ -72,6 +79,26 @@ export function ConnectorForm({ start, before, columns, onSave, onCancel }: Prop
       if (error instanceof ApiProblem) fail(refusedFields(error))
     }
   }
+
+  const loadAnew = async () => {
+    setBusy(true)
+    setUnread(undefined)
+    try {
+      const now = await onReload?.()
+      if (now === undefined) return
+      setBase(now)
+      // Of what is typed until then nothing is lost either.
+      setDraft((old) => rebase(old, base, now).draft)
+      setRebased(rebase(draft, base, now))
+      setFailure(undefined)
+    } catch (error) {
+      setUnread(error)
+    } finally {
+      setBusy(false)
+    }
+  }
+  const isOvertaken =
+    onReload !== undefined && failure instanceof ApiProblem && failure.problem.code === 'precondition_failed'
 
   return (
     <form
@@ -185,13 +212,22 @@ export function ConnectorForm({ start, before, columns, onSave, onCancel }: Prop
         <LimitsSection draft={draft} faults={faults} onChange={change} />
       </section>
 
-      {failure === undefined ? undefined : (
+      {isOvertaken ? (
+        <Overtaken
+          isBusy={isBusy}
+          failure={unread}
+          onLoad={() => {
+            void loadAnew()
+          }}
+        />
+      ) : failure === undefined ? undefined : (
         <Failure
           error={failure}
           title="The connector was not saved"
           unsure="It is not known whether the connector was saved"
         />
       )}
+      {rebased === undefined ? undefined : <LoadedAnew rebased={rebased} />}
       {Object.keys(faults).length > 0 && failure === undefined ? (
         <p className="field-error" role="alert">
           Something is missing: see the fields that are marked.
@@ -204,6 +240,63 @@ export function ConnectorForm({ start, before, columns, onSave, onCancel }: Prop
         </Button>
       </div>
     </form>
+  )
+}
+
+interface OvertakenProps {
+  readonly isBusy: boolean
+  /** Why it could not be loaded, where that was tried. */
+  readonly failure: unknown
+  readonly onLoad: () => void
+}
+
+/** That somebody else was quicker, and the way on. */
+function Overtaken({ isBusy, failure, onLoad }: OvertakenProps) {
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    place.current?.scrollIntoView({ block: 'nearest' })
+  }, [])
+  return (
+    <div ref={place} className="failure">
+      <Notice
+        tone="warning"
+        title="The connector has changed since this form was opened"
+        isNews
+        action={
+          <Button size="small" isBusy={isBusy} onPress={onLoad}>
+            Load it anew
+          </Button>
+        }
+      >
+        Nothing was saved over that. Load it as it is now: what you have typed stays, and you see it before you save.
+      </Notice>
+      {failure === undefined ? undefined : <Failure error={failure} title="The connector cannot be loaded" />}
+    </div>
+  )
+}
+
+function LoadedAnew({ rebased: { changed, kept } }: { readonly rebased: Rebased }) {
+  const place = useRef<HTMLDivElement>(null)
+  // The button that had the focus is gone.
+  useEffect(() => {
+    place.current?.focus()
+  }, [])
+  return (
+    <div ref={place} tabIndex={-1}>
+      <Notice tone="info" title="This is the connector as it is now, with what you have typed" isNews>
+        <p>
+          {changed.length === 0
+            ? 'Nothing that stands in this form is another.'
+            : `Changed meanwhile: ${changed.join(', ')}.`}
+        </p>
+        {kept.length === 0 ? undefined : (
+          <p>
+            You have changed the same: {kept.join(', ')}. What you have typed stands there, and is what you would save.
+          </p>
+        )}
+        <p>Look it over, and save it again.</p>
+      </Notice>
+    </div>
   )
 }
 

@@ -1,6 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import type { Connector } from '../../api/sync.ts'
-import { type Draft, changeOf, configOf, creationOf, draftOf, faultsOf, newDraft, startValues } from './draft.ts'
+import {
+  type Draft,
+  changeOf,
+  configOf,
+  creationOf,
+  draftOf,
+  faultsOf,
+  newDraft,
+  rebase,
+  startValues,
+} from './draft.ts'
 import { newRule } from './rules.ts'
 import { scheduleDraftOf, scheduleInWords, scheduleOf } from './schedule.ts'
 
@@ -32,9 +42,14 @@ const connector: Connector = {
 }
 
 function drafted(change: Partial<Draft> = {}): Draft {
-  const draft = draftOf(connector, 'UTC')
+  return { ...as({}), ...change }
+}
+
+/** The form of the connector, changed. */
+function as(change: Partial<Connector>): Draft {
+  const draft = draftOf({ ...connector, ...change }, 'UTC')
   if (draft === undefined) throw new Error('there is a form for this type')
-  return { ...draft, ...change }
+  return draft
 }
 
 test('a connector that is opened and saved stays as it was, also what the form cannot show', () => {
@@ -47,6 +62,49 @@ test('a connector that is opened and saved stays as it was, also what the form c
     missing_policy,
     safety,
     secrets: {},
+  })
+})
+
+describe('a form whose connector has changed meanwhile', () => {
+  const start = as({})
+
+  test('keeps what was typed, and takes everything else as it is now', () => {
+    const now = as({
+      name: 'People of today',
+      config: { ...connector.config, items: '/rows' },
+      mapping: connector.mapping.slice(1),
+      schedule: { cron: '0 5 * * *', time_zone: 'UTC' },
+      safety: { ...connector.safety, min_rows: 7 },
+    })
+    const typed: Draft = {
+      ...start,
+      values: { ...start.values, url: 'https://hr.example/v2' },
+      secrets: { password: 'new' },
+      safety: { ...start.safety, max_deactivate: '9' },
+    }
+    const { draft, changed, kept } = rebase(typed, start, now)
+    expect(draft).toEqual({
+      ...now,
+      values: { ...now.values, url: 'https://hr.example/v2' },
+      secrets: { password: 'new' },
+      safety: { ...now.safety, max_deactivate: '9' },
+    })
+    expect([changed, kept]).toEqual([['Name', 'Source', 'Fields', 'When it runs', 'Safeguards'], []])
+  })
+
+  test('says where both have changed the same, and there what was typed stays', () => {
+    const now = as({ name: 'Theirs', mapping: connector.mapping.slice(1), missing_policy: 'deactivate' })
+    const typed: Draft = { ...start, name: 'Mine', rules: start.rules.slice(0, 1), missingPolicy: 'deactivate' }
+    const { draft, changed, kept } = rebase(typed, start, now)
+    expect(draft).toEqual({ ...now, name: 'Mine', rules: typed.rules })
+    expect([changed, kept]).toEqual([
+      ['Name', 'Fields'],
+      ['Name', 'Fields'],
+    ])
+  })
+
+  test('tells of nothing where nothing in it is another: lines that were read twice are the same lines', () => {
+    expect(rebase(start, start, as({ state: 'paused' }))).toMatchObject({ changed: [], kept: [] })
   })
 })
 

@@ -177,6 +177,61 @@ export function faultsOf(draft: Draft, isSet: (secret: string) => boolean): Faul
   return faults
 }
 
+/** A part of the form, as its heading calls it. */
+export type Part = 'Source' | 'Name' | 'Fields' | 'When it runs' | 'Safeguards'
+
+/** A draft upon a connector that has changed since the form was opened. */
+export interface Rebased {
+  readonly draft: Draft
+  /** Where the connector is another than it was. */
+  readonly changed: readonly Part[]
+  /** Of these, where something else was typed for what has changed: that stays. */
+  readonly kept: readonly Part[]
+}
+
+/** What was typed into a form that began with `start`, on the connector as it is `now`: each setting that was left alone is taken from there. */
+export function rebase(draft: Draft, start: Draft, now: Draft): Rebased {
+  const changed = new Set<Part>()
+  const kept = new Set<Part>()
+  const choose = <T>(part: Part, typed: T, old: T, next: T, read: (value: T) => unknown = (value) => value): T => {
+    const [mine, before, theirs] = [typed, old, next].map((value) => JSON.stringify(read(value)))
+    if (theirs !== before && theirs !== mine) changed.add(part)
+    if (mine === before) return next
+    if (theirs !== before && theirs !== mine) kept.add(part)
+    return typed
+  }
+  const each = <K extends string>(
+    part: Part,
+    typed: Readonly<Record<K, string>>,
+    old: Readonly<Record<K, string>>,
+    next: Readonly<Record<K, string>>,
+  ): Readonly<Record<K, string>> => ({
+    ...next,
+    ...Object.fromEntries(
+      Object.keys({ ...next, ...typed }).map((name) => [
+        name,
+        choose(part, textAt(typed, name), textAt(old, name), textAt(next, name)),
+      ]),
+    ),
+  })
+  const merged: Draft = {
+    ...now,
+    name: choose('Name', draft.name, start.name, now.name),
+    values: each('Source', draft.values, start.values, now.values),
+    secrets: draft.secrets,
+    // Lines that stand in an order are one thing: half of one list and half of another is nobody's mapping.
+    rules: choose('Fields', draft.rules, start.rules, now.rules, (rules) => rules.map(ruleOf)),
+    schedule: choose('When it runs', draft.schedule, start.schedule, now.schedule),
+    missingPolicy: choose('Safeguards', draft.missingPolicy, start.missingPolicy, now.missingPolicy),
+    safety: each('Safeguards', draft.safety, start.safety, now.safety),
+  }
+  return { draft: merged, changed: [...changed], kept: [...kept] }
+}
+
+function textAt(texts: Readonly<Record<string, string>>, name: string): string {
+  return texts[name] ?? ''
+}
+
 /** A file that somebody uploads is read when they do. */
 export function isWithoutSchedule({ type, values }: Pick<Draft, 'type' | 'values'>): boolean {
   return type === 'csv' && values['from'] !== 'url'

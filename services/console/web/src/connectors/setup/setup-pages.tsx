@@ -52,7 +52,7 @@ export function EditConnectorPage({ id }: { readonly id: string }) {
 
 function Edit({ id }: { readonly id: string }) {
   const load = useCallback(async (signal: AbortSignal) => await getConnector(id, signal), [id])
-  const { resource, reload } = useResource<TaggedConnector>(load)
+  const { resource, reload, set } = useResource<TaggedConnector>(load)
   const wayBack = <WayBack to={`/connectors/${id}`} label="The connector" />
   if (resource.state === 'loading') return <PageSkeleton />
   if (resource.state === 'failed') {
@@ -68,11 +68,16 @@ function Edit({ id }: { readonly id: string }) {
         </Empty>
       ) : (
         <ConnectorForm
-          key={etag}
+          key={id}
           start={start}
           before={connector}
           columns={columnsOf(id)}
           onCancel={() => navigate(`/connectors/${id}`)}
+          onReload={async () => {
+            const value = await getConnector(id)
+            set({ state: 'ready', value })
+            return draftOf(value.connector, timeZone)
+          }}
           onSave={async (draft) => {
             await changeConnector(id, changeOf(draft, connector), etag)
             navigate(`/connectors/${id}`)
