@@ -133,8 +133,8 @@ export function RunFaults({ run }: { readonly run: Run }) {
 function Fault({ fault }: { readonly fault: RunError }) {
   const { row, source_key: key, field, message, value_excerpt: excerpt, severity } = fault
   const isWarning = severity === 'warning'
-  // What concerns the run as a whole names neither, and says itself what became of it.
-  const isOfRow = row !== null || key !== null
+  // What is of no row, as what the source has lost, says itself what becomes of it.
+  const isOfRow = row !== null
   return (
     <li className="change">
       <div className="change-head">
