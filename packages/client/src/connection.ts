@@ -33,6 +33,8 @@ export interface Request {
   readonly signal?: AbortSignal | undefined
   /** The body may be large: no limit of time but the signal. */
   readonly isLong?: boolean
+  /** Tried again until then (`performance.now()`), however often that is, in place of the retries of the connection. */
+  readonly triedUntil?: number
 }
 
 export interface CallInput<N extends OperationName> extends CallOptions {
@@ -122,7 +124,9 @@ export function connect(options: ConnectionOptions): Connection {
         // Nobody knows whether the request has arrived: it is sent again only where that makes no difference.
         if (repeatable === 'anything' && isConnectionError(error)) waitMs = waitBefore(retry, undefined, maxWaitMs)
       }
-      if (waitMs === undefined || retry > retries) throw failure
+      const { triedUntil } = request
+      const isOver = triedUntil === undefined ? retry > retries : performance.now() >= triedUntil
+      if (waitMs === undefined || isOver) throw failure
       await wait(waitMs, request.signal)
     }
   }

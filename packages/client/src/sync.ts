@@ -30,12 +30,17 @@ export interface Connectors
   run(target: Target, input?: RunInput): Promise<Run>
 }
 
+export interface FollowOptions extends CallOptions {
+  /** How long the API may be out of reach before this is given up, in milliseconds. Default 120,000; 0: one try. */
+  readonly patienceMs?: number
+}
+
 export interface Runs extends Readable<Run> {
   list(query?: QueryOf<'listRuns'>, options?: CallOptions): Pages<ItemOf<'listRuns'>>
   changes(target: Target, query?: QueryOf<'listRunChanges'>, options?: CallOptions): Pages<ItemOf<'listRunChanges'>>
   errors(target: Target, query?: QueryOf<'listRunErrors'>, options?: CallOptions): Pages<ItemOf<'listRunErrors'>>
-  /** The run whenever it has changed, until it has ended or waits for approval. */
-  follow(target: Target, options?: CallOptions): AsyncGenerator<Run>
+  /** The run whenever it has changed, until it has ended or waits for approval. Goes on where the API is away for a while. */
+  follow(target: Target, options?: FollowOptions): AsyncGenerator<Run>
   approve(target: Target, body: BodyOf<'approveRun'>, options?: CallOptions): Promise<Run>
   cancel(target: Target, options?: CallOptions): Promise<Run>
   /** A new run that undoes what this one has applied. */
@@ -124,11 +129,19 @@ function openRuns(connection: Connection): Runs {
 }
 
 const longestWaitMs = 2_000
+const defaultPatienceMs = 120_000
 /** Streams in a row without any event, after which somebody has to look. */
 const maxSilentStreams = 5
 
-/** Reads the stream of events, and the next one, which begins with the run as it is, when it has ended or was cut before the run has. */
-async function* follow(connection: Connection, id: string, { signal }: CallOptions): AsyncGenerator<Run> {
+/**
+ * Reads the stream of events, and the next one, which begins with the run as it is, when it has ended or was cut before the run has. A
+ * gateway that is started anew refuses connections meanwhile: that is no end of the run.
+ */
+async function* follow(
+  connection: Connection,
+  id: string,
+  { signal, patienceMs = defaultPatienceMs }: FollowOptions,
+): AsyncGenerator<Run> {
   for (let silent = 0; ;) {
     const answer = await connection.send({
       method: 'GET',
@@ -136,6 +149,7 @@ async function* follow(connection: Connection, id: string, { signal }: CallOptio
       headers: { accept: 'text/event-stream' },
       signal,
       isLong: true,
+      triedUntil: performance.now() + patienceMs,
     })
     let failure: unknown = new TypeError('the stream of events ends without any')
     try {

@@ -1,7 +1,7 @@
 import { type IncomingMessage, type Server, type ServerResponse, createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createPosternClient } from '@postern/client'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type FollowOptions, createPosternClient } from '@postern/client'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { waitBefore } from '../src/retry.ts'
 
 const key = `postern_${'k3Y'.repeat(16)}z`
@@ -226,9 +226,9 @@ const stream =
 const event = (status: string): string => `event: run\ndata: {"status":"${status}"}\n\n`
 const cut = (response: ServerResponse): void => void response.destroy()
 const close = (response: ServerResponse): void => void response.end()
-const followed = async (): Promise<string[]> => {
+const followed = async (options: FollowOptions = {}): Promise<string[]> => {
   const runs: string[] = []
-  for await (const { status } of client().sync.runs.follow('run-1')) runs.push(status)
+  for await (const { status } of client().sync.runs.follow('run-1', options)) runs.push(status)
   return runs
 }
 
@@ -242,6 +242,37 @@ describe('a run is followed', () => {
     ]
     expect(await followed()).toEqual(['fetching', 'diffing', 'applying', 'succeeded'])
     expect(seen).toHaveLength(4)
+  })
+
+  test('past a gateway that is away, for longer than other requests are tried again', async () => {
+    const { port } = new URL(baseUrl)
+    const tries = vi.spyOn(globalThis, 'fetch')
+    const away: Step = (response) => {
+      server.close()
+      stream(event('fetching'), () => server.closeAllConnections())(response)
+    }
+    steps = [away, stream(`${event('succeeded')}event: end\ndata: {}\n\n`, close)]
+    try {
+      const all = followed()
+      // The first, and more refused ones than a request has tries.
+      await vi.waitFor(() => expect(tries.mock.calls.length).toBeGreaterThan(1 + 4), { timeout: 20_000 })
+      expect(server.listening).toBe(false)
+      server.listen(Number(port), '127.0.0.1')
+      expect(await all).toEqual(['fetching', 'succeeded'])
+    } finally {
+      tries.mockRestore()
+    }
+  }, 60_000)
+
+  test('past an upstream that is away, and no longer than whoever follows has patience', async () => {
+    steps = [
+      ...Array.from({ length: 5 }, () => refuse(503, 'service_unavailable', '0')),
+      stream(`${event('succeeded')}event: end\ndata: {}\n\n`, close),
+    ]
+    expect(await followed()).toEqual(['succeeded'])
+    steps = [stream(event('fetching'), cut), refuse(503, 'service_unavailable', '0')]
+    await expect(followed({ patienceMs: 0 })).rejects.toMatchObject({ status: 503 })
+    expect(seen).toHaveLength(6 + 2)
   })
 
   test('no further than five streams in a row say nothing, or one is refused', async () => {
