@@ -45,6 +45,12 @@ export function contradicted(line: string, members: Readonly<Record<string, unkn
   return new Failure(exitCodes.refused, line, { code: 'log_contradicted', detail: line, ...members })
 }
 
+/** The same failure, of a command that was watching a run: the run goes on without it. */
+export function whileWatching({ exitCode, message, document, cause }: Failure, run: string): Failure {
+  const line = `${message}; run ${run} goes on by itself: \`connectors runs\` shows how it stands`
+  return new Failure(exitCode, line, { ...document, run }, cause)
+}
+
 /** The server says why not. */
 export function refusedBy(problem: ProblemDocument): Failure {
   return new Failure(exitCodeOf(problem), lineOf(problem), problem)
@@ -64,7 +70,21 @@ function lineOf({ code, title, detail, errors = [], instance }: ProblemDocument)
   if (code === 'unsigned_request') {
     return `the keys service does not accept the signature: are POSTERN_SIGNING_OPERATOR and the clock those of the service? (request ${instance})`
   }
-  const faults = errors.map((error) => `${error.parameter ?? error.pointer ?? ''} ${error.detail}`.trim())
-  const text = faults.length > 0 ? `${title}: ${faults.join('; ')}` : (detail ?? title)
-  return `${text} (${code}, request ${instance})`
+  // Who reads a line has no `errors` to see: they follow.
+  const said = (detail ?? '').replace(/See `errors`[^.]*\./, '').trim()
+  const faults = errors.filter((fault) => !isSaid(fault, said)).map(faultLine)
+  const text = said === '' ? title : said
+  return `${faults.length === 0 ? text : [text.replace(/\.$/, ''), faults.join('; ')].join(': ')} (${code}, request ${instance})`
+}
+
+type Fault = NonNullable<ProblemDocument['errors']>[number]
+
+/** Whether the words of the answer hold all that a fault says: of the body as a whole they often do. */
+function isSaid({ parameter, pointer = '', detail }: Fault, said: string): boolean {
+  return parameter === undefined && pointer === '' && said.includes(detail.replace(/\.$/, ''))
+}
+
+function faultLine({ parameter, pointer, detail }: Fault): string {
+  const place = parameter ?? (pointer === '' ? 'the body' : pointer)
+  return place === undefined ? detail : `${place} ${detail}`
 }

@@ -19,6 +19,7 @@ export async function run(args: readonly string[], env: Environment, output: Out
   const context = {
     env,
     print: (text: string) => output.out(`${text}\n`),
+    note: (line: string) => output.err(`${line}\n`),
     progress: progressOf(output),
     ...(output.input === undefined ? {} : { readInput: output.input }),
   }

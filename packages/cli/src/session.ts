@@ -7,6 +7,8 @@ export interface CommandContext {
   readonly env: Environment
   /** Writes a text and a line break to standard output. */
   print(text: string): void
+  /** Says a line to who waits, at once. Not part of the output. */
+  note?(line: string): void
   /** Shows a line in place of the one before, for who watches; undefined ends it. Not part of the output. */
   progress?(line: string | undefined): void
   /** All of standard input. */

@@ -92,11 +92,20 @@ describe('connectors, through the gateway', () => {
         { target: 'name', source: 'Name' },
       ],
     })
+    const fileless = await postern('connectors', 'run', 'people')
+    const why = 'Send the file to be read as the body of the request: the body is missing (invalid_content, request '
+    expect(fileless).toMatchObject({ code: 3, out: '', err: expect.stringContaining(`postern: ${why}`) })
+    await writeFile(file, '')
+    // What is wrong with the body as a whole is said once.
+    const empty = await postern('connectors', 'test', 'people', '--file', file)
+    expect(empty.err).toMatch(/^postern: The source cannot be read: the file is empty[^;]*header \(invalid_content, /)
     await writeFile(file, rows(300))
     const tried = await postern('connectors', 'test', 'people', '--file', file)
     expect(tried).toMatchObject({ code: 0, out: expect.stringContaining('"name":"Person 0"') })
     const first = await postern('connectors', 'run', 'people', '--file', file, '--watch')
     expect([first.code, first.err]).toEqual([0, expect.stringMatching(/^succeeded {2}300 rows, 0 with errors$/m)])
+    // At once, so that a run can be found whose command has ended before it.
+    expect(first.err).toMatch(/^run [0-9a-f-]{36}\n/)
     expect(first.out).toMatch(/status +succeeded\n/)
     expect(first.out).toMatch(/applied +300/)
     await writeFile(file, rows(100))
@@ -105,11 +114,12 @@ describe('connectors, through the gateway', () => {
     // Each line in the place of the one before.
     const [start, ...lines] = second.err.split('\r\u001B[2K')
     expect([start, lines.at(-1)]).toEqual([
-      '',
+      expect.stringMatching(/^run [0-9a-f-]{36}\n$/),
       expect.stringMatching(/^needs_approval {2}100 rows, 0 with errors\npostern: the run goes beyond a limit/),
     ])
     expect(lines.slice(0, -1).join('')).not.toContain('\n')
     expect([second.code, second.out]).toEqual([3, expect.stringMatching(/status +needs_approval\n/)])
+    expect(second.out).toMatch(/missing +200 that the source has no longer\n/)
     expect(second.out).toMatch(/beyond +max_deactivate: 200, allowed 50/)
     const [waiting] = await client.sync.runs.list({ status: 'needs_approval' }).all()
     expect(waiting?.connector_id).toBe(made.id)

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { type PosternClient, PosternProblem, createPosternClient } from '@postern/client'
 import type { Connector, Run } from '@postern/contracts'
 import { internalPaths, rewrappedSchema } from '@postern/contracts/internal'
-import { contradicted, refusedBy, unavailable, usage } from '../failure.ts'
+import { Failure, contradicted, refusedBy, unavailable, usage, whileWatching } from '../failure.ts'
 import { openKeysService } from '../keys-service.ts'
 import { type CommandContext, type OutputOptions, printJson, withKeysService } from '../session.ts'
 import { readGatewaySettings, readSettings, readSyncUrl } from '../settings.ts'
@@ -47,7 +47,7 @@ export async function runConnector(context: CommandContext, key: string, options
       },
       ...file,
     })
-    return options.watch === true ? await watch(context, client, begun, options) : begun
+    return options.watch === true ? await watch(context, client.sync.runs, begun, options) : begun
   })
   showRun(context, run, options)
 }
@@ -103,22 +103,40 @@ export async function rewrapSecrets(context: CommandContext, options: OutputOpti
   throw contradicted(line, { unreadable })
 }
 
-/** Follows a run to its end, or until it waits for approval. */
+/** A run is watched no further, because of `cause`. */
+class WatchEnded extends Error {
+  readonly run: string
+
+  constructor(run: string, cause: unknown) {
+    super('the run is watched no further', { cause })
+    this.run = run
+  }
+}
+
+/** Follows a run to its end, or until it waits for approval. Says first which it is: whoever loses sight of it can find it. */
 export async function watch(
   context: CommandContext,
-  client: PosternClient,
+  runs: Pick<PosternClient['sync']['runs'], 'follow'>,
   begun: Run,
   { json }: OutputOptions,
 ): Promise<Run> {
+  // With `--json` standard error holds a document or nothing.
+  const { note, progress } = json === true ? {} : context
+  note?.(`run ${begun.id}`)
   let last = begun
   let said = ''
-  for await (const run of client.sync.runs.follow(begun.id)) {
-    last = run
-    const line = progressLine(run)
-    if (json !== true && line !== said) context.progress?.(line)
-    said = line
+  try {
+    for await (const run of runs.follow(begun.id)) {
+      last = run
+      const line = progressLine(run)
+      if (line !== said) progress?.(line)
+      said = line
+    }
+  } catch (error) {
+    throw new WatchEnded(begun.id, error)
+  } finally {
+    progress?.(undefined)
   }
-  if (json !== true) context.progress?.(undefined)
   return last
 }
 
@@ -150,6 +168,8 @@ export function sheetOf(run: Run): string {
       `${number(counts.created)} created, ${number(counts.updated)} updated, ${number(counts.moved)} moved, ` +
         `${number(counts.deactivated)} deactivated, ${number(counts.reactivated)} reactivated`,
     ],
+    // Limits on deactivations count these.
+    ['missing', `${number(counts.missing)} that the source has no longer`],
     ['applied', number(counts.applied)],
     ...run.breaches.map(({ limit, actual, allowed }) => ['beyond', `${limit}: ${actual}, allowed ${allowed}`] as const),
     ...(run.status === 'needs_approval' ? [['diff hash', run.diff_hash ?? ''] as const] : []),
@@ -176,13 +196,20 @@ export async function asking<T>(context: CommandContext, work: (client: PosternC
   try {
     return await work(client)
   } catch (error) {
-    if (error instanceof PosternProblem) throw refusedBy(error.problem)
-    if (error instanceof TypeError) throw unavailable(`${url} does not answer`, error)
-    if (error instanceof DOMException && error.name === 'TimeoutError') {
-      throw unavailable(`${url} has not answered in time: whether it has done what was asked is not known`, error)
-    }
-    throw error
+    if (!(error instanceof WatchEnded)) throw failureOf(error, url)
+    const failure = failureOf(error.cause, url)
+    throw failure instanceof Failure ? whileWatching(failure, error.run) : failure
   }
+}
+
+/** What the client throws as commands tell it; all else as it is. */
+function failureOf(error: unknown, url: string): unknown {
+  if (error instanceof PosternProblem) return refusedBy(error.problem)
+  if (error instanceof TypeError) return unavailable(`${url} does not answer`, error)
+  if (error instanceof DOMException && error.name === 'TimeoutError') {
+    return unavailable(`${url} has not answered in time: whether it has done what was asked is not known`, error)
+  }
+  return error
 }
 
 function openClient(baseUrl: string, key: string): PosternClient {

@@ -122,7 +122,7 @@ async function decide(
 ): Promise<void> {
   const run = await asking(context, async (client) => {
     const made = await make(client)
-    return options.watch === true ? await watch(context, client, made, options) : made
+    return options.watch === true ? await watch(context, client.sync.runs, made, options) : made
   })
   showRun(context, run, options)
 }

@@ -1,0 +1,73 @@
+import { PosternProblem } from '@postern/client'
+import { type Run, runCountsSchema, runSchema } from '@postern/contracts'
+import { expect, test } from 'vitest'
+import { Failure } from '../failure.ts'
+import { asking, watch } from './connectors.ts'
+
+const id = '019a9c1e-7d3b-7cc2-9a55-0d7d2c9be001'
+const begun = runSchema.parse({
+  id,
+  connector_id: null,
+  connector_key: 'people',
+  mode: 'apply',
+  trigger: 'api',
+  status: 'fetching',
+  counts: Object.fromEntries(Object.keys(runCountsSchema.shape).map((name) => [name, 0])),
+  breaches: [],
+  failure: null,
+  diff_hash: null,
+  input_sha256: null,
+  rollback_of: null,
+  reason: null,
+  attempt: 1,
+  created_by: { type: 'api_key', id: 'k', label: 'k' },
+  created_at: '2026-01-01T00:00:00.000Z',
+  started_at: null,
+  finished_at: null,
+})
+
+/** Watches a run of which no more than its beginning is heard, and gives what was said meanwhile and how that ends. */
+async function lose(error: Error, json?: true) {
+  async function* follow(): AsyncGenerator<Run> {
+    yield begun
+    throw error
+  }
+  const said: string[] = []
+  const context = {
+    env: { POSTERN_URL: 'http://127.0.0.1:9', POSTERN_API_KEY: `postern_${'k3Y'.repeat(16)}z` },
+    print: () => undefined,
+    note: (line: string) => void said.push(line),
+    progress: (line: string | undefined) => void said.push(line ?? 'ended'),
+  }
+  const options = json === undefined ? {} : { json }
+  try {
+    await asking(context, async () => await watch(context, { follow }, begun, options))
+  } catch (failure) {
+    if (failure instanceof Failure) return { said, failure }
+    throw failure
+  }
+  return expect.fail('nothing was thrown')
+}
+
+test('a run that is lost sight of has been named before, and is named again with how to look at it', async () => {
+  const { said, failure } = await lose(new TypeError('fetch failed'))
+  expect(said).toEqual([`run ${id}`, 'fetching  0 rows, 0 with errors', 'ended'])
+  expect(failure.message).toMatch(
+    new RegExp(`^http://127.0.0.1:9 does not answer; run ${id} goes on by itself: .connectors runs. `),
+  )
+  expect(failure).toMatchObject({ exitCode: 5, document: { code: 'unavailable', run: id } })
+})
+
+test('and so is one whose key ends meanwhile', async () => {
+  const problem = { type: 'about:blank', title: 'No', status: 401, code: 'key_revoked', instance: 'r1' } as const
+  const { failure } = await lose(new PosternProblem(problem))
+  expect(failure.message).toBe(
+    `No (key_revoked, request r1); run ${id} goes on by itself: \`connectors runs\` shows how it stands`,
+  )
+  expect(failure).toMatchObject({ exitCode: 3, document: { code: 'key_revoked', run: id } })
+})
+
+test('for scripts nothing is said but the document at the end', async () => {
+  const { said, failure } = await lose(new TypeError('fetch failed'), true)
+  expect([said, failure.document['run']]).toEqual([[], id])
+})
