@@ -31,6 +31,12 @@ const stalled = (): Readable => new Readable({ read: () => undefined })
 const latin1 = (text: string): Buffer => Buffer.from(text, 'latin1')
 const utf16le = (text: string): Buffer => Buffer.from(text, 'utf16le')
 const utf16be = (text: string): Buffer => utf16le(text).swap16()
+const utf32 = (text: string, order: 'big' | 'little'): Buffer => {
+  const bytes = Buffer.concat(
+    Array.from(text, (character) => Buffer.from(new Uint32Array([character.codePointAt(0) ?? 0]).buffer)),
+  )
+  return order === 'little' ? bytes : bytes.swap32()
+}
 
 describe('a table that cannot be read to its end is refused', () => {
   test('when it is empty, or came with no file', async () => {
@@ -47,6 +53,20 @@ describe('a table that cannot be read to its end is refused', () => {
     const oldWorkbook = Buffer.from('d0cf11e0a1b11ae10000', 'hex')
     expect(await failure(oldWorkbook)).toMatchObject({ message: expect.stringContaining('old Excel workbook') })
     expect(await failure('[{"id": 1}]')).toMatchObject({ message: expect.stringContaining('http_json') })
+  })
+
+  test.each([
+    ['little', 'auto', ''],
+    ['little', 'auto', '\uFEFF'],
+    ['big', 'auto', ''],
+    ['big', 'auto', '\uFEFF'],
+    ['little', 'utf-16le', '\uFEFF'],
+    ['big', 'utf-8', ''],
+  ] as const)('when it is in UTF-32, %s end first, read as %s, with the mark %j', async (order, encoding, mark) => {
+    for (const text of ['id,name\n1,Köln\n', 'Łódź\n1\n', 'x']) {
+      const why = { code: 'not_a_table', message: expect.stringContaining('in UTF-32: save it as CSV (UTF-8)') }
+      expect(await failure(utf32(`${mark}${text}`, order), { encoding })).toMatchObject(why)
+    }
   })
 
   test('when its header lacks a column that is read, with the one that may be meant', async () => {

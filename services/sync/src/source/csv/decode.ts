@@ -1,5 +1,6 @@
 import { isAscii } from 'node:buffer'
 import { TextDecoder } from 'node:util'
+import { SourceFailure } from '../failure.ts'
 
 /** Encodings that a connector may name, and `auto`. All are WHATWG labels, which Node knows. */
 export const encodings = [
@@ -32,13 +33,14 @@ const sampleBytes = 65_536
 /**
  * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else it is
  * UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
- * encoding become U+FFFD, so that only their row suffers.
+ * encoding become U+FFFD, so that only their row suffers. UTF-32 is refused, whatever the encoding is said to be.
  */
 export async function* decodeText(bytes: AsyncIterable<Uint8Array>, encoding: Encoding): AsyncGenerator<string> {
   const chunks = bytes[Symbol.asyncIterator]()
   try {
     let decoder = encoding === 'auto' ? undefined : new TextDecoder(encoding)
     let held = await gather(chunks, new Uint8Array(), sampleBytes)
+    if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
     decoder ??= markedDecoder(held)
     // A text may be ASCII for long before it shows what else it is.
     while (decoder === undefined && held.length > 0) {
@@ -70,6 +72,20 @@ async function gather(chunks: AsyncIterator<Uint8Array>, held: Uint8Array, wante
     length += next.value.length
   }
   return parts.length === 1 ? held : Buffer.concat(parts)
+}
+
+/**
+ * Whether the first two units are characters of four bytes, one of which may be a byte order mark: without it all of them are NUL and a
+ * character in turn to UTF-16, whose mark that of UTF-32 begins with, and names of columns look as they should.
+ */
+function isUtf32(bytes: Uint8Array): boolean {
+  const start = bytes.subarray(0, 8)
+  if (start.length === 0 || start.length % 4 !== 0) return false
+  const isZero = (_none: unknown, pair: number) => start[pair * 2] === 0 && start[pair * 2 + 1] === 0
+  const pairs = Array.from({ length: start.length / 2 }, isZero)
+  const isIn = (order: 'big' | 'little') =>
+    pairs.every((zero, pair) => zero === (pair % 2 === (order === 'big' ? 0 : 1)))
+  return isIn('little') || isIn('big')
 }
 
 function markedDecoder(bytes: Uint8Array): TextDecoder | undefined {
