@@ -30,7 +30,7 @@ export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswer
     async (request, reply) => await sendProblem(request, reply, problem('not_found', { detail: noSuchRoute })),
   )
   app.setErrorHandler(async (error, request, reply) => {
-    const known = toProblem(error)
+    const known = isBrokenOff(request, error) ? brokenOff(error) : toProblem(error)
     if (known !== undefined && checkAnswers && !isInContract(request, known.code)) {
       logger.error({ event: 'answer_not_in_contract', request_id: request.id, code: known.code })
       return await sendProblem(request, reply, problem('internal_error'))
@@ -45,6 +45,18 @@ export function answerProblems(app: FastifyInstance, logger: Logger, checkAnswer
     logger.error({ event: 'request_crashed', request_id: request.id, err: error })
     return await sendProblem(request, reply, problem('internal_error'))
   })
+}
+
+/**
+ * Whether the error is that the client went away amid its body, which is no fault of ours. By what the request was destroyed with: a database
+ * resets connections too, and whoever stops reading destroys the request as well.
+ */
+export function isBrokenOff({ raw }: FastifyRequest, error: unknown): boolean {
+  return error instanceof Error && !(error instanceof ProblemError) && error === raw.errored
+}
+
+function brokenOff(cause: unknown): ProblemError {
+  return problem('bad_request', { detail: 'The body broke off.', errors: [bodyError('broke off')], cause })
 }
 
 function isInContract(request: FastifyRequest, code: ProblemCode): boolean {

@@ -25,6 +25,10 @@ import {
 
 const base = { upstream: 'sync', tag: 'Sync', access: { kind: 'scope', scope: 'admin:sync' } } as const
 
+/** What a service refuses of the types that a file may be sent as. */
+const noForms =
+  'Of any type that a table of text may have, or of none: a form (`multipart/form-data`), JSON and the like are 415.'
+
 /** The file that a connector for uploads reads; the others take no body. */
 const fileBody = {
   bodyMediaTypes: ['*/*'],
@@ -112,7 +116,7 @@ export const testConnector = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors/:id/test',
   summary: 'Try a connector',
-  description: 'Reads at most 20 rows, maps them and stores nothing. A connector for uploads reads the body.',
+  description: `Reads at most 20 rows, maps them and stores nothing. A connector for uploads reads the body: the file itself. ${noForms}`,
   params: connectorParams,
   answers: { 200: { description: 'What was read and what it becomes', schema: connectorTestSchema } },
   problems: ['not_found', 'invalid_content', 'content_too_large', 'unsupported_media_type', 'bad_gateway'],
@@ -125,8 +129,7 @@ export const startRun = defineRoute({
   method: 'POST',
   path: '/api/v1/connectors/:id/runs',
   summary: 'Run a connector',
-  description:
-    'The run is queued and carried out by a worker; follow it at its own address. A connector for uploads reads the body of this request: the file itself. A run of the connector that waits for approval is superseded.',
+  description: `The run is queued and carried out by a worker; follow it at its own address. A connector for uploads reads the body of this request: the file itself. ${noForms} A run of the connector that waits for approval is superseded.`,
   params: connectorParams,
   query: startRunQuery,
   answers: {

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream'
 import { type ConnectorTest, testConnector } from '@postern/contracts'
-import { type App, bodyError, contractRoute, problem } from '@postern/service-kit'
+import { type App, bodyError, contractRoute, isBrokenOff, problem } from '@postern/service-kit'
 import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
@@ -8,6 +8,8 @@ import { createMapper } from '../mapping/map-row.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import { type SourceItem, rowsOf } from '../source/types.ts'
+import { assertMayBeTable } from '../upload/media-type.ts'
+import { isUploaded } from './rules.ts'
 import { findConnector, findWithSecrets } from './store.ts'
 
 const rowsShown = 20
@@ -26,6 +28,7 @@ export function connectorTestRoutes(
     })
     if (found === undefined) throw problem('not_found')
     const { connector, sealed } = found
+    if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
     const source = sources.get(connector.type)
     if (source === undefined) {
       const detail = 'Connectors of this type cannot be tried.'
@@ -62,6 +65,8 @@ export function connectorTestRoutes(
         if (rows.length >= rowsShown) break
       }
     } catch (error) {
+      // Nobody is there who could be told.
+      if (isBrokenOff(raw, error)) throw error
       log.info({ event: 'connector_test_failed', request_id: requestId, err: error })
       if (error instanceof SourceFailure) {
         const errors = [bodyError(wordsOf(error), error.code)]

@@ -32,6 +32,7 @@ import { findStanding } from '../diff/inverse-store.ts'
 import { type Asking, isStale } from '../diff/stale.ts'
 import { currentParts } from '../push/current-parts.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
+import { assertMayBeTable } from '../upload/media-type.ts'
 import { receiveUpload } from '../upload/receive.ts'
 import { movesOf } from './rules.ts'
 import { tidyEndedRuns } from './tidy.ts'
@@ -73,6 +74,7 @@ function startRoute(app: App, { db, queue }: Parts): void {
     const connector = await db.read(context, async (tx) => await findConnector(tx, params.id))
     if (connector === undefined) throw problem('not_found')
     assertRunnable(connector)
+    if (isUploaded(connector.type, connector.config)) assertMayBeTable(raw.headers['content-type'])
     const body = raw.body instanceof Readable ? raw.body : undefined
     const upload = await takeFile(db, context, connector, body)
     const run: NewRun = {
