@@ -78,6 +78,7 @@ describe('setting up a connector', () => {
     [{ type: 'csv', config: {}, schedule: { cron: '0 2 * * *', time_zone: 'UTC' } }, '/schedule'],
     [{ hierarchy: { key: 'legal', name: 'Legal', kind: 'legal_entity' } }, '/hierarchy'],
     [{ dataset: 'org_structure' }, '/hierarchy'],
+    [{ key: 'retired-erp' }, '/key'],
   ])('is refused with %j, and says where', async (fields, pointer) => {
     const { status, text } = await create(admin(), fields)
     expect([status, text]).toEqual([422, expect.stringContaining(`"pointer":"${pointer}`)])
@@ -91,6 +92,18 @@ describe('setting up a connector', () => {
     expect((await caller.call(tenant, 'DELETE', `${path}/key:erp`)).status).toBe(204)
     expect((await caller.call(tenant, 'GET', `${path}/${connector.id}`)).status).toBe(404)
     expect((await create(tenant, { key: 'erp' })).status).toBe(201)
+  })
+
+  test('can be taken back whatever keys others have', async () => {
+    const tenant = admin()
+    const { connector } = await made(tenant)
+    const other = await made(tenant)
+    // As the release before lets it be made.
+    const rename = 'update sync.connector set key = $2 where id = $1'
+    await world.rows(rename, [other.connector.id, `retired-${connector.id}`])
+    expect((await caller.call(tenant, 'DELETE', `${path}/${connector.id}`)).status).toBe(204)
+    expect((await caller.call(tenant, 'GET', `${path}/${connector.id}`)).status).toBe(404)
+    expect((await caller.call(tenant, 'DELETE', `${path}/key:retired-${connector.id}`)).status).toBe(204)
   })
 
   test('is changed only as it was read', async () => {

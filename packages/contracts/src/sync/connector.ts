@@ -158,7 +158,10 @@ const secretValue = text(1, 16_384)
 
 export const createConnectorBodySchema = z
   .strictObject({
-    key: connectorKeySchema,
+    key: connectorKeySchema.meta({
+      description:
+        'Those of pushes (`inline`, `inline-…`, `scim-inbound`) are taken; what begins with `retired-` is reserved: 422 `reserved`',
+    }),
     name: line(1, 255),
     type: z.enum(creatableConnectorTypes),
     dataset: z.enum(datasets).meta({ examples: ['auditable_entities'] }),

@@ -26,7 +26,7 @@ import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
 import { SealBroken, rewrapSecret, sealSecret } from '../secret/seal.ts'
 import { untoldSecrets } from './destination.ts'
-import { isPushed, setupFaults } from './rules.ts'
+import { isPushed, keyFaults, setupFaults } from './rules.ts'
 import {
   type ConnectorState,
   type SealedSecret,
@@ -55,7 +55,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
 
   contractRoute(app, createConnector, async ({ body, context, answer, keepRefusal }) => {
     const setup = { ...body, secretNames: Object.keys(body.secrets) }
-    refuse(setupFaults(setup, sources, { now: now(), wordsOf }))
+    refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
     if (reservedKeys.has(body.key)) throw taken()
     const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
     const made = await db

@@ -5,6 +5,9 @@ import { unknownTargets } from '../mapping/map-row.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
 
+/** How the keys of retired connectors begin, whose own keys can be given again. */
+export const retiredPrefix = 'retired-'
+
 type Issue = z.core.$ZodIssue
 
 interface Setup {
@@ -36,6 +39,13 @@ export function setupFaults(
     ...mappingFaults(setup.dataset, setup.mapping),
     ...scheduleFaults(source, setup, now),
   ]
+}
+
+/** What is wrong with the key of a new connector. */
+export function keyFaults(key: string): InputError[] {
+  if (!key.startsWith(retiredPrefix)) return []
+  const detail = `is reserved: what begins with ${retiredPrefix} stands for connectors that are retired`
+  return [{ pointer: '/key', code: 'reserved', detail }]
 }
 
 function configFaults(source: SourceType, config: object, wordsOf: (issue: Issue) => string): InputError[] {

@@ -1,6 +1,7 @@
 import type { Connector, CreateConnectorBody, Schedule } from '@postern/contracts'
 import type { Statement, Tx } from '@postern/tenant-db'
 import { isNobodyElses, passOn } from '../diff/also-brought.ts'
+import { retiredPrefix } from './rules.ts'
 
 export type { Tx } from '@postern/tenant-db'
 export { sqlError } from '@postern/tenant-db'
@@ -195,11 +196,12 @@ export async function hasRunUnderWay(tx: Tx, id: string): Promise<boolean> {
   return row?.found === true
 }
 
+// Its key can be given again. What takes its place nobody can have guessed: a release before let connectors be made with the prefix.
 const retire = statement(
   'sync_retire_connector',
   `update sync.connector c
   set
-    retired_at = now(), key = 'retired-' || c.id, schedule_cron = null, schedule_time_zone = null, next_run_at = null,
+    retired_at = now(), key = '${retiredPrefix}' || gen_random_uuid(), schedule_cron = null, schedule_time_zone = null, next_run_at = null,
     config = '{}', state = 'paused', updated_at = now(), version = c.version + 1
   where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
