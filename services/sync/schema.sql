@@ -58,6 +58,7 @@ create table sync.connector (
   consecutive_failures integer not null default 0,
   retired_at timestamp with time zone,
   telling integer not null default 0,
+  retired_key text,
   constraint connector_pk PRIMARY KEY (tenant_id, id),
   constraint connector_key_unique UNIQUE (tenant_id, key),
   constraint connector_config_is_object CHECK ((jsonb_typeof(config) = 'object'::text)),
@@ -83,8 +84,9 @@ grant insert, select, update on table sync.connector to postern_sync;
 comment on table sync.connector is 'Where the audit universe comes from. The connector `inline` stands for pushes and is made by the first one.';
 comment on column sync.connector.last_run_at is 'When the last run began. Not a change of the connector: version and updated_at stay.';
 comment on column sync.connector.next_run_at is 'When the schedule is due next. Not a change of the connector.';
-comment on column sync.connector.retired_at is 'Deleted for its clients: kept because runs point at it. Its key is then made of its id, so that it can be given again.';
+comment on column sync.connector.retired_at is 'Deleted for its clients: kept because runs point at it. Its key is then a random one, so that its own can be given again.';
 comment on column sync.connector.telling is 'How often a worker has begun to tell the universe. By it the universe knows who comes too late. Not a change of the connector.';
+comment on column sync.connector.retired_key is 'The key that it had until it was retired. Another connector may have it now.';
 
 create table sync.connector_secret (
   tenant_id uuid not null,

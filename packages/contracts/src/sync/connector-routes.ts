@@ -89,7 +89,7 @@ export const deleteConnector = defineRoute({
   path: '/api/v1/connectors/:id',
   summary: 'Retire a connector',
   description:
-    'Its secrets are erased and its schedule ends. Its runs stay, and what it has brought stays as it is, but for `source` of entities: it is none any more. 503 while the universe cannot be told so.',
+    'Its secrets are erased and its schedule ends. Its runs stay and keep its key, and what it has brought stays as it is, but for `source` of entities: it is none any more. 503 while the universe cannot be told so.',
   params: connectorParams,
   answers: { 204: { description: 'Retired' } },
   problems: ['not_found', 'run_in_progress'],

@@ -51,7 +51,9 @@ export const runSchema = z
   .object({
     id: uuidSchema,
     connector_id: uuidSchema.nullable(),
-    connector_key: z.string().nullable(),
+    connector_key: z.string().nullable().meta({
+      description: 'Of a retired connector: the key that it had, which another one may have by now',
+    }),
     mode: z.enum(runModes),
     trigger: z.enum(['api', 'schedule', 'upload', 'push']),
     status: z.enum(runStatuses),
@@ -120,7 +122,10 @@ export const listRunsQuery = z.strictObject({
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/)
     .optional()
-    .meta({ description: 'Key of a connector' }),
+    .meta({
+      description:
+        'Key of a connector, also of a retired one as it was. Where another one has it by now, the runs of both: `connector_id` tells them apart',
+    }),
   status: anyOf(runStatuses).optional(),
 })
 export const listChangesQuery = z.strictObject({ ...pageQuery, op: anyOf(changeOperations).optional() })

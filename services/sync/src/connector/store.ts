@@ -196,13 +196,15 @@ export async function hasRunUnderWay(tx: Tx, id: string): Promise<boolean> {
   return row?.found === true
 }
 
-// Its key can be given again. What takes its place nobody can have guessed: a release before let connectors be made with the prefix.
+// Its key can be given again, and stays with its runs. What takes its place nobody can have guessed: the releases before let connectors
+// be made with the prefix.
 const retire = statement(
   'sync_retire_connector',
   `update sync.connector c
   set
-    retired_at = now(), key = '${retiredPrefix}' || gen_random_uuid(), schedule_cron = null, schedule_time_zone = null, next_run_at = null,
-    config = '{}', state = 'paused', updated_at = now(), version = c.version + 1
+    retired_at = now(), retired_key = c.key, key = '${retiredPrefix}' || gen_random_uuid(), schedule_cron = null,
+    schedule_time_zone = null, next_run_at = null, config = '{}', state = 'paused', updated_at = now(),
+    version = c.version + 1
   where c.id = $1::uuid and c.retired_at is null and not ${underWay} and ($2::integer is null or c.telling = $2::integer)`,
 )
 const forgetSecrets = statement('sync_forget_secrets', 'delete from sync.connector_secret s where s.connector_id = $1')

@@ -30,6 +30,7 @@ import { countChanges, countErrors, listChanges, listErrors } from '../diff/list
 import { datasetRules } from '../dataset/rules.ts'
 import { findStanding } from '../diff/inverse-store.ts'
 import { type Asking, isStale } from '../diff/stale.ts'
+import { digestOf } from '../digest.ts'
 import { currentParts } from '../push/current-parts.ts'
 import { UniverseUnavailable } from '../push/universe.ts'
 import { assertMayBeTable } from '../upload/media-type.ts'
@@ -180,7 +181,8 @@ function readRoutes(app: App, { db }: Pick<Parts, 'db'>): void {
   contractRoute(app, getRun, async ({ params, context, answer }) => {
     const found = await db.read(context, async (tx) => await findRun(tx, params.id))
     if (found === undefined) throw problem('not_found')
-    answer.etag(`"${params.id}.${found.revision}"`)
+    // Not by its revision: what is said of its connector is none of it.
+    answer.etag(`"${params.id}.${digestOf(found.run)}"`)
     return found.run
   })
 

@@ -13,7 +13,7 @@ function statement(name: string, text: string): (values: readonly unknown[]) => 
 const failInterrupted = statement(
   'sync_fail_interrupted',
   `update sync.run
-  set status = 'failed', failure = 'interrupted', finished_at = now()
+  set status = 'failed', failure = 'interrupted', finished_at = now(), revision = revision + 1
   where tenant_id = (select tenancy.tenant_id())
     and status = 'running'
     and started_at < now() - make_interval(secs => $1)`,
@@ -52,7 +52,7 @@ const finishInline = statement(
   'sync_finish_run',
   `update sync.run
   set status = $2, failure = $3, created_count = $4, updated_count = $5, unchanged_count = $6, deactivated_count = $7,
-    finished_at = now()
+    finished_at = now(), revision = revision + 1
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and status = 'running'`,
@@ -104,8 +104,8 @@ interface RunRow {
 }
 
 const columns = `
-  r.id, r.connector_id, c.key as connector_key, r.mode, r.trigger, r.status, r.fetched_count, r.valid_count,
-  r.invalid_count, r.created_count, r.updated_count, r.moved_count, r.reactivated_count, r.deactivated_count,
+  r.id, r.connector_id, coalesce(c.retired_key, c.key) as connector_key, r.mode, r.trigger, r.status, r.fetched_count,
+  r.valid_count, r.invalid_count, r.created_count, r.updated_count, r.moved_count, r.reactivated_count, r.deactivated_count,
   r.unchanged_count, r.missing_count, r.applied_count, r.breaches, r.failure, r.failure_message, r.diff_hash,
   r.input_sha256, r.rollback_of, r.reason, r.attempt, r.created_by_type, r.created_by_id, r.created_by_label,
   r.created_at, r.started_at, r.finished_at, r.details_cleared_at, r.revision`
@@ -125,11 +125,17 @@ export async function findRun(
   return row === undefined ? undefined : { run: toRun(row), revision: row.revision }
 }
 
+// Where another connector has the key of a retired one by now, runs of both. The connectors of a tenant are few: they are gone through
+// once, and not with each run.
+const isOfKey = `($1::text is null or r.connector_id = any (array(
+      select o.id from sync.connector o where coalesce(o.retired_key, o.key) = $1
+    )))`
+
 // Newest first: ids are version 7. Served by the primary key, run_connector or run_by_status.
 const selectRuns = statement(
   'sync_list_runs',
   `select ${columns} ${joined}
-  where ($1::text is null or c.key = $1)
+  where ${isOfKey}
     and ($2::text[] is null or r.status = any ($2))
     and ($3::uuid is null or r.id < $3)
   order by r.id desc
@@ -155,7 +161,8 @@ export async function listRuns(
 const countAllRuns = statement(
   'sync_count_runs',
   `select count(*)::integer as total ${joined}
-  where ($1::text is null or c.key = $1) and ($2::text[] is null or r.status = any ($2))`,
+  where ${isOfKey}
+    and ($2::text[] is null or r.status = any ($2))`,
 )
 
 export async function countRuns(tx: Tx, { connector, statuses }: RunFilter): Promise<number> {
