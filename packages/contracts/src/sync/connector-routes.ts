@@ -241,7 +241,7 @@ export const rollbackRun = defineRoute({
   path: '/api/v1/sync-runs/:id/rollback',
   summary: 'Undo what a run has applied',
   description:
-    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not.',
+    'A new run with the inverse changes, as far as they are not undone already, as long as nothing newer stands in what it changed: a later run that was undone itself does not. Not of a push: push the rows as they are to be.',
   params: runParams,
   body: rollbackBodySchema,
   answers: {

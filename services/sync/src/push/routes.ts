@@ -83,7 +83,7 @@ async function push(
   await db.write(context, async (tx) => await doubtPushedRows(tx, [{ scope: scopeOf(dataset, hierarchy), keys }]))
   const { tenantId, assertion, label } = context
   const outcome = await universe.apply({ tenantId, assertion, runId, connectorId, label, requestId, dataset, body })
-  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
+  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome, rows)))
   return answerOf(runId, rows, outcome)
 }
 

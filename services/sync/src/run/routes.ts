@@ -272,7 +272,9 @@ function decisionRoutes(app: App, deps: Parts): void {
     const { params, context, keep } = input
     const { before, run } = await db.write(context, async (tx) => {
       const found = await presentOrNot(tx, params.id)
-      if ((await cancelStored(tx, params.id)) === undefined) throw notNow(found, 'The run has ended.')
+      if ((await cancelStored(tx, params.id)) === undefined) {
+        throw notNow(found, found.trigger === 'push' ? 'A push is not cancelled.' : 'The run has ended.')
+      }
       return { before: found, run: await keep(tx, await present(tx, params.id)) }
     })
     if (run.status === 'cancelled' && before.connector_id !== null) {
@@ -285,6 +287,7 @@ function decisionRoutes(app: App, deps: Parts): void {
     const begun = await db
       .write(context, async (tx) => {
         const before = await presentOrNot(tx, params.id)
+        if (before.trigger === 'push') throw notNow(before, 'A push is not undone: push the rows as they are to be.')
         if (before.finished_at === null || before.counts.applied === 0 || before.connector_id === null) {
           throw notNow(before, 'Only a run that has ended and has applied something can be undone.')
         }

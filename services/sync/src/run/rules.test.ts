@@ -56,8 +56,12 @@ describe('the limits of a connector', () => {
   })
 })
 
-const askedOf = (status: Run['status'], applied = 0, connector_id: string | null = 'c') =>
-  movesOf({ status, connector_id, counts: { ...counts, applied } })
+const askedOf = (
+  status: Run['status'],
+  applied = 0,
+  connector_id: string | null = 'c',
+  trigger: Run['trigger'] = 'api',
+) => movesOf({ status, connector_id, trigger, counts: { ...counts, applied } })
 
 describe('what can be asked of a run', () => {
   test('that waits for approval is to approve or to cancel it', () => {
@@ -76,6 +80,12 @@ describe('what can be asked of a run', () => {
       expect(askedOf(status, 1)).toEqual(['rollback'])
       expect(askedOf(status)).toEqual([])
       expect(askedOf(status, 1, null)).toEqual([])
+    }
+  })
+
+  test('that is a push is nothing, whatever it has changed', () => {
+    for (const status of ['applying', 'succeeded', 'failed'] as const) {
+      expect(askedOf(status, 1, 'c', 'push')).toEqual([])
     }
   })
 })

@@ -3,18 +3,21 @@ import { type Connector, type Run, type SafetyBreach, finalRunStatuses } from '@
 /** Why a push failed, as its row keeps it. After `outcome_unknown` the universe may hold the rows. */
 type PushFailure = 'refused' | 'conflict' | 'unreachable' | 'outcome_unknown' | 'internal' | 'interrupted'
 
+/** What the universe has said of the rows of a push: nothing of those that it was not asked about, or gave no answer to. */
 interface PushCounts {
+  readonly valid: number
+  readonly invalid: number
   readonly created: number
   readonly updated: number
   readonly unchanged: number
   /** Of a hierarchy: nodes that a full push has made inactive. */
-  readonly deactivated?: number | undefined
+  readonly deactivated: number
 }
 
-/** How a push ended. */
+/** How a push ended. One of two parts may have failed with the second, behind what the first has changed. */
 export type RunOutcome =
   | { readonly status: 'succeeded'; readonly counts: PushCounts }
-  | { readonly status: 'failed'; readonly failure: PushFailure }
+  | { readonly status: 'failed'; readonly failure: PushFailure; readonly counts: PushCounts }
 
 /** Who made a run, as its row keeps it. */
 export interface Actor {
@@ -29,12 +32,14 @@ export interface Actor {
  */
 export const interruptedAfterSeconds = 300
 
-/** What can be asked of a run as it stands: the last words of the paths below it. */
+/** What can be asked of a run as it stands: the last words of the paths below it. Of a push, nothing: its changes are not kept. */
 export function movesOf({
   status,
   counts,
   connector_id,
-}: Pick<Run, 'status' | 'counts' | 'connector_id'>): readonly ('approve' | 'cancel' | 'rollback')[] {
+  trigger,
+}: Pick<Run, 'status' | 'counts' | 'connector_id' | 'trigger'>): readonly ('approve' | 'cancel' | 'rollback')[] {
+  if (trigger === 'push') return []
   if (status === 'needs_approval') return ['approve', 'cancel']
   if (!finalRunStatuses.some((final) => final === status)) return ['cancel']
   return connector_id !== null && counts.applied > 0 ? ['rollback'] : []

@@ -51,20 +51,21 @@ export async function startInlineRun(
 const finishInline = statement(
   'sync_finish_run',
   `update sync.run
-  set status = $2, failure = $3, created_count = $4, updated_count = $5, unchanged_count = $6, deactivated_count = $7,
-    finished_at = now(), revision = revision + 1
+  set status = $2, failure = $3, valid_count = $4, invalid_count = $5, created_count = $6::integer, updated_count = $7::integer,
+    unchanged_count = $8, deactivated_count = $9::integer, applied_count = $6::integer + $7::integer + $9::integer, finished_at = now(),
+    revision = revision + 1
   where tenant_id = (select tenancy.tenant_id())
     and id = $1
     and status = 'running'`,
 )
 
-const nothing: Extract<RunOutcome, { status: 'succeeded' }>['counts'] = { created: 0, updated: 0, unchanged: 0 }
-
 /** Records how a push has ended. Does nothing where it has ended already. */
 export async function finishRun(tx: Tx, runId: string, outcome: RunOutcome): Promise<void> {
-  const { created, updated, unchanged, deactivated = 0 } = outcome.status === 'succeeded' ? outcome.counts : nothing
+  const { valid, invalid, created, updated, unchanged, deactivated } = outcome.counts
   const failure = outcome.status === 'failed' ? outcome.failure : null
-  await tx.execute(finishInline([runId, outcome.status, failure, created, updated, unchanged, deactivated]))
+  await tx.execute(
+    finishInline([runId, outcome.status, failure, valid, invalid, created, updated, unchanged, deactivated]),
+  )
 }
 
 interface RunRow {

@@ -43,8 +43,10 @@ export async function tellUniverse(
       : await universe.apply({ ...asker, dataset: 'org_structure', body: { ...scimHierarchy, mode: 'partial', nodes } })
   if ((people.length > 0 && mayBeTaken(told)) || (nodes.length > 0 && told.kind === 'applied' && mayBeTaken(placed)))
     heard()
-  const outcome = told.kind === 'applied' && placed.kind === 'applied' ? sum(told, placed) : failed(told, placed)
-  await db.write(context, async (tx) => await finishRun(tx, runId, runOutcomeOf(outcome)))
+  const ended =
+    told.kind === 'applied' ? runOutcomeOf(placed, nodes.length, told.counts) : runOutcomeOf(told, people.length)
+  await db.write(context, async (tx) => await finishRun(tx, runId, ended))
+  const outcome = told.kind === 'applied' ? placed : told
   if (outcome.kind === 'applied') return
   const isAddress = outcome.kind === 'refused' && outcome.errors.some(({ code, pointer }) => isTaken(code, pointer))
   if (isAddress) throw notUnique('/emails', 'holds the address of another person')
@@ -56,24 +58,6 @@ function mayBeTaken({ kind }: ApplicationOutcome): boolean {
   return kind === 'applied' || kind === 'unknown' || kind === 'unavailable' || kind === 'unexpected'
 }
 
-type Applied = Extract<ApplicationOutcome, { kind: 'applied' }>
-
-function failed(...outcomes: readonly ApplicationOutcome[]): Exclude<ApplicationOutcome, Applied> {
-  for (const outcome of outcomes) if (outcome.kind !== 'applied') return outcome
-  throw new Error('one of them has failed')
-}
-
 function isTaken(code: string, pointer: string | undefined): boolean {
   return code === 'duplicate' && pointer?.endsWith('/email') === true
-}
-
-function sum(first: Applied, second: Applied): Applied {
-  const { counts: a } = first
-  const { counts: b } = second
-  const counts = {
-    created: a.created + b.created,
-    updated: a.updated + b.updated,
-    unchanged: a.unchanged + b.unchanged,
-  }
-  return { kind: 'applied', counts }
 }

@@ -125,7 +125,8 @@ function OneRun({ id }: { readonly id: string }) {
       {/* Whoever is to approve the changes reads this before a long list of them. */}
       {run.status === 'needs_approval' ? <RunFaults run={run} /> : undefined}
       <RunChanges key={`changes ${run.status}`} run={run} />
-      {run.status === 'needs_approval' ? undefined : <RunFaults run={run} />}
+      {/* What was wrong with a push, its answer has said. */}
+      {run.status === 'needs_approval' || run.trigger === 'push' ? undefined : <RunFaults run={run} />}
       {/* Whoever else has decided meanwhile has left nothing to ask. */}
       {isApproving && run.status === 'needs_approval' ? (
         <ApproveDialog

@@ -42,6 +42,10 @@ describe('to undo a run is offered', () => {
     },
   )
 
+  test('and not of a push, which keeps no changes', () => {
+    expect(canBeUndone(runOf({ trigger: 'push' }))).toBe(false)
+  })
+
   test('and not where no connector is left', () => {
     expect(canBeUndone(runOf({ connector_id: null }))).toBe(false)
   })

@@ -1,8 +1,8 @@
 import type { Run } from '../api/sync.ts'
 
 /** Whether something that the run has applied can be undone, as the API sees it. Undone itself is a rollback too. */
-export function canBeUndone({ finished_at: end, counts, connector_id: connector }: Run): boolean {
-  return end !== null && counts.applied > 0 && connector !== null
+export function canBeUndone({ finished_at: end, counts, connector_id: connector, trigger }: Run): boolean {
+  return end !== null && counts.applied > 0 && connector !== null && trigger !== 'push'
 }
 
 /** The key by which people know the connector of a run; undefined where nothing is left of it but that it is retired. */
