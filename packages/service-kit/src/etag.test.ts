@@ -3,9 +3,13 @@ import { assertIfMatch, matchesEtag } from './etag.ts'
 import { ProblemError } from './problem.ts'
 
 /** The code with which a change is refused whose `If-Match` is this, of a resource with the tag `"1"`. */
-function refusalOf(given: string | undefined, etag = '"1"'): string | undefined {
+function refusalOf(
+  given: string | undefined,
+  etag = '"1"',
+  partOf?: Parameters<typeof assertIfMatch>[2],
+): string | undefined {
   try {
-    assertIfMatch({ raw: { headers: given === undefined ? {} : { 'if-match': given } } }, etag)
+    assertIfMatch({ raw: { headers: given === undefined ? {} : { 'if-match': given } } }, etag, partOf)
     return undefined
   } catch (error) {
     if (error instanceof ProblemError) return error.code
@@ -35,6 +39,20 @@ test.each(['"1"', ' "1" ', '"2", "1"', '"2","1"', 'W/"1", "1"', '*', ' * '])(
     expect(refusalOf(given)).toBeUndefined()
   },
 )
+
+const firstPart = (tag: string): string | undefined => /^"(\d+)\.\d+"$/.exec(tag)?.[1]
+
+test.each(['"2.7"', '"1"', '"1.7', 'W/"1.7"', '"2.7", "3.7"'])(
+  'of a resource that changes by itself too, If-Match %j names another state of what can be changed',
+  (given) => {
+    expect(refusalOf(given, '"1.8"', firstPart)).toBe('precondition_failed')
+    expect(refusalOf('W/"1.8"', 'W/"1.8"', firstPart)).toBe('precondition_failed')
+  },
+)
+
+test.each(['"1.8"', '"1.7"', '"2.7", "1.7"', '*'])('and If-Match %j lets the change be made', (given) => {
+  expect(refusalOf(given, '"1.8"', firstPart)).toBeUndefined()
+})
 
 test.each(['"1"', 'W/"1"', '"2", W/"1"', '*'])('whoever has %j need not be sent it again', (given) => {
   expect(matchesEtag(given, '"1"')).toBe(true)

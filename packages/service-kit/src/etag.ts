@@ -13,19 +13,26 @@ function withoutWeakness(etag: string): string {
 
 /**
  * Demands `If-Match` with the resource's tag: 428 when it is missing, 412 when the resource has changed since. In strong
- * comparison (RFC 9110 §13.1.1): of what a weak tag names nobody knows whether it is the same to the byte.
+ * comparison (RFC 9110 §13.1.1): of what a weak tag names nobody knows whether it is the same to the byte. `partOf` gives what of a tag
+ * stands for what clients change, where a resource changes by itself too; undefined of what is no tag of such a resource.
  */
-export function assertIfMatch({ raw }: { readonly raw: Pick<RequestInfo['raw'], 'headers'> }, etag: string): void {
+export function assertIfMatch(
+  { raw }: { readonly raw: Pick<RequestInfo['raw'], 'headers'> },
+  etag: string,
+  partOf: (tag: string) => string | undefined = (tag) => tag,
+): void {
   const given = raw.headers['if-match']
   if (given === undefined) {
     throw problem('precondition_required', { detail: 'Send If-Match with the ETag of the resource as you read it.' })
   }
-  if (!holdsStrongly(given, etag)) {
+  if (!holdsStrongly(given, etag, partOf)) {
     throw problem('precondition_failed', { detail: 'Read the resource again and repeat the change on what it is now.' })
   }
 }
 
-function holdsStrongly(list: string, etag: string): boolean {
+function holdsStrongly(list: string, etag: string, partOf: (tag: string) => string | undefined): boolean {
   const tags = list.split(',').map((tag) => tag.trim())
-  return tags.includes('*') || (!etag.startsWith('W/') && tags.includes(etag))
+  if (tags.includes('*')) return true
+  const wanted = etag.startsWith('W/') ? undefined : partOf(etag)
+  return wanted !== undefined && tags.some((tag) => partOf(tag) === wanted)
 }

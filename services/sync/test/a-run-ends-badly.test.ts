@@ -358,7 +358,23 @@ test('a run that waits for approval says why it waits no more, where another one
   expect(await errorsOf(tenant, waiting)).toEqual([])
   await runCsv(tenant, connector, csvOf(4))
   expect(await now(tenant, waiting)).toMatchObject({ status: 'cancelled', failure: null })
-  expect(await errorsOf(tenant, waiting)).toMatchObject([{ row: null, severity: 'warning', code: 'superseded' }])
+  const message = expect.stringContaining('another run of the connector has begun')
+  expect(await errorsOf(tenant, waiting)).toMatchObject([
+    { row: null, severity: 'warning', code: 'superseded', message },
+  ])
+})
+
+test('and so it does where the connector was retired, but not where it was changed', async () => {
+  const tenant = admin()
+  const connector = await create(tenant, { safety: { min_rows: 5 } })
+  const waiting = await runCsv(tenant, connector, csvOf(3))
+  const change = { body: { name: 'Other' }, headers: { 'if-match': '*' } }
+  const path = `/api/v1/connectors/${connector.id}`
+  expect((await parts().caller.call(tenant, 'PATCH', path, change)).status).toBe(200)
+  expect([(await now(tenant, waiting)).status, await errorsOf(tenant, waiting)]).toEqual(['needs_approval', []])
+  expect((await parts().caller.call(tenant, 'DELETE', path)).status).toBe(204)
+  const message = expect.stringContaining('the connector was retired')
+  expect(await errorsOf(tenant, waiting)).toMatchObject([{ code: 'superseded', message }])
 })
 
 const refuseAll: Universe['applyRows'] = async (application) => {

@@ -64,6 +64,7 @@ export const getConnector = defineRoute({
   method: 'GET',
   path: '/api/v1/connectors/:id',
   summary: 'Read a connector',
+  description: 'The ETag changes with all that is answered, also by a run or the schedule.',
   params: connectorParams,
   answers: { 200: { description: 'The connector', schema: connectorSchema }, 304: { description: 'Not modified' } },
   problems: ['not_found'],
@@ -75,6 +76,8 @@ export const updateConnector = defineRoute({
   method: 'PATCH',
   path: '/api/v1/connectors/:id',
   summary: 'Change a connector',
+  description:
+    'JSON Merge Patch (RFC 7396) with If-Match. 412 where somebody has changed the connector since it was read; what runs and the schedule change (`last_run_at`, `next_run_at`, `consecutive_failures`, `state` `error` and back) makes another ETag, and the one before still holds for If-Match. A run that waits for approval stays as it is.',
   params: connectorParams,
   body: updateConnectorBodySchema,
   bodyMediaTypes: ['application/merge-patch+json', 'application/json'],
@@ -215,7 +218,7 @@ export const approveRun = defineRoute({
   path: '/api/v1/sync-runs/:id/approve',
   summary: 'Approve the changes of a run',
   description:
-    'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied: this is 409 `diff_stale` and the run waits on, to be cancelled; where that is seen only behind the answer, the run fails with `diff_stale`. Run the connector again.',
+    'Exactly the changes that were reviewed are applied. When the universe has changed meanwhile so that they would be others, nothing is applied: this is 409 `diff_stale` and the run waits on, to be cancelled; where that is seen only behind the answer, the run fails with `diff_stale`. Run the connector again. A run can be approved while its connector is paused: a pause keeps new runs from beginning.',
   params: runParams,
   body: approveBodySchema,
   answers: { 202: { description: 'The run', schema: runSchema, withoutHeaders: ['Location'] } },

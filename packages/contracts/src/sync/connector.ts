@@ -137,7 +137,10 @@ export const connectorSchema = z
       .enum(missingPolicies)
       .meta({ description: 'What becomes of a row that the source has no longer. Nothing is ever deleted' }),
     safety: safetySchema,
-    state: z.enum(['active', 'paused', 'error']).meta({ description: '`error` after five failed runs in a row' }),
+    state: z.enum(['active', 'paused', 'error']).meta({
+      description:
+        '`error` after five failed runs in a row. `paused`: no run begins, by hand or by the schedule; one that is under way goes on, one that waits can be approved, and what was applied can be undone',
+    }),
     consecutive_failures: z.int().meta({
       description:
         'Runs that have failed since the last one that succeeded; at five the state is `error`. What is cancelled, ends by a suspension, or is a rollback counts as neither',

@@ -21,6 +21,7 @@ import {
 } from '@postern/service-kit'
 import { z } from 'zod'
 import type { Deps } from '../deps.ts'
+import { digestOf } from '../digest.ts'
 import { allowWork, disallowWork, supersedeRuns } from '../run/store.ts'
 import { tidyEndedRuns } from '../run/tidy.ts'
 import { nextRun } from '../schedule/next-run.ts'
@@ -91,7 +92,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
     const changed = await db.write(context, async (tx) => {
       const before = await findConnector(tx, params.id)
       if (before === undefined) throw problem('not_found')
-      assertIfMatch(input, etagOf(before))
+      assertIfMatch(input, etagOf(before), configurationOf)
       if (isPushed(before)) {
         throw problem('conflict', { detail: 'This connector stands for what is pushed. There is nothing to change.' })
       }
@@ -141,7 +142,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
         const connector = await findConnector(tx, params.id)
         if (connector === undefined || isPushed(connector)) throw problem('not_found')
         // Before it is looked whether a run is under way: an approval at the same moment comes first, or too late.
-        await supersedeRuns(tx, connector.id)
+        await supersedeRuns(tx, connector.id, 'the connector was retired')
         if (!(await retireConnector(tx, connector.id, told?.telling))) throw busy()
         await disallowWork(tx, connector.id)
         mayBeRetired = true
@@ -209,8 +210,14 @@ function listRoute(app: App, { db }: Pick<Deps, 'db'>): void {
 /** Connectors that an export holds in memory at a time. */
 const exportBatch = 500
 
-export function etagOf({ id, version, last_run_at, next_run_at, state }: Connector): string {
-  return `"${id}.${version}.${state}.${last_run_at ?? ''}.${next_run_at ?? ''}"`
+/** By the version, which a change moves on, and by all that is answered, which runs and the schedule change too. */
+function etagOf(connector: Connector): string {
+  return `"${connector.id}.${connector.version}.${digestOf(connector)}"`
+}
+
+/** What of a connector's tag a change is held against: a run that ends beside it changes nothing of what somebody edits. */
+function configurationOf(etag: string): string | undefined {
+  return /^"(?<configuration>[0-9a-f-]{36}\.\d+)\.[^"]*"$/.exec(etag)?.groups?.['configuration']
 }
 
 async function present(tx: Tx, id: string): Promise<Connector> {

@@ -227,19 +227,21 @@ const supersede = statement(
   returning r.id`,
 )
 
-const overtaken: StagedError = {
-  row: null,
-  key: null,
-  field: null,
-  code: 'superseded',
-  message:
-    'before it was approved the connector was changed, or has begun another run, and this one cannot be approved any more',
-  excerpt: null,
-  severity: 'warning',
-}
-
-/** Cancels the connector's run that waits for approval, if there is one: it can no longer be approved. */
-export async function supersedeRuns(tx: Tx, connectorId: string): Promise<void> {
+/** Cancels the connector's run that waits for approval, if there is one: it can no longer be approved, and says what `happened`. */
+export async function supersedeRuns(
+  tx: Tx,
+  connectorId: string,
+  happened: 'another run of the connector has begun' | 'the connector was retired',
+): Promise<void> {
+  const overtaken: StagedError = {
+    row: null,
+    key: null,
+    field: null,
+    code: 'superseded',
+    message: `before it was approved ${happened}, and this one cannot be approved any more`,
+    excerpt: null,
+    severity: 'warning',
+  }
   const superseded = await tx.query<{ id: string }>(supersede([connectorId]))
   for (const { id } of superseded) {
     await disallowWork(tx, id)
@@ -251,7 +253,7 @@ const touchConnector = statement('sync_touch_connector', 'update sync.connector 
 
 /** Records a run to be carried out; `run_one_a_connector` refuses it while another one is under way. */
 export async function insertRun(tx: Tx, run: NewRun): Promise<string> {
-  await supersedeRuns(tx, run.connectorId)
+  await supersedeRuns(tx, run.connectorId, 'another run of the connector has begun')
   const [row] = await tx.query<{ id: string }>(
     insertConnectorRun([
       run.connectorId,
