@@ -22,7 +22,9 @@ function fromIssue(issue: z.core.$ZodIssue, where: 'body' | 'parameter'): InputE
 
 function codeOf(issue: z.core.$ZodIssue): string {
   if (issue.code === 'invalid_type' && issue.message.endsWith('received undefined')) return 'required'
-  return issue.code === 'custom' ? 'invalid' : issue.code
+  if (issue.code !== 'custom') return issue.code
+  const own: unknown = issue.params?.['code']
+  return typeof own === 'string' ? own : 'invalid'
 }
 
 function locate(

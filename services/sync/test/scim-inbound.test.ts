@@ -305,6 +305,70 @@ test('the service says what of SCIM it does', async () => {
   }
 })
 
+describe('names may stand in any case (RFC 7643 §2.1):', () => {
+  const urn = enterpriseUrn.toUpperCase()
+  const shouted = {
+    USERNAME: 'ada',
+    ExternalId: 'e-1',
+    Active: 'True',
+    Name: { GivenName: 'Ada', familyname: 'Lund' },
+    Emails: [{ Value: 'ada@x.example', Type: 'work', PRIMARY: true }],
+    TITLE: 'Auditor',
+    [urn]: { Department: 'Risk', Manager: { VALUE: 'm-1' } },
+  }
+
+  test('who has left is no longer active, whatever else is said', async () => {
+    const principal = admin()
+    const { id } = resource.parse((await scim(principal, 'POST', '/Users', shouted)).json)
+    const person = { external_id: 'e-1', name: 'Ada Lund', email: 'ada@x.example', title: 'Auditor', active: true }
+    expect(await people(principal.tenantId)).toEqual([person])
+    expect((await scim(principal, 'GET', `/Users/${id}`)).json).toMatchObject({
+      userName: 'ada',
+      emails: [{ value: 'ada@x.example', type: 'work', primary: true }],
+      [enterpriseUrn]: { department: 'Risk', manager: { value: 'm-1' } },
+    })
+    const gone = { userName: 'ada', EXTERNALID: 'e-1', DisplayName: 'Ada Falk', Active: 'False' }
+    expect((await scim(principal, 'PUT', `/Users/${id}`, gone)).status).toBe(200)
+    expect(await people(principal.tenantId)).toMatchObject([{ name: 'Ada Falk', active: false }])
+  })
+
+  test('in groups, in changes and within the values of changes', async () => {
+    const principal = admin()
+    const { id } = await create(principal, { name: { givenName: 'Ada', familyName: 'Lund' } })
+    const made = await scim(principal, 'POST', '/Groups', { DISPLAYNAME: 'G', Members: [{ VALUE: id }] })
+    expect([made.status, made.json]).toMatchObject([201, { displayName: 'G', members: [{ value: id }] }])
+    const operations = [
+      { Op: 'Replace', PATH: 'name', Value: { GivenName: 'Mia' } },
+      { op: 'add', path: 'emails', value: [{ Value: 'mia@x.example', Type: 'work' }] },
+    ]
+    const body = { SCHEMAS: patch().schemas, operations }
+    expect((await scim(principal, 'PATCH', `/Users/${id}`, body)).status).toBe(200)
+    expect(await people(principal.tenantId)).toMatchObject([{ name: 'Mia Lund', email: 'mia@x.example' }])
+  })
+
+  test('two names that differ by case alone are one that stands twice', async () => {
+    const principal = admin()
+    const { id, meta, userName } = await create(principal, { active: true })
+    const twice = [400, 'invalidSyntax', expect.stringMatching(/stand/)]
+    for (const more of [
+      { active: true, Active: false },
+      { userName, name: { givenName: 'A', GivenName: 'B' } },
+      { userName, emails: [{ value: 'a@x.example', VALUE: 'b@x.example' }] },
+      { userName, [enterpriseUrn]: {}, [urn]: {} },
+    ]) {
+      expect(errorOf(await scim(principal, 'PUT', `/Users/${id}`, { userName, ...more }))).toEqual(twice)
+    }
+    for (const operation of [
+      { op: 'replace', value: { active: true, Active: false } },
+      { op: 'replace', path: 'name', value: { givenName: 'A', GivenName: 'B' } },
+    ]) {
+      expect(errorOf(await scim(principal, 'PATCH', `/Users/${id}`, patch(operation)))).toEqual(twice)
+    }
+    expect(errorOf(await scim(principal, 'POST', '/Groups', { displayName: 'G', DisplayName: 'H' }))).toEqual(twice)
+    expect((await scim(principal, 'GET', `/Users/${id}`)).headers['etag']).toBe(meta.version)
+  })
+})
+
 test('a list of long users has fewer a page, and leaves none out', async () => {
   const tenant = admin()
   await world.rows(

@@ -12,6 +12,24 @@ export const maxScimCount = 200
 /** Most members that one request may name. */
 export const maxScimMembers = 20_000
 
+/** An object whose names may stand in any case (RFC 7643 §2.1), hence each once in whatever case. */
+function named<Shape extends z.ZodRawShape>(shape: Shape) {
+  const names = new Map(Object.keys(shape).map((name) => [name.toLowerCase(), name]))
+  return z.preprocess((value, { addIssue }) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+    const members = new Map<string, unknown>()
+    for (const [given, member] of Object.entries(value)) {
+      const name = names.get(given.toLowerCase()) ?? given
+      if (members.has(name)) {
+        const message = 'must stand once in its object: names are the same in any case'
+        addIssue({ code: 'custom', path: [given], message, params: { code: 'invalidSyntax' }, input: value })
+      }
+      members.set(name, member)
+    }
+    return Object.fromEntries(members)
+  }, z.object(shape))
+}
+
 const word = line(0, 255).nullish()
 /** Some providers send "True" and "False" where RFC 7643 §2.3.2 has true and false. */
 const flag = z.union([z.boolean(), z.stringbool({ truthy: ['true'], falsy: ['false'] })]).nullish()
@@ -59,36 +77,34 @@ const enterpriseWords = {
 }
 
 /** Some providers send the manager's id alone. */
-const managerSchema = z.union([z.object(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
+const managerSchema = z.union([named(managerParts), line(0, 255).transform((value) => ({ value }))]).nullish()
 
 /** A user as an identity provider sends it. What is not kept is left out, as RFC 7643 §3.1 has it. */
-export const scimUserInputSchema = z
-  .object({
-    schemas,
-    userName: line(1, 255),
-    externalId: line(1, 255).nullish(),
-    ...userWords,
-    name: z.object(nameParts).nullish(),
-    active: flag,
-    emails: z.array(z.object(plural)).max(50).nullish(),
-    phoneNumbers: z.array(z.object(plural)).max(50).nullish(),
-    addresses: z.array(z.object(addressParts)).max(50).nullish(),
-    [enterpriseUrn]: z.object({ ...enterpriseWords, manager: managerSchema }).nullish(),
-  })
-  .meta({
-    id: 'ScimUserInput',
-    examples: [
-      {
-        schemas: [userUrn, enterpriseUrn],
-        userName: 'ada.lund@harbourline.example',
-        externalId: 'f2a1c0de',
-        name: { givenName: 'Ada', familyName: 'Lund' },
-        emails: [{ value: 'ada.lund@harbourline.example', primary: true }],
-        active: true,
-        [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
-      },
-    ],
-  })
+export const scimUserInputSchema = named({
+  schemas,
+  userName: line(1, 255),
+  externalId: line(1, 255).nullish(),
+  ...userWords,
+  name: named(nameParts).nullish(),
+  active: flag,
+  emails: z.array(named(plural)).max(50).nullish(),
+  phoneNumbers: z.array(named(plural)).max(50).nullish(),
+  addresses: z.array(named(addressParts)).max(50).nullish(),
+  [enterpriseUrn]: named({ ...enterpriseWords, manager: managerSchema }).nullish(),
+}).meta({
+  id: 'ScimUserInput',
+  examples: [
+    {
+      schemas: [userUrn, enterpriseUrn],
+      userName: 'ada.lund@harbourline.example',
+      externalId: 'f2a1c0de',
+      name: { givenName: 'Ada', familyName: 'Lund' },
+      emails: [{ value: 'ada.lund@harbourline.example', primary: true }],
+      active: true,
+      [enterpriseUrn]: { department: 'Treasury', division: 'Finance' },
+    },
+  ],
+})
 export type ScimUserInput = z.output<typeof scimUserInputSchema>
 
 const metaSchema = z.object({
@@ -161,17 +177,15 @@ export const scimUserSchema = z
   .meta({ id: 'ScimUser' })
 export type ScimUser = z.infer<typeof scimUserSchema>
 
-const memberInput = z.object({ value: uuidSchema, display: word, type: word })
+const memberInput = named({ value: uuidSchema, display: word, type: word })
 
 /** A group as an identity provider sends it. */
-export const scimGroupInputSchema = z
-  .object({
-    schemas,
-    displayName: line(1, 255),
-    externalId: line(1, 255).nullish(),
-    members: z.array(memberInput).max(maxScimMembers).nullish(),
-  })
-  .meta({ id: 'ScimGroupInput', examples: [{ schemas: [groupUrn], displayName: 'Internal audit', members: [] }] })
+export const scimGroupInputSchema = named({
+  schemas,
+  displayName: line(1, 255),
+  externalId: line(1, 255).nullish(),
+  members: z.array(memberInput).max(maxScimMembers).nullish(),
+}).meta({ id: 'ScimGroupInput', examples: [{ schemas: [groupUrn], displayName: 'Internal audit', members: [] }] })
 export type ScimGroupInput = z.output<typeof scimGroupInputSchema>
 
 export const scimGroupSchema = z
@@ -194,29 +208,27 @@ export const scimGroupSchema = z
 export type ScimGroup = z.infer<typeof scimGroupSchema>
 
 /** RFC 7644 §3.5.2; some providers write the operations with a capital. */
-export const scimPatchSchema = z
-  .object({
-    schemas: z
-      .array(z.string().max(255))
-      .max(10)
-      .refine((urns) => urns.includes(patchUrn), {
-        message: `must hold ${patchUrn}`,
+export const scimPatchSchema = named({
+  schemas: z
+    .array(z.string().max(255))
+    .max(10)
+    .refine((urns) => urns.includes(patchUrn), {
+      message: `must hold ${patchUrn}`,
+    }),
+  Operations: z
+    .array(
+      named({
+        op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
+        path: line(1, 1000).optional(),
+        value: z.unknown().optional(),
       }),
-    Operations: z
-      .array(
-        z.object({
-          op: z.string().regex(/^(?:add|remove|replace)$/i, { message: 'must be add, remove or replace' }),
-          path: line(1, 1000).optional(),
-          value: z.unknown().optional(),
-        }),
-      )
-      .min(1)
-      .max(1000),
-  })
-  .meta({
-    id: 'ScimPatch',
-    examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
-  })
+    )
+    .min(1)
+    .max(1000),
+}).meta({
+  id: 'ScimPatch',
+  examples: [{ schemas: [patchUrn], Operations: [{ op: 'replace', path: 'active', value: false }] }],
+})
 export type ScimPatch = z.output<typeof scimPatchSchema>
 
 /** RFC 7644 §3.4.2. */

@@ -121,3 +121,9 @@ function withoutEmpty(value: unknown): unknown {
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+/** Whether two names differ by case alone: they are one (RFC 7643 §2.1). */
+export function hasNameTwice(value: Readonly<Record<string, unknown>>): boolean {
+  const names = Object.keys(value)
+  return new Set(names.map((name) => name.toLowerCase())).size < names.length
+}

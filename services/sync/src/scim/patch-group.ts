@@ -1,7 +1,7 @@
 import { type ScimPatch, type ScimType, groupUrn, scimGroupInputSchema } from '@postern/contracts'
 import { problem } from '@postern/service-kit'
 import { parse } from 'scim2-parse-filter'
-import { isRecord } from './content.ts'
+import { hasNameTwice, isRecord } from './content.ts'
 
 /** One step of a change of a group. */
 export type GroupStep =
@@ -10,8 +10,8 @@ export type GroupStep =
   | { readonly kind: 'add' | 'remove' | 'replace'; readonly ids: readonly string[] }
   | { readonly kind: 'clear' }
 
-const memberList = scimGroupInputSchema.shape.members
-const namesOnly = scimGroupInputSchema.pick({ displayName: true, externalId: true }).partial()
+const memberList = scimGroupInputSchema.out.shape.members
+const namesOnly = scimGroupInputSchema.out.pick({ displayName: true, externalId: true }).partial()
 
 /**
  * What operations on a group come to (RFC 7644 §3.5.2), in their order. Members are a table, and groups can have many of
@@ -25,6 +25,7 @@ function stepsOfOne(op: string, path: string | undefined, value: unknown): Group
   if (path === undefined) {
     if (op === 'remove') throw refused('noTarget', 'a removal needs a path')
     if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
+    if (hasNameTwice(value)) throw refused('invalidSyntax', 'a name stands twice: names are the same in any case')
     return Object.entries(value).flatMap(([name, inner]) => stepsOfOne(op, name, inner))
   }
   const name = path.toLowerCase().startsWith(`${groupUrn.toLowerCase()}:`) ? path.slice(groupUrn.length + 1) : path

@@ -4,7 +4,7 @@ import { problem } from '@postern/service-kit'
 import { type Compare, type Filter, parse, stringify } from 'scim2-parse-filter'
 import { ScimError, type ScimPatchOperation, type ScimResource, scimPatch } from 'scim-patch'
 import { type Attribute, commonAttributes, enterpriseSchema, userSchema } from './attributes.ts'
-import { type UserContent, isRecord } from './content.ts'
+import { type UserContent, hasNameTwice, isRecord } from './content.ts'
 
 /** Attributes of RFC 7643 that are not kept: to change them changes nothing. */
 const notKept: ReadonlySet<string> = new Set([
@@ -105,6 +105,7 @@ function resolve(operation: Operation, resource: UserContent): Resolved[] {
     return place === undefined ? [] : [assign(op, place, value)]
   }
   if (!isRecord(value)) throw refused('invalidValue', 'without a path the value must be an object')
+  if (hasNameTwice(value)) throw nameTwice()
   return Object.entries(value).flatMap(([name, inner]) => {
     const isExtension = name.toLowerCase() === enterpriseUrn.toLowerCase()
     if (isExtension && isRecord(inner)) return resolve({ op, path: enterpriseUrn, value: inner }, resource)
@@ -202,7 +203,17 @@ function isPrimary({ primary }: Readonly<Record<string, unknown>>): boolean {
 
 /** Null takes away, as it does in the body of a user. A manager may be the id alone. */
 function assign(op: string, place: Place, value: unknown): Resolved {
-  return { operation: operationOf(op, place, value), place }
+  return { operation: operationOf(op, place, inNamesOfParts(place, value)), place }
+}
+
+/** Within a value, too, names may stand in any case; the library would put one that is written otherwise beside that which is there. */
+function inNamesOfParts(place: Place, value: unknown): unknown {
+  const { attribute, part } = place
+  if (Array.isArray(value)) return value.map((each: unknown) => inNamesOfParts(place, each))
+  if (attribute.parts === undefined || part !== undefined || !isRecord(value)) return value
+  if (hasNameTwice(value)) throw nameTwice()
+  const { parts } = attribute
+  return Object.fromEntries(Object.entries(value).map(([name, inner]) => [find(parts, name)?.name ?? name, inner]))
 }
 
 function operationOf(op: string, place: Place, value: unknown): ScimPatchOperation {
@@ -307,6 +318,10 @@ function renamed(filter: Filter, attribute: Attribute): Filter {
 
 function noSuch(path: string) {
   return refused('invalidPath', `there is no attribute ${path.slice(0, 80)}`)
+}
+
+function nameTwice() {
+  return refused('invalidSyntax', 'a name stands twice: names are the same in any case')
 }
 
 function refused(scimType: ScimType, detail: string, cause?: unknown) {
