@@ -33,6 +33,7 @@ export { type ListHandlers, allPages, contractList, each, isTooLarge, nothingYet
 export { bodyError, inputErrors } from './input-errors.ts'
 export { wordsOf } from './input-words.ts'
 export { parseJsonBody } from './json-body.ts'
+export { decimalOf } from './json-scan.ts'
 export { onceRead } from './late-process.ts'
 export { type LogLevel, type Logger, createLogger, describeError, logLevels } from './logger.ts'
 export { type Registry, createMetrics, measureRequests } from './metrics.ts'

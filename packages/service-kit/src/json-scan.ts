@@ -281,7 +281,7 @@ function isHeld(literal: string, isInteger: boolean): boolean {
 }
 
 /** The digits of a number without zeros at either end, and the power of ten of the last of them. */
-function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
+export function decimalOf(literal: string): { readonly digits: string; readonly exponent: number } {
   const [mantissa = '', power = '0'] = literal.replace('-', '').split(/e(?=[+-]?[0-9]+$)/i)
   const [whole = '', fraction = ''] = mantissa.split('.')
   const all = whole + fraction

@@ -183,6 +183,25 @@ describe('an item that cannot be used is an error, and those after it are read',
     }
   })
 
+  test('one with a number beyond all that JavaScript has: no key becomes Infinity, and the rows show what stood there', async () => {
+    const items = [
+      '{"id":1e400}',
+      '{"id":"2","of":[{"x":-2.5E+999}]}',
+      '{"id":"3","small":1e-400}',
+      '{"id":"ok","n":0e400}',
+    ]
+    always(`{"list":[${items.join()}],"total":1e400}`)
+    const read = await readSource('http_json', { config: { url: `${server.url}/people`, items: '/list' }, outbound })
+    const code = 'inexact_number'
+    expect(read).toMatchObject([
+      { kind: 'error', row: 1, field: 'id', code, excerpt: '1e400', values: {} },
+      { kind: 'error', row: 2, field: 'of', code, excerpt: '-2.5E+999', values: { id: '2' } },
+      { kind: 'error', row: 3, field: 'small', code, excerpt: '1e-400', values: { id: '3' } },
+      { kind: 'row', values: { id: 'ok', n: 0 } },
+    ])
+    expect(read[0]?.values).toEqual({})
+  })
+
   test('a document that nests a million times over ends the read, and nothing else', async () => {
     always(`${'['.repeat(1_000_000)}${']'.repeat(1_000_000)}`)
     expect(await ids({})).toEqual(['item_not_object'])
@@ -266,12 +285,31 @@ describe('all items are read, in their order', () => {
         values: {
           id: '-12345678901234567',
           exact: 9007199254740991,
-          power: Number('12345678901234567e2'),
+          power: '12345678901234567e2',
           'a"1': ['1234567890123456789'],
         },
       },
     ])
   })
+})
+
+test.each([
+  ['12345678901234567.0', '12345678901234567.0'],
+  ['9007199254740993.0', '9007199254740993.0'],
+  ['-9007199254740993.00e0', '-9007199254740993.00e0'],
+  ['123456789012345678e2', '123456789012345678e2'],
+  ['1.2345678901234567e18', '1.2345678901234567e18'],
+  ['1234567.89012345678901234567', '1234567.89012345678901234567'],
+  ['12.0000000000000000000', 12],
+  ['9007199254740992.0', 9_007_199_254_740_992],
+  ['0.30000000000000004', 0.300_000_000_000_000_04],
+  ['1e21', 1e21],
+  ['1.7976931348623157e308', 1.797_693_134_862_315_7e308],
+])('a number is read as what stands there: %s', async (number, read) => {
+  const text = `in a text: ${number}`
+  always(`[{"text":"${text}","list":[ ${number} ],"id":${number}}]`)
+  const [item] = await readSource('http_json', { config: { url: `${server.url}/people` }, outbound })
+  expect(item?.values).toEqual({ text, list: [read], id: read })
 })
 
 describe('with client credentials of an authorization server', () => {

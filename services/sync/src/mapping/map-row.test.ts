@@ -103,6 +103,13 @@ describe('a row of a source', () => {
     expect(person).toMatchObject({ faults: [{ field: 'email', message: 'must be an e-mail address' }] })
   })
 
+  test('takes a number with more decimals than JavaScript has, which is text where it is read', () => {
+    const row = { external_id: 'A', name: 'N', type: 'process', 'inherent_risk.rating': 'high' }
+    expect(mapEntity([], { ...row, 'inherent_risk.score': '33.33333333333333333333' })).toMatchObject({
+      content: { inherent_risk: { score: 33.333_333_333_333_336 } },
+    })
+  })
+
   test('takes fields from columns of the same name, and a number from text', () => {
     const values = {
       external_id: ' A ',

@@ -59,7 +59,8 @@ export function applyTransform(transform: Transform, value: unknown): unknown {
 function asNumber(value: unknown): number {
   if (typeof value === 'number') return value
   const text = String(value).trim()
-  if (!/^-?[0-9]{1,15}(\.[0-9]{1,15})?$/.test(text)) {
+  // A database may print more decimals than a double has.
+  if (!/^-?[0-9]{1,15}(\.[0-9]{1,100})?$/.test(text)) {
     throw new TransformRefused('must be a number with a point before its decimals', value)
   }
   return Number(text)

@@ -21,6 +21,8 @@ export interface SourceRowError {
   readonly code: string
   /** What is wrong and what to mend, for the owner of the data. Holds no secret and no more than 80 characters of the data. */
   readonly message: string
+  /** At most 80 characters of what stood there, where it can be told. */
+  readonly excerpt?: string
   /** What of it could be read: by its key it is told from an item that is gone. */
   readonly values?: Readonly<Record<string, unknown>>
 }

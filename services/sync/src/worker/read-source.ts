@@ -201,7 +201,7 @@ function toStaged(
     const fault = { row: item.row, key: excerptOf(key), field, code: item.code, message: item.message }
     return {
       row: { row: item.row, key, parent: undefined, content: undefined, hash: undefined },
-      faults: [{ ...fault, excerpt: null }],
+      faults: [{ ...fault, excerpt: excerptOf(item.excerpt) }],
     }
   }
   const mapped = mapper(item.values)

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { SourceFailure } from '../failure.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, urlSchema } from './fields.ts'
-import { findRepeats, followPointer, parseJson, pointerPattern, toJsonItem } from './json-items.ts'
+import { findMemberFaults, followPointer, parseJson, pointerPattern, toJsonItem } from './json-items.ts'
 import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
 import { firstPage, nextPage, pagingSchema } from './paging.ts'
 
@@ -47,10 +47,10 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
         throw endless(`page ${number} is the same as the one before it: check the paging of the connector`)
       }
       before = digest
-      const repeats = findRepeats(text, number, config.items)
+      const faults = findMemberFaults(text, number, config.items)
       for (const [index, item] of items.entries()) {
         row++
-        yield toJsonItem(item, row, limits, repeats.get(index))
+        yield toJsonItem(item, row, limits, faults.get(index))
       }
       signal.throwIfAborted()
       url = nextPage({ url, number, document, link, isEmpty: items.length === 0 }, config.paging)

@@ -1,3 +1,4 @@
+import { decimalOf } from '@postern/service-kit'
 import { SourceFailure } from '../failure.ts'
 import type { SourceItem, SourceLimits } from '../types.ts'
 
@@ -35,25 +36,50 @@ export function parseJson(text: string, page: number): unknown {
   }
 }
 
-/** A string, so that what stands in one is none, or a whole number that may be too large for JavaScript. */
-const stringsAndLongNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?[1-9]\d{15,}(?![\d.eE])/g
+/** What numbers of so many digits that JavaScript may round them look like within a text: what tells cheaply that there are none. */
+const longNumber = /[:,[\s]-?(?:\d\.?){16}/
+/** The same of numbers that may be beyond what JavaScript knows, and so become none, or nought. */
+const farNumber = /[eE][+-]?\d{3,}\s*[,\]}]/
+const onlyNumber = /^\s*-?\d/
+
+/** A string, so that what stands in one is none, or such a number. */
+const stringsAndNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|(?<![\d.eE+-])-?(?:(?:\d\.?){16}[\d.eE+-]*|[\d.]+[eE][+-]?\d{3,})/g
 
 /**
- * Parses JSON, at whatever depth. Whole numbers that JavaScript would round become text: they are keys. A reviver would go as deep as the
- * text does, and fail for all of it.
+ * Parses JSON, at whatever depth. Numbers that JavaScript would round become text, as they stand there: they may be keys. A reviver would go
+ * as deep as the text does, and fail for all of it.
  */
 export function parseExactly(text: string): unknown {
   const parsed: unknown = JSON.parse(text)
-  if (!/\d{16}/.test(text)) return parsed
+  if (!longNumber.test(text) && !farNumber.test(text) && !onlyNumber.test(text)) return parsed
   return JSON.parse(
-    text.replace(stringsAndLongNumbers, (found) =>
-      found.startsWith('"') || Number.isSafeInteger(Number(found)) ? found : `"${found}"`,
-    ),
+    text.replace(stringsAndNumbers, (found) => (found.startsWith('"') || isKept(found) ? found : `"${found}"`)),
   )
+}
+
+/** Digits of a fraction that are printed of a double at most: it is a measure then, and no key. */
+const printedDigits = 17
+
+/** Whether JavaScript has the number that stands there, a whole one to its last digit. */
+function isKept(literal: string): boolean {
+  const value = Number(literal)
+  if (/^-?\d+$/.test(literal)) return Number.isSafeInteger(value)
+  const given = decimalOf(literal)
+  if (given.digits === '') return true
+  if (isBeyond(value)) return false
+  const held = decimalOf(String(value))
+  const isSame = given.digits === held.digits && given.exponent === held.exponent
+  return isSame || (given.exponent < 0 && given.digits.length <= printedDigits)
+}
+
+function isBeyond(value: number): boolean {
+  return value === 0 || !Number.isFinite(value)
 }
 
 /** Strings, and what separates values; all else in a JSON text belongs to one value. */
 const strings = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]/g
+/** And numbers as `farNumber`. */
+const stringsAndFarNumbers = /"[^"\\]*(?:\\.[^"\\]*)*"|[{}[\],:]|-?[\d.]+[eE][+-]?\d{3,}/g
 
 /** An object with the names so far, or a list, that a text is within. */
 interface Within {
@@ -61,11 +87,17 @@ interface Within {
   at: string | number
 }
 
-/** The ways to members whose object has another of that name before them. The text is valid JSON, nested however deep. */
-function* repeatedMembers(text: string): Generator<(string | number)[]> {
+/** Where something is wrong; `far` is the number that stands there, else the name stands twice. */
+interface Wrong {
+  readonly way: readonly (string | number)[]
+  readonly far?: string
+}
+
+/** The ways to members whose object has another of that name before them, and to numbers beyond all that there are. The text is valid JSON, nested however deep. */
+function* findWrong(text: string): Generator<Wrong> {
   const within: Within[] = []
   let string = ''
-  for (const [token] of text.matchAll(strings)) {
+  for (const [token] of text.matchAll(farNumber.test(text) ? stringsAndFarNumbers : strings)) {
     const last = within.at(-1)
     if (token === '{') within.push({ names: new Set(), at: '' })
     else if (token === '[') within.push({ names: undefined, at: 0 })
@@ -73,38 +105,59 @@ function* repeatedMembers(text: string): Generator<(string | number)[]> {
     else if (token === ',' && typeof last?.at === 'number') last.at += 1
     else if (token === ':' && last?.names !== undefined) {
       last.at = String(JSON.parse(string))
-      if (last.names.has(last.at)) yield within.map(({ at }) => at)
+      if (last.names.has(last.at)) yield { way: within.map(({ at }) => at) }
       last.names.add(last.at)
-    } else string = token
+    } else if (token.startsWith('"')) string = token
+    else if (/^[-\d]/.test(token) && isBeyond(Number(token)) && decimalOf(token).digits !== '') {
+      yield { way: within.map(({ at }) => at), far: token }
+    }
   }
 }
 
+/** What is wrong with an item before it is parsed, and in which member. */
+export interface MemberFault {
+  readonly member: string
+  readonly code: string
+  readonly message: string
+  readonly excerpt?: string
+}
+
 /**
- * Of which items, by their index in the list at the pointer, which member stands twice somewhere in them: who reads it takes the first or the last.
- * Throws a SourceFailure where that is so beside the items. The text is valid JSON.
+ * Of items, by their index in the list at the pointer, in which member a name stands twice, or as which (who reads it takes the first or the last), or a number that none is.
+ * Throws a SourceFailure where a name stands twice beside the items. The text is valid JSON.
  */
-export function findRepeats(text: string, page: number, pointer: string): ReadonlyMap<number, string> {
-  const found = new Map<number, string>()
+export function findMemberFaults(text: string, page: number, pointer: string): ReadonlyMap<number, MemberFault> {
+  const found = new Map<number, MemberFault>()
   const list = namesOf(pointer)
-  for (const way of repeatedMembers(text)) {
+  for (const { way, far } of findWrong(text)) {
     const [index, member] = way.slice(list.length)
-    if (typeof index !== 'number' || typeof member !== 'string' || list.some((name, at) => name !== String(way[at]))) {
+    if (typeof index === 'number' && typeof member === 'string' && list.every((name, at) => name === String(way[at]))) {
+      if (!found.has(index)) found.set(index, { member, ...(far === undefined ? standsTwice : farFault(far)) })
+    } else if (far === undefined) {
       const name = String(way.at(-1)).slice(0, 80).toWellFormed()
-      throw new SourceFailure(
-        'duplicate_key',
-        `page ${page} has \`${name}\` twice in an object: have the source say it once`,
-      )
+      const message = `page ${page} has \`${name}\` twice in an object: have the source say it once`
+      throw new SourceFailure('duplicate_key', message)
     }
-    if (!found.has(index)) found.set(index, member)
   }
   return found
+}
+
+const standsTwice = {
+  code: 'duplicate_key',
+  message: 'stands twice, or a name does in it: have the source say it once',
+}
+
+/** As where it is pushed. */
+function farFault(literal: string): Omit<MemberFault, 'member'> {
+  const message = 'is no number that a double can hold: have the source say it as text'
+  return { code: 'inexact_number', message, excerpt: literal.slice(0, 80) }
 }
 
 /** Values that one item may hold, at any depth. Each is looked at, and each may be wrong. */
 const maxValues = 10_000
 
-/** An item of a source as a row, or what is wrong with it; `repeated` is a member in which, or as which, a name stands twice. */
-export function toJsonItem(item: unknown, row: number, limits: SourceLimits, repeated?: string): SourceItem {
+/** An item of a source as a row, or what is wrong with it; `known`: what was found to be before it was parsed. */
+export function toJsonItem(item: unknown, row: number, limits: SourceLimits, known?: MemberFault): SourceItem {
   if (!isObject(item)) {
     const message = 'the item is no object: set `items` to where the list of objects is'
     return { kind: 'error', row, code: 'item_not_object', message }
@@ -114,12 +167,11 @@ export function toJsonItem(item: unknown, row: number, limits: SourceLimits, rep
     const message = `the item has ${names.length} members; at most ${limits.maxColumns} are read`
     return { kind: 'error', row, code: 'too_many_columns', message }
   }
-  if (repeated !== undefined) {
-    // Of a key that stands twice nobody knows which it is.
-    const { [repeated]: _, ...values } = shallow(item, limits)
-    const field = repeated.slice(0, 80).toWellFormed()
-    const message = 'stands twice, or a name does in it: have the source say it once'
-    return { kind: 'error', row, field, code: 'duplicate_key', message, values }
+  if (known !== undefined) {
+    const { member, ...fault } = known
+    // Of a key that stands twice, or is no number, nobody knows which it is.
+    const { [member]: _, ...values } = shallow(item, limits)
+    return { kind: 'error', row, field: member.slice(0, 80).toWellFormed(), ...fault, values }
   }
   const budget = { left: maxValues }
   for (const name of names) {

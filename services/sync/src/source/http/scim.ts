@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { SourceFailure } from '../failure.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { caSchema, line, urlSchema } from './fields.ts'
-import { findRepeats, parseJson, toJsonItem } from './json-items.ts'
+import { findMemberFaults, parseJson, toJsonItem } from './json-items.ts'
 import { createPageAsker, httpAuthSchema, httpSecretNames } from './page-asker.ts'
 
 const configSchema = z.strictObject({
@@ -43,8 +43,8 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
       const { Resources: resources, totalResults: total } = list
-      const repeats = findRepeats(text, page, '/Resources')
-      const items = resources.map((item, at) => toJsonItem(item, received + 1 + at, limits, repeats.get(at)))
+      const faults = findMemberFaults(text, page, '/Resources')
+      const items = resources.map((item, at) => toJsonItem(item, received + 1 + at, limits, faults.get(at)))
       // Of an item that is none, as it came, no more than what is wrong with it: it may nest too deep to be written again.
       const contents = items.map((item) => (item.kind === 'row' ? item.values : [item.code, item.values]))
       const digest = createHash('sha256').update(JSON.stringify(contents)).digest('base64')
