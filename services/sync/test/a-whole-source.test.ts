@@ -9,7 +9,7 @@ import {
   startTestDirectory,
 } from '@postern/local-stack/testing'
 import { createLogger } from '@postern/service-kit'
-import { Client as LdapClient } from 'ldapts'
+import { Attribute, Change, Client as LdapClient } from 'ldapts'
 import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
@@ -131,6 +131,8 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
       unitOf('Risk', 'ou=Bank,'),
       unitOf('Audit', 'ou=Bank,'),
       unitOf('Models', 'ou=Risk,ou=Bank,'),
+      `dn: uid=ada,${suffix}\nobjectClass: inetOrgPerson\ncn: Ada\nsn: Lund\nmail: ada@x.example\ntitle: Auditor`,
+      `dn: uid=mia,${suffix}\nobjectClass: inetOrgPerson\ncn: Mia\nsn: Falk\nmail: mia@x.example\nmail: falk@x.example`,
     ].join('\n\n')
     const [limited, writer] = [`cn=limited,${suffix}`, `cn=writer,${suffix}`]
     directory = await startTestDirectory(program, { suffix, ldif, limited, writer, ...certificate })
@@ -182,5 +184,47 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     const moved = { moved: 1, created: 0, missing: 0, deactivated: 0, unchanged: 3 }
     expect(await run(tenant, connector)).toMatchObject({ status: 'succeeded', counts: moved })
     expect(await nodes()).toEqual([audit, bank, models, { ...risk, above: 'Audit' }])
+  })
+
+  test('has its attributes in whatever case they are named, and the first of their values, where they have one or several', async () => {
+    const tenant = admin()
+    const connector = await create(tenant, {
+      type: 'ldap',
+      dataset: 'people',
+      config: {
+        host: 'directory.test',
+        port: directory.tlsPort,
+        ca: certificate.cert,
+        bind_dn: `cn=reader,${suffix}`,
+        base_dn: suffix,
+        filter: '(objectClass=inetOrgPerson)',
+        attributes: ['CN', 'MAIL', 'Title'],
+        key_attribute: 'entryuuid',
+      },
+      mapping: [
+        { target: 'external_id', source: 'EntryUuid' },
+        { target: 'name', source: '/cn' },
+        { target: 'email', source: '/Mail/0' },
+        { target: 'title', source: 'title' },
+      ],
+      secrets: { password: secret },
+    })
+    expect(await run(tenant, connector)).toMatchObject({ status: 'succeeded', counts: { created: 2, invalid: 0 } })
+    const people = async () =>
+      await parts().world.rows(
+        'select name, email, title, external_id from universe.person where tenant_id = $1 order by name',
+        [tenant.tenantId],
+      )
+    const external_id: unknown = expect.stringMatching(/^[0-9a-f-]{36}$/)
+    const mia = { name: 'Mia', email: 'mia@x.example', title: null, external_id }
+    expect(await people()).toEqual([{ name: 'Ada', email: 'ada@x.example', title: 'Auditor', external_id }, mia])
+    // A value that a pointer leads to decides, too, whether a row is looked at again.
+    const writer = new LdapClient({ url: `ldap://127.0.0.1:${directory.port}` })
+    await writer.bind(`cn=writer,${suffix}`, secret)
+    const modification = new Attribute({ type: 'mail', values: ['lund@x.example'] })
+    await writer.modify(`uid=ada,${suffix}`, new Change({ operation: 'replace', modification }))
+    await writer.unbind()
+    expect(await run(tenant, connector)).toMatchObject({ counts: { updated: 1, unchanged: 1 } })
+    expect(await people()).toMatchObject([{ email: 'lund@x.example', title: 'Auditor' }, mia])
   })
 })

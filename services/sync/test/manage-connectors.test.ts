@@ -49,6 +49,12 @@ async function made(tenant: Principal, fields: Record<string, unknown> = {}) {
   return { connector: connectorSchema.parse(json), etag }
 }
 
+const mapping = (source: string) => [
+  { target: 'external_id', source: 'entryuuid' },
+  { target: 'name', source: '/CN/0' },
+  { target: 'email', source },
+]
+
 describe('setting up a connector', () => {
   test('is refused without the scope, and of another tenant there is nothing', async () => {
     const { connector } = await made(admin())
@@ -82,6 +88,30 @@ describe('setting up a connector', () => {
   ])('is refused with %j, and says where', async (fields, pointer) => {
     const { status, text } = await create(admin(), fields)
     expect([status, text]).toEqual([422, expect.stringContaining(`"pointer":"${pointer}`)])
+  })
+
+  test('is refused where the mapping names an attribute of a directory that is not read', async () => {
+    const tenant = admin()
+    const config = { host: 'ldap.example', bind_dn: 'cn=reader', base_dn: 'dc=example', attributes: ['cn', 'mail'] }
+    const unread = expect.stringContaining('"pointer":"/mapping/2/source","code":"unknown","detail":"is not read: ')
+    for (const source of ['employeeNumber', '/employeeNumber/0', '/']) {
+      const { status, text } = await create(tenant, { type: 'ldap', config, mapping: mapping(source) })
+      expect([source, status, text]).toEqual([source, 422, unread])
+    }
+    const { connector, etag } = await made(tenant, { type: 'ldap', config, mapping: mapping('MAIL;lang-de') })
+    const patch = async (change: object) => {
+      const headers = { 'if-match': etag }
+      const answer = await caller.call(tenant, 'PATCH', `${path}/${connector.id}`, { body: change, headers })
+      return [answer.status, answer.text]
+    }
+    expect(await patch({ mapping: mapping('title') })).toEqual([422, unread])
+    expect(await patch({ config: { ...config, attributes: ['cn'] } })).toEqual([422, unread])
+    // One that was saved before can be paused all the same.
+    await world.rows(
+      `update sync.connector set mapping = replace(mapping::text, 'MAIL;lang-de', 'title')::jsonb where tenant_id = $1`,
+      [tenant.tenantId],
+    )
+    expect(await patch({ state: 'paused' })).toEqual([200, expect.stringContaining('"title"')])
   })
 
   test('takes a key once, and gives it again when its connector is retired', async () => {

@@ -148,6 +148,13 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     expect(found[0]).toMatchObject({ uid: 'p0', mail: ['p0@example.test', 'second0@example.test'] })
   })
 
+  test('gives what is asked for as it is asked for, and beside it as its server writes it', async () => {
+    const [first] = await rows({ filter: '(uid=p0)', attributes: ['CN', 'MAIL', 'mobile'], key_attribute: 'ENTRYUUID' })
+    expect(first).toMatchObject({ CN: 'Person 0', cn: 'Person 0', MAIL: ['p0@example.test', 'second0@example.test'] })
+    expect(first?.['key']).toMatch(/^[0-9a-f-]{36}$/)
+    expect(first).not.toHaveProperty('mobile')
+  })
+
   test('says of an entry that shows no key which one it is', async () => {
     const [item] = await readSource('ldap', {
       config: config({ key_attribute: 'objectGUID', filter: '(ou=Bank)' }),

@@ -55,7 +55,7 @@ export function connectorRoutes(app: App, deps: Parts): void {
   listRoute(app, deps)
 
   contractRoute(app, createConnector, async ({ body, context, answer, keepRefusal }) => {
-    const setup = { ...body, secretNames: Object.keys(body.secrets) }
+    const setup = { ...body, given: { mapping: true, config: true }, secretNames: Object.keys(body.secrets) }
     refuse([...keyFaults(body.key), ...setupFaults(setup, sources, { now: now(), wordsOf })])
     if (reservedKeys.has(body.key)) throw taken()
     const due = body.schedule === null ? undefined : nextRun(body.schedule, now())
@@ -108,7 +108,8 @@ export function connectorRoutes(app: App, deps: Parts): void {
         state: body.state ?? before.state,
       }
       const secretNames = Object.keys(body.secrets ?? {})
-      refuse(setupFaults({ ...next, secretNames }, sources, { now: now(), wordsOf }))
+      const given = { mapping: body.mapping !== undefined, config: body.config !== undefined }
+      refuse(setupFaults({ ...next, given, secretNames }, sources, { now: now(), wordsOf }))
       const source = sources.get(before.type)
       const configs = { before: before.config, next: next.config }
       const secrets = { stored: Object.keys(before.secrets), given: secretNames }

@@ -2,6 +2,7 @@ import type { Connector, CreateConnectorBody, InputError, MappingRule, Schedule 
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
 import { unknownTargets } from '../mapping/map-row.ts'
+import { unreadSources } from '../mapping/attributes.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
 
@@ -16,6 +17,8 @@ interface Setup {
   readonly config: CreateConnectorBody['config']
   readonly mapping: readonly MappingRule[]
   readonly schedule: Schedule | null
+  /** What of it is given now: of what stays as it was saved nothing new is said. */
+  readonly given: { readonly mapping: boolean; readonly config: boolean }
   /** Names of the secrets that are given now, or undefined where none is spoken of. */
   readonly secretNames: readonly string[]
 }
@@ -36,7 +39,8 @@ export function setupFaults(
   return [
     ...configFaults(source, setup.config, wordsOf),
     ...secretFaults(source, setup.secretNames),
-    ...mappingFaults(setup.dataset, setup.mapping),
+    ...(setup.given.mapping ? mappingFaults(setup.dataset, setup.mapping) : []),
+    ...(setup.given.mapping || setup.given.config ? sourceFaults(source, setup) : []),
     ...scheduleFaults(source, setup, now),
   ]
 }
@@ -82,6 +86,17 @@ function mappingFaults(dataset: Dataset, mapping: readonly MappingRule[]): Input
     faults.push({ pointer: '/mapping', code: 'missing', detail: `must have the target ${rules.keyField}` })
   }
   return faults
+}
+
+function sourceFaults(source: SourceType, { config, mapping }: Setup): InputError[] {
+  const attributes = source.attributesOf(config)
+  if (attributes === undefined) return []
+  const known = attributes.join(', ').slice(0, 500)
+  return unreadSources(mapping, attributes).map((index) => ({
+    pointer: `/mapping/${index}/source`,
+    code: 'unknown',
+    detail: `is not read: name it in \`attributes\` of \`config\`. There are ${known}`,
+  }))
 }
 
 function scheduleFaults(source: SourceType, { schedule, config }: Setup, now: Date): InputError[] {

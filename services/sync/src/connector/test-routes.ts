@@ -5,6 +5,7 @@ import { datasetRules } from '../dataset/rules.ts'
 import type { Deps } from '../deps.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { createMapper } from '../mapping/map-row.ts'
+import { rulesOfAttributes } from '../mapping/attributes.ts'
 import { openSecrets } from '../secret/open-secrets.ts'
 import { SourceFailure, wordsOf } from '../source/failure.ts'
 import { type SourceItem, rowsOf } from '../source/types.ts'
@@ -35,7 +36,7 @@ export function connectorTestRoutes(
       throw problem('invalid_content', { detail, errors: [bodyError(detail)] })
     }
     const rules = datasetRules[connector.dataset]
-    const mapper = createMapper(connector.mapping, rules)
+    const mapper = createMapper(rulesOfAttributes(connector.mapping, source.attributesOf(connector.config)), rules)
     const rows: ConnectorTest['rows'] = []
     const upload = raw.body instanceof Readable ? raw.body : undefined
     // Its time is the bound on the read, which says that it was too slow.

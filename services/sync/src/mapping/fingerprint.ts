@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import type { MappingRule } from '@postern/contracts'
 import type { DatasetRules } from '../dataset/rules.ts'
 import { TransformRefused } from './transform.ts'
+import type { Rule } from './attributes.ts'
 import type { SourceTexts } from '../source/types.ts'
 import { type Values, createRuleFinder, read, valueOf } from './map-row.ts'
 
@@ -24,7 +24,7 @@ export const hashBytes = 16
 
 /** Tells rows apart by what a mapping reads of them. Undefined for a row without a key that can be read. */
 export function createFingerprinter(
-  rules: readonly MappingRule[],
+  rules: readonly Rule[],
   dataset: DatasetRules,
 ): (values: Values) => Fingerprint | undefined {
   const rulesFor = createRuleFinder(rules, dataset)
@@ -35,7 +35,7 @@ export function createFingerprinter(
     const key = textOf(prepared.keyRule, values, dataset)
     if (key === undefined) return undefined
     let text = prepared.salt
-    for (const { source } of effective) text += source === undefined ? '' : encode(read(values, source))
+    for (const rule of effective) text += rule.source === undefined ? '' : encode(read(values, rule))
     return {
       hash: hash('sha256', text, 'binary').slice(0, hashBytes),
       key,
@@ -56,7 +56,7 @@ export interface TextPrints {
  * mapping does not read every column: what it leaves out makes no other row.
  */
 export function createTextPrinter(
-  rules: readonly MappingRule[],
+  rules: readonly Rule[],
   dataset: DatasetRules,
 ): (table: Table) => TextPrints | undefined {
   let made: { readonly form: string; readonly prints: TextPrints | undefined } | undefined
@@ -70,7 +70,7 @@ export function createTextPrinter(
 type Table = Pick<SourceTexts, 'columns' | 'form' | 'isWhole'>
 
 function printsOf(
-  rules: readonly MappingRule[],
+  rules: readonly Rule[],
   dataset: DatasetRules,
   { columns, form, isWhole }: Table,
 ): TextPrints | undefined {
@@ -80,7 +80,7 @@ function printsOf(
   if (!isWhole || keyRule?.source === undefined || columns.some((name) => !sources.has(name))) return undefined
   const tableSalt = hash('sha256', JSON.stringify(['text', salt, form]), 'base64')
   const isPlain = new Map([keyRule, alsoRule].map((rule) => [rule, rule !== undefined && isTextOfCell(rule)]))
-  const textAt = (rule: MappingRule, texts: SourceTexts, index: number): string | null | undefined => {
+  const textAt = (rule: Rule, texts: SourceTexts, index: number): string | null | undefined => {
     if (rule.source === undefined) return textOf(rule, {}, dataset) ?? null
     const cell = texts.cell(index, rule.source)
     if (cell === undefined) return undefined
@@ -98,11 +98,11 @@ function printsOf(
 }
 
 /** Whether what a rule makes of a cell is the text of it: of fields that hold texts, which keys are. */
-function isTextOfCell({ source, transforms = [], default: fallback }: MappingRule): boolean {
+function isTextOfCell({ source, transforms = [], default: fallback }: Rule): boolean {
   return source?.startsWith('/') === false && transforms.length === 0 && fallback === undefined
 }
 
-function prepare(rules: readonly MappingRule[], { keyField, comparedField }: DatasetRules) {
+function prepare(rules: readonly Rule[], { keyField, comparedField }: DatasetRules) {
   return {
     rules,
     keyRule: rules.find(({ target }) => target === keyField),
@@ -111,7 +111,7 @@ function prepare(rules: readonly MappingRule[], { keyField, comparedField }: Dat
   }
 }
 
-function textOf(rule: MappingRule | undefined, values: Values, dataset: DatasetRules): string | undefined {
+function textOf(rule: Rule | undefined, values: Values, dataset: DatasetRules): string | undefined {
   if (rule === undefined) return undefined
   try {
     const value = valueOf(rule, values, dataset)

@@ -1,6 +1,7 @@
 import type { MappingRule } from '@postern/contracts'
 import { wordsOf } from '@postern/service-kit'
 import type { DatasetRules } from '../dataset/rules.ts'
+import type { Rule } from './attributes.ts'
 import { excerptOf } from './excerpt.ts'
 import { type FieldFault, TransformRefused, applyTransform } from './transform.ts'
 
@@ -19,7 +20,7 @@ export type MappedRow =
 export type Values = Readonly<Record<string, unknown>>
 
 /** Makes rows of a dataset of the items of a source. Without rules, fields are taken from columns of the same name. */
-export function createMapper(rules: readonly MappingRule[], dataset: DatasetRules): (values: Values) => MappedRow {
+export function createMapper(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => MappedRow {
   const rulesFor = createRuleFinder(rules, dataset)
   return (values) => {
     const faults: FieldFault[] = []
@@ -85,10 +86,7 @@ export function unknownTargets(rules: readonly MappingRule[], dataset: DatasetRu
 }
 
 /** The rules for a row: those that there are, else one for each of its columns that has the name of a field. */
-export function createRuleFinder(
-  rules: readonly MappingRule[],
-  dataset: DatasetRules,
-): (values: Values) => readonly MappingRule[] {
+export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => readonly Rule[] {
   if (rules.length > 0) return () => rules
   const known = new Set(fieldsOf(dataset))
   let columns: readonly string[] = []
@@ -110,8 +108,8 @@ function identity(columns: readonly string[], known: ReadonlySet<string>): Mappi
 }
 
 /** What a rule makes of a row; undefined where that is nothing. Throws TransformRefused. */
-export function valueOf(rule: MappingRule, values: Values, dataset: DatasetRules): unknown {
-  let value: unknown = rule.source === undefined ? rule.constant : read(values, rule.source)
+export function valueOf(rule: Rule, values: Values, dataset: DatasetRules): unknown {
+  let value: unknown = rule.source === undefined ? rule.constant : read(values, rule)
   if (typeof value === 'string') value = value.trim()
   for (const transform of rule.transforms ?? []) {
     if (isEmpty(value)) break
@@ -150,11 +148,13 @@ function coerce(value: unknown, target: string, dataset: DatasetRules): unknown 
 }
 
 /** What stands in a row at the source of a rule. */
-export function read(values: Values, source: string): unknown {
+export function read(values: Values, { source, isOneAList }: Pick<Rule, 'source' | 'isOneAList'>): unknown {
+  if (source === undefined) return undefined
   if (!source.startsWith('/')) return Object.hasOwn(values, source) ? values[source] : undefined
   // RFC 6901 §4.
   let at: unknown = values
   for (const part of source.slice(1).split('/')) {
+    if (isOneAList === true && typeof at === 'string' && part === '0') continue
     if (typeof at !== 'object' || at === null) return undefined
     const member = part.replaceAll('~1', '/').replaceAll('~0', '~')
     at = Object.hasOwn(at, member) ? Object.getOwnPropertyDescriptor(at, member)?.value : undefined

@@ -106,6 +106,11 @@ export interface SourceType {
   readonly configSchema: z.ZodType
   readonly secretNames: readonly string[]
   /**
+   * Of a directory all that its items have: case counts for nothing in the names, and an attribute that has one value is that value. Undefined of
+   * any other source, and for a `config` that is not of the schema.
+   */
+  attributesOf(config: unknown): readonly string[] | undefined
+  /**
    * Reads the whole source, item by item and in its order, holding only as much as the reader has asked for. Throws a
    * SourceFailure when it cannot be read to its end, and a ZodError for a `config` that is not of the schema.
    */
@@ -118,6 +123,7 @@ interface Definition<Schema extends z.ZodType> {
   readonly type: string
   readonly configSchema: Schema
   readonly secretNames: readonly string[]
+  readonly attributesOf?: (config: z.output<Schema>) => readonly string[]
   read(context: SourceContext<z.output<Schema>>): AsyncIterable<SourceItem>
   readonly readTexts?: (context: SourceContext<z.output<Schema>>) => AsyncIterable<SourceItem | SourceTexts>
 }
@@ -132,6 +138,10 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
     type,
     configSchema,
     secretNames,
+    attributesOf: (config) => {
+      const parsed = configSchema.safeParse(config)
+      return parsed.success ? definition.attributesOf?.(parsed.data) : undefined
+    },
     read: (context) => bounded(configSchema, context, (parsed) => definition.read(parsed)),
     ...(readTexts === undefined ? {} : { readTexts: (context) => bounded(configSchema, context, readTexts) }),
   }

@@ -5,6 +5,7 @@ import { assertColumns, isTable } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
 import { createMapper, readableKey } from '../mapping/map-row.ts'
+import { type Rule, rulesOfAttributes } from '../mapping/attributes.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
 import type { Remembered } from '../staging/remembered.ts'
@@ -58,7 +59,7 @@ export async function stageSource(
     isFirst: isFirstRead,
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<Read> {
-  const take = createTaker(hold, rules, remembered)
+  const take = createTaker(rulesOfAttributes(hold.connector.mapping, source.attributesOf(context.config)), rules, remembered)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
   let batch = newBatch()
@@ -149,10 +150,10 @@ type Taken =
   | { readonly kind: 'known'; readonly row: KnownRow }
   | { readonly kind: 'new'; readonly row: StagedRow; readonly faults: readonly StagedError[] }
 
-function createTaker({ connector }: Hold, rules: DatasetRules, remembered: Remembered | undefined) {
-  const mapper = createMapper(connector.mapping, rules)
-  const fingerprint = createFingerprinter(connector.mapping, rules)
-  const printerOf = createTextPrinter(connector.mapping, rules)
+function createTaker(mapping: readonly Rule[], rules: DatasetRules, remembered: Remembered | undefined) {
+  const mapper = createMapper(mapping, rules)
+  const fingerprint = createFingerprinter(mapping, rules)
+  const printerOf = createTextPrinter(mapping, rules)
   const takeNew = (item: SourceItem, print: Fingerprint | undefined): Taken => ({
     kind: 'new',
     ...toStaged(item, mapper, print),

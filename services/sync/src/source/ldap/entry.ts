@@ -14,6 +14,19 @@ export function plainName(name: string): string {
   return name.replaceAll(/(?<!\\),\s+/g, ',').toLowerCase()
 }
 
+/**
+ * An entry with its attributes as they are asked for, beside as its server writes them: case counts for nothing in their names (RFC 4512 §2.5).
+ */
+export function asAsked(entry: Entry, asked: readonly string[]): Entry {
+  const names = new Map(Object.keys(entry).map((name) => [name.toLowerCase(), name]))
+  const named: Entry = { ...entry }
+  for (const name of asked) {
+    const value = entry[names.get(name.toLowerCase()) ?? name]
+    if (value !== undefined) named[name] = value
+  }
+  return named
+}
+
 /** A directory's own key of an entry: text, or the 16 bytes of Active Directory's `objectGUID`. */
 export function keyOf(entry: Entry, attribute: string): string | undefined {
   const value = entry[attribute]

@@ -5,7 +5,7 @@ import { requireSecret } from '../http/authorize.ts'
 import { caSchema, line } from '../http/fields.ts'
 import { type SourceContext, type SourceItem, type SourceType, defineSourceType } from '../types.ts'
 import { type LdapConnection, connectDirectory, ldapFailure } from './connection.ts'
-import { keyOf, parentName, plainName, valuesOf } from './entry.ts'
+import { asAsked, keyOf, parentName, plainName, valuesOf } from './entry.ts'
 
 const filter = z.string().max(4000).refine(isFilter, { message: 'must be a filter of RFC 4515' })
 const attribute = z.string().regex(/^[A-Za-z][A-Za-z0-9-]{0,63}$/)
@@ -43,8 +43,12 @@ export const ldap: SourceType = defineSourceType({
   type: 'ldap',
   configSchema,
   secretNames: ['password'],
+  attributesOf: ({ attributes, key_attribute: key }) => [...attributes, key, ...ownNames],
   read: readLdap,
 })
+
+/** What an item has beside its attributes. */
+const ownNames = ['dn', 'key', 'parent_key']
 
 async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<SourceItem> {
   const { config, secrets, limits } = context
@@ -106,11 +110,13 @@ async function* search(
   attributes: readonly string[],
   maxPages: number,
 ): AsyncGenerator<Entry | string> {
+  const asked = [...attributes, key]
   const options = {
     scope,
     filter: wanted,
-    attributes: [...attributes, key],
-    explicitBufferAttributes: ['objectGUID'],
+    attributes: asked,
+    // As some server may write it after who has asked.
+    explicitBufferAttributes: ['objectGUID', ...asked.filter((name) => name.toLowerCase() === 'objectguid')],
     paged: { pageSize },
   }
   let pages = 0
@@ -122,7 +128,7 @@ async function* search(
     if (pages > 1 && searchEntries.length + searchReferences.length === 0) {
       throw new SourceFailure('page_empty', 'the directory gave an empty page before its end', { retryable: true })
     }
-    yield* searchEntries
+    yield* searchEntries.map((entry) => asAsked(entry, asked))
     if (!ignoreReferrals) yield* searchReferences
   }
 }
