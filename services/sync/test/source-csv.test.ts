@@ -1,8 +1,10 @@
 import { Readable } from 'node:stream'
-import { describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
 import { sourceTypes } from '../src/source/index.ts'
 import { defaultLimits } from '../src/source/limits.ts'
+import { type Answers, type SourceServer, startSourceServer } from './source-server.ts'
 import { failureOf, fileOf, noWayOut, openSource, readSource } from './source-support.ts'
 
 async function readCsv(content: string | Uint8Array, config: unknown = {}): Promise<SourceItem[]> {
@@ -310,5 +312,43 @@ describe('a table is read', () => {
     cancel.abort(new Error('cancelled'))
     await expect(reading).rejects.toThrow('cancelled')
     expect(file.destroyed).toBe(true)
+  })
+})
+
+describe('a table that is fetched is of the encoding that its server says', () => {
+  const answers: Answers = {}
+  const outbound = openOutbound({ networks: ['127.0.0.1'] })
+  let server: SourceServer
+  beforeAll(async () => {
+    server = await startSourceServer(answers)
+  })
+  afterAll(async () => await server.close())
+
+  const fetched = async (mediaType: string, body: Uint8Array, encoding = 'auto'): Promise<unknown> => {
+    answers['/list.csv'] = (_, response) => response.writeHead(200, { 'content-type': mediaType }).end(body)
+    const config = { url: `${server.url}/list.csv`, encoding }
+    const [item] = await readSource('csv', { config, outbound })
+    return item?.kind === 'row' ? item.values['n'] : item?.code
+  }
+  const polish = Buffer.from([0x6e, 0x0a, 0xa3])
+
+  test.each([
+    ['text/csv; charset=iso-8859-2', 'Ł'],
+    ['text/csv;header=present; Charset="Windows-1250"', 'Ł'],
+    ['text/csv; charset=shift_jis', '\uFF63'],
+    ['text/csv; charset=utf-8', 'encoding_broken'],
+    ['text/csv', '£'],
+    ['text/csv; charset=klingon', '£'],
+    ['text/csv; charset=', '£'],
+  ])('%s', async (mediaType, read) => {
+    expect(await fetched(mediaType, polish)).toBe(read)
+  })
+
+  test('unless the connector names one, the text begins with a byte order mark, or is UTF-8 where the server says what many say of anything', async () => {
+    expect(await fetched('text/csv; charset=shift_jis', polish, 'iso-8859-2')).toBe('Ł')
+    expect(await fetched('text/csv; charset=shift_jis', Buffer.from('\uFEFFn\nŁ'))).toBe('Ł')
+    expect(await fetched('text/csv; charset=iso-8859-2', utf16le('\uFEFFn\nŁ'))).toBe('Ł')
+    expect(await fetched('text/csv; charset=ISO-8859-1', Buffer.from('n\nŁ'))).toBe('Ł')
+    expect(await fetched('text/csv; charset=ISO-8859-1', latin1('n\nü'))).toBe('ü')
   })
 })

@@ -52,7 +52,11 @@ async function* readRows(context: SourceContext<CsvConfig>): AsyncGenerator<Sour
 
 async function* readTexts(context: SourceContext<CsvConfig>): AsyncGenerator<SourceItem | SourceTexts> {
   const { config, limits } = context
-  const { sample, rest } = await peek(decodeText(openTable(context), config.encoding))
+  let mediaType: string | undefined
+  const table = openTable(context, (type) => {
+    mediaType = type
+  })
+  const { sample, rest } = await peek(decodeText(table, config.encoding, () => mediaType))
   refuseOtherFormats(sample)
   const { said, length } = readSeparatorLine(sample)
   const text = followedBy(sample.slice(length), rest)
@@ -156,7 +160,11 @@ function leadingCell(text: string, place: number, delimiter: string): string | u
   return text.slice(start, end === -1 ? undefined : end)
 }
 
-async function* openTable(context: SourceContext<CsvConfig>): AsyncGenerator<Uint8Array> {
+/** `onType` is told what the server says that the table is, before its bytes. */
+async function* openTable(
+  context: SourceContext<CsvConfig>,
+  onType: (mediaType: string | undefined) => void,
+): AsyncGenerator<Uint8Array> {
   const { config, secrets, upload, outbound, limits, signal } = context
   const { url, auth, ca } = config
   const { maxBytes, maxSilenceMs } = limits
@@ -168,7 +176,9 @@ async function* openTable(context: SourceContext<CsvConfig>): AsyncGenerator<Uin
   const headers = { accept: 'text/csv, text/plain;q=0.9, */*;q=0.1', ...credentialHeaders(auth, secrets) }
   const http = outbound.http({ ca, maxBytes, maxSilenceMs })
   try {
-    yield* (await askOnceReady(http, { url, headers, signal })).body
+    const answer = await askOnceReady(http, { url, headers, signal })
+    onType(answer.headers['content-type'])
+    yield* answer.body
   } finally {
     await http.close()
   }

@@ -31,17 +31,21 @@ export const replacementCharacter = '\uFFFD'
 const sampleBytes = 65_536
 
 /**
- * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else it is
- * UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
+ * Decodes a text, without its byte order mark. `auto` goes by that mark; else by the zero bytes that UTF-16 has; else by what is `declared`, asked once
+ * there are bytes; else it is UTF-8 where the first characters beyond ASCII are that, and windows-1252 where they are not. Bytes that are none of the
  * encoding become U+FFFD, so that only their row suffers. UTF-32 is refused, whatever the encoding is said to be.
  */
-export async function* decodeText(bytes: AsyncIterable<Uint8Array>, encoding: Encoding): AsyncGenerator<string> {
+export async function* decodeText(
+  bytes: AsyncIterable<Uint8Array>,
+  encoding: Encoding,
+  declared: () => string | undefined = () => undefined,
+): AsyncGenerator<string> {
   const chunks = bytes[Symbol.asyncIterator]()
   try {
     let decoder = encoding === 'auto' ? undefined : new TextDecoder(encoding)
     let held = await gather(chunks, new Uint8Array(), sampleBytes)
     if (isUtf32(held)) throw new SourceFailure('not_a_table', 'the file is in UTF-32: save it as CSV (UTF-8)')
-    decoder ??= markedDecoder(held)
+    decoder ??= markedDecoder(held) ?? declaredDecoder(declared())
     // A text may be ASCII for long before it shows what else it is.
     while (decoder === undefined && held.length > 0) {
       const plain = asciiLength(held)
@@ -97,6 +101,20 @@ function markedDecoder(bytes: Uint8Array): TextDecoder | undefined {
   if (first !== 0 && second === 0) return new TextDecoder('utf-16le')
   if (first === 0 && second !== undefined && second !== 0) return new TextDecoder('utf-16be')
   return undefined
+}
+
+/** Of the media type that came with the text; undefined where it says nothing that is known. */
+function declaredDecoder(mediaType = ''): TextDecoder | undefined {
+  const label = /;\s*charset\s*=\s*"?(?<label>[^\s;"]+)/i.exec(mediaType)?.groups?.['label']
+  if (label === undefined) return undefined
+  try {
+    const decoder = new TextDecoder(label)
+    // Many servers say ISO-8859-1 of whatever they have: whether it is UTF-8 after all, the text shows.
+    return decoder.encoding === 'windows-1252' ? undefined : decoder
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
 }
 
 function asciiLength(bytes: Uint8Array): number {
