@@ -25,10 +25,13 @@ const statements = [
   `create definer = owner@'%' view writing as select write_unit() as name;`,
   'create table hidden (id integer);',
   'create table empty (`ID` integer, title text);',
+  'create table level (n tinyint(1));',
+  'insert into level values (0), (1), (2), (-1), (127), (null);',
   `create user reader@'%' identified by '${password}';`,
   `grant select on erp.units to reader@'%';`,
   `grant select on erp.slow to reader@'%';`,
   `grant select on erp.writing to reader@'%';`,
+  `grant select on erp.level to reader@'%';`,
   `grant select on erp.empty to reader@'%';`,
   `grant select on erp.\`long\` to reader@'%';`,
 ]
@@ -126,6 +129,11 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
       },
     })
     expect(items[1]).toMatchObject({ values: { paid: false } })
+  })
+
+  test('is read with a boolean for what is one alone: the same type holds any small number', async () => {
+    const items = await readSource('sql', options({ view: 'level' }))
+    expect(items.map((item) => item.values?.['n'])).toEqual([false, true, '2', '-1', '127', null])
   })
 
   test('is read in the columns that are named, with a long value as an error of its row', async () => {

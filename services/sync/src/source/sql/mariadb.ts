@@ -95,7 +95,7 @@ async function ask(connection: Connection, sql: string): Promise<void> {
 function asText(field: { type: string; length: number; string(): string | null }): string | boolean | null {
   const text = field.string()
   if (text === null || field.length !== 1) return text
-  // What MariaDB calls boolean, and one bit, which it gives as a byte.
-  if (field.type === 'TINY') return text !== '0'
+  // What MariaDB calls boolean, and may hold any small number all the same; and one bit, which it gives as a byte.
+  if (field.type === 'TINY') return text === '0' || text === '1' ? text === '1' : text
   return field.type === 'BIT' ? text !== '\0' : text
 }
