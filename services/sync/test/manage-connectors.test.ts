@@ -78,6 +78,18 @@ describe('setting up a connector', () => {
     [{ config: {} }, '/config/url'],
     [{ secrets: { passphrase: 'x' } }, '/secrets/passphrase'],
     [{ mapping: [{ target: 'salary', source: 'x' }] }, '/mapping/0/target'],
+    [{ mapping: [{ target: 'name.foo', source: 'x' }] }, '/mapping/0/target","code":"unknown'],
+    [{ dataset: 'auditable_entities', mapping: [{ target: 'owner.emial', source: 'x' }] }, '/mapping/0/target'],
+    [
+      {
+        dataset: 'auditable_entities',
+        mapping: [
+          { target: 'owner.email', source: 'x' },
+          { target: 'owner', source: 'y' },
+        ],
+      },
+      '/mapping/1/target","code":"invalid',
+    ],
     [{ mapping: [{ target: 'name', source: 'x' }] }, '/mapping'],
     [{ schedule: { cron: '* * * * *', time_zone: 'UTC' } }, '/schedule/cron'],
     [{ schedule: { cron: '0 2 * * *', time_zone: 'Nowhere/Land' } }, '/schedule/time_zone'],

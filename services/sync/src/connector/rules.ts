@@ -1,8 +1,8 @@
 import type { Connector, CreateConnectorBody, InputError, MappingRule, Schedule } from '@postern/contracts'
 import type { z } from 'zod'
 import { type Dataset, datasetRules } from '../dataset/rules.ts'
-import { unknownTargets } from '../mapping/map-row.ts'
 import { unreadSources } from '../mapping/attributes.ts'
+import { replacingTargets, targetsOf, unknownTargets } from '../mapping/targets.ts'
 import { scheduleFault } from '../schedule/next-run.ts'
 import type { SourceType } from '../source/types.ts'
 
@@ -80,8 +80,12 @@ function mappingFaults(dataset: Dataset, mapping: readonly MappingRule[]): Input
   const faults: InputError[] = unknownTargets(mapping, rules).map((index) => ({
     pointer: `/mapping/${index}/target`,
     code: 'unknown',
-    detail: `is no field of the dataset: ${Object.keys(rules.schema.shape).join(', ')}`,
+    detail: `is no field of the dataset, nor a member of one: ${targetsOf(rules).join(', ')}`,
   }))
+  for (const index of replacingTargets(mapping)) {
+    const detail = 'would replace what a rule before it gives a member of: name the whole first, or its members alone'
+    faults.push({ pointer: `/mapping/${index}/target`, code: 'invalid', detail })
+  }
   if (mapping.length > 0 && !mapping.some(({ target }) => target === rules.keyField)) {
     faults.push({ pointer: '/mapping', code: 'missing', detail: `must have the target ${rules.keyField}` })
   }

@@ -2,7 +2,7 @@ import type { MappingRule } from '@postern/contracts'
 import { describe, expect, test } from 'vitest'
 import { datasetRules } from '../dataset/rules.ts'
 import { missingColumns } from './columns.ts'
-import { createMapper, unknownTargets } from './map-row.ts'
+import { createMapper } from './map-row.ts'
 
 const entities = datasetRules.auditable_entities
 const mapEntity = (rules: readonly MappingRule[], values: Record<string, unknown>) =>
@@ -173,18 +173,6 @@ describe('a row of a source', () => {
     expect(map({ external_id: 'p', name: 'Ada', email: 'Ada@X.example', active: 'No' })).toMatchObject({
       content: { email: 'ada@x.example', active: false },
     })
-  })
-
-  test('is not mapped to what the dataset does not have', () => {
-    expect(
-      unknownTargets(
-        [
-          { target: 'salary', source: 'x' },
-          { target: 'name', source: 'y' },
-        ],
-        entities,
-      ),
-    ).toEqual([0])
   })
 })
 

@@ -79,12 +79,6 @@ export function fieldsOf(dataset: DatasetRules): readonly string[] {
   return Object.keys(dataset.schema.shape)
 }
 
-/** Which rules name a field that the dataset does not have. */
-export function unknownTargets(rules: readonly MappingRule[], dataset: DatasetRules): readonly number[] {
-  const known = new Set(fieldsOf(dataset))
-  return rules.flatMap(({ target }, index) => (known.has(target.split('.', 1)[0] ?? '') ? [] : [index]))
-}
-
 /** The rules for a row: those that there are, else one for each of its columns that has the name of a field. */
 export function createRuleFinder(rules: readonly Rule[], dataset: DatasetRules): (values: Values) => readonly Rule[] {
   if (rules.length > 0) return () => rules

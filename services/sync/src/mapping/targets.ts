@@ -1,0 +1,43 @@
+import type { MappingRule } from '@postern/contracts'
+import { z } from 'zod'
+import type { DatasetRules } from '../dataset/rules.ts'
+
+/** Targets that there are, for who has named another: fields, the members of those that are objects, and `custom.…`. */
+export function targetsOf({ schema }: DatasetRules): readonly string[] {
+  return Object.entries(schema.shape).flatMap(([name, field]) => {
+    const whole = withoutWrapping(field)
+    if (whole instanceof z.ZodRecord) return [name, `${name}.…`]
+    return whole instanceof z.ZodObject
+      ? [name, ...Object.keys(whole.shape).map((member) => `${name}.${member}`)]
+      : [name]
+  })
+}
+
+/** Which rules name what the dataset does not have: a field, or a member of one. */
+export function unknownTargets(rules: readonly MappingRule[], { schema }: DatasetRules): readonly number[] {
+  return rules.flatMap(({ target }, index) => {
+    const dot = target.indexOf('.')
+    const name = dot === -1 ? target : target.slice(0, dot)
+    const field = Object.hasOwn(schema.shape, name) ? schema.shape[name] : undefined
+    const isKnown = field !== undefined && (dot === -1 || hasMember(field, target.slice(dot + 1)))
+    return isKnown ? [] : [index]
+  })
+}
+
+/** Which rules give a field whole after another has given a member of it, which would be gone. */
+export function replacingTargets(rules: readonly MappingRule[]): readonly number[] {
+  return rules.flatMap(({ target }, index) =>
+    rules.slice(0, index).some((earlier) => earlier.target.startsWith(`${target}.`)) ? [index] : [],
+  )
+}
+
+function hasMember(field: z.core.$ZodType, member: string): boolean {
+  const whole = withoutWrapping(field)
+  if (whole instanceof z.ZodObject) return Object.hasOwn(whole.shape, member)
+  // What would be no member, but say what the object is made like.
+  return whole instanceof z.ZodRecord && member !== '__proto__' && z.safeParse(whole.keyType, member).success
+}
+
+function withoutWrapping(field: z.core.$ZodType): z.core.$ZodType {
+  return field instanceof z.ZodOptional || field instanceof z.ZodDefault ? withoutWrapping(field.unwrap()) : field
+}
