@@ -1,5 +1,6 @@
 import { createServer } from 'node:http'
 import { once } from 'node:events'
+import { text as textOf } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { Provider } from 'oidc-provider'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -371,6 +372,51 @@ describe('with client credentials of an authorization server', () => {
     expect(failure.message).not.toContain('wrong-secret')
     expect(used).toEqual([])
     expect(await refusal({ auth: auth() })).toBe('secret_missing')
+  })
+
+  test.each(['basic', 'post'])('a server that takes the secret by %s alone is told it in that way', async (method) => {
+    // A secret with what is escaped in the header alone.
+    const own = 's:e+c r%t'
+    const expected = method === 'basic' ? 'postern:s%3Ae%2Bc+r%25t' : `postern,${own}`
+    const challenge = method === 'basic' ? { 'www-authenticate': 'Basic realm="x"' } : {}
+    answers['/token'] = (request, response) => {
+      void textOf(request).then((sent) => {
+        const body = new URLSearchParams(sent)
+        const basic = Buffer.from(request.headers.authorization?.replace('Basic ', '') ?? '', 'base64').toString()
+        const told = method === 'basic' ? basic : [body.get('client_id'), body.get('client_secret')].join()
+        const isKnown = told === expected
+        response.writeHead(isKnown ? 200 : 401, { 'content-type': 'application/json', ...challenge })
+        response.end(isKnown ? '{"access_token":"t","token_type":"bearer"}' : '{"error":"invalid_client"}')
+      })
+    }
+    always([{ id: 1 }])
+    const at = { ...auth(), token_url: `${server.url}/token` }
+    const secrets = { client_secret: own }
+    expect(await ids({ auth: { ...at, client_authentication: method } }, secrets)).toEqual([1])
+    const other = method === 'basic' ? 'post' : 'basic'
+    const config = { url: `${server.url}/people`, auth: { ...at, client_authentication: other } }
+    const failure = await failureOf('http_json', { config, secrets, outbound })
+    expect([failure.code, failure.message]).toEqual(['token_refused', expect.stringContaining(`to ${method},`)])
+  })
+
+  test('a real server takes it in the header too', async () => {
+    used.push('a token that is fresh')
+    expect(await ids({ auth: { ...auth(), client_authentication: 'basic' } }, { client_secret: secret })).toEqual([1])
+  })
+
+  test.each([
+    [200, 'text/html', '<html>Sign in</html>', 'check `token_url`'],
+    [200, 'application/json', '{"token":"t"}', 'check `token_url`'],
+    [302, 'text/html', '', 'check `token_url`'],
+    [404, 'text/html', '<html>Nothing here</html>', 'check `token_url`'],
+    [400, 'application/json', '{"error":"invalid_scope","error_description":"a-word-of-theirs"}', '(invalid_scope): '],
+    [400, 'application/json', '{"error":"A word of theirs"}', 'gives no access token: check what'],
+  ])('an answer of %s, %s, %s says what to mend', async (status, type, body, words) => {
+    answers['/token'] = (_, response) => response.writeHead(status, { 'content-type': type }).end(body)
+    const config = { url: `${server.url}/people`, auth: { ...auth(), token_url: `${server.url}/token` } }
+    const failure = await failureOf('http_json', { config, secrets: { client_secret: secret }, outbound })
+    expect([failure.code, failure.message]).toEqual(['token_refused', expect.stringContaining(words)])
+    expect(failure.message).not.toMatch(/of.theirs/)
   })
 
   test('the items are read, with a new token once the first is refused', async () => {

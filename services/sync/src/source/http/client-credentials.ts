@@ -1,4 +1,13 @@
-import { Configuration, allowInsecureRequests, clientCredentialsGrant, customFetch } from 'openid-client'
+import {
+  ClientSecretBasic,
+  ClientSecretPost,
+  Configuration,
+  ResponseBodyError,
+  WWWAuthenticateChallengeError,
+  allowInsecureRequests,
+  clientCredentialsGrant,
+  customFetch,
+} from 'openid-client'
 import type { OutboundHttp } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 import { askWhilePutOff, statusFailure } from './ask.ts'
@@ -9,6 +18,8 @@ interface ClientCredentials {
   readonly token_url: string
   readonly client_id: string
   readonly scope?: string | undefined
+  /** Where the secret is sent, RFC 6749 section 2.3.1: in the body, or in the header that each server has to take. */
+  readonly client_authentication: 'post' | 'basic'
 }
 
 /** Access tokens of one read. */
@@ -24,13 +35,14 @@ const earlyMs = 60_000
 
 /** Takes access tokens from an authorization server, through the guarded way out. */
 export function openTokenSource(
-  { token_url: tokenUrl, client_id: clientId, scope }: ClientCredentials,
+  { token_url: tokenUrl, client_id: clientId, scope, client_authentication: sent }: ClientCredentials,
   clientSecret: string,
   http: OutboundHttp,
   signal: AbortSignal,
 ): TokenSource {
   const server = { issuer: new URL(tokenUrl).origin, token_endpoint: tokenUrl }
-  const configuration = new Configuration(server, clientId, clientSecret)
+  const authentication = sent === 'basic' ? ClientSecretBasic(clientSecret) : ClientSecretPost(clientSecret)
+  const configuration = new Configuration(server, clientId, undefined, authentication)
   configuration[customFetch] = async (url, { method, headers, body }) =>
     await toResponse(http, {
       url,
@@ -55,14 +67,27 @@ export function openTokenSource(
       } catch (cause) {
         signal.throwIfAborted()
         throwOwn(cause)
-        const message = `${host} gives no access token: check \`client_id\`, the secret and the scope`
-        throw new SourceFailure('token_refused', message, { cause })
+        throw new SourceFailure('token_refused', `${host} ${refusalOf(cause, sent)}`, { cause })
       }
     },
     forget: () => {
       held = undefined
     },
   }
+}
+
+/** What of it to mend. Of what the server has said nothing is told but a code of RFC 6749 section 5.2. */
+function refusalOf(error: unknown, sent: ClientCredentials['client_authentication']): string {
+  const said = error instanceof ResponseBodyError ? error.error : undefined
+  if (said === 'invalid_client' || error instanceof WWWAuthenticateChallengeError) {
+    const other = sent === 'basic' ? 'post' : 'basic'
+    return `does not take the client: check \`client_id\` and the secret, or set \`client_authentication\` to ${other}, for a server that takes the secret in that way alone`
+  }
+  if (said === undefined) {
+    return 'answers with no access token, but a web page or something else: check `token_url`'
+  }
+  const code = /^[a-z_]{1,40}$/.test(said) ? ` (${said})` : ''
+  return `gives no access token${code}: check what the client may do there, and the scope`
 }
 
 /** The library wraps what the way out has thrown. */

@@ -17,6 +17,7 @@ export const httpAuthSchema = z
       token_url: urlSchema,
       client_id: line(255),
       scope: line(1000).optional(),
+      client_authentication: z.enum(['post', 'basic']).default('post'),
     }),
   ])
   .default({ kind: 'none' })
