@@ -356,3 +356,37 @@ test('a column that has got another name is warned of, and one that a row has le
   expect(other).toMatchObject({ status: 'succeeded', counts: { updated: 2 } })
   expect(await errorsOf(tenant, await runCsv(tenant, connector, table('description', 'A', 'B', 'C')))).toEqual([])
 })
+
+test('a first run warns of what a rule names and no item has; what some have, or has a default, is not warned of', async () => {
+  const tenant = admin()
+  const mapping = [
+    { target: 'external_id', source: '/ids/0' },
+    { target: 'name', source: 'name' },
+    { target: 'title', source: 'tilte' },
+    { target: 'email', source: '/emails/0/value' },
+    { target: 'active', source: 'enabled', default: true },
+  ]
+  const config = { url: 'https://people.example' }
+  const connector = await create(tenant, { type: 'http_json', dataset: 'people', config, mapping })
+  const source = defineSourceType({
+    type: 'http_json',
+    configSchema: z.unknown(),
+    secretNames: [],
+    async *read() {
+      yield { kind: 'row' as const, row: 1, values: { ids: ['A'], name: 'A', title: 'T' } }
+      yield { kind: 'row' as const, row: 2, values: { ids: ['B'], name: 'B', emails: [{ value: 'b@x.example' }] } }
+    },
+  })
+  const run = async (query = '') => {
+    const answer = await caller.call(tenant, 'POST', `/api/v1/connectors/${connector.id}/runs${query}`)
+    const begun = runSchema.parse(answer.json)
+    await work(begun, { sources: new Map([['http_json', source]]) })
+    expect(await now(tenant, begun)).toMatchObject({ status: 'succeeded', counts: { valid: 2 } })
+    return await errorsOf(tenant, begun)
+  }
+  const absent = { row: null, field: 'title', code: 'field_absent', severity: 'warning' }
+  const warned = [{ ...absent, message: expect.stringContaining('`tilte`') }]
+  expect(await run('?mode=dry_run')).toMatchObject(warned)
+  expect(await run()).toMatchObject(warned)
+  expect(await run()).toEqual([])
+})

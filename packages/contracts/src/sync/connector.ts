@@ -41,9 +41,10 @@ export const mappingRuleSchema = z
         description: 'A field of the dataset; a member of one after a dot, as `owner.email` or `custom.region`',
         examples: ['name'],
       }),
-    source: line(1, 255)
-      .optional()
-      .meta({ description: 'A column or attribute; with a leading `/`, a JSON Pointer (RFC 6901) into the item' }),
+    source: line(1, 255).optional().meta({
+      description:
+        'A column, attribute or member; with a leading `/`, a JSON Pointer (RFC 6901) into the item. Of a directory (`ldap`) one of the attributes that are read, in any case: `/mail/0` is the first of its values, also where it has one alone',
+    }),
     constant: z.union([text(0, 4000), z.number(), z.boolean()]).optional(),
     default: z
       .union([text(0, 4000), z.number(), z.boolean()])
@@ -65,7 +66,7 @@ const mappingSchema = z
   })
   .meta({
     description:
-      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then, and the run warns of it (`field_gone`). A column that is named here must be there, unless the rule has a `default`',
+      'Where nothing is said, fields are taken from columns of the same name, and a column of a field that need not be given may be absent: its field is empty then, and the run warns of it (`field_gone`). Of a table (`csv`, `sql`) a column that is named here must be there, unless the rule has a `default`. Items of other sources may lack what is named: the field of such an item is empty, and where no item has it the first run warns of it (`field_absent`)',
   })
 
 const limits = {

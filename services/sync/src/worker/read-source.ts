@@ -4,7 +4,7 @@ import { type DatasetRules } from '../dataset/rules.ts'
 import { assertColumns, isTable } from '../mapping/columns.ts'
 import { type Fingerprint, createFingerprinter, createTextPrinter } from '../mapping/fingerprint.ts'
 import { excerptOf } from '../mapping/excerpt.ts'
-import { createMapper, readableKey } from '../mapping/map-row.ts'
+import { createMapper, read, readableKey } from '../mapping/map-row.ts'
 import { type Rule, rulesOfAttributes } from '../mapping/attributes.ts'
 import type { SourceContext, SourceItem, SourceTexts, SourceType } from '../source/types.ts'
 import { type KnownRow, KnownRows, stageKnown } from '../staging/block/store.ts'
@@ -59,9 +59,12 @@ export async function stageSource(
     isFirst: isFirstRead,
   }: { readonly rules: DatasetRules; readonly remembered: Remembered | undefined; readonly isFirst: boolean },
 ): Promise<Read> {
-  const take = createTaker(rulesOfAttributes(hold.connector.mapping, source.attributesOf(context.config)), rules, remembered)
+  const mapping = rulesOfAttributes(hold.connector.mapping, source.attributesOf(context.config))
+  const take = createTaker(mapping, rules, remembered)
   const upload =
     hold.run.uploadId === null ? undefined : openUpload(async (work) => await hold.read(work), hold.run.uploadId)
+  // A table has all its columns in each row. What rows have had and have no longer is found where they are compared.
+  const absent = new Set(isFirstRead && !isTable(source.type) ? mapping.filter(mustBeThere) : [])
   let batch = newBatch()
   let [fetched, valid, compared] = [0, 0, 0]
   // The rows behind those that are kept are counted all the same.
@@ -124,15 +127,27 @@ export async function stageSource(
         assertColumns(hold.connector, rules, Object.keys(item.values))
         isFirst = false
       }
+      for (const rule of absent) if (read(item.values ?? {}, rule) !== undefined) absent.delete(rule)
       keep(take.item(item))
       if (isFull()) await flush()
     }
+    if (fetched > 0) batch.errors.push(...[...absent].map(absentFromAll))
     await flush()
   } catch (error) {
     await writing.catch(() => undefined)
     throw error
   }
   return { compared, written: writing }
+}
+
+function mustBeThere(rule: Rule): boolean {
+  return rule.source !== undefined && rule.default === undefined
+}
+
+/** Each item may lack what a rule names; where all do, its name may be another. */
+function absentFromAll({ target, source }: Rule): StagedError {
+  const message = `no item has \`${source}\`, from which the mapping takes it: look how the source names it`
+  return { row: null, key: null, field: target, code: 'field_absent', message, excerpt: null, severity: 'warning' }
 }
 
 interface Batch {
