@@ -108,6 +108,13 @@ describe('a form whose connector has changed meanwhile', () => {
   })
 })
 
+test('how a client of OAuth shows its secret stays as it was set', () => {
+  const login = { token_url: 'https://login.example/token', client_id: 'postern' }
+  const auth = { kind: 'oauth_client_credentials', ...login, client_authentication: 'basic' }
+  const before = { ...connector, config: { url: 'https://hr.example/people', auth } }
+  expect(changeOf(draftOf(before, 'UTC') ?? drafted(), before).config).toMatchObject({ auth })
+})
+
 describe('a secret', () => {
   test('for which nothing is typed stays, one that is typed is sent, one that nothing needs any more goes', () => {
     const { values } = drafted()

@@ -45,6 +45,17 @@ function authSettings(withOauth: boolean, when: (values: Values) => boolean = ()
       when: and('oauth_client_credentials'),
     },
     { kind: 'text', name: 'auth.scope', label: 'Scope', when: and('oauth_client_credentials') },
+    {
+      kind: 'choice',
+      name: 'auth.client_authentication',
+      label: 'Where the client secret is sent',
+      choices: [
+        { value: 'post', label: 'In the body' },
+        { value: 'basic', label: 'In a header (HTTP Basic)' },
+      ],
+      isAdvanced: true,
+      when: and('oauth_client_credentials'),
+    },
   ]
 }
 
