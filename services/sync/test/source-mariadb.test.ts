@@ -2,6 +2,7 @@ import { type TestMariadb, findMariadbServer, startTestMariadb } from '@postern/
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceItem } from '../src/source/types.ts'
+import { startFrozenPeer } from './frozen-peer.ts'
 import { makeCertificate } from './source-server.ts'
 import { failureOf, openSource, readColumns, readSource } from './source-support.ts'
 
@@ -108,6 +109,40 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
     expect(await refusal({ view: 'long' }, { limits: { maxPageBytes: 100_000 } })).toBe('page_too_large')
     const nobody = await failureOf('sql', options({ port: 1 }))
     expect([nobody.code, nobody.retryable]).toEqual(['source_unreachable', true])
+  })
+
+  test.each([
+    ['says nothing', '', 'none'],
+    ['freezes amid the sign-in', 'reader', 'none'],
+    ['freezes amid the change to TLS', 'erp.test', 'tls'],
+    ['freezes at the first question', 'time_zone', 'none'],
+    ['freezes at the beginning of the transaction', 'start transaction', 'none'],
+    ['freezes at the rows', 'select', 'none'],
+    ['freezes amid the rows', 'Unit 20', 'none'],
+  ])('is not waited for where its server %s: silence, the time and a cancellation end it', async (_, text, encryption) => {
+    const peer = await startFrozenPeer({ port: mariadb.port, text })
+    const at = { port: peer.port, encryption }
+    try {
+      expect(await refusal(at, { limits: { maxSilenceMs: 500 } })).toBe('source_too_slow')
+      expect(await refusal(at, { limits: { maxDurationMs: 500 } })).toBe('source_too_slow')
+      const cancelled = new AbortController()
+      const reading = readSource('sql', options(at, { signal: cancelled.signal }))
+      const ending = expect(reading).rejects.toThrow('cancelled')
+      await peer.frozen()
+      cancelled.abort(new Error('cancelled'))
+      await ending
+      await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
+    } finally {
+      peer.close()
+    }
+  })
+
+  test('is a failure at once where its connection breaks amid the rows', async () => {
+    const peer = await startFrozenPeer({ port: mariadb.port, text: 'Unit 20' })
+    const reading = failureOf('sql', options({ port: peer.port, encryption: 'none' }))
+    await peer.frozen()
+    peer.close()
+    expect(await reading).toMatchObject({ code: 'source_unreachable', retryable: true })
   })
 
   test('is read whole over TLS, with numbers, days and times as they stand there', async () => {

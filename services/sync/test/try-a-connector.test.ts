@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { type Socket, createServer } from 'node:net'
 import { connectorSchema } from '@postern/contracts'
 import type { CallAnswer } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -29,10 +31,14 @@ beforeEach(() => {
   source.asked.length = 0
 })
 
-async function tried({ url }: { readonly url: string }, config: object, secrets: object = {}): Promise<CallAnswer> {
-  const [tenant, caller] = [admin(), world.syncCaller(url)]
+async function tried(at: { readonly url: string }, config: object, secrets: object = {}): Promise<CallAnswer> {
   const whole = { url: `${source.url}/people`, ...config }
-  const body = { key: 'people', name: 'People', type: 'http_json', dataset: 'people', config: whole, secrets }
+  return await triedOf(at, { type: 'http_json', config: whole, secrets })
+}
+
+async function triedOf({ url }: { readonly url: string }, fields: object): Promise<CallAnswer> {
+  const [tenant, caller] = [admin(), world.syncCaller(url)]
+  const body = { key: 'people', name: 'People', dataset: 'people', ...fields }
   const { id } = connectorSchema.parse((await caller.call(tenant, 'POST', '/api/v1/connectors', { body })).json)
   return await caller.call(tenant, 'POST', `/api/v1/connectors/${id}/test`)
 }
@@ -45,6 +51,34 @@ describe('a connector that is tried says what to mend', () => {
       status: 422,
       json: { errors: [{ code: 'source_too_slow', detail }] },
     })
+  })
+
+  test.each([
+    {
+      type: 'sql',
+      config: { engine: 'mariadb', encryption: 'none', database: 'erp', username: 'reader', view: 'units' },
+    },
+    { type: 'sql', config: { engine: 'postgres', database: 'erp', username: 'reader', view: 'units' } },
+    { type: 'ldap', config: { bind_dn: 'cn=reader', base_dn: 'dc=example' } },
+    { type: 'ldap', config: { bind_dn: 'cn=reader', base_dn: 'dc=example', encryption: 'starttls' } },
+  ])('where its source says nothing: %j', async ({ type, config }) => {
+    const silent = createServer().listen(0, '127.0.0.1')
+    const accepted: Socket[] = []
+    silent.on('connection', (socket) => accepted.push(socket.on('error', () => undefined)))
+    await once(silent, 'listening')
+    const address = silent.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    try {
+      const secrets = { password: 'a-password' }
+      const at = { ...config, host: '127.0.0.1', port }
+      expect(await triedOf(hasty, { type, config: at, secrets })).toMatchObject({
+        status: 422,
+        json: { errors: [{ code: 'source_too_slow', detail: expect.stringContaining('within 0.5 s') }] },
+      })
+    } finally {
+      for (const socket of accepted) socket.destroy()
+      silent.close()
+    }
   })
 
   test.each(['abc\n', '\u5bc6\u7801', 'a\u0001b'])('where its secret can stand in no header: %j', async (token) => {

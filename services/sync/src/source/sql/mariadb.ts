@@ -1,9 +1,9 @@
 import { type Socket, connect } from 'node:net'
 import { type Connection, type ConnectionOptions, type FieldPacket, type RowDataPacket, createConnection } from 'mysql2'
 import { watchBytes } from '../watch-bytes.ts'
+import { type Patience, withinSilence } from '../within-silence.ts'
 import type { SqlRead } from './config.ts'
-import { sqlFailure } from './sql-failure.ts'
-import { withinSilence } from './within-silence.ts'
+import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are held before the reader asks for them. */
@@ -21,23 +21,31 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
   const connection = createConnection(optionsOf(read, socket))
   // What breaks between two questions reaches the next one.
   connection.on('error', () => undefined)
-  const end = (): void => connection.destroy()
+  const end = (): void => {
+    connection.destroy()
+    // By itself it would wait for the server to end it as well.
+    socket.destroy()
+  }
+  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end, tooSlow: partTooSlow }
   signal.addEventListener('abort', end, { once: true })
   try {
-    await ask(
-      connection,
+    for (const sql of [
       `set session time_zone = '+00:00', session max_statement_time = ${limits.maxDurationMs / 1000}`,
-    )
-    await ask(connection, 'set session transaction isolation level repeatable read')
-    await ask(connection, 'start transaction with consistent snapshot, read only')
+      'set session transaction isolation level repeatable read',
+      'start transaction with consistent snapshot, read only',
+    ]) {
+      await withinSilence(ask(connection, sql), patience)
+    }
     // Names of the configuration are plain names: none can end its quotes.
     const list = columns === undefined ? '*' : columns.map((name) => `\`${name}\``).join(', ')
     const query = connection.query<RowDataPacket[]>({ sql: `select ${list} from \`${view}\``, typeCast: asText })
     query.on('fields', (fields: readonly FieldPacket[]) => onColumns(fields.map(({ name }) => name)))
     const rows = query.stream({ highWaterMark: rowsAhead })
+    // A connection that breaks amid them is told to the connection alone.
+    connection.on('error', (error) => rows.on('error', () => undefined).destroy(error))
     const iterator: AsyncIterator<unknown> = rows[Symbol.asyncIterator]()
     for (;;) {
-      const next = await withinSilence(iterator.next(), limits.maxSilenceMs, end)
+      const next = await withinSilence(iterator.next(), patience)
       if (next.done === true) break
       // A row may be as large as a page of them.
       bytes.page()
@@ -51,7 +59,7 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
   } finally {
     bytes.end()
     signal.removeEventListener('abort', end)
-    connection.destroy()
+    end()
   }
 }
 

@@ -3,9 +3,9 @@ import { Client, DatabaseError, type QueryResult, escapeIdentifier } from 'pg'
 import Cursor from 'pg-cursor'
 import { parseExactly } from '../http/json-items.ts'
 import { watchBytes } from '../watch-bytes.ts'
+import { type Patience, partingMs, withinSilence } from '../within-silence.ts'
 import type { SqlRead } from './config.ts'
-import { sqlFailure } from './sql-failure.ts'
-import { withinSilence } from './within-silence.ts'
+import { partTooSlow, sqlFailure } from './sql-failure.ts'
 
 const connectTimeoutMs = 10_000
 /** Rows that are asked for at a time: first, and at most, where they are so small that many of them are far from too large. */
@@ -47,10 +47,11 @@ export async function* readPostgres({
   // What breaks between two questions reaches the next one.
   client.on('error', () => undefined)
   const stop = (): void => void socket.destroy()
-  const inTime = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, limits.maxSilenceMs, stop)
+  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow: partTooSlow }
+  const inTime = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, patience)
   signal.addEventListener('abort', stop, { once: true })
   try {
-    await client.connect()
+    await inTime(client.connect())
     await inTime(client.query('begin transaction isolation level repeatable read read only'))
     const list = columns === undefined ? '*' : columns.map(escapeIdentifier).join(', ')
     const text = `select ${list} from ${escapeIdentifier(schema)}.${escapeIdentifier(view)}`
@@ -72,7 +73,9 @@ export async function* readPostgres({
   } finally {
     bytes.end()
     signal.removeEventListener('abort', stop)
-    await client.end().catch(() => undefined)
+    // It waits for the server, which may have frozen, to end the connection as well.
+    await withinSilence(client.end(), { ...patience, maxMs: partingMs }).catch(() => undefined)
+    stop()
   }
 }
 

@@ -18,6 +18,9 @@ const noRight: Known = {
 const absent: Known = { code: 'not_found', message: 'there is no such database, view or column' }
 const slow: Known = { code: 'source_too_slow', message: 'it took too long over a part of the view', retryable: true }
 
+/** What is told of a database that says nothing. */
+export const partTooSlow = 'the database took too long over a part of the view'
+
 /** SQLSTATEs of PostgreSQL, and names of MariaDB's errors, whose SQLSTATEs say less. */
 const states: Readonly<Record<string, Known>> = {
   '28P01': wrongAccount,
