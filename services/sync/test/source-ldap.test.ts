@@ -4,6 +4,7 @@ import { createServer } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import type { SourceRow } from '../src/source/types.ts'
+import { startFrozenPeer } from './frozen-peer.ts'
 import { makeCertificate } from './source-server.ts'
 import { failureOf, readSource } from './source-support.ts'
 
@@ -112,11 +113,39 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
     const address = server.address()
     const port = typeof address === 'object' ? address?.port : undefined
     try {
-      expect(await bounded({ maxSilenceMs: 200 }, { port })).toBe('source_unreachable')
+      expect(await bounded({ maxSilenceMs: 200 }, { port })).toBe('source_too_slow')
       said = Buffer.alloc(10_000)
       expect(await bounded({ maxPageBytes: 1_000_000 }, { port })).toBe('page_too_large')
     } finally {
       server.close()
+    }
+  })
+
+  test.each([
+    ['says nothing', 'ldaps', ''],
+    ['freezes amid its TLS', 'ldaps', 'directory.test'],
+    ['says nothing', 'starttls', ''],
+    ['freezes at the question for TLS', 'starttls', '1.3.6.1.4.1.1466.20037'],
+    ['freezes amid the change to TLS', 'starttls', 'directory.test'],
+    // What a client and a server say once they have keys (RFC 8446 §5.2).
+    ['freezes once it is over TLS', 'starttls', '\u0017\u0003\u0003'],
+  ])('is not waited for where it %s (%s): silence, the time and a cancellation end it', async (_, encryption, text) => {
+    const peer = await startFrozenPeer({ port: encryption === 'ldaps' ? directory.tlsPort : directory.port, text })
+    const at = { encryption, port: peer.port }
+    try {
+      expect(await bounded({ maxSilenceMs: 500 }, at)).toBe('source_too_slow')
+      expect(await bounded({ maxDurationMs: 500 }, at)).toBe('source_too_slow')
+      const cancelled = new AbortController()
+      const reason = new Error('cancelled')
+      const ending = readSource('ldap', { config: config(at), secrets, outbound, signal: cancelled.signal }).catch(
+        (error: unknown) => error,
+      )
+      await peer.frozen()
+      cancelled.abort(reason)
+      expect(await ending).toBe(reason)
+      await expect.poll(() => peer.open.size, { timeout: 20_000 }).toBe(0)
+    } finally {
+      peer.close()
     }
   })
 

@@ -6,6 +6,7 @@ import type { Outbound } from '../../outbound/outbound.ts'
 import { SourceFailure } from '../failure.ts'
 import type { SourceLimits } from '../types.ts'
 import { type ByteWatch, watchBytes } from '../watch-bytes.ts'
+import { type Patience, partingMs, withinSilence } from '../within-silence.ts'
 
 const connectTimeoutMs = 10_000
 
@@ -20,6 +21,8 @@ export interface LdapConnection {
   readonly client: Client
   readonly bytes: ByteWatch
   readonly host: string
+  /** What the directory answers, unless the read is ended before. */
+  wait<T>(answer: Promise<T>): Promise<T>
   close(): Promise<void>
 }
 
@@ -50,6 +53,9 @@ export async function connectDirectory(
   }
   const bytes = watchBytes(() => socket, limits)
   const stop = (): void => void socket?.destroy()
+  const tooSlow = `${host} took too long over an answer`
+  const patience: Patience = { maxMs: limits.maxSilenceMs, signal, end: stop, tooSlow }
+  const wait = async <T>(answer: Promise<T>): Promise<T> => await withinSilence(answer, patience)
   signal.addEventListener('abort', stop, { once: true })
   const client = new Client({
     url: `${encryption === 'ldaps' ? 'ldaps' : 'ldap'}://${family === 6 ? `[${address}]` : address}:${target.port}`,
@@ -63,22 +69,19 @@ export async function connectDirectory(
   const close = async (): Promise<void> => {
     bytes.end()
     signal.removeEventListener('abort', stop)
-    try {
-      await client.unbind()
-    } catch {
-      // It is over anyway.
-    } finally {
-      socket?.destroy()
-    }
+    // It waits for the end of a connection, which it does not always notice after StartTLS. What breaks now is over anyway.
+    await withinSilence(client.unbind(), { ...patience, maxMs: partingMs }).catch(() => undefined)
+    stop()
   }
   try {
     signal.throwIfAborted()
-    if (!isSecure) await client.startTLS({ ...tlsOptions, host: isIP(host) === 0 ? host : address })
+    // The library does not notice that the connection is cut while it changes to TLS.
+    if (!isSecure) await wait(client.startTLS({ ...tlsOptions, host: isIP(host) === 0 ? host : address }))
   } catch (error) {
     await close()
     throw bytes.failure() ?? ldapFailure(error, host)
   }
-  return { client, bytes, close, host }
+  return { client, bytes, host, wait, close }
 }
 
 /** Result codes of RFC 4511 appendix A. */

@@ -55,7 +55,7 @@ async function* readLdap(context: SourceContext<LdapConfig>): AsyncGenerator<Sou
   const password = requireSecret(secrets, 'password')
   const connection = await connectDirectory(config, context)
   try {
-    await connection.client.bind(config.bind_dn, password)
+    await connection.wait(connection.client.bind(config.bind_dn, password))
     const parents = await readParents(connection, config, limits.maxPages)
     let row = 0
     for await (const found of search(connection, config, config.filter, config.attributes, limits.maxPages)) {
@@ -104,7 +104,7 @@ async function readParents(
 
 /** Entries, and the addresses of directories that hold others. */
 async function* search(
-  { client, bytes }: LdapConnection,
+  { client, bytes, wait }: LdapConnection,
   { base_dn: base, scope, key_attribute: key, page_size: pageSize, ignore_referrals: ignoreReferrals }: LdapConfig,
   wanted: string,
   attributes: readonly string[],
@@ -119,9 +119,11 @@ async function* search(
     explicitBufferAttributes: ['objectGUID', ...asked.filter((name) => name.toLowerCase() === 'objectguid')],
     paged: { pageSize },
   }
-  let pages = 0
-  for await (const { searchEntries, searchReferences } of client.searchPaginated(base, options)) {
-    pages++
+  const answers = client.searchPaginated(base, options)
+  for (let pages = 1; ; pages++) {
+    const answer = await wait(answers.next())
+    if (answer.done === true) return
+    const { searchEntries, searchReferences } = answer.value
     bytes.page()
     if (pages > maxPages) throw new SourceFailure('paging_endless', `the directory has more than ${maxPages} pages`)
     // After an empty page the library asks for no more, and there may be more.
