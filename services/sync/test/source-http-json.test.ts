@@ -95,6 +95,44 @@ describe('a source of JSON is refused', () => {
     expect(await refusal({ items: '/items', paging }, { maxRows: 3 })).toBe('too_many_rows')
   })
 
+  test('when it leads to a page that it has led to before, after whichever that is', async () => {
+    const by = { cursor: { kind: 'cursor', parameter: 'after', next: '/next' }, link: { kind: 'link' } }
+    for (const paging of Object.values(by)) {
+      // 1, 2, 3, 2, 3, …; what stands beside the items is another each time.
+      for (const [isEmpty, third] of [
+        [false, 2],
+        [true, 2],
+        [false, 3],
+        [true, 1],
+      ] as const) {
+        server.asked.length = 0
+        answers['/people'] = (request, response) => {
+          const at = after(new URL(request.url ?? '', server.url).searchParams)
+          const next = at < 3 ? at + 1 : third
+          const items = isEmpty ? [] : [{ id: server.asked.length }]
+          response.setHeader('link', `<${server.url}/people?after=${next}>; rel="next"`)
+          response.end(JSON.stringify({ items, next, at: server.asked.length }))
+        }
+        const url = `${server.url}/people?after=1`
+        expect(await refusal({ url, items: '/items', paging })).toBe('paging_endless')
+        expect(server.asked).toEqual([1, 2, 3].map((number) => `/people?after=${number}`))
+      }
+    }
+  })
+
+  test('when it answers each number beyond its last page with that page, and the time', async () => {
+    page(
+      (query) => Math.min(3, Number(query.get('page'))),
+      (items) => ({ items, at: server.asked.length }),
+    )
+    expect(await refusal({ items: '/items', paging: { kind: 'page' } })).toBe('paging_endless')
+    expect(server.asked).toHaveLength(4)
+    // Of items that cannot be read the one is not taken for the other.
+    let count = 0
+    answers['/people'] = (_, response) => response.end(JSON.stringify(count < 3 ? [`text ${count++}`] : []))
+    expect(await ids({ paging: { kind: 'page' } })).toEqual(['item_not_object', 'item_not_object', 'item_not_object'])
+  })
+
   test('when its next page is at another origin, which gets no credentials', async () => {
     always({ items: [{ id: 1 }], next: 'https://elsewhere.test/steal' })
     expect(await refusal({ items: '/items', paging: { kind: 'cursor', next: '/next' } })).toBe('page_elsewhere')
@@ -248,6 +286,16 @@ describe('all items are read, in their order', () => {
       ...(last ? {} : { '@odata.nextLink': `${server.url}/people?after=${++number}` }),
     }))
     expect(await ids({ items: '/value', paging: { kind: 'cursor', next: '/@odata.nextLink' } })).toEqual(all)
+  })
+
+  test('of pages by cursor of which some are empty', async () => {
+    answers['/people'] = (request, response) => {
+      const at = after(new URL(request.url ?? '', server.url).searchParams)
+      response.end(JSON.stringify({ items: at === 2 || at === 3 ? [] : [{ id: at }], next: at < 5 ? at + 1 : null }))
+    }
+    expect(await ids({ items: '/items', paging: { kind: 'cursor', parameter: 'after', next: '/next' } })).toEqual([
+      1, 4, 5,
+    ])
   })
 
   test('of pages by Link', async () => {

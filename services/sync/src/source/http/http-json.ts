@@ -31,10 +31,19 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
   try {
     const ask = createPageAsker({ auth: config.auth, accept: 'application/json' }, context, http)
     let url: URL | undefined = firstPage(config.url, config.paging)
+    // A digest each: as many as there are pages at most.
+    const asked = new Set<string>()
     let row = 0
     let before = ''
     for (let number = 1; url !== undefined; number++) {
       if (number > limits.maxPages) throw endless(`the source has more than ${limits.maxPages} pages`)
+      const place = digestOf(url.href)
+      if (asked.has(place)) {
+        throw endless(
+          `page ${number - 1} names as its next one a page that was read before: check the paging of the connector`,
+        )
+      }
+      asked.add(place)
       const { text, link } = await ask(url, number)
       const document = parseJson(text, number)
       const items = followPointer(document, config.items)
@@ -42,22 +51,31 @@ async function* readHttpJson(context: SourceContext<HttpJsonConfig>): AsyncGener
         const message = `page ${number} holds no list at \`${config.items}\`: set \`items\` to where the list is`
         throw new SourceFailure('items_missing', message)
       }
-      const digest = createHash('sha256').update(text).digest('base64')
+      const faults = findMemberFaults(text, number, config.items)
+      const read = items.map((item, index) => toJsonItem(item, row + 1 + index, limits, faults.get(index)))
+      const digest = digestOf(contentOf(read, text))
       if (items.length > 0 && digest === before) {
-        throw endless(`page ${number} is the same as the one before it: check the paging of the connector`)
+        throw endless(`page ${number} has the same items as the one before it: check the paging of the connector`)
       }
       before = digest
-      const faults = findMemberFaults(text, number, config.items)
-      for (const [index, item] of items.entries()) {
-        row++
-        yield toJsonItem(item, row, limits, faults.get(index))
-      }
+      row += read.length
+      yield* read
       signal.throwIfAborted()
       url = nextPage({ url, number, document, link, isEmpty: items.length === 0 }, config.paging)
     }
   } finally {
     await http.close()
   }
+}
+
+/** What tells a page from another: not what a source says beside its items, the time perhaps. Of items that cannot be read all is needed. */
+function contentOf(items: readonly SourceItem[], text: string): string {
+  const rows = items.flatMap((item) => (item.kind === 'row' ? [item.values] : []))
+  return rows.length === items.length ? JSON.stringify(rows) : text
+}
+
+function digestOf(text: string): string {
+  return createHash('sha256').update(text).digest('base64')
 }
 
 function endless(message: string): SourceFailure {
