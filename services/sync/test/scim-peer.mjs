@@ -13,7 +13,13 @@ const users = Array.from({ length: Number(process.env.COUNT) }, (_, number) => (
 
 SCIMMY.Resources.declare(SCIMMY.Resources.User)
   .ingress(() => undefined)
-  .degress(() => undefined)
+  .degress(
+    ({ id }) =>
+      void users.splice(
+        users.findIndex((user) => user.id === id),
+        1,
+      ),
+  )
   .egress(({ id, filter }) =>
     id === undefined ? (filter?.match(users) ?? users) : users.find((user) => user.id === id),
   )

@@ -4,26 +4,31 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
 import { type Answers, type SourceServer, startSourceServer } from './source-server.ts'
-import { failureOf, readSource } from './source-support.ts'
+import { failureOf, openSource, readSource } from './source-support.ts'
 
 const token = 'a-token-of-the-provider'
 const outbound = openOutbound({ networks: ['127.0.0.1'] })
-let provider: ChildProcess
+const providers: ChildProcess[] = []
 let url: string
 
-beforeAll(async () => {
+/** A provider of 25 users; answers where it is. */
+async function startProvider(): Promise<string> {
   const peer = fileURLToPath(new URL('./scim-peer.mjs', import.meta.url))
   const child = spawn(process.execPath, [peer], {
     env: { PATH: '/usr/bin:/bin', COUNT: '25', TOKEN: token },
     stdio: ['pipe', 'pipe', 'inherit'],
   })
-  provider = child
-  for await (const line of createInterface({ input: child.stdout })) {
-    url = `http://127.0.0.1:${line}/scim`
-    break
-  }
+  providers.push(child)
+  for await (const line of createInterface({ input: child.stdout })) return `http://127.0.0.1:${line}/scim`
+  throw new Error('the provider did not start')
+}
+
+beforeAll(async () => {
+  url = await startProvider()
 })
-afterAll(() => provider.kill())
+afterAll(() => {
+  for (const provider of providers) provider.kill()
+})
 
 const options = (config: object = {}, secret = token) => ({
   config: { url, auth: { kind: 'bearer' }, page_size: 10, ...config },
@@ -36,6 +41,24 @@ describe('a SCIM service provider', () => {
     const failure = await failureOf('scim', options({}, 'another-token'))
     expect(failure.code).toBe('not_authorized')
     expect(failure.message).not.toContain('another-token')
+  })
+
+  test('is not read short where a user is deleted on a page that was read: another falls between the pages', async () => {
+    const own = await startProvider()
+    const ids: unknown[] = []
+    const read = async (): Promise<void> => {
+      for await (const item of openSource('scim', options({ url: own }))) {
+        const id = item.kind === 'row' ? item.values['id'] : item.code
+        if (id === 'user-0') {
+          const headers = { authorization: `Bearer ${token}` }
+          expect((await fetch(`${own}/Users/${id}`, { method: 'DELETE', headers })).status).toBe(204)
+        }
+        ids.push(id)
+      }
+    }
+    await expect(read()).rejects.toMatchObject({ code: 'list_incomplete', retryable: true })
+    expect(ids).toHaveLength(10)
+    expect(await readSource('scim', options({ url: own }))).toHaveLength(24)
   })
 
   test('is read to its end, in pages, with all that it says of a user', async () => {
@@ -97,6 +120,22 @@ describe('a service provider that does not keep to the standard', () => {
   test('and counts fewer than it gives is read to its end', async () => {
     provide(5, 2)
     expect(await readSource('scim', options({ url: server.url, page_size: 2 }))).toHaveLength(5)
+  })
+
+  test('and counts each page by itself, or nobody beyond the end, is read to its end', async () => {
+    const count: Record<string, (found: number, start: number) => number> = {
+      '/alone/Users': (found) => found,
+      '/beyond/Users': (_, start) => (start > 4 ? 0 : 4),
+    }
+    for (const [path, total] of Object.entries(count)) {
+      answers[path] = (request, response) => {
+        const start = Number(new URL(request.url ?? '', server.url).searchParams.get('startIndex'))
+        const ids = [start, start + 1].filter((id) => id <= 4)
+        response.end(JSON.stringify({ totalResults: total(ids.length, start), Resources: ids.map((id) => ({ id })) }))
+      }
+      const at = `${server.url}${path.replace('/Users', '')}`
+      expect(await readSource('scim', options({ url: at, page_size: 2 })), path).toHaveLength(4)
+    }
   })
 
   test('and gives the same page again and again is a failure', async () => {

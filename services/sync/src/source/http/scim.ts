@@ -33,6 +33,7 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
   try {
     const ask = createPageAsker({ auth: config.auth, accept: 'application/scim+json' }, context, http)
     let received = 0
+    let counted: number | undefined
     let first: string | undefined
     let before = ''
     for (let page = 1; ; page++) {
@@ -43,6 +44,11 @@ async function* readScim(context: SourceContext<ScimConfig>): AsyncGenerator<Sou
         throw new SourceFailure('items_missing', 'the source answers no list of SCIM: check the address')
       }
       const { Resources: resources, totalResults: total } = list
+      // Some count each page by itself. Where the whole has another size, what comes later has moved: a user may have gone from a page that is to come to one that was read.
+      if (total !== resources.length) {
+        counted ??= total
+        if (total !== counted) throw moved(counted, total)
+      }
       const faults = findMemberFaults(text, page, '/Resources')
       const items = resources.map((item, at) => toJsonItem(item, received + 1 + at, limits, faults.get(at)))
       // Of an item that is none, as it came, no more than what is wrong with it: it may nest too deep to be written again.
@@ -76,6 +82,11 @@ function pageUrl({ url, resource, filter, page_size: size }: ScimConfig, startIn
 
 function endless(message: string): SourceFailure {
   return new SourceFailure('paging_endless', message)
+}
+
+function moved(before: number, total: number): SourceFailure {
+  const message = `the source counted ${before} items and then ${total}: it changed while it was read`
+  return new SourceFailure('list_incomplete', message, { retryable: true })
 }
 
 function changed(received: number, total: number): SourceFailure {
