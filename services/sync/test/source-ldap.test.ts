@@ -1,5 +1,6 @@
 import { type TestDirectory, findDirectoryServer, startTestDirectory } from '@postern/local-stack/testing'
 import { once } from 'node:events'
+import { createServer as createPlainServer } from 'node:net'
 import { createServer } from 'node:tls'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { openOutbound } from '../src/outbound/open-outbound.ts'
@@ -77,6 +78,17 @@ describe.skipIf(typeof program === 'string')('a directory', () => {
       expect(await refusal({ encryption, port, ca: undefined }), encryption).toBe('certificate_not_trusted')
       expect(await refusal({ encryption, port, host: 'other.test' }), encryption).toBe('certificate_not_trusted')
     }
+  })
+
+  test('is not read over LDAPS where a server speaks no TLS', async () => {
+    const mail = createPlainServer((socket) => void socket.on('error', () => undefined).end('220 mail.test ESMTP\r\n'))
+    mail.listen(0, '127.0.0.1')
+    await once(mail, 'listening')
+    const address = mail.address()
+    const port = typeof address === 'object' ? address?.port : undefined
+    const failure = await failureOf('ldap', { config: config({ port }), secrets, outbound })
+    expect(failure).toMatchObject({ code: 'not_encrypted', retryable: false })
+    mail.close()
   })
 
   test('is not read at an address that is not allowed', async () => {

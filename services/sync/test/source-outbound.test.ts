@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { Readable, pipeline } from 'node:stream'
 import { createGzip, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -155,6 +157,36 @@ describe('a source is asked', () => {
     expect(tlsServer.asked).toEqual([])
     expect(await fetchCsv(at('source.test'), outbound, { ca: certificate.cert })).toEqual(rows)
     expect(await fetchCsv(at('127.0.0.1'), outbound, { ca: certificate.cert })).toEqual(rows)
+  })
+
+  test('with what it speaks: neither TLS where it speaks none, nor HTTP where it speaks another language', async () => {
+    const { outbound } = leading({ 'source.test': ['127.0.0.1'] }, ['127.0.0.1'])
+    const plain = await failureOf('csv', { config: { url: `https://source.test:${server.port}/list.csv` }, outbound })
+    expect(plain).toMatchObject({ code: 'not_encrypted', retryable: false })
+    expect(plain.message).toContain('speaks no TLS')
+    const languages = [
+      'SSH-2.0-OpenSSH_9.6\r\n',
+      '220 mail.test ESMTP\r\n',
+      '<html>',
+      '\u0015\u0003\u0003\0\u0002\u0002\u000a',
+    ]
+    for (const said of languages) {
+      const other = createServer((socket) => {
+        socket.on('error', () => undefined).once('data', () => socket.end(said))
+      }).listen(0, '127.0.0.1')
+      await once(other, 'listening')
+      const address = other.address()
+      const at = `source.test:${typeof address === 'object' ? address?.port : 0}/list.csv`
+      const failure = await failureOf('csv', { config: { url: `http://${at}` }, outbound })
+      expect(failure, said).toMatchObject({ code: 'answer_broken', retryable: false })
+      expect(failure.message).toContain('speaks no HTTP')
+      const code = said.startsWith('\u0015') ? 'answer_broken' : 'not_encrypted'
+      expect(await failureOf('csv', { config: { url: `https://${at}` }, outbound }), said).toMatchObject({
+        code,
+        retryable: false,
+      })
+      other.close()
+    }
   })
 
   test('with its credentials, which no other origin gets, nor one without encryption', async () => {

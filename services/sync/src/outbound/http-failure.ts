@@ -1,4 +1,6 @@
+import { errors } from 'undici'
 import { SourceFailure } from '../source/failure.ts'
+import { tlsFailure } from './tls-failure.ts'
 
 const unreachable: ReadonlySet<unknown> = new Set([
   'ECONNREFUSED',
@@ -28,20 +30,14 @@ export function httpFailure(error: unknown, host: string): unknown {
   if (unreachable.has(code)) return fail('source_unreachable', `${host} cannot be reached`, true)
   if (slow.has(code)) return fail('source_too_slow', `${host} did not answer in time`, true)
   if (cutOff.has(code)) return fail('source_cut_off', `${host} ended the connection amid its answer`, true)
-  if (isCertificateError(code)) {
-    return fail(
-      'certificate_not_trusted',
-      `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``,
-      false,
-    )
-  }
+  const insecure = tlsFailure(code, host, error)
+  if (insecure !== undefined) return insecure
   if (broken.has(code) || (typeof code === 'string' && code.startsWith('HPE_'))) {
     return fail('answer_broken', `${host} answers in broken HTTP or broken gzip`, false)
   }
+  // Its errors of a known kind have a code of the parser; this is what begins as no answer of HTTP does.
+  if (error instanceof errors.HTTPParserError) {
+    return fail('answer_broken', `${host} speaks no HTTP at that port: check host and port`, false)
+  }
   return error
-}
-
-/** Node names what OpenSSL says of a certificate, and its own check of the name in it. */
-export function isCertificateError(code: unknown): boolean {
-  return typeof code === 'string' && (/CERT|_SIGNATURE|_CRL/.test(code) || code.startsWith('ERR_TLS_CERT'))
 }

@@ -1,8 +1,8 @@
 import { type Socket, connect as connectPlain, isIP } from 'node:net'
 import { type ConnectionOptions, connect as connectTls } from 'node:tls'
 import { Client, ResultCodeError } from 'ldapts'
-import { isCertificateError } from '../../outbound/http-failure.ts'
 import type { Outbound } from '../../outbound/outbound.ts'
+import { tlsFailure } from '../../outbound/tls-failure.ts'
 import { SourceFailure } from '../failure.ts'
 import type { SourceLimits } from '../types.ts'
 import { type ByteWatch, watchBytes } from '../watch-bytes.ts'
@@ -116,11 +116,8 @@ export function ldapFailure(error: unknown, host: string): unknown {
       cause: error,
     })
   }
-  const code = 'code' in error ? error.code : undefined
-  if (isCertificateError(code)) {
-    const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
-    return new SourceFailure('certificate_not_trusted', message, { cause: error })
-  }
+  const insecure = tlsFailure('code' in error ? error.code : undefined, host, error)
+  if (insecure !== undefined) return insecure
   const message = `${host} cannot be reached, or ended the connection`
   return new SourceFailure('source_unreachable', message, { retryable: true, cause: error })
 }

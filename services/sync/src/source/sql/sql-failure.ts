@@ -1,4 +1,4 @@
-import { isCertificateError } from '../../outbound/http-failure.ts'
+import { tlsFailure } from '../../outbound/tls-failure.ts'
 import { SourceFailure } from '../failure.ts'
 
 interface Known {
@@ -64,10 +64,8 @@ export function sqlFailure(
     const message = `${host}: ${error.message.slice(0, 200)}: mend its certificate, or set \`ca\``
     return new SourceFailure('certificate_not_trusted', message, { cause: error })
   }
-  if (isCertificateError(code)) {
-    const message = `the certificate of ${host} is not trusted (${code}): mend it, or set \`ca\``
-    return new SourceFailure('certificate_not_trusted', message, { cause: error })
-  }
+  const insecure = tlsFailure(code, host, error)
+  if (insecure !== undefined) return insecure
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
     return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
   }
