@@ -1,4 +1,5 @@
 import { type Socket, connect } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import { type Connection, type ConnectionOptions, type FieldPacket, type RowDataPacket, createConnection } from 'mysql2'
 import { watchBytes } from '../watch-bytes.ts'
 import { type Patience, withinSilence } from '../within-silence.ts'
@@ -55,7 +56,8 @@ export async function* readMariadb(read: SqlRead): AsyncGenerator<Record<string,
     signal.throwIfAborted()
     const state =
       error instanceof Error && 'code' in error && String(error.code).startsWith('ER_') ? error.code : undefined
-    throw bytes.failure() ?? sqlFailure(error, { host, state: state === undefined ? undefined : String(state) })
+    const tls = tlsCodeOf(error, 'stream' in connection ? connection.stream : undefined)
+    throw bytes.failure() ?? sqlFailure(error, { host, state: state === undefined ? undefined : String(state), tls })
   } finally {
     bytes.end()
     signal.removeEventListener('abort', end)
@@ -88,6 +90,17 @@ function optionsOf({ config, password }: SqlRead, socket: Socket): ConnectionOpt
           },
         }),
   }
+}
+
+/** What Node called that with which TLS could not begin: mysql2 has one code for all of it in its place. */
+function tlsCodeOf(error: unknown, stream: unknown): string | undefined {
+  if (!(error instanceof Error) || !('code' in error) || error.code !== 'HANDSHAKE_SSL_ERROR') return undefined
+  // Of OpenSSL, whose reasons Node names so.
+  if ('reason' in error && 'library' in error)
+    return `ERR_SSL_${String(error.reason).toUpperCase().replaceAll(' ', '_')}`
+  // Of a certificate. Whatever else it is, is no matter of TLS.
+  const found = stream instanceof TLSSocket ? stream.authorizationError : undefined
+  return found === undefined || found === null ? undefined : String(found)
 }
 
 async function ask(connection: Connection, sql: string): Promise<void> {

@@ -47,10 +47,10 @@ const states: Readonly<Record<string, Known>> = {
 /** Of a server that cannot now: of PostgreSQL by their classes, of MariaDB by their names. */
 const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
 
-/** Says of an error of a database what to mend. */
+/** Says of an error of a database what to mend; `tls` is what Node calls that with which TLS could not begin, where the error does not tell. */
 export function sqlFailure(
   error: unknown,
-  { host, state }: { readonly host: string; readonly state: string | undefined },
+  { host, state, tls }: { readonly host: string; readonly state: string | undefined; readonly tls?: string | undefined },
 ): unknown {
   if (error instanceof SourceFailure || !(error instanceof Error)) return error
   const known = state === undefined ? undefined : states[state]
@@ -58,12 +58,7 @@ export function sqlFailure(
     const { code, message, retryable = false } = known
     return new SourceFailure(code, `${host}: ${message}`, { retryable, cause: error })
   }
-  const code = 'code' in error ? error.code : undefined
-  // mysql2 has one code for all that is wrong with TLS, and the words for which.
-  if (code === 'HANDSHAKE_SSL_ERROR') {
-    const message = `${host}: ${error.message.slice(0, 200)}: mend its certificate, or set \`ca\``
-    return new SourceFailure('certificate_not_trusted', message, { cause: error })
-  }
+  const code = tls ?? ('code' in error ? error.code : undefined)
   const insecure = tlsFailure(code, host, error)
   if (insecure !== undefined) return insecure
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
