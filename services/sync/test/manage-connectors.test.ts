@@ -3,7 +3,7 @@ import { type Connector, connectorSchema, runSchema } from '@postern/contracts'
 import { internalPaths } from '@postern/contracts/internal'
 import { type Principal, type SignedCaller, createTestCaller, randomRing } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type Answers, startSourceServer } from './source-server.ts'
+import { type Answers, makeCertificate, startSourceServer } from './source-server.ts'
 import { admin, makeWorld } from './support.ts'
 
 let world: Awaited<ReturnType<typeof makeWorld>>
@@ -124,6 +124,30 @@ describe('setting up a connector', () => {
       [tenant.tenantId],
     )
     expect(await patch({ state: 'paused' })).toEqual([200, expect.stringContaining('"title"')])
+  })
+
+  test('is refused with certificates to trust that are none, are cut off, or stand beside a key', async () => {
+    const { cert, key } = await makeCertificate(['directory.example'])
+    const directory = { host: 'directory.example', bind_dn: 'cn=reader', base_dn: 'dc=example' }
+    const at = async (ca: string) =>
+      await create(admin(), { type: 'ldap', config: { ...directory, ca }, secrets: { password: 'x' } })
+    const begin = '-----BEGIN CERTIFICATE-----'
+    const none = `${begin}\n${Buffer.from('none').toString('base64')}\n-----END CERTIFICATE-----`
+    const cut = cert.slice(0, cert.length / 2)
+    for (const ca of [
+      begin,
+      none,
+      cut,
+      `${cert}\n${cut}`,
+      `${cert}\n${none}`,
+      `${cert}\n${key}`,
+      JSON.stringify(cert),
+    ]) {
+      expect(await at(ca), ca).toMatchObject({ status: 422, json: { errors: [{ pointer: '/config/ca' }] } })
+    }
+    for (const ca of [cert, cert.replaceAll('\n', '\r\n'), `of ours:\n${cert}\n\n${cert}\n`]) {
+      expect((await at(ca)).status, ca).toBe(201)
+    }
   })
 
   test('takes a key once, and gives it again when its connector is retired', async () => {
@@ -326,7 +350,6 @@ describe('a change that names another source', () => {
   const oauth = { kind: 'oauth_client_credentials', token_url: 'https://login.example/token', client_id: 'postern' }
   const web = { url: 'https://hr.example/people', auth: oauth }
   const header = { kind: 'header', name: 'X-Api-Key' }
-  const ca = '-----BEGIN CERTIFICATE-----'
   test.each([
     ['sql', 'password', database, { host: 'mine.example' }],
     ['sql', 'password', database, { port: 5433 }],
@@ -335,7 +358,7 @@ describe('a change that names another source', () => {
     ['sql', 'password', database, { username: 'other' }],
     ['sql', 'password', { ...database, port: 5433 }, { port: undefined }],
     ['ldap', 'password', directory, { host: 'mine.example' }],
-    ['ldap', 'password', directory, { ca }],
+    ['ldap', 'password', directory, { ca: 'other' }],
     ['ldap', 'password', directory, { encryption: 'starttls' }],
     ['ldap', 'password', directory, { bind_dn: 'cn=other' }],
     ['http_json', 'client_secret', web, { url: 'http://hr.example/people' }],
@@ -346,7 +369,8 @@ describe('a change that names another source', () => {
   ])('of %s is refused without its %s: from %j by %j', async (type, name, config, change) => {
     const tenant = admin()
     const { connector } = await made(tenant, { type, config, secrets: { [name]: secret } })
-    const next = { config: { ...config, ...change } }
+    const { cert: ca } = await makeCertificate(['mine.example'])
+    const next = { config: { ...config, ...change, ...('ca' in change ? { ca } : {}) } }
     expect(await ask(tenant, connector, next)).toMatchObject({
       status: 422,
       json: { errors: [{ pointer: `/secrets/${name}`, code: 'secret_needed' }] },

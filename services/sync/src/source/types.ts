@@ -112,7 +112,7 @@ export interface SourceType {
   attributesOf(config: unknown): readonly string[] | undefined
   /**
    * Reads the whole source, item by item and in its order, holding only as much as the reader has asked for. Throws a
-   * SourceFailure when it cannot be read to its end, and a ZodError for a `config` that is not of the schema.
+   * SourceFailure when it cannot be read to its end, or `config` is not of the schema (any more).
    */
   read(context: SourceContext<unknown>): AsyncIterable<SourceItem>
   /** As `read`, for who knows most rows by their text. Also tells the columns of a table without rows. Other sources do not have it. */
@@ -147,12 +147,21 @@ export function defineSourceType<Schema extends z.ZodType>(definition: Definitio
   }
 }
 
+/** One that was saved may be of a release that took more. */
+function parseConfig<Schema extends z.ZodType>(configSchema: Schema, config: unknown): z.output<Schema> {
+  const { success, data, error } = configSchema.safeParse(config)
+  if (success) return data
+  const [{ path, message } = { path: [], message: '' }] = error.issues
+  const words = `\`${['config', ...path].join('.')}\` of the connector ${message}: change it`
+  throw new SourceFailure('config_invalid', words, { cause: error })
+}
+
 async function* bounded<Schema extends z.ZodType, Item extends SourceItem | SourceTexts>(
   configSchema: Schema,
   context: SourceContext<unknown>,
   read: (context: SourceContext<z.output<Schema>>) => AsyncIterable<Item>,
 ): AsyncGenerator<Item> {
-  const config = configSchema.parse(context.config)
+  const config = parseConfig(configSchema, context.config)
   const { maxRows, maxDurationMs } = context.limits
   const timeLimit = AbortSignal.timeout(maxDurationMs)
   const over = new AbortController()

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { z } from 'zod'
 
 /** One line of text. */
@@ -18,9 +19,23 @@ export const urlSchema = z
 export const caSchema = z
   .string()
   .max(65_536)
-  .refine((text) => text.includes('-----BEGIN CERTIFICATE-----') && !text.includes('PRIVATE KEY'), {
-    message: 'must be certificates in PEM, without a key',
-  })
+  .refine(areCertificates, { message: 'must be one or more whole certificates in PEM, and no key' })
+
+/** Certificates of which each can be read: what OpenSSL cannot read it leaves out without a word, and the server's would be blamed. */
+function areCertificates(text: string): boolean {
+  if (text.includes('PRIVATE KEY')) return false
+  const whole = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  const begun = text.split('-----BEGIN CERTIFICATE-----').length - 1
+  return whole.length > 0 && whole.length === begun && whole.every(isCertificate)
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
+}
 
 function isHttpUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
