@@ -24,6 +24,8 @@ const statements = [
   `create definer = owner@'%' view \`long\` as select 1 as id, repeat('x', 200000) as name union all select 2, 'short';`,
   `create definer = owner@'%' function write_unit() returns varchar(80) modifies sql data begin insert into unit (id, name) values (1, 'x'); return 'x'; end;`,
   `create definer = owner@'%' view writing as select write_unit() as name;`,
+  `create definer = owner@'%' view beyond as select id, 9223372036854775807 + id as sum from unit;`,
+  `create definer = owner@'%' view several as select (select id from unit) as id;`,
   'create table hidden (id integer);',
   'create table empty (`ID` integer, title text);',
   'create table level (n tinyint(1));',
@@ -34,6 +36,8 @@ const statements = [
   `grant select on erp.writing to reader@'%';`,
   `grant select on erp.level to reader@'%';`,
   `grant select on erp.empty to reader@'%';`,
+  `grant select on erp.beyond to reader@'%';`,
+  `grant select on erp.several to reader@'%';`,
   `grant select on erp.\`long\` to reader@'%';`,
 ]
 
@@ -118,6 +122,17 @@ describe.skipIf(typeof program === 'string')('a view of MariaDB', () => {
       for (const client of peer.open) client.end(said)
       expect(await reading).toMatchObject({ code, retryable })
       peer.close()
+    }
+  })
+
+  test('is not read where it fails on a value of a row, and says so', async () => {
+    for (const [view, name] of [
+      ['beyond', 'ER_DATA_OUT_OF_RANGE'],
+      ['several', 'ER_SUBQUERY_NO_1_ROW'],
+    ]) {
+      const { code, retryable, message } = await failureOf('sql', options({ view }))
+      expect([code, retryable]).toEqual(['answer_refused', false])
+      expect(message).toContain(`the view fails on a value of one of its rows (${name}): mend the view`)
     }
   })
 

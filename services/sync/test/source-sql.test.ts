@@ -42,10 +42,12 @@ beforeAll(async () => {
       select 1 as id, (repeat('[', 100) || repeat(']', 100))::json as tags
       union all select 2, '{"number": 12345678901234567890}';
     create view erp.deep as select (repeat('[', 100) || repeat(']', 100))::json as tags from generate_series(1, 100);
+    create view erp.dividing as select id, 1 / (id - 9007199254740995) as part from erp.unit;
+    create view erp.several as select (select id from erp.unit) as id;
     create table erp.hidden (id integer);
     create table erp.empty ("ID" integer, title text);
     grant usage on schema erp to ${escapeIdentifier(reader.username)};
-    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty to ${escapeIdentifier(reader.username)};
+    grant select on erp.units, erp.slow, erp.writing, erp.long, erp.nested, erp.deep, erp.empty, erp.dividing, erp.several to ${escapeIdentifier(reader.username)};
     grant insert, select on erp.unit to ${escapeIdentifier(reader.username)}`)
 })
 afterAll(async () => {
@@ -118,6 +120,17 @@ describe('a view of a database is not read', () => {
     expect(await refusal({ view: 'writing' })).toBe('answer_refused')
     const { rows } = await admin.query<{ count: string }>(`select count(*) from erp.unit where name = 'x'`)
     expect(rows).toEqual([{ count: '0' }])
+  })
+
+  test('where it fails on a value of a row, and says so', async () => {
+    for (const [view, state] of [
+      ['dividing', '22012'],
+      ['several', '21000'],
+    ]) {
+      const { code, retryable, message } = await failureOf('sql', options({ view }))
+      expect([code, retryable]).toEqual(['answer_refused', false])
+      expect(message).toContain(`the view fails on a value of one of its rows (${state}): mend the view`)
+    }
   })
 
   test('for longer than it may take', async () => {

@@ -47,10 +47,18 @@ const states: Readonly<Record<string, Known>> = {
 /** Of a server that cannot now: of PostgreSQL by their classes, of MariaDB by their names. */
 const passing = /^(?:08|53|57|ER_CON_COUNT|ER_TOO_MANY_USER|ER_USER_LIMIT|ER_SERVER_SHUTDOWN|ER_LOCK_|ER_OUT_OF)/
 
+/** Of a value that a view makes something of: data exceptions and cardinality of SQL (classes 22 and 21), and MariaDB's. */
+const ofValue =
+  /^(?:2[12]|ER_DATA_OUT_OF_RANGE|ER_DIVISION_BY_ZERO|ER_SUBQUERY_NO_1_ROW|ER_TRUNCATED_WRONG_VALUE|ER_WARN_DATA_OUT_OF_RANGE|ER_REGEXP_ERROR)/
+
 /** Says of an error of a database what to mend; `tls` is what Node calls that with which TLS could not begin, where the error does not tell. */
 export function sqlFailure(
   error: unknown,
-  { host, state, tls }: { readonly host: string; readonly state: string | undefined; readonly tls?: string | undefined },
+  {
+    host,
+    state,
+    tls,
+  }: { readonly host: string; readonly state: string | undefined; readonly tls?: string | undefined },
 ): unknown {
   if (error instanceof SourceFailure || !(error instanceof Error)) return error
   const known = state === undefined ? undefined : states[state]
@@ -63,6 +71,10 @@ export function sqlFailure(
   if (insecure !== undefined) return insecure
   if (/does not support (?:SSL|secure)/i.test(error.message)) {
     return new SourceFailure('not_encrypted', `${host} offers no encryption: switch it on there`, { cause: error })
+  }
+  if (state !== undefined && ofValue.test(state)) {
+    const message = `${host}: the view fails on a value of one of its rows (${state}): mend the view`
+    return new SourceFailure('answer_refused', message, { cause: error })
   }
   if (state !== undefined && !passing.test(state)) {
     return new SourceFailure('answer_refused', `${host} refuses the question (${state})`, { cause: error })
