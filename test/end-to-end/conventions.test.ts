@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { changeSchema, itemSchemaOf, openApi, routeTable, testProcedureSchema } from '@postern/contracts'
 import { type TestStack, startTestStack } from '@postern/local-stack/testing'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -124,6 +124,72 @@ const scimRefusal = async (path: string, authorization?: string, method: 'GET' |
 
 /** An error of SCIM. */
 const scimError = (status: number) => expect.objectContaining({ status: String(status), detail: expect.anything() })
+
+function digest(algorithm: 'sha256' | 'sha512', body: string): string {
+  return `${algorithm.replace('sha', 'sha-')}=:${createHash(algorithm).update(body).digest('base64')}:`
+}
+
+describe('a Content-Digest', () => {
+  const json = 'application/json'
+
+  test.each([
+    ['JSON', '/api/v1/findings', json, JSON.stringify(finding), 201],
+    ['several in one request', '/api/v1/findings/bulk', json, JSON.stringify({ items: [finding] }), 200],
+    [
+      'lines',
+      '/api/v1/sync/entities',
+      'application/x-ndjson',
+      '{"external_id":"a","name":"A","type":"process"}\n',
+      200,
+    ],
+    ['what an identity provider sends', '/scim/v2/Users', 'application/scim+json', '{"userName":"a@b.example"}', 201],
+  ])('is held against the bytes of %s before anything is done of them', async (_what, path, type, body, status) => {
+    const { key } = await stack.createKey(await stack.createTenant(), {
+      scopes: ['read:findings', 'write:findings', 'admin:sync'],
+    })
+    const isScim = path.startsWith('/scim')
+    const sent = async (contentDigest: string, text = body) =>
+      await send(gateway, path, {
+        key,
+        method: 'POST',
+        body: text,
+        headers: { 'content-type': type, 'content-digest': contentDigest },
+      })
+    for (const header of [
+      digest('sha256', `${body} `),
+      digest('sha512', `${body} `),
+      `${digest('sha256', body)}, ${digest('sha512', `${body} `)}`,
+    ]) {
+      const refused = await sent(header)
+      expect([refused.status, refused.text]).toEqual([
+        isScim ? 400 : 422,
+        expect.stringContaining(isScim ? 'is not the one that was announced' : '"code":"digest_mismatch"'),
+      ])
+    }
+    for (const header of ['garbage', 'md5=:AAAA:', 'sha-256=:AAAA:']) {
+      const refused = await sent(header)
+      expect([header, refused.status, refused.text]).toEqual([header, 400, expect.stringContaining('Content-Digest')])
+    }
+    const taken = await sent(`md5=:AAAA:, ${digest('sha256', body)}, ${digest('sha512', body)}`)
+    expect(taken.status, taken.text).toBe(status)
+  })
+
+  test('tells where all of a body that may be left out was lost on the way', async () => {
+    const tenant = await stack.createTenant()
+    const { id } = await stack.createKey(tenant, { scopes: ['write:findings'] })
+    const token = await issuer.issue({ tenantId: tenant.id, roles: ['admin'] })
+    const revoke = async (contentDigest: string) =>
+      await send(gateway, `/api/v1/api-keys/${id}/revoke`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${token}`, 'content-digest': contentDigest },
+      })
+    expect(await revoke(digest('sha256', '{"reason":"It leaked."}'))).toMatchObject({
+      status: 422,
+      code: 'digest_mismatch',
+    })
+    expect(await revoke(digest('sha256', ''))).toMatchObject({ status: 200 })
+  })
+})
 
 describe('an identity provider', () => {
   test('sends its key as a bearer token below /scim/v2, and nowhere else', async () => {

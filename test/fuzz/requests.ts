@@ -259,7 +259,14 @@ function headers(route: Route): fc.Arbitrary<Readonly<Record<string, string>>> {
     {
       weight: 3,
       arbitrary: fc
-        .constantFrom('Accept', 'X-Request-Id', 'Accept-Language', 'X-HTTP-Method-Override', 'Postern-Context')
+        .constantFrom(
+          'Accept',
+          'X-Request-Id',
+          'Accept-Language',
+          'Content-Digest',
+          'X-HTTP-Method-Override',
+          'Postern-Context',
+        )
         .chain((name) => headerValues(name).map((value) => ({ [name]: value }))),
     },
   )

@@ -1,6 +1,6 @@
 import { mediaTypesOf } from './media-types.ts'
 import { type Route, headersOnEveryAnswer } from './route.ts'
-import { isRepeatable } from './route-problems.ts'
+import { isRepeatable, problemsOf } from './route-problems.ts'
 
 type Json = Record<string, unknown>
 
@@ -118,11 +118,13 @@ export function headerParameters(route: Route): Json[] {
   if (isRequired || route.problems.includes('precondition_failed')) {
     list.push(parameter('If-Match', 'The entity tag of the resource as you read it', '"3.2026-11-21"', isRequired))
   }
-  if (route.problems.includes('digest_mismatch')) {
+  // tus has a checksum of its own.
+  if (problemsOf(route).has('digest_mismatch') && !route.problems.includes('unsupported_protocol')) {
+    const algorithms = route.body === undefined ? 'sha-256' : 'sha-256 or sha-512'
     list.push(
       parameter(
         'Content-Digest',
-        'The SHA-256 of the body (RFC 9530), which is then checked',
+        `The digest of the body (RFC 9530, ${algorithms}), which is then checked`,
         'sha-256=:X48E9qOokqqrvdts8nOJRJN3OWDUoyWxBf7kbu9DBPE=:',
       ),
     )

@@ -43,6 +43,7 @@ export function problemsOf(route: Route): ReadonlySet<ProblemCode> {
   if (route.params !== undefined) codes.add('not_found')
   if (route.body !== undefined) {
     codes.add('malformed_json').add('invalid_content').add('content_too_large').add('unsupported_media_type')
+    codes.add('digest_mismatch')
   }
   if (isRepeatable(route)) codes.add('request_in_progress').add('idempotency_key_reused')
   return codes

@@ -4,6 +4,7 @@ import { createVerifier } from '@postern/signed-context'
 import { type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
 import { boundConnections } from './bound-connections.ts'
 import type { BaseConfig } from './config.ts'
+import { assertDigest } from './content-digest.ts'
 import { type App, equip } from './contract-route.ts'
 import { guardRoutes } from './guard.ts'
 import { healthRoutes } from './health.ts'
@@ -88,7 +89,10 @@ function readJson(app: App): void {
   app.addContentTypeParser(
     ['application/json', 'application/merge-patch+json', scimMediaType],
     { parseAs: 'buffer' },
-    async (_request: FastifyRequest, body: Buffer) => parseJsonBody(body),
+    async ({ headers }: FastifyRequest, body: Buffer) => {
+      assertDigest(headers['content-digest'], body)
+      return parseJsonBody(body)
+    },
   )
 }
 

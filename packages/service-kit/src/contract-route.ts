@@ -13,6 +13,7 @@ import { type TenantContext, parseAssertion } from '@postern/signed-context'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { z } from 'zod'
 import { negotiate } from './accept.ts'
+import { assertDigest } from './content-digest.ts'
 import { matchesEtag } from './etag.ts'
 import type { CallerKind, Guard } from './guard.ts'
 import {
@@ -229,9 +230,10 @@ function register(app: App, registration: Registration): void {
       scope.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     } else {
       const options = { parseAs: 'buffer' } as const
-      scope.addContentTypeParser(linesMediaType, options, async (_request: FastifyRequest, body: Buffer) =>
-        parseJsonLines(body),
-      )
+      scope.addContentTypeParser(linesMediaType, options, async ({ headers }: FastifyRequest, body: Buffer) => {
+        assertDigest(headers['content-digest'], body)
+        return parseJsonLines(body)
+      })
     }
     addRoute(scope, registration, kit)
   })
@@ -337,6 +339,8 @@ function parseInputs(request: FastifyRequest, registration: Registration): Input
   }
 }
 
+const noBytes = Buffer.alloc(0)
+
 function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Registration): unknown {
   if (body === undefined && !(isStreamed && !mediaTypes.includes('*/*'))) return undefined
   const type = request.headers['content-type']?.split(';', 1)[0]?.trim().toLowerCase()
@@ -344,7 +348,10 @@ function parseBody(request: FastifyRequest, { body, mediaTypes, isStreamed }: Re
     throw problem('unsupported_media_type', { detail: `Send the body as ${mediaTypes.join(' or ')}.` })
   }
   if (request.body instanceof ReadBody) return request.body.value
-  return body === undefined ? undefined : parse(body, request.body, 'invalid_content', 'body')
+  if (body === undefined) return undefined
+  // Where all of a body was lost on the way no parser has seen that there was one.
+  if (request.body === undefined) assertDigest(request.headers['content-digest'], noBytes)
+  return parse(body, request.body, 'invalid_content', 'body')
 }
 
 function parse(schema: z.ZodType | undefined, value: unknown, code: ProblemCode, where: 'body' | 'parameter'): unknown {

@@ -1,5 +1,5 @@
 import { maxAttachments } from '@postern/contracts'
-import { bodyError, problem } from '@postern/service-kit'
+import { bodyError, problem, unreadableDigest } from '@postern/service-kit'
 import type { UploadRefusal } from './rules.ts'
 import type { RecordFailure } from './store.ts'
 
@@ -23,10 +23,7 @@ export function refused(refusal: UploadRefusal): Error {
     case 'content_type':
       return problem('unsupported_media_type', { detail: 'The Content-Type is not a media type.' })
     case 'content_digest':
-      return problem('bad_request', {
-        detail: `The ${refusal.header} header cannot be checked.`,
-        errors: [{ parameter: refusal.header, code: 'invalid', detail: refusal.reason }],
-      })
+      return unreadableDigest(refusal.header, refusal.reason)
     case 'length_mismatch':
       return problem('bad_request', {
         detail: 'The body does not have the length that Content-Length says.',

@@ -1,5 +1,5 @@
 import { maxFilesAtOnce } from '@postern/contracts'
-import { type ContentDigest, parseContentDigest } from './content-digest.ts'
+import { type ContentDigest, parseContentDigest } from '@postern/service-kit'
 import { type AllowedTypes, type FileKind, judgeDeclared } from './file-kind.ts'
 
 /** What the head of an upload says about its body. */
@@ -98,11 +98,12 @@ export function judgeHead(
   const { contentLength } = body
   let sha256: string | undefined
   for (const [header, value] of digestsOf(head)) {
-    const digest: ContentDigest = parseContentDigest(value)
+    const digest: ContentDigest = parseContentDigest(value, ['sha-256'])
     if (digest.kind === 'malformed') return refuse({ why: 'content_digest', header, reason: digest.reason })
     if (digest.kind === 'none') continue
-    if (sha256 !== undefined && sha256 !== digest.hex) return refuse({ why: 'digest_mismatch' })
-    sha256 = digest.hex
+    const hex = digest.digests.get('sha-256')
+    if (sha256 !== undefined && sha256 !== hex) return refuse({ why: 'digest_mismatch' })
+    sha256 = hex
   }
   if (contentLength === 0) return refuse({ why: 'empty' })
   return {
