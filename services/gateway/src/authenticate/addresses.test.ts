@@ -42,6 +42,17 @@ describe('a list of addresses', () => {
     expect(createAddressMatcher(['192.0.2.1', '192.0.2.0/33'])('192.0.2.1')).toBe(false)
     expect(parseAddressRanges(['fe80::1%eth0'])).toBeUndefined()
   })
+
+  test.each(['10.01.1.1', '0x0a010101', '10.1', '167837953', '010.0.0.0/8', '0xa.0.0.0/8', '10/8', '::ffff:010.0.0.1'])(
+    'is none with what one reader takes for another address than the next: %s',
+    (entry) => {
+      expect(parseAddressRanges([entry])).toBeUndefined()
+    },
+  )
+
+  test.each(['10.01.1.1', '0x0a010101', '10.1', '167837953'])('does not hold what is no address: %s', (address) => {
+    expect(createAddressMatcher(['0.0.0.0/0', '::/0'])(address)).toBe(false)
+  })
 })
 
 describe('the address of a client', () => {
@@ -69,7 +80,21 @@ describe('the address of a client', () => {
     expect(behindProxies(socketOf('10.0.0.1'), forwardedFor)).toBe(address)
   })
 
-  test.each(['203.0.113.9, unknown', 'for=203.0.113.9', '203.0.113.9:x', '[203.0.113.9', ', '])(
+  test.each([
+    '203.0.113.9, unknown',
+    'for=203.0.113.9',
+    '203.0.113.9:x',
+    '[203.0.113.9',
+    ', ',
+    // What inet_aton takes besides: octal, hexadecimal, fewer parts.
+    '10.01.1.1',
+    '203.0.0113.9',
+    '0xcb007109',
+    '0xcb.0.113.9',
+    '3405803785',
+    '203.113.9',
+    '::ffff:203.0.0113.9',
+  ])(
     'is in no list when its proxy names something else than an address (%s), of which is told once',
     (forwardedFor) => {
       const told: unknown[] = []

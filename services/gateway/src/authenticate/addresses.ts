@@ -1,17 +1,27 @@
-import type { Socket } from 'node:net'
+import { type Socket, isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
 type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Range = readonly [Address, number]
 
+/**
+ * Whether a text is an address as everybody reads it. ipaddr takes what inet_aton takes as well, octal, hexadecimal and fewer parts:
+ * `10.010.0.1` is 10.8.0.1 to one reader, and 10.10.0.1 to the next.
+ */
+function isAddress(text: string): boolean {
+  return isIP(text) !== 0 && ipaddr.isValid(text)
+}
+
 /** Parses addresses and CIDR ranges, or gives undefined when one of them is neither. */
 export function parseAddressRanges(ranges: readonly string[]): readonly Range[] | undefined {
   const parsed: Range[] = []
   for (const range of ranges) {
+    const [address = ''] = range.split('/', 1)
+    if (!isAddress(address)) return undefined
     if (ipaddr.isValidCIDR(range)) parsed.push(ipaddr.parseCIDR(range))
-    else if (ipaddr.isValid(range) && !range.includes('%')) {
-      const address = ipaddr.parse(range)
-      parsed.push([address, address.kind() === 'ipv4' ? 32 : 128])
+    else if (address === range && !range.includes('%')) {
+      const single = ipaddr.parse(range)
+      parsed.push([single, single.kind() === 'ipv4' ? 32 : 128])
     } else return undefined
   }
   return parsed
@@ -29,7 +39,7 @@ function contains([network, bits]: Range, address: Address): boolean {
 export function createAddressMatcher(ranges: readonly string[]): (address: string) => boolean {
   const parsed = parseAddressRanges(ranges)
   return (address) => {
-    if (parsed === undefined || !ipaddr.isValid(address)) return false
+    if (parsed === undefined || !isAddress(address)) return false
     const wanted = ipaddr.process(address)
     return parsed.some((range) => contains(range, wanted))
   }
@@ -84,7 +94,7 @@ export function createClientAddress(
     }
     const hops = forwardedFor.split(',').map((hop) => withoutPort(hop.trim()))
     for (const hop of hops.toReversed()) {
-      if (!ipaddr.isValid(hop)) {
+      if (!isAddress(hop)) {
         tellOnce('unreadable', peer)
         return unreadableAddress
       }
