@@ -38,10 +38,14 @@ export async function seedQuarantine(target: QuarantineTarget, senders: readonly
   if (lacking.length === 0) return
   const standIn = await startStandIn()
   try {
-    await target.services.restart('evidence', { POSTERN_CLAMAV_URL: standIn.url })
-    for (const sender of lacking) await bring(target.evidence, sender)
+    try {
+      await target.services.restart('evidence', { POSTERN_CLAMAV_URL: standIn.url })
+      for (const sender of lacking) await bring(target.evidence, sender)
+    } finally {
+      await target.services.restart('evidence')
+    }
   } finally {
-    await target.services.restart('evidence')
+    // A start that is ended restarts nothing more, and a server that listens would keep its process for ever.
     await standIn.stop()
   }
 }
